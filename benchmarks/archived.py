@@ -184,18 +184,18 @@ def tested(results: ComparisonResults, chosen_by: str) -> str:
     measure = results.measure
     rows = [{"": "start", measure: mean_sd(results.scores["start"][measure].seeds)}]
     for name, columns in sorted(
-        results.gains.items(), key=lambda row: -row[1][measure].over_start.mean
+        results.gains.items(), key=lambda row: -row[1][measure].over_base.mean
     ):
         found = columns[measure]
         rows.append(
             {
                 "": name,
                 measure: mean_sd(results.scores[name][measure].seeds),
-                "gain": f"{100 * found.over_start.mean:+.2f}",
-                "95 % interval": found.over_start.interval,
+                "gain": f"{100 * found.over_base.mean:+.2f}",
+                "95 % interval": found.over_base.interval,
                 "p (Holm)": f"{found.holm_p:.2g}",
                 chosen_by: f"{100 * score:.2f}" if (score := results.criterion.get(name)) else "",
-                "seeds": str(found.over_start.seeds),
+                "seeds": str(found.over_base.seeds),
             }
         )
     return markdown_table(rows)

@@ -1,4 +1,4 @@
-"""docs/results/baselines.md: every row of the papers' tables from the same start.
+"""docs/results/baselines.md: every row of the papers' tables from the same base model.
 
     python benchmarks/baselines.py CORPUS STS_FOLDER [--jobs 2] [--seeds 3] [--only TABLE ...]
     python benchmarks/baselines.py --judge STS_FOLDER
@@ -70,7 +70,7 @@ POST_HOC: dict[str, tuple[Whitening, float | Literal["auto"]]] = {
     "soft-whitening": (Whitening(), "auto"),
     "bert-flow": (Whitening(kind="flow"), 1.0),
 }
-"""Maps behind the start; how far the second goes is chosen by halves of held-out sentences."""
+"""Maps behind the base model; how far the second goes is chosen by halves of held-out sentences."""
 COSTLY = ("pcl",)
 OUTSIDE = ("rank-study", "noise-study", "sbert-softmax", "rankcse")
 """Rows that are a study and no system of a table, or need labels or a teacher."""
@@ -91,7 +91,7 @@ class Table:
         sentences: the budget of a run.
         seeds: of each row; `None`: those that were asked for.
         learning_rate: of each row.
-        pooling: of the start; `None` for its own.
+        pooling: of the base model; `None` for its own.
         paragraphs: trained on paragraphs of docstrings in place of the corpus.
     """
 
@@ -169,7 +169,7 @@ def main() -> None:
 
 
 def post_hoc(table: Table, archive: Path, corpus: Path, folder: Path) -> dict[str, Path]:
-    """The start behind maps that are fitted to as many sentences as the rows are trained on.
+    """The base model behind maps that are fitted to as many sentences as the rows are trained on.
 
     Those of which the archive knows what they came to are left out.
     """

@@ -33,7 +33,7 @@ _BASELINE = "baseline-"
 """How the names of the files begin that hold what an untrained encoder came to."""
 _GROUPS = "MRR group"
 """Beside what the start came to; archives of before there were groups have none."""
-_ELSEWHERE = "elsewhere/"
+_OTHER_TEXT = "elsewhere/"
 """Begins the columns of other text; older archives have none."""
 
 
@@ -70,7 +70,7 @@ def pack(runs: Path, archive: Path) -> None:
         if baseline is not None and not file.exists():
             about = replace(baseline.about, model=Path(baseline.about.model).name)
             with TemporaryDirectory() as copy:
-                Baseline(about, baseline.items, baseline.elsewhere).write(Path(copy))
+                Baseline(about, baseline.items, baseline.other_text).write(Path(copy))
                 parts = {part.name: part.read_bytes() for part in sorted(Path(copy).iterdir())}
             _write(file, {f"baselines/{folder.name}/{part}": parts[part] for part in parts})
 
@@ -129,9 +129,9 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
         run = Run(new)
         if not shared:
             before, other = _parted(archive / _START)
-            shared = _test_pairs(run, before) | {"elsewhere_before": other}
+            shared = _test_pairs(run, before) | {"other_text_before": other}
         after, other = _parted(new / _ITEMS)
-        run.write_items(after=after, elsewhere_after=other, **shared)
+        run.write_items(after=after, other_text_after=other, **shared)
         (new / _ITEMS).unlink()
         sync_tree(new)
         shutil.rmtree(folder, ignore_errors=True)
@@ -149,7 +149,7 @@ def _test_pairs(run: Run, before: Items) -> dict[str, Items]:
     labels = load_labels(config.labels, tasks) if config.select == "labels" else None
     tests = {name: task.test_only() for name, task in tasks.items()}
     known = Benchmark(TextPairs("", (), ()), "", tests, labels, ()).test_pairs()
-    recorded = {} if run.finished.start.sts is None else run.finished.start.sts.known()
+    recorded = {} if run.finished.base.sts is None else run.finished.base.sts.known()
     for column, score in recorded.items():
         cosines, gold = before.get(column, np.array([])), known["gold"].get(column, np.array([]))
         if column != "Avg" and (
@@ -165,14 +165,14 @@ def _test_pairs(run: Run, before: Items) -> dict[str, Items]:
 def _state(run: Run, state: str) -> Items:
     """What every item came to before or after training, those of other text among them."""
     other = run.items(f"elsewhere_{state}")
-    return run.items(state) | {f"{_ELSEWHERE}{name}": array for name, array in other.items()}
+    return run.items(state) | {f"{_OTHER_TEXT}{name}": array for name, array in other.items()}
 
 
 def _parted(path: Path) -> tuple[Items, Items]:
     """What `_state` gave: of the runs' own items, and of other text."""
     items: tuple[Items, Items] = {}, {}
     for name, array in np.load(path).items():
-        items[name.startswith(_ELSEWHERE)][name.removeprefix(_ELSEWHERE)] = array
+        items[name.startswith(_OTHER_TEXT)][name.removeprefix(_OTHER_TEXT)] = array
     return items
 
 

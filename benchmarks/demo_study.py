@@ -22,7 +22,7 @@ from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.config import CorpusConfig
 from isospace.corpus.docstrings import DISTRIBUTIONS
-from isospace.encoders.loading import LADDER
+from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.system.tables import markdown_table
@@ -65,14 +65,14 @@ def main() -> None:
 
 
 def _run(folder: Path, seed: int) -> Run:
-    begun = (folder / LADDER).is_file()
+    begun = (folder / ADAPT_SETTINGS).is_file()
     return adapt(
         None if begun else replace(DEMO, seed=seed, output=folder), folder if begun else None
     ).run
 
 
 def _scores(runs: list[Run], state: str, groups: np.ndarray, places: np.ndarray) -> Scores:
-    """Of these pairs; a start is the same in every run."""
+    """Of these pairs; a base model is the same in every run."""
     items = [run.items(state) for run in (runs if state == "after" else runs[:1])]
     _, numbers = np.unique(groups[places], return_inverse=True)
     return mean_scores(

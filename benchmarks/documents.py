@@ -49,7 +49,7 @@ class Source:
         """The settings of the corpus in a folder of corpora."""
         return CorpusConfig(
             corpus=(self.place.format(folder=folder),),
-            judge=self.judge,
+            test_relation=self.judge,
             title_column=self.title_column,
             group=self.group,
         )

@@ -41,14 +41,14 @@ from domains_page import draw_page
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.encoder_states import EncoderStates
-from isospace.adaptation.results import read_ladder
+from isospace.adaptation.results import read_candidates
 from isospace.adaptation.states import PAIR_MAPS, SHARES, TEXT_MAPS, candidates
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.benchmark import hard_pairs, load_sts_data
 from isospace.evaluation.beside_bm25 import find_pairs
-from isospace.evaluation.elsewhere import Elsewhere
+from isospace.evaluation.other_text import OtherText
 from isospace.evaluation.pairs import SidedEncode, TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.evaluation.vector_cache import cached
@@ -181,16 +181,16 @@ class _Study:
         self.source, self.folder = SOURCES[unit.corpus], options.folder
         self.tokens = options.tokens
         self.config = self._set(pairs(self.source, self.folder, self.base))
-        self.data = load_data(self.config, elsewhere_chooses=True)
+        self.data = load_data(self.config, other_text_selects=True)
         self.sets: dict[str, TextPairs] = {
             TEST: self.data.benchmark.pairs,
             VALIDATION: self.data.held_out.pairs,
             HARD: hard_pairs(self.data.corpus, self.data.held_out),
-            **self.data.elsewhere.judges,
+            **self.data.other_text.judges,
         }
         tasks = load_sts_data(str(options.sts)) if options.sts else {}
-        own = Elsewhere.make(self.data.corpus, (), tasks)
-        self.sts = Elsewhere({}, {}, own.sts, own.known, (), "")
+        own = OtherText.make(self.data.corpus, (), tasks)
+        self.sts = OtherText({}, {}, own.sts, own.known, (), "")
         self.encoder = start_of(self.config)
         drop_normalize(self.encoder)
         self.encode = cached(self.encoder, cache_folder())
@@ -207,7 +207,7 @@ class _Study:
             found = evaluate_retrieval(encode, own)
             arrays |= _arrays(name, found)
         _, beside = find_pairs(encode, self.sets[TEST], self.weight)
-        arrays |= _arrays(closed_forms.FUSED, beside.fused) | _arrays(BM25, beside.bm25)
+        arrays |= _arrays(closed_forms.FUSED, beside.hybrid) | _arrays(BM25, beside.bm25)
         sts = {name: own.mean for name, own in self.sts.measure(encode).items()}
         return arrays, {"sts": next(iter(sts.values()), None)}
 
@@ -288,12 +288,12 @@ class _Study:
         )
         finished = adapt(config)
         about: dict[str, Any] = {"seconds": time.monotonic() - started}
-        run, found = finished.run, read_ladder(output)
+        run, found = finished.run, read_candidates(output)
         assert found is not None
         about |= {
-            "selected": found.chosen.words,
+            "selected": found.selected.name,
             "verdict": run.finished.verdict.text,
-            "ships base model": run.finished.ships_start,
+            "ships base model": run.finished.ships_base,
         }
         if row == "adapt":
             about["candidates"] = self._candidates(run)
@@ -301,28 +301,28 @@ class _Study:
 
     def _candidates(self, run: Run) -> list[dict[str, Any]]:
         """Score every candidate of a search on test pairs, and on validation pairs alone."""
-        found = read_ladder(run.folder)
+        found = read_candidates(run.folder)
         assert found is not None
         states = EncoderStates(run.config, self.data.corpus)
-        if any("trained" in one.words for one in found.tried):
+        if any("trained" in one.name for one in found.candidates):
             states.trained.append(checkpoint.load_weights(run.kept_weights))
         maps = (*PAIR_MAPS, *TEXT_MAPS)
         by_words = {state.words: state for state in candidates((0.0, 1.0, *SHARES), maps)}
         rows = []
         with TemporaryDirectory() as folder:
-            for one in found.tried:
-                encode = states.encode(by_words[one.words], Path(folder))
+            for one in found.candidates:
+                encode = states.encode(by_words[one.name], Path(folder))
                 plain, test = (
                     evaluate_retrieval(encode, self.sets[name]).mrr for name in (VALIDATION, TEST)
                 )
                 rows.append(
                     {
-                        "words": one.words,
+                        "name": one.name,
                         "validation, harder": one.mrr,
                         "validation": plain,
                         "test": test,
                         "allowed": one.allowed,
-                        "selected": one.words == found.chosen.words,
+                        "selected": one.name == found.selected.name,
                     }
                 )
         return rows

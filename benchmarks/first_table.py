@@ -1,4 +1,4 @@
-"""docs/results/first-table.md: every objective from the same start, on the same sentences.
+"""docs/results/first-table.md: every objective from the same base model, on the same sentences.
 
     python benchmarks/first_table.py CORPUS STS_FOLDER [--jobs 2] [--work FOLDER]
 
@@ -43,13 +43,13 @@ PROJECTOR = (1024, 1024, 1024)  # the papers' 4096 and 8192 would cost more than
 
 @dataclass(frozen=True)
 class Table:
-    """Objectives that share a start, a corpus and a budget.
+    """Objectives that share a base model, a corpus and a budget.
 
     Attributes:
         objectives: by the name of the row.
         learning_rate: of every row.
         sentences: the budget of a run.
-        pooling: of the start; `None` for its own.
+        pooling: of the base model; `None` for its own.
         docstrings: train on and measure by docstrings; else the corpus given, by the STS sets.
     """
 
@@ -61,7 +61,7 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the cells; a run on docstrings examines the start itself."""
+        """Of the cells; a run on docstrings examines the base model itself."""
         return tuple(self.objectives) if self.docstrings else ("start", *self.objectives)
 
 
@@ -131,7 +131,7 @@ def _table(table: str) -> str:
     for name in ("start", *TABLES[table].objectives):
         mine = [record for record in records if record["cell"][1] == name]
         if name == "start" and TABLES[table].docstrings:
-            # Every run examines the start; the pairs are the same, so the scores are.
+            # Every run examines the base model; the pairs are the same, so the scores are.
             mine = [{**records[0], "scores": records[0]["start_scores"], "seconds": 0.0}]
         if not mine:
             continue
@@ -187,8 +187,8 @@ def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str,
             "environment": results.environment,
         }
         if table.docstrings:
-            record["scores"] = _pair_scores(results.result)
-            record["start_scores"] = _pair_scores(results.start)
+            record["scores"] = _pair_scores(results.adapted)
+            record["start_scores"] = _pair_scores(results.base)
             return record
         from safetensors.torch import load_file
 

@@ -249,7 +249,7 @@ def embed_docstrings() -> Docstrings:
 
 
 def archive() -> tuple[dict[str, Floats], dict[str, dict[str, Floats]]]:
-    """Items of the start (item,), and of each objective (seed, item), of the comparison."""
+    """Items of the base model (item,), and of each objective (seed, item), of the comparison."""
     runs: dict[str, list[dict[str, Floats]]] = {}
     for file in sorted(CELLS.glob("*-seed-*.tar.xz")):
         with tarfile.open(file) as tar:
@@ -686,7 +686,7 @@ def candidates(docstrings: Docstrings) -> tuple[str, Any]:
 def shares(
     docstrings: Docstrings, start: Mapping[str, Floats], runs: Mapping[str, Mapping[str, Floats]]
 ) -> tuple[str, Any]:
-    """What a gain's standard error is of the start's, and what modules add to it."""
+    """What a gain's standard error is of the base model's, and what modules add to it."""
     lines, found = [], {}
     groups = docstrings.modules
     plain = np.arange(len(groups))
@@ -715,7 +715,9 @@ def shares(
         )
         lines.append([f"{name}, from [CLS]", f"{share:.2f}", ""])
         found[name] = share
-    return rows(["", "SE of the gain over the start's", "by module over by pair"], lines), found
+    return rows(
+        ["", "SE of the gain over the base model's", "by module over by pair"], lines
+    ), found
 
 
 def _scores(ranks: RetrievalScores, groups: NDArray[np.int64]) -> Scores:

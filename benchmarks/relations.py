@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def _whitened(corpus: str, options: argparse.Namespace) -> dict[str, Path]:
-    """The start, softly whitened by the corpus as far as its choosing pairs find that better.
+    """Whiten the base model softly, as far as the corpus' validation pairs find that better.
 
     None where the archive knows what it came to.
     """
@@ -102,7 +102,7 @@ def _whitened(corpus: str, options: argparse.Namespace) -> dict[str, Path]:
             if found.power is None or found.whitened:
                 tried.rename(output)
             else:
-                # Left to choose, it keeps the start where the judging pairs show no gain; a row
+                # Left to choose, it keeps the base model where the test pairs show no gain; a row
                 # that they judge must not have been chosen by them.
                 config = replace(config, power=found.power, output=output)
                 process.submit(whiten_model, config).result()
@@ -115,8 +115,8 @@ def _draw(name: str, results: ComparisonResults) -> None:
     draw(
         PAGE,
         {
-            f"verdict {name}": f"{results.verdict.text}\n\n{results.beside_text}",
-            f"gains {name}": archived.tested(results, "pairs that choose"),
+            f"verdict {name}": f"{results.verdict.text}\n\n{results.with_bm25_text}",
+            f"gains {name}": archived.tested(results, "validation pairs"),
             f"scores {name}": _scores(results),
         },
     )
@@ -124,7 +124,7 @@ def _draw(name: str, results: ComparisonResults) -> None:
 
 def _scores(results: ComparisonResults) -> str:
     """Every row with BM25's, the measures that a search cares for."""
-    rows = results.scores | {name: row.scores for name, row in results.beside.items()}
+    rows = results.scores | {name: row.scores for name, row in results.with_bm25.items()}
     return markdown_table(
         [
             {"": name} | {c: mean_sd(columns[c].seeds) for c in COLUMNS if c in columns}

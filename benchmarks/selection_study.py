@@ -2,12 +2,13 @@
 
     python benchmarks/selection_study.py CORPUS STS_FOLDER [--jobs 2] [--work FOLDER]
 
-Three tables, of four objectives and three seeds each; sixteen evaluations a run besides the start.
-Every evaluation measures what label-free selection may use, and the score that it should predict:
-Spearman on STS-B dev from the mean and the [CLS] start, the MRR of test pairs on docstrings. What a
-rule's pick is worth is the average of the seven STS sets, scored at the checkpoints that some rule
-picks; on docstrings the MRR of the test pairs. Cells, resumption and drawing as in first_table.py,
-whose settings these are; the learning rates are tripled, so that runs pass their peak.
+Three tables, of four objectives and three seeds each; sixteen evaluations a run besides the base
+model. Every evaluation measures what label-free selection may use, and the score that it should
+predict: Spearman on STS-B dev from the mean and the [CLS] start, the MRR of test pairs on
+docstrings. What a rule's pick is worth is the average of the seven STS sets, scored at the
+checkpoints that some rule picks; on docstrings the MRR of the test pairs. Cells, resumption and
+drawing as in first_table.py, whose settings these are; the learning rates are tripled, so that runs
+pass their peak.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str,
 
 
 def _pick(evaluations: Sequence[Evaluation], rule: Callable[[Evaluation], float]) -> int:
-    """The step that a rule keeps; the start is one of the evaluations."""
+    """The step that a rule keeps; the base model is one of the evaluations."""
     return int(max(evaluations, key=rule)["step"])
 
 

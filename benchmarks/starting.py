@@ -1,7 +1,7 @@
 """From the command to the first update: a process, its imports, the model, texts, first scores.
 
-Everything that is kept between runs is there: texts, tokens, vectors of the start. isospace has
-scored the start by then; sentence-transformers reads the lines and begins.
+Everything that is kept between runs is there: texts, tokens, vectors of the base model. isospace
+has scored the base model by then; sentence-transformers reads the lines and begins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the trained rung of a ladder is: settings of training on pairs, by the pairs that choose.
+"""What the trained rung of a ladder is: settings of training on pairs, by the validation pairs.
 
     python benchmarks/trained_rung.py FOLDER [--only CORPUS ...] [--rows ROW ...]
 
@@ -72,14 +72,14 @@ def settings() -> dict[str, TrainConfig]:
         "similar 16, 1e-4": similar,
         "last 3 layers, similar 16, 1e-4": replace(last, similar=16, learning_rate=1e-4),
         "iso": replace(pairs, objective=Iso(temperature=0.05)),
-        "rankcse, start+bm25": replace(
-            pairs, objective=RankCSE(head="none", temperature=0.05), teacher="start+bm25"
+        "rankcse, base+bm25": replace(
+            pairs, objective=RankCSE(head="none", temperature=0.05), teacher="base+bm25"
         ),
         "again: learning rate 1e-4": fast,
         "again: half the tokens": replace(fast, budget=(TOKENS / 2, "tokens")),
         "again: a quarter of the tokens": replace(fast, budget=(TOKENS / 4, "tokens")),
         "again: half the tokens, 5e-5": replace(pairs, budget=(TOKENS / 2, "tokens")),
-        "again: held to the start": replace(fast, hold_to_start=100.0),
+        "again: held to the base model": replace(fast, hold_to_base=100.0),
         "whole passages cropped, 1e-4": fast,
         "whole passages cropped, 5e-5": pairs,
         "whole passages cropped, similar 16": replace(pairs, similar=16),
@@ -90,7 +90,7 @@ def settings() -> dict[str, TrainConfig]:
         ),
         "float32": replace(pairs, precision="float32"),
         "float32, last 3 layers": replace(last, precision="float32"),
-        "float32, similarities held to the start": replace(
+        "float32, similarities held to the base model": replace(
             pairs,
             precision="float32",
             objective=RankCSE(head="none", temperature=0.05, own_text="in"),
@@ -121,7 +121,7 @@ def main() -> None:
 def trial(config: TrainConfig) -> dict[str, Any]:
     """Train once, and measure what comes out, and what is half-way to it, on what chooses."""
     with polite_stop() as stop, TemporaryDirectory() as folder:
-        data = load_data(config, elsewhere_chooses=True)
+        data = load_data(config, other_text_selects=True)
         fit = Fit(config, Logged(), stop, data)
         run = Run.create(replace(config, output=Path(folder, "run")))
         start = {name: w.detach().clone() for name, w in fit.encoder.model.state_dict().items()}
@@ -138,7 +138,7 @@ def trial(config: TrainConfig) -> dict[str, Any]:
                 encode = cached(fit.encoder, cache_folder())
             else:
                 encode = SidedEncode.of_prompts(fit.encoder.prompts, fit.encoder.embed)
-            own = data.elsewhere.measure(encode, "choose")
+            own = data.other_text.measure(encode, "choose")
             before = before or own
             found[state.words] = {
                 "MRR": evaluate_retrieval(encode, choosers).mrr,
@@ -156,7 +156,7 @@ def trial(config: TrainConfig) -> dict[str, Any]:
 def _table(rows: Mapping[str, Mapping[str, Any]]) -> str:
     """A row a setting, x 100: what is found, and what that does elsewhere.
 
-    Where later rows were measured on other pairs the start is told again.
+    Where later rows were measured on other pairs the base model is told again.
     """
     lines: list[dict[str, str]] = []
     start = ""
@@ -169,8 +169,8 @@ def _table(rows: Mapping[str, Mapping[str, Any]]) -> str:
         for state, short in zip(STATES, ("", ", half-way"), strict=True):
             values = row["states"][state.words]
             line[f"MRR{short}"] = f"{100 * values['MRR']:.2f}"
-            elsewhere = [f"{100 * v:+.2f}" for name, v in values.items() if name != "MRR"]
-            line[f"elsewhere{short}"] = ", ".join(elsewhere)
+            other_text = [f"{100 * v:+.2f}" for name, v in values.items() if name != "MRR"]
+            line[f"elsewhere{short}"] = ", ".join(other_text)
         lines.append({**line, "updates": str(row["updates"])})
     return markdown_table(lines)
 

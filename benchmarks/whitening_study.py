@@ -153,7 +153,7 @@ def _table(head: Row, rows: Sequence[Row]) -> str:
 
 def _what(domains: dict[str, Domain]) -> str:
     """How many texts there are of everything."""
-    head = ["domain", "fitted on", "pairs that choose", "test pairs"]
+    head = ["domain", "fitted on", "validation pairs", "test pairs"]
     return _table(
         head,
         [
@@ -179,7 +179,7 @@ def _scores(encode: Encode, maps: Maps, domain: Domain) -> tuple[dict[Power, flo
 def _gain(encode: Encode, maps: Maps, domain: Domain, power: Power) -> Row:
     """What a power gains over the model as it is, and the verdict that a user would see."""
     if power is None:
-        return ["nothing to judge", HEADS[VerdictKind.KEEP_START]]
+        return ["nothing to judge", HEADS[VerdictKind.KEEP_BASE]]
     benchmark = Benchmark(domain.test.grouped(), "", {}, None, ())
     after, before = (
         benchmark.pair_scores(evaluate_retrieval(through(encode, maps[p]), benchmark.pairs))

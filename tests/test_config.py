@@ -94,8 +94,8 @@ def test_every_wrong_setting_is_named():
             "`language` de `columns` b c: texts of `columns` are neither cut nor documents",
         ),
         (
-            {"judge": "neighbours", "columns": ("b", "c")},
-            "`judge` neighbours `columns` b c: .* leave it out",
+            {"test_relation": "neighbours", "columns": ("b", "c")},
+            "`test_relation` neighbours `columns` b c: .* leave it out",
         ),
         (
             {"passage_words": 60, "columns": ("b", "c")},
@@ -135,9 +135,9 @@ def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
         f"{tmp_path}/c", f"{tmp_path}/d", f"docstrings:{tmp_path}/src", "a~b", "memory://~/x",
     )  # fmt: skip
     config = TrainConfig(
-        model=Path("~/m"), pairs="~/a.csv", output=Path("~/run"), data="~/sts", elsewhere="~/other"
+        model=Path("~/m"), pairs="~/a.csv", output=Path("~/run"), data="~/sts", other_text="~/other"
     )
-    assert (config.model, config.data, config.elsewhere) == (
+    assert (config.model, config.data, config.other_text) == (
         f"{tmp_path}/m", f"{tmp_path}/sts", (f"{tmp_path}/other",),
     )  # fmt: skip
     assert (config.pairs, config.output) == (tmp_path / "a.csv", tmp_path / "run")

@@ -11,7 +11,8 @@ takes seconds. Everything else is reached through its package.
 - `compare(candidates, seeds, folder)`: several objectives by several seeds.
 - `evaluate(model, config)`: score a model; settings: `EvaluateConfig`.
 - `whiten_model(config)`: whiten a model after the fact; settings: `WhitenConfig`.
-- `merge_models(start, models, share, to)`: weights between a start and what was trained from it.
+- `merge_models(start, models, share, to)`: weights between a base model and what was trained from
+  it.
 - `keep_texts(texts, path)`: what a generator gives, in a file to train on.
 - `ObjectiveLoss`: an objective in sentence-transformers' own trainer.
 - `UserError`, `Stopped`: what is raised for bad input, and for work that ended early.

@@ -128,8 +128,8 @@ class CorpusConfig:
     """Column that says which rows belong together (document, thread, customer): they are held out
     together, and count as one where chance is judged. It is read in `pairs` too. Of files that are
     documents: folder. Default: rows that share or nearly share a text; each document."""
-    judge: RelationName | None = None
-    """Which pairs of held-out documents choose and judge. Default: of docstrings summary-next; else
+    test_relation: RelationName | None = None
+    """Which pairs of held-out documents select and test. Default: of docstrings summary-next; else
     the first of title-passage, heading-section, first-rest and neighbours of which there are
     enough."""
     distractors: bool = False
@@ -188,7 +188,10 @@ class CorpusConfig:
                 "together"
             )
         usual = type(self).passage_words
-        of_documents: dict[str, Any] = {"language": self.language, "judge": self.judge}
+        of_documents: dict[str, Any] = {
+            "language": self.language,
+            "test_relation": self.test_relation,
+        }
         if self.passage_words is not None and self.passage_words != usual:  # None: nothing is cut
             of_documents["passage_words"] = self.passage_words
         for name, value in of_documents.items():
@@ -317,11 +320,11 @@ class TrainConfig:
     queries: PathOrText | None = None
     """A file of queries that somebody logged or another program wrote (txt, jsonl, csv, tsv,
     parquet), each alone or with the passage that answers it: further pairs to train on, by which
-    nothing is measured. A query alone is paired with the passage that the teacher, or the start,
-    finds."""
+    nothing is measured. A query alone is paired with the passage that the teacher, or the base
+    model, finds."""
     teacher: NameOrPath | None = None
-    """Whose ranking the objective follows, where it follows one: start+bm25, the start fused with
-    BM25; an encoder, a folder or Hub name (NAME+bm25: fused), or the average of several
+    """Whose ranking the objective follows, where it follows one: base+bm25, the base model fused
+    with BM25; an encoder, a folder or Hub name (NAME+bm25: hybrid), or the average of several
     (NAME,NAME); a cross-encoder; or a file of query, passage and score."""
     mined: NonNegativeInt = 0
     """Texts of the corpus that are near to an example's first text and do not belong to it, drawn
@@ -334,7 +337,8 @@ class TrainConfig:
     """Sentences in a batch, over all processes: each is contrasted with the others of its batch."""
     similar: Annotated[int, Field(ge=2)] | None = None
     """Batches are made of groups of so many examples whose first texts are near each other by the
-    start's vectors, drawn anew each epoch: harder negatives than chance gives. The start encodes
+    start's vectors, drawn anew each epoch: harder negatives than chance gives. The base model
+    encodes
     these texts once, before the training. Default: batches are drawn freely."""
     accumulate: PositiveInt = 1
     """Batches whose gradients are summed for one update. A sentence is still contrasted with its
@@ -353,8 +357,8 @@ class TrainConfig:
     """AdamW's learning rate at the start; it falls linearly to 0, without warm-up."""
     weight_decay: NonNegativeFloat = 0.0
     """Weight decay of AdamW."""
-    hold_to_start: NonNegativeFloat = 0.0
-    """How strongly each update also pulls the encoder's weights to those of the start: by this
+    hold_to_base: NonNegativeFloat = 0.0
+    """How strongly each update also pulls the encoder's weights to those of the base model: by this
     times the learning rate of the way (L2-SP, Li et al. 2018, decoupled like AdamW's decay to 0).
     100 takes a thousandth of the way at the learning rate 1e-5."""
     clip_norm: PositiveFloat = 1.0
@@ -382,7 +386,7 @@ class TrainConfig:
     sts_sets: Annotated[tuple[STSColumn, ...], Strict(False)] = get_args(STSColumn)
     """Which STS sets of `data` are scored. Fewer sets take less time, but the papers' average needs
     all seven. Name none where `data` is given for its labels alone."""
-    elsewhere: Files = ()
+    other_text: Files = ()
     """Other text, read as a corpus is by default: what happens to its held-out pairs is said beside
     the verdict, with small sets that isospace brings along and STS (`data`)."""
     output: PathOrText | None = None

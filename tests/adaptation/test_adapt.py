@@ -1,19 +1,17 @@
-"""The ladder: what is tried, taken, judged and written."""
+"""The search: what is tried, selected, tested and written."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-import tarfile
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from ladders import short_ladder, write_documents
 from safetensors.torch import load_file
+from searches import short_search, write_documents
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 from toy import sentences, write_toy_cross_encoder
@@ -21,20 +19,19 @@ from toy import sentences, write_toy_cross_encoder
 from isospace.adaptation import adapt as adapt_module
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
-from isospace.adaptation.results import read_ladder
+from isospace.adaptation.results import read_candidates
 from isospace.adaptation.states import PAIR_MAPS, START, TEXT_MAPS, Kind, State
 from isospace.adaptation.times import Times
 from isospace.cli import main
 from isospace.config import CorpusConfig
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import LADDER, load_encoder, state_hash
+from isospace.encoders.loading import ADAPT_SETTINGS, load_encoder, state_hash
 from isospace.errors import Interrupted, TooLittle, UserError
 from isospace.evaluation.benchmark import Benchmark
-from isospace.evaluation.elsewhere import Elsewhere
+from isospace.evaluation.other_text import OtherText
 from isospace.evaluation.retrieval import evaluate_retrieval
-from isospace.evaluation.scores import GAIN, table_rows
+from isospace.evaluation.scores import GAIN
 from isospace.objectives.base import View
-from isospace.report.ladder import _marks
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.statistics.verdict import VerdictKind
@@ -42,7 +39,6 @@ from isospace.training import fit as fit_module
 from isospace.training.fit import evaluation_steps
 from isospace.training.loop import Diverged
 from isospace.training.prepare import load_data
-from isospace.training.results import read_results
 from isospace.training.run import Run, chosen_weight
 from isospace.training.train import train
 
@@ -55,128 +51,101 @@ UNKNOWN = str.maketrans(LETTERS, "ぁぃぅぇぉかきくけこさしすせそ�
 @pytest.fixture(scope="module")
 def config(toy_model, tmp_path_factory) -> AdaptConfig:
     documents = write_documents(tmp_path_factory.mktemp("documents") / "docs.jsonl")
-    return short_ladder(documents, toy_model, tmp_path_factory.mktemp("ladder") / "run")
+    return short_search(documents, toy_model, tmp_path_factory.mktemp("search") / "run")
 
 
 @pytest.fixture(scope="module")
-def climbed(config):
+def adapted(config):
     return adapt(config)
 
 
-def test_rungs_stand_in_order_and_one_is_taken(climbed):
-    ladder = read_ladder(climbed.run.folder)
-    names = [rung.name for rung in ladder.rungs]
+def test_candidates_stand_in_order_and_one_is_selected(adapted):
+    searched = read_candidates(adapted.run.folder)
+    names = [one.kind for one in searched.best]
     assert names == [
-        "start",
+        "base model",
         "whitened by pairs",
-        "trained",
+        "fine-tuned",
         "merged",
-        "trained, then whitened by pairs",
+        "fine-tuned, then whitened by pairs",
     ]
-    best = max(ladder.tried, key=lambda one: one.mrr)
-    assert ladder.chosen.words == best.words
-    assert [rung.chosen for rung in ladder.rungs].count(True) == 1
-    merged = [one for one in ladder.tried if one.kind == "merged"]
+    best = max(searched.candidates, key=lambda one: one.mrr)
+    assert searched.selected.name == best.name
+    assert [one.selected for one in searched.best].count(True) == 1
+    merged = [one for one in searched.candidates if one.kind == "merged"]
     assert 1 <= len(merged) <= 3
-    assert len(ladder.tried) == 2 + 2 * len(PAIR_MAPS) + len(merged)
-    assert ladder.rungs[0].gain is None
-    assert not (climbed.run.folder / "rungs").exists()
-    assert "definitions" in ladder.chosen.elsewhere
+    assert len(searched.candidates) == 2 + 2 * len(PAIR_MAPS) + len(merged)
+    assert searched.best[0].gain is None
+    assert not (adapted.run.folder / "candidates").exists()
+    assert "definitions" in searched.selected.other_text
 
 
-def test_what_is_written_is_what_was_judged(climbed, config):
-    """The run's results, its model and the ladder say the same, on pairs that chose nothing."""
-    ladder, results = read_ladder(climbed.run.folder), climbed.results
-    pairs = load_data(climbed.run.config).benchmark.pairs
-    model = load_encoder(str(climbed.model_folder))
+def test_what_is_written_is_what_was_judged(adapted, config):
+    """The run's results, its model and the candidates say the same, on pairs that chose nothing."""
+    searched, results = read_candidates(adapted.run.folder), adapted.results
+    pairs = load_data(adapted.run.config).benchmark.pairs
+    model = load_encoder(str(adapted.model_folder))
     again = evaluate_retrieval(model.embed, pairs).mrr
-    assert results.result.pairs.mrr == pytest.approx(again, abs=1e-4)
-    seen = results.result.pairs.mrr - results.start.pairs.mrr
+    assert results.adapted.pairs.mrr == pytest.approx(again, abs=1e-4)
+    seen = results.adapted.pairs.mrr - results.base.pairs.mrr
     assert results.verdict.gain.mean <= seen + 1e-9  # less what choosing by the same pairs adds
-    assert ladder.chosen.gain.mean == pytest.approx(ladder.chosen.mrr - ladder.rungs[0].mrr)
-    assert results.made == ladder.chosen.words
-    assert "Elsewhere: " in results.verdict.text
+    assert searched.selected.gain.mean == pytest.approx(
+        searched.selected.mrr - searched.best[0].mrr
+    )
+    assert results.candidate == searched.selected.name
+    assert "On other text: " in results.verdict.text
     assert "definitions " in results.verdict.text
     texts = sentences(5)
-    theirs = SentenceTransformer(str(climbed.model_folder)).encode(texts)
+    theirs = SentenceTransformer(str(adapted.model_folder)).encode(texts)
     assert np.allclose(theirs, model.embed(texts), atol=1e-5)
-    assert chosen_weight(str(climbed.run.folder)) == results.start.beside.weight
-    card = (climbed.model_folder / "README.md").read_text(encoding="utf-8")
+    assert chosen_weight(str(adapted.run.folder)) == results.base.with_bm25.weight
+    card = (adapted.model_folder / "README.md").read_text(encoding="utf-8")
     assert results.verdict.text in card
     assert results.kept in card
 
 
-def test_what_stands_beside_the_start_has_its_interval(climbed):
-    """On the pairs that choose beside the rungs, on those that judge beside the verdict."""
-    ladder, results = read_ladder(climbed.run.folder), climbed.results
-    assert list(ladder.beside_gains) == list(ladder.beside) == ["BM25", "start + BM25"]
-    for name, found in ladder.beside_gains.items():
-        assert found.mean == pytest.approx(ladder.beside[name] - ladder.rungs[0].mrr)
+def test_bm25_has_its_interval(adapted):
+    """On the validation pairs and on the test pairs."""
+    searched, results = read_candidates(adapted.run.folder), adapted.results
+    assert (
+        list(searched.baseline_gains) == list(searched.baselines) == ["BM25", "base model + BM25"]
+    )
+    for name, found in searched.baseline_gains.items():
+        assert found.mean == pytest.approx(searched.baselines[name] - searched.best[0].mrr)
         assert found.low < found.mean < found.high
         assert (found.items, found.groups) == (
-            ladder.chosen.gain.items,
-            ladder.chosen.gain.groups,
+            searched.selected.gain.items,
+            searched.selected.gain.groups,
         )
-    rows = {row[""]: row for row in ladder.rows()}
-    assert [name for name, row in rows.items() if not row["gain"]] == ["start"]
-    assert rows["start + BM25"]["gain"] == ladder.beside_gains["start + BM25"].points
-    judged, start = results.over_start("taken"), results.start.pairs.mrr
-    assert judged.keys() == {"BM25", "start + BM25", "taken", "taken + BM25"}
-    assert judged["taken"] == results.verdict.gain
+    rows = {row[""]: row for row in searched.rows()}
+    assert [name for name, row in rows.items() if not row["gain"]] == ["base model"]
+    assert rows["base model + BM25"]["gain"] == searched.baseline_gains["base model + BM25"].points
+    judged, start = results.over_base("adapted"), results.base.pairs.mrr
+    assert judged.keys() == {"BM25", "base model + BM25", "adapted", "adapted + BM25"}
+    assert judged["adapted"] == results.verdict.gain
     for name, scores in (
-        ("BM25", results.start.beside.bm25),
-        ("start + BM25", results.start.beside.fused),
-        ("taken + BM25", results.result.beside.fused),
+        ("BM25", results.base.with_bm25.bm25),
+        ("base model + BM25", results.base.with_bm25.hybrid),
+        ("adapted + BM25", results.adapted.with_bm25.hybrid),
     ):
         assert judged[name].mean == pytest.approx(scores.mrr - start)
         assert judged[name].groups == results.verdict.gain.groups
-    card = (climbed.model_folder / "README.md").read_text(encoding="utf-8")
-    cells = ("", judged["taken"].points, judged["BM25"].points, judged["taken + BM25"].points)
+    card = (adapted.model_folder / "README.md").read_text(encoding="utf-8")
+    cells = ("", judged["adapted"].points, judged["BM25"].points, judged["adapted + BM25"].points)
     assert f"| {GAIN} | {' | '.join(cells)} |" in card
 
 
-def test_a_ladder_of_the_first_format_has_rows_without_intervals(climbed, tmp_path):
-    content = json.loads((climbed.run.folder / "ladder.json").read_text())
-    del content["beside_gains"], content["sha256"]
-    (tmp_path / "ladder.json").write_text(json.dumps({**content, "format": 1}))
-    ladder = read_ladder(tmp_path)
-    assert ladder == replace(read_ladder(climbed.run.folder), beside_gains={})
-    rows = {row[""]: row for row in ladder.rows()}
-    assert "gain" not in rows["BM25"]
-    assert rows["trained"]["gain"]
-    marks = {mark["name"]: mark for mark in _marks(ladder)}
-    assert "low" not in marks["BM25"]
-    assert "low" in marks["trained"]
-
-
-def test_archived_ladders_are_read():
-    """Of before there were gains over the start beside BM25, too."""
-    archives = sorted((Path(__file__).parents[2] / "docs" / "results").glob("*/*/adapt*.tar.xz"))
-    assert archives
-    for archive in archives:
-        with tarfile.open(archive) as file:
-            [name] = [name for name in file.getnames() if name.endswith("/results.json")]
-            content = file.extractfile(name).read()
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "results.json"
-            path.write_bytes(content)
-            results = read_results(path)
-        older = json.loads(content)["format"] < 7
-        rows = table_rows("", {"start": results.start}, results.over_start())
-        assert [GAIN in row for row in rows] == [not older] * 3
-
-
-def test_queries_that_changed_most_are_told_with_what_stood_first(climbed):
-    ladder = read_ladder(climbed.run.folder)
-    assert len(ladder.better) == 10
-    for one in ladder.better:
+def test_queries_that_changed_most_are_told_with_what_stood_first(adapted):
+    searched = read_candidates(adapted.run.folder)
+    assert len(searched.better) == 10
+    for one in searched.better:
         assert one.ranks[1] < one.ranks[0]
         assert (one.right in one.first[1]) == (one.ranks[1] <= 3)
-    for one in ladder.worse:
+    for one in searched.worse:
         assert one.ranks[1] > one.ranks[0]
 
 
-def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, climbed, monkeypatch):
+def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, adapted, monkeypatch):
     config = replace(config, output=config.output.with_name("stopped"))
     train = fit_module.Fit._train
     with monkeypatch.context() as patch:
@@ -188,18 +157,18 @@ def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, climbed, monk
         patch.setattr(fit_module.Fit, "_train", stopped)
         with pytest.raises(Interrupted, match="adapt `resume`"):
             adapt(config)
-    before = Times(config.output / "rungs", 0.0).rungs
-    assert before["trained"] > 0
+    before = Times(config.output / "candidates", 0.0).kinds
+    assert before["fine-tuned"] > 0
     again = adapt(resume=config.output)
-    ladder = read_ladder(config.output)
-    assert all(rung.seconds > before.get(rung.name, 0.0) for rung in ladder.rungs)
-    assert ladder.seconds > sum(rung.seconds for rung in ladder.rungs)
-    assert again.results.seconds == pytest.approx(ladder.seconds, abs=5)
-    assert again.results.verdict.gain == climbed.results.verdict.gain
-    assert_same_weights(again.run, climbed.run)
+    searched = read_candidates(config.output)
+    assert all(one.seconds > before.get(one.name, 0.0) for one in searched.best)
+    assert searched.seconds > sum(one.seconds for one in searched.best)
+    assert again.results.seconds == pytest.approx(searched.seconds, abs=5)
+    assert again.results.verdict.gain == adapted.results.verdict.gain
+    assert_same_weights(again.run, adapted.run)
     assert adapt(resume=config.output).results == again.results
     shutil.rmtree(again.run.model_folder)
-    assert_same_weights(adapt(resume=config.output).run, climbed.run)
+    assert_same_weights(adapt(resume=config.output).run, adapted.run)
 
 
 def assert_same_weights(one: Run, other: Run) -> None:
@@ -209,8 +178,8 @@ def assert_same_weights(one: Run, other: Run) -> None:
 
 
 def test_nothing_is_taken_that_loses_too_much_elsewhere(config, monkeypatch):
-    """All but the start lose a tenth of what the choosing part elsewhere measures."""
-    measure = Elsewhere.measure
+    """All but the base model lose a tenth of what the choosing part elsewhere measures."""
+    measure = OtherText.measure
     starts = []
 
     def worse(self, encode, part="judge", measured=None):
@@ -224,16 +193,18 @@ def test_nothing_is_taken_that_loses_too_much_elsewhere(config, monkeypatch):
                 }
         return found
 
-    monkeypatch.setattr(Elsewhere, "measure", worse)
-    config = replace(config, output=config.output.with_name("harmful"), may_lose=5)
+    monkeypatch.setattr(OtherText, "measure", worse)
+    config = replace(config, output=config.output.with_name("harmful"), max_drop=5)
     finished = adapt(config)
-    ladder = read_ladder(finished.run.folder)
-    assert finished.results.verdict.kind is VerdictKind.KEEP_START
-    assert "loses less than 5 points elsewhere" in finished.results.verdict.text
-    assert [one.allowed for one in ladder.tried] == [True] + [False] * (len(ladder.tried) - 1)
-    assert ladder.chosen.name == "start"
-    assert list(ladder.rows()[0])[-2:] == ["definitions, validation", "taken"]
-    assert ladder.better == ladder.worse == ()
+    searched = read_candidates(finished.run.folder)
+    assert finished.results.verdict.kind is VerdictKind.KEEP_BASE
+    assert "drops at most 5 points on other text" in finished.results.verdict.text
+    assert [one.allowed for one in searched.candidates] == [True] + [False] * (
+        len(searched.candidates) - 1
+    )
+    assert searched.selected.kind == "base model"
+    assert list(searched.rows()[0])[-2:] == ["definitions, validation", "selected"]
+    assert searched.better == searched.worse == ()
     texts = sentences(5)
     start = load_encoder(config.model)
     assert np.allclose(
@@ -242,7 +213,7 @@ def test_nothing_is_taken_that_loses_too_much_elsewhere(config, monkeypatch):
 
 
 def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(
-    config, climbed, monkeypatch, caplog
+    config, adapted, monkeypatch, caplog
 ):
     caplog.set_level("INFO")
     judge = Benchmark.verdict
@@ -254,21 +225,22 @@ def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(
 
     monkeypatch.setattr(Benchmark, "verdict", unsure)
     finished = adapt(replace(config, output=config.output.with_name("unsure")))
-    assert finished.results.verdict.kind is VerdictKind.KEEP_START
-    assert finished.results.verdict.text.startswith("Keep the start: cannot tell: +")
-    assert finished.results.verdict.gain == climbed.results.verdict.gain
-    told, start = finished.results.beside, climbed.results.start
+    assert finished.results.verdict.kind is VerdictKind.KEEP_BASE
+    assert finished.results.verdict.text.startswith("Keep the base model: cannot tell: +")
+    assert finished.results.verdict.gain == adapted.results.verdict.gain
+    told, start = finished.results.with_bm25, adapted.results.base
     assert GAIN in caplog.text
-    assert finished.results.over_start("taken")["taken + BM25"].points in caplog.text
+    assert finished.results.over_base("adapted")["adapted + BM25"].points in caplog.text
     assert re.match(
-        r"(Plain BM25 finds (more|less) than|Nothing tells plain BM25 and) the start", told.text
+        r"(Plain BM25 finds (more|less) than|Nothing tells plain BM25 and) the base model",
+        told.text,
     )
-    assert "result" not in told.text
-    assert told.gains["BM25"].mean == pytest.approx(start.beside.bm25.mrr - start.pairs.mrr)
-    if told.gains["result + BM25"].low > 0:
-        assert "what the ladder had taken + BM25 finds more than the start" in told.text
-    words = read_ladder(finished.run.folder).chosen.words
-    because = f"the start, because of the verdict; the ladder had taken: {words}"
+    assert "adapted" not in told.text
+    assert told.gains["BM25"].mean == pytest.approx(start.with_bm25.bm25.mrr - start.pairs.mrr)
+    if told.gains["adapted + BM25"].low > 0:
+        assert "the selected candidate + BM25 finds more than the base model" in told.text
+    words = read_candidates(finished.run.folder).selected.name
+    because = f"the base model, because of the verdict; selected on the validation pairs: {words}"
     assert finished.results.kept == because
     texts = sentences(5)
     shipped = SentenceTransformer(str(finished.model_folder)).encode(texts)
@@ -279,13 +251,13 @@ def test_without_time_there_is_no_training_and_it_is_said(config):
     output = config.output.with_name("short")
     finished = adapt(replace(config, budget=(100, "tokens"), seeds=2, output=output))
     assert not (output / "seeds").exists()
-    ladder = read_ladder(finished.run.folder)
-    assert {rung.name for rung in ladder.rungs}.isdisjoint({"trained", "merged"})
-    assert "Nothing was trained: a budget of 100 tokens is too little for 10" in ladder.story[0]
-    assert re.search(r"about [\d,]+ would do\.$", ladder.story[0])
+    searched = read_candidates(finished.run.folder)
+    assert {one.kind for one in searched.best}.isdisjoint({"fine-tuned", "merged"})
+    assert "Nothing was trained: a budget of 100 tokens is too little for 10" in searched.notes[0]
+    assert re.search(r"about [\d,]+ would do\.$", searched.notes[0])
     assert finished.results.steps == finished.results.model_step == 0
     card = (finished.model_folder / "README.md").read_text()
-    assert f"Made of the start's weights: {ladder.chosen.words}" in card
+    assert f"Made of the base model's weights: {searched.selected.name}" in card
     assert "Updates" not in card
     assert "bibtex" not in card
 
@@ -301,7 +273,7 @@ def test_a_ladder_that_goes_on_says_why_rungs_are_missing(config, monkeypatch):
         with pytest.raises(Interrupted):
             adapt(config)
     adapt(resume=config.output)
-    assert "Nothing was trained" in read_ladder(config.output).story[0]
+    assert "Nothing was trained" in read_candidates(config.output).notes[0]
 
 
 def test_an_evaluation_that_is_no_number_ends_a_training(config, monkeypatch):
@@ -314,7 +286,7 @@ def test_an_evaluation_that_is_no_number_ends_a_training(config, monkeypatch):
 
     monkeypatch.setattr(fit_module, "run_evaluation", last_is_none)
     finished = adapt(replace(config, output=config.output.with_name("no-number")))
-    assert "diverged at update" in read_ladder(finished.run.folder).story[0]
+    assert "diverged at update" in read_candidates(finished.run.folder).notes[0]
     assert len(Run(finished.run.folder).finished.evaluations) == 2
 
 
@@ -324,13 +296,13 @@ def test_where_the_pairs_choose_too_every_evaluation_is_a_candidate(config, monk
     monkeypatch.setattr(adapt_module.Folds, "of", lambda *_: None)  # as of fewer documents
     few = replace(config.text, held_out=200)
     finished = adapt(replace(config, text=few, output=config.output.with_name("few")))
-    results, ladder = finished.results, read_ladder(finished.run.folder)
+    results, searched = finished.results, read_candidates(finished.run.folder)
     assert not results.split
     evaluations = [
         e["step"] for e in results.evaluations if e["step"] not in (0, results.choice.step)
     ]
     assert evaluations
-    assert results.verdict.gain.candidates == len(ladder.tried) - 1 + len(evaluations)
+    assert results.verdict.gain.candidates == len(searched.candidates) - 1 + len(evaluations)
     assert "tried)" in results.verdict.text
 
 
@@ -339,7 +311,7 @@ def test_what_is_interrupted_while_it_reads_has_begun_no_ladder(config, monkeypa
         raise KeyboardInterrupt
 
     monkeypatch.setattr("isospace.adaptation.adapt.load_data", stop)
-    with pytest.raises(Interrupted, match="no ladder was begun"):
+    with pytest.raises(Interrupted, match="no run was begun"):
         adapt(replace(config, output=config.output.with_name("unread")))
 
 
@@ -349,12 +321,12 @@ def test_a_training_that_diverges_is_told_and_the_ladder_goes_on(config, monkeyp
 
     monkeypatch.setattr(fit_module.Fit, "_train", diverging)
     finished = adapt(replace(config, output=config.output.with_name("diverged")))
-    ladder = read_ladder(finished.run.folder)
-    assert "diverged at update 7" in ladder.story[0]
-    assert "trained" not in [rung.name for rung in ladder.rungs]
+    searched = read_candidates(finished.run.folder)
+    assert "diverged at update 7" in searched.notes[0]
+    assert "fine-tuned" not in [one.kind for one in searched.best]
 
 
-def test_seeds_share_the_budget_and_their_weights_are_averaged(config, climbed):
+def test_seeds_share_the_budget_and_their_weights_are_averaged(config, adapted):
     config = replace(
         config, seeds=2, budget=(100_000, "tokens"), output=config.output.with_name("seeds")
     )
@@ -362,7 +334,7 @@ def test_seeds_share_the_budget_and_their_weights_are_averaged(config, climbed):
     runs = [finished.run, Run(config.output / "seeds" / "1")]
     assert [run.config.seed for run in runs] == [42, 43]
     [steps] = {run.steps()[-1]["step"] for run in runs}
-    assert steps == climbed.results.steps  # of one training that has half of the budget
+    assert steps == adapted.results.steps  # of one training that has half of the budget
     assert not runs[1].results_path.exists()
 
 
@@ -386,8 +358,8 @@ def test_of_two_seeds_the_one_that_is_kept_is_told(config, monkeypatch):
     monkeypatch.setattr(fit_module.Fit, "measure_start", begun)
     output = config.output.with_name("collapsed")
     finished = adapt(replace(config, seeds=2, budget=(100_000, "tokens"), output=output))
-    ladder, results = read_ladder(output), finished.results
-    assert ladder.story[0].startswith("A training was left out: every checkpoint has collapsed")
+    searched, results = read_candidates(output), finished.results
+    assert searched.notes[0].startswith("A training was left out: every checkpoint has collapsed")
     assert results.choice.step > 0
     assert results.choice.step in [line["step"] for line in results.evaluations]
     assert results.config == finished.run.config.to_dict()
@@ -397,9 +369,9 @@ def test_few_documents_train_in_smaller_batches(toy_model, tmp_path):
     rows = write_documents(tmp_path / "all.jsonl").read_text().splitlines()
     few = tmp_path / "few.jsonl"
     few.write_text("\n".join(rows[:60]))
-    config = short_ladder(few, toy_model, tmp_path / "run")
+    config = short_search(few, toy_model, tmp_path / "run")
     finished = adapt(replace(config, text=replace(config.text, held_out=20)))
-    story = read_ladder(finished.run.folder).story
+    story = read_candidates(finished.run.folder).notes
     size = finished.run.config.batch_size
     assert size in (16, 32)
     assert f"Batches are of {size} pairs, as the text makes too few larger ones." in story
@@ -417,7 +389,7 @@ def test_a_long_training_is_looked_at_early_too(config, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("modules", ["as it is", "with a closing normalisation"])
 def test_no_weights_encode_the_same_texts_twice(config, tmp_path, monkeypatch, modules):
-    """The pairs that choose are those by which a training's last evaluation found it best."""
+    """The validation pairs are those by which a training's last evaluation found it best."""
     if modules != "as it is":
         model = SentenceTransformer(config.model, device="cpu", local_files_only=True)
         model.append(Normalize())
@@ -448,7 +420,7 @@ def test_sentences_train_by_dropout(toy_model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("teacher", "variant", "mined"), [("start+bm25", "listnet", 0), ("cross", "listmle", 4)]
+    ("teacher", "variant", "mined"), [("base+bm25", "listnet", 0), ("cross", "listmle", 4)]
 )
 def test_a_teacher_is_followed(config, toy_model, tmp_path, teacher, variant, mined):
     if teacher == "cross":
@@ -458,7 +430,7 @@ def test_a_teacher_is_followed(config, toy_model, tmp_path, teacher, variant, mi
     settings = finished.run.config
     assert (settings.objective.variant, settings.mined) == (variant, mined)
     assert "distillation" in finished.run.steps()[0]["terms"]
-    assert "trained" in [rung.name for rung in read_ladder(finished.run.folder).rungs]
+    assert "fine-tuned" in [one.kind for one in read_candidates(finished.run.folder).best]
 
 
 def test_a_teacher_that_cannot_teach_is_refused_before_anything_is_tried(
@@ -471,7 +443,7 @@ def test_a_teacher_that_cannot_teach_is_refused_before_anything_is_tried(
         (tmp_path / "nowhere/at/all", "not a folder"),
         (tmp_path / "lines.txt", "lines.txt: "),
         (tmp_path / "others.csv", "none of its 2 pairs is of texts that are trained on"),
-        (f"start+bm25,{cross}", "is a cross-encoder.* name it alone$"),
+        (f"base+bm25,{cross}", "is a cross-encoder.* name it alone$"),
         (f"{cross}+bm25", "is a cross-encoder.* name it alone$"),
     ):
         output = tmp_path / "run"
@@ -491,14 +463,14 @@ def test_queries_of_a_file_train_too(config, tmp_path):
     config = replace(config, text=CorpusConfig(corpus=(str(lines),)), queries=file, budget=budget)
     finished = adapt(replace(config, output=tmp_path / "lines"))
     assert finished.run.config.views == "both"  # the queries alone would leave the text unused
-    assert not any("no pairs" in said for said in read_ladder(finished.run.folder).story)
+    assert not any("no pairs" in said for said in read_candidates(finished.run.folder).notes)
 
 
 def test_what_train_would_refuse_is_refused_before_anything_is_tried(config, tmp_path):
     (tmp_path / "glove.txt").write_text("the 0.1 0.2\ncat 0.3 0.4\n")
     [corpus] = config.text.corpus
     for changes, message in (
-        ({"elsewhere": (corpus,)}, "`elsewhere` "),
+        ({"other_text": (corpus,)}, "`other_text` "),
         ({"model": f"glove:{tmp_path / 'glove.txt'}"}, "an average of word vectors has no dropout"),
     ):
         output = tmp_path / "run"
@@ -509,7 +481,7 @@ def test_what_train_would_refuse_is_refused_before_anything_is_tried(config, tmp
 
 @pytest.mark.parametrize(
     "changes",
-    [{"elsewhere": ("none",)}, {"queries": Path("none.csv")}, {"model": "./none"}],
+    [{"other_text": ("none",)}, {"queries": Path("none.csv")}, {"model": "./none"}],
     ids=list,
 )
 def test_a_missing_file_is_refused_before_the_text_is_read(config, tmp_path, monkeypatch, changes):
@@ -524,9 +496,9 @@ def test_too_little_text_keeps_the_start(toy_model, tmp_path, capsys, monkeypatc
     file.write_text("\n".join(sentences(10)), encoding="utf-8")
     assert main(["adapt", str(file), "--model", str(toy_model)]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("Keep the start: --corpus ")
+    assert said.startswith("Keep the base model: --corpus ")
     assert main(["adapt", str(file), "--model", str(toy_model), "--json"]) == 0
-    verdict = {"kind": "keep the start", "text": said.strip()}
+    verdict = {"kind": "keep the base model", "text": said.strip()}
     assert json.loads(capsys.readouterr().out) == {"verdict": verdict}
     assert not (tmp_path / "runs").exists()
     with pytest.raises(TooLittle):
@@ -542,7 +514,7 @@ def test_too_few_pairs_of_texts_keep_the_start_without_advice_on_batches(
     file.write_text("\n".join(["q,a", *rows]), encoding="utf-8")
     assert main(["adapt", str(file), "--columns", "q", "a", "--model", str(toy_model)]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("Keep the start: ")
+    assert said.startswith("Keep the base model: ")
     assert "fewer than a batch of 16" in said
     assert "--" not in said.replace("--corpus", "")
     assert not (tmp_path / "runs").exists()
@@ -559,8 +531,8 @@ def test_a_language_that_the_encoder_does_not_know_keeps_the_start_and_says_why(
     text = replace(config.text, corpus=(str(file),))
     budget = (30_000, "tokens")
     finished = adapt(replace(config, text=text, budget=budget, output=tmp_path / "run"))
-    assert finished.results.verdict.kind is VerdictKind.KEEP_START
-    story = read_ladder(finished.run.folder).story
+    assert finished.results.verdict.kind is VerdictKind.KEEP_BASE
+    story = read_candidates(finished.run.folder).notes
     assert any("of the tokens are unknown to it" in sentence for sentence in story)
 
 
@@ -572,7 +544,9 @@ def test_text_that_is_all_the_same_to_the_encoder_is_no_traceback(config, tmp_pa
     output = tmp_path / "out"
     assert main(["adapt", str(file), "--model", config.model, "--output", str(output)]) == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"Keep the start: {config.model}: to its tokenizer all of this text is")
+    assert said.startswith(
+        f"Keep the base model: {config.model}: to its tokenizer all of this text is"
+    )
     assert "100 % of the tokens are unknown to it" in said
     assert not output.exists()
 
@@ -580,11 +554,11 @@ def test_text_that_is_all_the_same_to_the_encoder_is_no_traceback(config, tmp_pa
 def test_other_text_that_is_too_little_to_bound_what_is_lost_is_named(config, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("\n".join(sentences(900, seed=8)), encoding="utf-8")
-    settings = replace(config, elsewhere=(str(other),), budget=(100, "tokens"))
+    settings = replace(config, other_text=(str(other),), budget=(100, "tokens"))
     finished = adapt(replace(settings, output=tmp_path / "run"))
-    story = read_ladder(finished.run.folder).story
+    story = read_candidates(finished.run.folder).notes
     assert "What is lost on other.txt is measured and not bounded" in story[0]
-    assert "other.txt" in finished.results.elsewhere
+    assert "other.txt" in finished.results.other_text
 
 
 def test_a_few_long_rows_among_short_ones_are_no_pairs(config, tmp_path):
@@ -596,32 +570,32 @@ def test_a_few_long_rows_among_short_ones_are_no_pairs(config, tmp_path):
     text = CorpusConfig(corpus=(str(texts),))
     config = replace(config, text=text, budget=(100, "tokens"))
     finished = adapt(replace(config, output=tmp_path / "run"))
-    story = read_ladder(finished.run.folder).story
+    story = read_candidates(finished.run.folder).notes
     assert story[0].startswith("Two dropout views of each text train, and no pairs: 0 pairs")
     assert finished.run.config.views == "dropout"
     queries = tmp_path / "queries.txt"
     queries.write_text("\n".join(sentences(20, seed=11)))
     finished = adapt(replace(config, queries=queries, output=tmp_path / "asked"))
-    story = read_ladder(finished.run.folder).story
+    story = read_candidates(finished.run.folder).notes
     assert story[0].startswith("Two dropout views of each text train, and of pairs the queries' a")
     assert finished.run.config.views == "both"
 
 
-def test_refusals(config, climbed, tmp_path, monkeypatch):
-    with pytest.raises(UserError, match="settings of a new ladder or the folder"):
+def test_refusals(config, adapted, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="settings of a new search or the folder"):
         adapt()
     with pytest.raises(UserError, match=r"exists already.*continue it with adapt `resume`"):
-        adapt(replace(config, output=climbed.run.folder))
+        adapt(replace(config, output=adapted.run.folder))
     (tmp_path / "notes.txt").write_text("precious")
     with pytest.raises(UserError, match=r"exists already. Give another folder$"):
         adapt(replace(config, output=tmp_path / "notes.txt"))
-    (climbed.run.folder / LADDER).rename(tmp_path / LADDER)
-    with pytest.raises(UserError, match="no ladder"):
-        adapt(resume=climbed.run.folder)
-    (tmp_path / LADDER).rename(climbed.run.folder / LADDER)
-    with pytest.raises(UserError, match="a ladder; go on with it by adapt `resume`"):
-        train(resume=climbed.run.folder)
-    assert main(["adapt", "--resume", str(climbed.run.folder), "--seeds", "2"]) == 2
+    (adapted.run.folder / ADAPT_SETTINGS).rename(tmp_path / ADAPT_SETTINGS)
+    with pytest.raises(UserError, match="a run of train"):
+        adapt(resume=adapted.run.folder)
+    (tmp_path / ADAPT_SETTINGS).rename(adapted.run.folder / ADAPT_SETTINGS)
+    with pytest.raises(UserError, match="a run of adapt; go on with it by adapt `resume`"):
+        train(resume=adapted.run.folder)
+    assert main(["adapt", "--resume", str(adapted.run.folder), "--seeds", "2"]) == 2
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UserError, match="one process"):
         adapt(replace(config, output=tmp_path / "new"))
@@ -636,11 +610,11 @@ def test_the_best_of_a_kind_is_one_that_may_be_taken():
 
 
 def test_states_in_words():
-    assert START.words == "the start"
-    assert State(0.5).words == "0.5 of the way from the start's weights to the trained ones"
+    assert START.words == "the base model"
+    assert State(0.5).words == "0.5 of the way from the base model to the fine-tuned one"
     words = {State(1.0, change).words for change in (*PAIR_MAPS, *TEXT_MAPS)}
-    assert "the trained weights, whitened by pairs, power 0.75" in words
-    assert "the trained weights, whitened by single texts, power 0.25" in words
+    assert "the fine-tuned model, whitened by pairs, power 0.75" in words
+    assert "the fine-tuned model, whitened by single texts, power 0.25" in words
 
 
 def test_settings_go_through_json(config, tmp_path):
@@ -653,22 +627,22 @@ def test_settings_go_through_json(config, tmp_path):
             AdaptConfig.read(path)
 
 
-def test_the_page_begins_with_the_ladder(climbed):
-    page = write_report(collect([climbed.run.folder])).read_text(encoding="utf-8")
-    ladder = read_ladder(climbed.run.folder)
-    assert page.index("The ladder") < page.index('id="curves"')
-    for rung in ladder.rungs:
-        gain = "" if rung.gain is None else f", gain {rung.gain.points}"
-        value = 100 * rung.mrr
-        assert f"{rung.name}: {value:.2f} ({rung.words}){gain}".replace("'", "&#39;") in (
+def test_the_page_begins_with_the_candidates(adapted):
+    page = write_report(collect([adapted.run.folder])).read_text(encoding="utf-8")
+    searched = read_candidates(adapted.run.folder)
+    assert page.index("Candidates") < page.index('id="curves"')
+    for one in searched.best:
+        gain = "" if one.gain is None else f", gain {one.gain.points}"
+        value = 100 * one.mrr
+        assert f"{one.kind}: {value:.2f} ({one.name}){gain}".replace("'", "&#39;") in (
             page.replace("'", "&#39;")
         )
-    for gain in climbed.results.over_start().values():
+    for gain in adapted.results.over_base().values():
         assert gain.points in page.replace("\N{NO-BREAK SPACE}", " ")
     # What selects and what judges have columns of their own names.
     assert '<th scope="col" class="number">validation MRR</th>' in page
     assert page.count("definitions, validation</th>") == 2
-    for name, gain in ladder.beside_gains.items():
-        assert f"{name}: {100 * ladder.beside[name]:.2f}, gain {gain.points}" in page
-    for one in (*ladder.better, *ladder.worse):
+    for name, gain in searched.baseline_gains.items():
+        assert f"{name}: {100 * searched.baselines[name]:.2f}, gain {gain.points}" in page
+    for one in (*searched.better, *searched.worse):
         assert one.query in page

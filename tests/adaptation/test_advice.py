@@ -1,4 +1,4 @@
-"""Many rungs are tried on one set of pairs that choose: how often does the advice err?"""
+"""Many rungs are tried on one set of validation pairs: how often does the advice err?"""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from isospace.statistics.choosing import (
 )
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
-from isospace.statistics.verdict import VerdictKind, judge, kind_of, start_kept
+from isospace.statistics.verdict import VerdictKind, base_kept, judge, kind_of
 
 CASES, RUNGS, GROUPS, SIZE = 400, 20, 150, 2
 
 
 def drawn(rng, true_gains):
-    """(rung, pair) reciprocal ranks of the start and the rungs; pairs of a group move together."""
+    """(rung, pair) reciprocal ranks of the base model and the rungs; pairs of a group move together."""
     groups = np.repeat(np.arange(GROUPS), SIZE)
     start = rng.beta(0.6, 0.6, GROUPS * SIZE)
     moved = rng.normal(0, 0.15, (len(true_gains), GROUPS))[:, groups]
@@ -37,7 +37,7 @@ def drawn(rng, true_gains):
 
 @pytest.mark.parametrize("split", [True, False])
 def test_what_gains_nothing_is_advised_as_rarely_as_the_level_says(split):
-    """All rungs are as good as the start: one-sided, 2.5 % of the cases may be called adapted."""
+    """All rungs are as good as the base model: one-sided, 2.5 % of the cases may be called adapted."""
     rng = np.random.default_rng(0)
     adapted = 0
     for _ in range(CASES):
@@ -85,7 +85,7 @@ def adapted(found):
 @SHORT_OR_LONG
 @pytest.mark.parametrize("choosing", ["other", "flattered"])
 def test_gains_of_what_chose_do_not_carry_over_to_a_relation_that_it_has_not_seen(cases, choosing):
-    """On the pairs that judge no rung gains anything, whatever it gains on those that choose.
+    """On the test pairs no rung gains anything, whatever it gains on those that choose.
 
     What chose is of another relation, on which rungs really gain or lose; or it is near to what one
     of the rungs was trained on, and in its favour.
@@ -151,7 +151,7 @@ def test_what_may_be_lost_elsewhere_is_chosen_by_one_part_and_told_by_another(ca
         home, away = drawn(rng, [0.0] * RUNGS), drawn(rng, [-lost] * RUNGS)
         found = dict(zip([START, *map(State, range(1, RUNGS + 1))], away, strict=True))
         changes = {state: {"away": gain(own, away[0])} for state, own in found.items()}
-        allowed = allowed_states(changes, may_lose=0.5)
+        allowed = allowed_states(changes, max_drop=0.5)
         places = [list(found).index(state) for state in allowed]
         place = places[choose([home[at] for at in places])]
         if place == 0:
@@ -176,9 +176,9 @@ def test_the_bound_of_what_may_be_lost_is_of_the_change_that_was_seen():
     rng, cases = np.random.default_rng(5), 100
     allowed = 0
     for _ in range(cases):
-        start, rung = drawn(rng, [-0.02])
-        changes = {START: {}, State(1.0): {"away": gain(rung, start)}}
-        found = allowed_states(changes, may_lose=2.0)
+        start, one = drawn(rng, [-0.02])
+        changes = {START: {}, State(1.0): {"away": gain(one, start)}}
+        found = allowed_states(changes, max_drop=2.0)
         assert found[0] == START
         allowed += len(found) - 1
     assert stats.binom.ppf(0.005, cases, 0.5) <= allowed <= stats.binom.ppf(0.995, cases, 0.5)
@@ -211,7 +211,7 @@ def test_nothing_is_advised_where_the_verdict_tells_enough():
     for each, kind in (
         (0.3, VerdictKind.ADAPTED),
         (0.0, VerdictKind.TOO_SMALL),
-        (-0.2, VerdictKind.KEEP_START),
+        (-0.2, VerdictKind.KEEP_BASE),
     ):
         verdict, before, after = judged(each + noise, np.arange(400))
         assert verdict.kind is kind
@@ -220,5 +220,5 @@ def test_nothing_is_advised_where_the_verdict_tells_enough():
 
 def test_where_the_base_model_is_kept_own_pairs_are_advised():
     before = mean_scores(np.full((1, 60), 0.5), np.arange(60))
-    said = advice(start_kept("no candidate is better", "MRR"), "groups", before, before)
+    said = advice(base_kept("no candidate is better", "MRR"), "groups", before, before)
     assert "40 or more pairs of your own" in said

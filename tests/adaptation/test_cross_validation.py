@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ladders import short_ladder, write_documents
 from safetensors.torch import load_file
+from searches import short_search, write_documents
 
 from isospace.adaptation import cross_validation
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.cross_validation import FOLDS, PAIRS_EACH, Folds
-from isospace.adaptation.results import read_ladder
+from isospace.adaptation.results import read_candidates
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import Interrupted
 from isospace.evaluation.benchmark import Benchmark
@@ -31,7 +31,7 @@ def config(toy_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("small")
     rows = write_documents(folder / "all.jsonl").read_text().splitlines()
     (folder / "docs.jsonl").write_text("\n".join(rows[:DOCUMENTS]))
-    config = short_ladder(folder / "docs.jsonl", toy_model, folder / "run")
+    config = short_search(folder / "docs.jsonl", toy_model, folder / "run")
     return replace(config, text=replace(config.text, held_out=20), budget=(20_000, "tokens"))
 
 
@@ -98,13 +98,13 @@ def test_the_verdict_is_of_all_documents(finished):
     verdict = finished.results.verdict
     assert "cross-validated" in verdict.protocol
     assert finished.results.split
-    ladder = read_ladder(finished.run.folder)
-    names = {one.kind for one in ladder.tried}
-    assert {"start", "trained", "merged", "trained, then whitened by pairs"} <= names
+    searched = read_candidates(finished.run.folder)
+    names = {one.kind for one in searched.candidates}
+    assert {"base model", "fine-tuned", "merged", "fine-tuned, then whitened by pairs"} <= names
     if verdict.gain is not None:
         assert verdict.gain.groups == DOCUMENTS
         assert verdict.gain.candidates == 1
-    assert not (finished.run.folder / "rungs").exists()
+    assert not (finished.run.folder / "candidates").exists()
 
 
 def test_what_was_trained_on_a_document_does_not_judge_it(config, tmp_path, monkeypatch):
@@ -141,7 +141,7 @@ def test_a_kill_in_any_fold_goes_on_to_the_same_end(config, finished, tmp_path, 
     again = adapt(resume=config.output)
     assert again.results.verdict == replace(
         finished.results.verdict,
-        judged=again.results.verdict.judged,
+        judged=again.results.verdict.times_used,
         text=again.results.verdict.text,
     )
     ours, theirs = (load_file(one.model_folder / "model.safetensors") for one in (again, finished))

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from ladders import short_ladder, write_documents
+from searches import short_search, write_documents
 from toy import sentences
 
 from isospace.adaptation import measuring
-from isospace.adaptation.adapt import _Climb, adapt
+from isospace.adaptation.adapt import _Search, adapt
 from isospace.adaptation.cross_validation import Folds
 from isospace.adaptation.measuring import Passes, seconds_per_token, tokens_of
 from isospace.adaptation.plan import SPARE, TRIED
-from isospace.adaptation.results import read_ladder
+from isospace.adaptation.results import read_candidates
 from isospace.adaptation.states import PAIR_MAPS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
@@ -33,8 +33,8 @@ def config(toy_model, tmp_path_factory):
     ]
     file = folder / "spelled.jsonl"
     file.write_text("\n".join(map(json.dumps, spelled)))
-    ladder = short_ladder(file, toy_model, folder / "run")
-    return replace(ladder, text=replace(ladder.text, held_out=60))
+    searched = short_search(file, toy_model, folder / "run")
+    return replace(searched, text=replace(searched.text, held_out=60))
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
     # What both chooses and judges passes once.
     monkeypatch.setattr("isospace.corpus.groups.SMALLEST_SPLIT", 30)
     monkeypatch.setenv("ISOSPACE_CACHE", str(tmp_path / "cache"))
-    updates, counted = _Climb._updates, []
+    updates, counted = _Search._updates, []
     with passing(monkeypatch) as counts:
 
         def noted(self, fit, *more):
@@ -75,10 +75,12 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
             counts.clear()
             return updates(self, fit, *more)
 
-        monkeypatch.setattr(_Climb, "_updates", noted)
+        monkeypatch.setattr(_Search, "_updates", noted)
         finished = adapt(replace(config, precision=precision, output=tmp_path / "run", **prompts))
     assert finished.results.split
-    assert read_ladder(finished.run.folder).chosen.name == "trained, then whitened by pairs"
+    assert (
+        read_candidates(finished.run.folder).selected.kind == "fine-tuned, then whitened by pairs"
+    )
     [(passes, fit)] = counted
     # Beside them the probes pass, by which a model is held against what was measured.
     evaluations = len(fit.evaluations) * passes.evaluation
@@ -99,11 +101,11 @@ def test_a_budget_in_minutes_leaves_the_tokens_of_measuring_out(config, tmp_path
     monkeypatch.setattr("isospace.adaptation.adapt.seconds_per_token", lambda *_: 3600.0)
     monkeypatch.setattr("isospace.adaptation.adapt.Folds.of", lambda *_: None)
     finished = adapt(replace(config, budget=(30, "minutes"), output=tmp_path / "run"))
-    [passes], story = counted, read_ladder(finished.run.folder).story
+    [passes], story = counted, read_candidates(finished.run.folder).notes
     told = next(one for one in story if "a budget of 30 minutes is too little for 10" in one)
     [enough] = re.findall(r"about ([\d,]+) would do", told)
     measuring = TRIED * passes.choosing + passes.judging
-    minutes = SPARE * 60 * (measuring + 2 * passes.evaluation)  # the start and the end
+    minutes = SPARE * 60 * (measuring + 2 * passes.evaluation)  # the base model and the end
     assert minutes <= int(enough.replace(",", "")) <= minutes + 30  # what the ladder itself took
 
 
@@ -143,7 +145,7 @@ def test_a_small_folder_leaves_the_tokens_of_all_parts_out(config, tmp_path, mon
     monkeypatch.setattr(Folds, "of", lambda *args: divided.append(divide(*args)) or divided[-1])
     monkeypatch.setattr("isospace.adaptation.adapt.seconds_per_token", lambda *_: 3600.0)
     finished = adapt(replace(config, budget=(30, "minutes"), output=tmp_path / "run"))
-    [passes], [folds], story = counted, divided, read_ladder(finished.run.folder).story
+    [passes], [folds], story = counted, divided, read_candidates(finished.run.folder).notes
     told = next(one for one in story if "a budget of 30 minutes is too little for 10" in one)
     [enough] = re.findall(r"about ([\d,]+) would do", told)
     encoder = load_encoder(config.model)

@@ -6,12 +6,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from ladders import short_ladder, write_documents
+from searches import short_search, write_documents
 
 from isospace.adaptation import adapt as module
 from isospace.adaptation.adapt import FEWEST_UPDATES, adapt
 from isospace.adaptation.plan import SPARE, Plan
-from isospace.adaptation.results import read_ladder
+from isospace.adaptation.results import read_candidates
 from isospace.errors import Interrupted
 from isospace.training.fit import Fit, evaluation_steps
 from isospace.training.loop import Loop
@@ -38,7 +38,7 @@ def test_what_is_planned_is_over_in_time_and_one_update_more_is_not(trainings):
 
 
 def test_each_evaluation_of_each_training_is_counted():
-    """Of 100 updates after 25, 50 and 100, and of the start once."""
+    """Of 100 updates after 25, 50 and 100, and of the base model once."""
     assert PLAN.takes(100) == 100 + 4 * 3 + 60
     assert replace(PLAN, trainings=3).takes(100) == 300 + 10 * 3 + 60
     assert replace(PLAN, trainings=3).takes(100, done=50, evaluated=50) == 250 + 7 * 3 + 60
@@ -123,7 +123,7 @@ def test_the_first_update_warms_up_and_old_ones_are_forgotten():
 @pytest.fixture
 def config(toy_model, tmp_path):
     documents = write_documents(tmp_path / "documents.jsonl")
-    return short_ladder(documents, toy_model, tmp_path / "run")
+    return short_search(documents, toy_model, tmp_path / "run")
 
 
 @pytest.fixture
@@ -178,9 +178,10 @@ def test_a_machine_that_becomes_busy_ends_in_time(config, clock, monkeypatch):
 def test_a_little_too_little_time_is_no_reason_to_train_nothing(config, clock, monkeypatch):
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 1.0)
     finished = adapt(replace(config, budget=(9 / 60, "minutes")))
-    [told] = read_ladder(finished.run.folder).story
+    [told] = read_candidates(finished.run.folder).notes
     assert told == (
-        "A budget of about 1 minute seemed to be needed for 10 updates; they were made all the same."
+        "A budget of about 1 minute seemed to be needed for 10 updates; they were made all the "
+        "same."
     )
     assert finished.results.steps == FEWEST_UPDATES
 
@@ -188,7 +189,7 @@ def test_a_little_too_little_time_is_no_reason_to_train_nothing(config, clock, m
 def test_too_little_time_by_far_is(config, clock, monkeypatch):
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 12.0)
     finished = adapt(replace(config, budget=(1, "minutes"), seeds=2))
-    [told] = read_ladder(finished.run.folder).story
+    [told] = read_candidates(finished.run.folder).notes
     assert "Nothing was trained: a budget of 1 minute is too little for 10 updates" in told
     assert "about 5 would do" in told
     assert finished.results.steps == 0
@@ -228,8 +229,8 @@ def test_a_training_for_which_no_time_was_left_is_not_made_later(config, clock, 
         with pytest.raises(Interrupted):
             adapt(config)
     finished = adapt(resume=config.output)
-    assert "Nothing more was trained" in read_ladder(finished.run.folder).story[0]
-    assert "averaged" not in finished.results.made
+    assert "Nothing more was trained" in read_candidates(finished.run.folder).notes[0]
+    assert "averaged" not in finished.results.candidate
 
 
 @pytest.mark.parametrize(("there_is_time", "tried"), [(True, 3), (False, 1)])
@@ -241,9 +242,9 @@ def test_the_way_back_to_the_start_is_as_long_as_the_minutes(
     monkeypatch.setattr(module, "allowed_states", lambda *_: [module.START])
     monkeypatch.setattr(Plan, "allows_another", lambda *_: there_is_time)
     finished = adapt(replace(config, budget=(22 / 60, "minutes")))
-    ladder = read_ladder(finished.run.folder)
-    assert len([one for one in ladder.tried if one.kind == "merged"]) == tried
-    told = "The minutes allowed for no further way back to the start." in ladder.story
+    searched = read_candidates(finished.run.folder)
+    assert len([one for one in searched.candidates if one.kind == "merged"]) == tried
+    told = "The minutes allowed for no further way back to the base model." in searched.notes
     assert told == (not there_is_time)
 
 

@@ -31,5 +31,5 @@ def change(points):
 def test_carried_sets_are_bounded_by_their_mean_and_others_one_by_one(changes, allowed):
     state = State(0.5)
     gains = {name: change(points) for name, points in changes.items()}
-    found = allowed_states({START: {}, state: gains}, may_lose=0.5)
+    found = allowed_states({START: {}, state: gains}, max_drop=0.5)
     assert found == ([START, state] if allowed else [START])

@@ -59,8 +59,8 @@ def test_a_comparison_goes_on_elsewhere_from_its_archive(archive, base, toy_corp
     again = compare({"simcse": moved}, 2, there)
     assert again.scores == found.scores
     assert again.gains == found.gains
-    assert again.elsewhere == found.elsewhere
-    assert found.elsewhere["simcse"].keys() == {"docstrings", "definitions"}
+    assert again.other_text == found.other_text
+    assert found.other_text["simcse"].keys() == {"docstrings", "definitions"}
     assert [run.results_path.stat().st_mtime_ns for run in runs] == written  # none was run
 
 
@@ -73,7 +73,7 @@ def test_baselines_are_judged_from_the_archive(archive, base, tmp_path):
     runs = {"simcse": [Run(tmp_path / "here" / "simcse" / "seed-42")]}
     again = judge_runs(runs, "MRR", {"same": [rows["same"]]})
     assert (again.scores, again.gains) == (found.scores, found.gains)
-    assert again.elsewhere["same"] == found.elsewhere["same"]
+    assert again.other_text["same"] == found.other_text["same"]
 
 
 def test_baselines_of_several_seeds_are_one_row(archive, base, tmp_path, monkeypatch):
@@ -88,7 +88,7 @@ def test_baselines_of_several_seeds_are_one_row(archive, base, tmp_path, monkeyp
     archive.pack(here, cells)
     found = archived.judged_again(["simcse", "same"], cells, Path(corpus), Path(), "MRR")
     assert found.gains.keys() == {"simcse", "same"}
-    gain, score = found.gains["same"]["MRR"].over_start, found.scores["same"]["MRR"].seeds[0]
+    gain, score = found.gains["same"]["MRR"].over_base, found.scores["same"]["MRR"].seeds[0]
     assert gain.seeds == 2
     assert gain.mean == pytest.approx(-score / 100 / 4)
 
@@ -103,10 +103,10 @@ def test_runs_that_were_scored_on_other_sets_are_refused(archive, base, tmp_path
     archive.pack(tmp_path / "here", tmp_path / "cells")
     unpack = partial(archive.unpack, tmp_path / "cells", corpus=Path("text.txt"))
     with pytest.raises(UserError, match=r"scored on other pairs of STS12 than .*others has"):
-        unpack(tmp_path / "elsewhere", sts=tmp_path / "others")
-    assert not list((tmp_path / "elsewhere").rglob("seed-*/results.json"))  # torn: not finished
-    unpack(tmp_path / "elsewhere", sts=tmp_path / "sts")
-    here, there = (Run(tmp_path / which / "simcse" / "seed-42") for which in ("here", "elsewhere"))
+        unpack(tmp_path / "other_text", sts=tmp_path / "others")
+    assert not list((tmp_path / "other_text").rglob("seed-*/results.json"))  # torn: not finished
+    unpack(tmp_path / "other_text", sts=tmp_path / "sts")
+    here, there = (Run(tmp_path / which / "simcse" / "seed-42") for which in ("here", "other_text"))
     for part in ("before", "after", "group", "gold", "seen"):
         wanted, found = here.items(part), there.items(part)
         assert found.keys() == wanted.keys()
@@ -140,11 +140,11 @@ def test_shared_sentences_and_items_count_in_the_published_comparison(published)
     shown = {(one.ahead, one.behind): one.shown for one in published.differences["Avg unseen"]}
     assert not shown["iso", "whitenedcse"]  # Welch's test over seeds: p 0.048
     below = {row: columns["STS12 unseen"] for row, columns in published.gains.items()}
-    p = {row: found.holm_p for row, found in below.items() if found.over_start.mean < 0}
+    p = {row: found.holm_p for row, found in below.items() if found.over_base.mean < 0}
     assert p["whitenedcse"] == pytest.approx(0.058, abs=0.002)  # items alone: 0.012
     assert p["scd"] == pytest.approx(0.057, abs=0.002)  # items alone: 0.0012
     widths = {
-        row: 50 * (columns["Avg unseen"].over_start.high - columns["Avg unseen"].over_start.low)
+        row: 50 * (columns["Avg unseen"].over_base.high - columns["Avg unseen"].over_base.low)
         for row, columns in published.gains.items()
     }
     assert widths["iso"] == pytest.approx(0.70, abs=0.01)  # items alone: 0.60

@@ -42,7 +42,7 @@ def test_baselines_are_rows_and_change_no_verdict(base, tmp_path, words, monkeyp
     alone = compare(settings, 2, folder)
     models = {"words": words, "same": base.model, "last": str(folder / "simcse" / "seed-42")}
     found = compare(settings, 2, folder, baselines=models)
-    assert list(found.scores) == ["start", *models, "simcse"]
+    assert list(found.scores) == ["base model", *models, "simcse"]
     assert [found.scores[name]["MRR"].n for name in models] == [1, 1, 1]
     assert found.baselines == models
     assert found.verdict == alone.verdict
@@ -54,14 +54,16 @@ def test_baselines_are_rows_and_change_no_verdict(base, tmp_path, words, monkeyp
     row = found.scores["words"]
     assert row["MRR"].mean == pytest.approx(100 * wanted.mrr)
     assert row["R@1"].mean == pytest.approx(100 * wanted.recall[1])
-    gain = found.gains["words"]["MRR"].over_start
-    assert 100 * gain.mean == pytest.approx(row["MRR"].mean - found.scores["start"]["MRR"].mean)
+    gain = found.gains["words"]["MRR"].over_base
+    assert 100 * gain.mean == pytest.approx(
+        row["MRR"].mean - found.scores["base model"]["MRR"].mean
+    )
     assert (gain.seeds, gain.sd) == (1, None)
     same = found.gains["same"]["MRR"]
-    assert (same.over_start.mean, same.over_start.changed, same.holm_p) == (0.0, 0, 1.0)
-    # The correction is for all rows, the differences are between all of them but the start.
-    assert found.gains["simcse"]["MRR"].over_start == alone.gains["simcse"]["MRR"].over_start
-    smallest = min(columns["MRR"].over_start.p for columns in found.gains.values())
+    assert (same.over_base.mean, same.over_base.changed, same.holm_p) == (0.0, 0, 1.0)
+    # The correction is for all rows, the differences are between all of them but the base model.
+    assert found.gains["simcse"]["MRR"].over_base == alone.gains["simcse"]["MRR"].over_base
+    smallest = min(columns["MRR"].over_base.p for columns in found.gains.values())
     corrected = min(columns["MRR"].holm_p for columns in found.gains.values())
     assert corrected == pytest.approx(min(1.0, 4 * smallest))
     assert len(found.differences["MRR"]) == 6
@@ -84,13 +86,13 @@ def test_baselines_are_scored_on_the_sts_sets_too(base, tmp_path, words):
     models = {"same": base.model, "words": words}
     found = compare(settings, 1, tmp_path / "c", "sts", baselines=models)
     assert found.measure == "Avg"
-    assert found.gains["same"]["Avg"].over_start.mean == 0
-    assert list(found.elsewhere["same"]) == ["docstrings", "definitions"]  # the verdict is on STS
+    assert found.gains["same"]["Avg"].over_base.mean == 0
+    assert list(found.other_text["same"]) == ["docstrings", "definitions"]  # the verdict is on STS
     on_pairs = compare(settings, 1, tmp_path / "c", baselines=models)
-    elsewhere = on_pairs.elsewhere["same"]
-    assert list(elsewhere) == ["STS", "docstrings", "definitions"]
-    assert all(over.changed == 0 for over in elsewhere.values())
-    assert on_pairs.elsewhere["simcse"]["STS"] == found.gains["simcse"]["Avg"].over_start
+    other_text = on_pairs.other_text["same"]
+    assert list(other_text) == ["STS", "docstrings", "definitions"]
+    assert all(over.changed == 0 for over in other_text.values())
+    assert on_pairs.other_text["simcse"]["STS"] == found.gains["simcse"]["Avg"].over_base
     assert found.scores["words"].keys() == found.scores["simcse"].keys()
     assert found.scores["words"]["Avg"].mean == 0  # it knows no word of theirs
 
@@ -108,7 +110,7 @@ def test_what_is_no_longer_the_same_is_scored_again(base, tmp_path, words, monke
     monkeypatch.setattr(Baseline, "score", noted)
     found = compare(settings, 1, folder, baselines={"a": base.model, "b": words})
     assert asked == [base.model]
-    assert found.gains["a"]["MRR"].over_start.changed == 0
+    assert found.gains["a"]["MRR"].over_base.changed == 0
 
     path = folder / "baselines" / "b" / "scores.json"
     path.write_text(
@@ -126,7 +128,7 @@ def test_a_model_that_was_written_anew_is_scored_again(base, tmp_path):
     shutil.copytree(base.model, model)
     models = {"copy": str(model)}
     before = compare(settings, 1, folder, baselines=models)
-    assert before.scores["copy"]["MRR"].mean == before.scores["start"]["MRR"].mean
+    assert before.scores["copy"]["MRR"].mean == before.scores["base model"]["MRR"].mean
     path = folder / "baselines" / "copy" / "scores.json"
     record = json.loads(path.read_text())
 
@@ -137,12 +139,12 @@ def test_a_model_that_was_written_anew_is_scored_again(base, tmp_path):
     encoder.model.save(str(model))
     after = compare(settings, 1, folder, baselines=models)
     assert after.scores["copy"]["MRR"].mean != before.scores["copy"]["MRR"].mean
-    assert after.scores["start"] == before.scores["start"]
+    assert after.scores["base model"] == before.scores["base model"]
 
     # An older version kept no weights: what it scored holds. So it does where the model is gone.
     path.write_text(json.dumps(record | {"weights": None, "sha256": None}))
     old = compare(settings, 1, folder, baselines=models).scores["copy"]["MRR"]
-    assert old.mean == before.scores["start"]["MRR"].mean
+    assert old.mean == before.scores["base model"]["MRR"].mean
     path.write_text(json.dumps(record | {"sha256": None}))
     shutil.rmtree(model)
     assert compare(settings, 1, folder, baselines=models).scores["copy"]["MRR"] == old
@@ -154,8 +156,14 @@ def test_a_model_that_was_written_anew_is_scored_again(base, tmp_path):
         ({"glove": "glove:none.txt"}, r"`baselines` glove:none\.txt: no such file"),
         ({"simcse:head=none": "minilm"}, "simcse:head=none is a row already"),
         ({"simcse_head=none": "minilm"}, "simcse:head=none is a row already"),
-        ({"start": "minilm"}, "`baselines` start: start is a row already; give another name"),
-        ({"start of dcl": "minilm"}, "`baselines` start of dcl: a start is a row already"),
+        (
+            {"base model": "minilm"},
+            "`baselines` base model: base model is a row already; give another name",
+        ),
+        (
+            {"base model of dcl": "minilm"},
+            "`baselines` base model of dcl: a base model is a row already",
+        ),
         ({"a b": "minilm", "a_b": "minilm"}, "`baselines` a_b: a b is a row already"),
     ],
 )
@@ -186,15 +194,15 @@ def test_a_baseline_that_is_far_ahead_is_not_advised(tmp_path):
     ranks = {"before": 3.0, "after": 2.0}
     items = {part: {"MRR": 1 / (rank + np.arange(30) % 2)} for part, rank in ranks.items()}
     run.write_items(**items, group={"MRR": np.arange(30)}, gold={}, seen={})
-    about = BaselineScores("best", run.finished.benchmark, run.finished.result)
+    about = BaselineScores("best", run.finished.benchmark, run.finished.adapted)
     best = Baseline(about, {"MRR": 1 / (1 + np.arange(30) % 2)}, {})
     alone, found = (judge_runs({"a": [run]}, "MRR", rows) for rows in ({}, {"best": [best]}))
-    means = {name: columns["MRR"].over_start.mean for name, columns in found.gains.items()}
+    means = {name: columns["MRR"].over_base.mean for name, columns in found.gains.items()}
     assert means["best"] > means["a"] > 0
     assert found.verdict == alone.verdict
     assert (found.verdict.kind, found.verdict.name) == (VerdictKind.ADAPTED, "a")
     assert "best of 2 tried" in found.verdict.text
-    assert found.criterion == {"start": 0.5, "a": 0.54}
+    assert found.criterion == {"base model": 0.5, "a": 0.54}
     other = replace(best, about=replace(about, benchmark="other"))
     with pytest.raises(UserError, match="`baselines` best: was scored on other test items"):
         judge_runs({"a": [run]}, "MRR", {"best": [other]})

@@ -1,4 +1,4 @@
-"""Comparisons: resumable, equal budgets, the start in every table, verdicts from all seeds."""
+"""Comparisons: resumable, equal budgets, the base model in every table, verdicts from all seeds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from isospace.comparison.compare import candidate, compare
 from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import read_results
 from isospace.errors import Stopped, UserError
-from isospace.evaluation.elsewhere import elsewhere_sentence
+from isospace.evaluation.other_text import other_text_sentence
 from isospace.objectives import DCL, SCD, SimCSEPP
 from isospace.recipes import find
 from isospace.report.run_set import collect
@@ -56,7 +56,7 @@ def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
     assert found.protocol.pairs == "MRR, halves of held-out sentences (first to second)"
     assert found.protocol.checkpoints == "last"
     assert found.settings["whitenedcse"]["objective"]["name"] == "whitenedcse"
-    assert list(found.scores) == ["start", "simcse:head=none", "whitenedcse"]
+    assert list(found.scores) == ["base model", "simcse:head=none", "whitenedcse"]
     assert [columns["MRR"].n for columns in found.scores.values()] == [1, 2, 2]
     folders = sorted(str(p.parent.relative_to(tmp_path)) for p in tmp_path.rglob("results.json"))
     assert folders == [
@@ -67,30 +67,30 @@ def test_cells_are_run_once_and_compared(base, tmp_path, monkeypatch):
         "c/whitenedcse/seed-43",
     ]
     for name, columns in found.gains.items():
-        gain, start = columns["MRR"].over_start, found.scores["start"]["MRR"].mean
+        gain, start = columns["MRR"].over_base, found.scores["base model"]["MRR"].mean
         by_seed = [score - start for score in found.scores[name]["MRR"].seeds]
         assert 100 * gain.mean == pytest.approx(np.mean(by_seed))
         assert 100 * gain.sd == pytest.approx(np.std(by_seed, ddof=1), abs=1e-9)
         assert gain.low <= gain.mean <= gain.high
-    assert list(found.elsewhere) == ["simcse:head=none", "whitenedcse"]
+    assert list(found.other_text) == ["simcse:head=none", "whitenedcse"]
     for name, folder in (("simcse:head=none", "simcse_head=none"), ("whitenedcse", "whitenedcse")):
         done = [Run(tmp_path / "c" / folder / f"seed-{seed}").finished for seed in (42, 43)]
-        for column, over in found.elsewhere[name].items():
+        for column, over in found.other_text[name].items():
             assert over.mean == pytest.approx(
-                np.mean([one.elsewhere[column].gain.mean for one in done])
+                np.mean([one.other_text[column].gain.mean for one in done])
             )
             assert over.seeds == 2
     if found.verdict.name is not None:
-        said = elsewhere_sentence(found.elsewhere[found.verdict.name])
+        said = other_text_sentence(found.other_text[found.verdict.name])
         assert found.verdict.text.endswith(said)
     assert read_results(tmp_path / "c" / "results.json") == found
-    start = found.scores["start"]["MRR"].mean
-    for row, fused in found.beside.items():
-        assert 100 * fused.over_start.mean == pytest.approx(fused.scores["MRR"].mean - start)
+    start = found.scores["base model"]["MRR"].mean
+    for row, hybrid in found.with_bm25.items():
+        assert 100 * hybrid.over_base.mean == pytest.approx(hybrid.scores["MRR"].mean - start)
         if row != "BM25":
             alone = found.scores[row.removesuffix(" + BM25")]["MRR"].mean
-            assert 100 * fused.over_alone.mean == pytest.approx(fused.scores["MRR"].mean - alone)
-    assert found.beside["whitenedcse + BM25"].scores["MRR"].n == 2
+            assert 100 * hybrid.over_alone.mean == pytest.approx(hybrid.scores["MRR"].mean - alone)
+    assert found.with_bm25["whitenedcse + BM25"].scores["MRR"].n == 2
 
     with monkeypatch.context() as patch:
         patch.setattr("isospace.training.train._trained", lambda *_: pytest.fail("ran again"))
@@ -165,7 +165,7 @@ def test_the_start_is_encoded_and_shown_once_with_a_bar_at_all_times(base, tmp_p
     assert [encoded in words for words in until_training] == [False, False, True]  # pooling=cls
     assert [shown in words for words in until_training] == [False, False, True]
     for cell in cells:  # the weights are new
-        assert encoded in cell[cell.index("result") :]
+        assert encoded in cell[cell.index("adapted") :]
 
 
 def test_the_sts_sets_that_are_named_are_scored_and_any_may_choose(base, tmp_path):
@@ -186,11 +186,11 @@ def test_the_sts_sets_that_are_named_are_scored_and_any_may_choose(base, tmp_pat
 def test_cells_side_by_side_give_what_they_give_alone(base, tmp_path):
     settings = {name: candidate(name, base) for name in ("simcse:head=none", "dcl")}
     alone = compare(settings, 1, tmp_path / "alone")
-    beside = compare(settings, 1, tmp_path / "beside", jobs=2)
+    with_bm25 = compare(settings, 1, tmp_path / "beside", jobs=2)
     for name, columns in alone.scores.items():
-        assert beside.scores[name]["MRR"] == pytest.approx(columns["MRR"], abs=0.5)
+        assert with_bm25.scores[name]["MRR"] == pytest.approx(columns["MRR"], abs=0.5)
     assert (tmp_path / "beside" / "dcl" / "seed-42" / "train.log").is_file()
-    assert compare(settings, 1, tmp_path / "beside", jobs=2).scores == beside.scores
+    assert compare(settings, 1, tmp_path / "beside", jobs=2).scores == with_bm25.scores
 
 
 @pytest.mark.usefixtures("warm_jobs")
@@ -296,18 +296,18 @@ def test_another_models_start_is_a_row_of_its_own(base, tmp_path):
     settings = {text: candidate(text, base) for text in ("simcse", "simcse:pooling=cls")}
     found = compare(settings, 1, tmp_path / "c")
     assert list(found.scores) == [
-        "start",
+        "base model",
         "simcse",
-        "start of simcse:pooling=cls",
+        "base model of simcse:pooling=cls",
         "simcse:pooling=cls",
     ]
-    assert list(found.gains) == ["simcse", "start of simcse:pooling=cls", "simcse:pooling=cls"]
+    assert list(found.gains) == ["simcse", "base model of simcse:pooling=cls", "simcse:pooling=cls"]
     start, there = (
-        found.scores[row]["MRR"].mean for row in ("start", "start of simcse:pooling=cls")
+        found.scores[row]["MRR"].mean for row in ("base model", "base model of simcse:pooling=cls")
     )
-    assert 100 * found.gains["start of simcse:pooling=cls"]["MRR"].over_start.mean == pytest.approx(
-        there - start
-    )
+    assert 100 * found.gains["base model of simcse:pooling=cls"][
+        "MRR"
+    ].over_base.mean == pytest.approx(there - start)
 
 
 def _words(base, budget):
@@ -328,9 +328,9 @@ def test_the_verb(base, tmp_path, capsys):
     out, err = capsys.readouterr()
     assert "| dcl:head=none |" in out
     found = read_results(tmp_path / "c" / "results.json")
-    assert list(found.beside) == ["BM25", *(f"{row} + BM25" for row in found.scores)]
-    assert "plain BM25" in found.beside_text
-    assert out.rstrip().endswith(f"{found.verdict.text}\n{found.beside_text}")
+    assert list(found.with_bm25) == ["BM25", *(f"{row} + BM25" for row in found.scores)]
+    assert "plain BM25" in found.with_bm25_text
+    assert out.rstrip().endswith(f"{found.verdict.text}\n{found.with_bm25_text}")
     capsys.readouterr()
     model = tmp_path / "c" / "simcse" / "seed-42" / "model"
     told = _how_to_load(model)
@@ -359,7 +359,7 @@ def test_recipes_are_compared_by_name_with_their_own_settings(base, tmp_path, ca
     assert main(["compare", "--recipe", *names, *words]) == 0
     assert f"4 of 4: {names[1]}, seed 43" in capsys.readouterr().err
     found = read_results(tmp_path / "c" / "results.json")
-    assert list(found.scores) == ["start", *names]
+    assert list(found.scores) == ["base model", *names]
     for name in names:
         wanted = find(name).config
         runs = [Run(tmp_path / "c" / folder) for folder in found.runs[name]]

@@ -133,7 +133,7 @@ def test_the_results_of_something_else_stay(base, tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"), [("select", "label-free"), ("elsewhere", ("other.txt",))]
+    ("setting", "value"), [("select", "label-free"), ("other_text", ("other.txt",))]
 )
 def test_candidates_that_are_chosen_or_judged_by_other_things_are_refused(
     base, tmp_path, setting, value
@@ -258,6 +258,6 @@ def test_nothing_to_compare(base, tmp_path):
     piped = {"simcse": replace(base, text=CorpusConfig(corpus=("-",)))}
     with pytest.raises(UserError, match="standard input ends"):
         compare(piped, 1, tmp_path / "c")
-    with pytest.raises(UserError, match="start: the name of the row"):
-        compare({"start": settings["simcse"]}, 1, tmp_path / "c")
+    with pytest.raises(UserError, match="base model: the name of the row"):
+        compare({"base model": settings["simcse"]}, 1, tmp_path / "c")
     assert not (tmp_path / "c").exists()  # refused before a cell is run

@@ -73,7 +73,7 @@ def test_pairs_that_chose_the_checkpoints_do_not_test_them(tmp_path):
         wanted = spearman(after["STS12"][SEEN:], gold["STS12"][SEEN:])
         assert found.scores["simcse"]["STS12 unseen"].seeds[number] == pytest.approx(100 * wanted)
     assert found.scores["simcse"]["STS12"].seeds == (75.0, 75.0)  # the papers' column is as it was
-    assert found.gains["simcse"]["Avg unseen"].over_start.items == 7 * 60 - 90
+    assert found.gains["simcse"]["Avg unseen"].over_base.items == 7 * 60 - 90
 
 
 def test_without_labels_every_pair_counts(tmp_path):
@@ -97,7 +97,7 @@ def test_labels_that_hold_a_whole_test_set_leave_no_average(tmp_path):
     ("steps", "model", "words"),
     [
         ((4, 4), "1", ""),
-        ((0, 4), "2", " 1 of its 2 runs ship the start, which their own verdicts kept."),
+        ((0, 4), "2", " 1 of its 2 runs ship the base model, which their own verdicts kept."),
         ((0, 0), None, " The adapted weights are in checkpoints/kept.safetensors of seed 1, 2."),
     ],
 )
@@ -107,10 +107,10 @@ def test_the_advised_model_is_an_adapted_one(tmp_path, steps, model, words):
     assert (found.verdict.kind, found.verdict.name) == (VerdictKind.ADAPTED, "simcse")
     assert found.verdict.model == (None if model is None else str(tmp_path / model / "model"))
     assert found.verdict.text.endswith(words)
-    assert ("ship the start" in found.verdict.text) == (0 in steps)
+    assert ("ship the base model" in found.verdict.text) == (0 in steps)
     if model is not None:
         own = judge_runs({"simcse": [runs[int(model) - 1]]}, "Avg").gains["simcse"]["Avg unseen"]
-        gained = f"{100 * own.over_start.mean:+.2f} ({own.over_start.interval})"
+        gained = f"{100 * own.over_base.mean:+.2f} ({own.over_base.interval})"
         assert f" Its model, seed {model} by the same, gains {gained}." in found.verdict.text
 
 
@@ -142,7 +142,7 @@ def test_the_row_that_scores_highest_elsewhere_is_judged_whatever_the_others_gai
     """The largest of several gains would flatter itself."""
     gains_most, chosen = {"noise": 0.1, "criterion": 0.55}, {"noise": 0.6, "criterion": 0.56}
     found = judged(tmp_path, a=gains_most, b=chosen)
-    mean = {name: columns["Avg unseen"].over_start.mean for name, columns in found.gains.items()}
+    mean = {name: columns["Avg unseen"].over_base.mean for name, columns in found.gains.items()}
     assert mean["a"] > mean["b"]
     assert found.verdict.name == "b"
     assert found.verdict.text.startswith(f"Adapt with b: {100 * mean['b']:+.2f} points (95 % ")
@@ -154,13 +154,13 @@ def test_the_row_that_scores_highest_elsewhere_is_judged_whatever_the_others_gai
     assert "; more seeds or more pairs would tell." in found.verdict.text
     assert found.verdict.text.startswith("Cannot tell: b, ")
     found = judged(tmp_path / "harm", a=gains_most, b=chosen | {"noise": 9.0})
-    assert found.verdict.text.startswith("Keep the start: b, -")
+    assert found.verdict.text.startswith("Keep the base model: b, -")
 
 
 def test_another_verdict_by_the_same_pairs_quotes_the_ledger(tmp_path):
     runs = {name: [write_scored(tmp_path / name, seed)] for seed, name in enumerate("ab")}
     texts = [judge_runs({name: runs[name]}, "Avg").verdict.text for name in "aba"]
-    quoted = " These pairs judged 2 results on this machine."
+    quoted = " These test pairs have given 2 verdicts on this machine."
     assert [text.endswith(quoted) for text in texts] == [False, True, True]
 
 
@@ -177,8 +177,8 @@ def test_where_every_run_preferred_its_start_there_is_nothing_to_judge(tmp_path)
     for run in runs:
         change(run, choice=replace(run.finished.choice, step=0))
     verdict = judge_runs({"simcse": runs}, "Avg").verdict
-    assert (verdict.kind, verdict.name, verdict.model) == (VerdictKind.KEEP_START, None, None)
-    assert verdict.text.startswith("Keep the start: every run preferred its start")
+    assert (verdict.kind, verdict.name, verdict.model) == (VerdictKind.KEEP_BASE, None, None)
+    assert verdict.text.startswith("Keep the base model: every run preferred its base model")
     assert "95 %" not in verdict.text
 
 
@@ -186,7 +186,7 @@ def test_where_every_run_preferred_its_start_there_is_nothing_to_judge(tmp_path)
 def test_the_start_is_chosen_only_where_the_criterion_chose_among_checkpoints(
     tmp_path, criterion, name
 ):
-    """Where the last checkpoint was kept nothing has compared it with the start."""
+    """Where the last checkpoint was kept nothing has compared it with the base model."""
     run = write_scored(tmp_path / "1", 1, labels=None, seen=0, criterion=0.4)
     change(run, choice=replace(run.finished.choice, criterion=criterion))
     assert judge_runs({"a": [run]}, "Avg").verdict.name == name
@@ -210,7 +210,7 @@ def test_pairs_that_also_chose_ask_more_of_a_gain(tmp_path):
     assert "best of 4 tried)" in words  # two rows of two evaluations
     assert "highest of 2 by validation MRR (of the test pairs)" in words
     low = float(words.split("interval ")[1].split(" to ")[0])
-    assert low < 100 * apart.gains["b"]["MRR"].over_start.low
+    assert low < 100 * apart.gains["b"]["MRR"].over_base.low
     said = [float(text.split(" points")[0].split()[-1]) for text in (words, apart.verdict.text)]
     assert said[0] <= said[1]  # less what choosing between the rows has added
     for run in runs.values():  # and between checkpoints, as the run's own verdict found it
@@ -240,16 +240,16 @@ def test_every_pair_of_candidates_is_tested_over_seeds_and_items(tmp_path):
 def test_a_pair_is_no_evidence_of_its_own_where_its_sentences_stand_in_others(tmp_path):
     """Two pairs of one sentence err together, those of other sentences do not."""
     run = write_scored(tmp_path / "1", 1, labels=None, seen=0)
-    apart = judge_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_start
+    apart = judge_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_base
     doubled = {
         part: {c: np.concatenate([run.items(part)[c]] * 2) for c in COLUMNS} for part in PARTS
     }
     rewrite(run, **doubled)
-    found = judge_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_start
+    found = judge_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_base
     assert (found.items, found.groups, apart.groups) == (120, 120, 120)
     assert found.low == pytest.approx(apart.low, abs=0.001)
     rewrite(run, group={column: np.arange(240).reshape(120, 2) for column in COLUMNS})
-    naive = judge_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_start
+    naive = judge_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_base
     assert naive.low > apart.low + 0.01
 
 
@@ -262,8 +262,8 @@ def test_another_start_is_advised_as_a_folder_or_by_its_pooling(tmp_path, step, 
     rewrite(other, before=other.items("gold"))
     change(other, evaluations=tuple(e | {"pairs_mrr": 0.9} for e in other.finished.evaluations))
     found = judge_runs({"a": [first], "b": [other]}, "Avg")
-    assert (found.verdict.kind, found.verdict.name) == (VerdictKind.ADAPTED, "start of b")
-    assert found.verdict.text.startswith("Take start of b as it is: ")
+    assert (found.verdict.kind, found.verdict.name) == (VerdictKind.ADAPTED, "base model of b")
+    assert found.verdict.text.startswith("Take base model of b as it is: ")
     assert found.verdict.model == (None if model is None else str(other.folder / model))
     words = f"Load it by isospace.load({other.config.model!r}, pooling='mean')."
     assert found.verdict.text.endswith(words) == (model is None)
@@ -282,11 +282,11 @@ def test_a_row_from_another_start_has_to_gain_over_that_too(tmp_path):
     ask_for_pooling(other, "mean")
     found = judge_runs({"a": [first], "b": [other]}, "Avg").verdict
     assert (found.kind, found.name) == (VerdictKind.ADAPTED, "b")
-    assert "; over its own start +" in found.text
+    assert "; over its own base model +" in found.text
     rewrite(other, before=other.items("after"))  # as good before any training
     found = judge_runs({"a": [first], "b": [other]}, "Avg").verdict
     assert (found.kind, found.name) == (VerdictKind.TOO_SMALL, "b")
-    assert "; over its own start +0.00 points" in found.text
+    assert "; over its own base model +0.00 points" in found.text
     assert re.search(r"\), which alone has \+\d\d\.\d\d points \(95 %", found.text)
 
 
@@ -296,7 +296,7 @@ def test_starts_of_one_name_are_one_encoder(tmp_path):
     flipped = ranks.copy()
     flipped[0] = 1.0  # as rounding may on another machine
     rewrite(other, before={"MRR": flipped})
-    assert judge_runs({"a": [first], "b": [other]}, "MRR").scores["start"]["MRR"].n == 1
+    assert judge_runs({"a": [first], "b": [other]}, "MRR").scores["base model"]["MRR"].n == 1
     rewrite(other, before={"MRR": 1 / (1 / ranks + 1)})
     with pytest.raises(
         UserError, match=r"1 and .*2: their starts are not the same encoder.*minilm"
@@ -305,7 +305,7 @@ def test_starts_of_one_name_are_one_encoder(tmp_path):
     settings = json.loads((other.folder / "config.json").read_text()) | {"query_prompt": "query: "}
     (other.folder / "config.json").write_text(json.dumps(settings))
     found = judge_runs({"a": [first], "b": [Run(other.folder)]}, "MRR")
-    assert list(found.scores) == ["start", "a", "start of b", "b"]
+    assert list(found.scores) == ["base model", "a", "base model of b", "b"]
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the STS sets")

@@ -110,8 +110,8 @@ print("This is not a docstring of anything.")
             NUMPY_STYLE,
             [
                 "Return the sum of all values along an axis.",
-                "The values are added in pairs, so that the rounding error of the result grows with "
-                "the logarithm of their number.",
+                "The values are added in pairs, so that the rounding error of the result grows "
+                "with the logarithm of their number.",
                 "The values to be added, which are not changed.",
                 "The axis that goes away.",
                 "It is counted from zero.",
@@ -475,7 +475,9 @@ def test_docstrings_are_known_to_be_english(tmp_path, monkeypatch):
 def test_docstrings_train_and_judge_by_other_relations_too(tmp_path):
     (tmp_path / "src").mkdir()
     read = made_package(tmp_path / "src")
-    corpus = load(tmp_path / "src", tmp_path / "cache", passage_words=30, judge="title-passage")
+    corpus = load(
+        tmp_path / "src", tmp_path / "cache", passage_words=30, test_relation="title-passage"
+    )
     assert corpus.pairs.relation == "title-passage"
     found = {(corpus[a], corpus[b]) for a, b in corpus.related.to_train("summary-next")}
     held = {(corpus[a], corpus[b]) for a, b in corpus.related.held_out("summary-next")}

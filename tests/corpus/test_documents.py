@@ -437,8 +437,8 @@ SPHINX = """<main><h1>Library</h1><div class="modindex-jumpbox"><a href="#c">c</
 <dl><dt class="sig"><span class="descname">range</span>(stop)</dt>
 <dt class="sig"><span class="descname">range</span>(start, stop)</dt>
 <dd><p>Rather than being a function, it is an immutable sequence type of numbers.</p></dd></dl>
-<dl class="field-list"><dt>Author:</dt><dd><p>The one who has written all of this, and more.</p></dd></dl>
-</main>"""
+<dl class="field-list"><dt>Author:</dt><dd><p>The one who has written all of this, and
+more.</p></dd></dl> </main>"""
 
 
 def test_html_of_sphinx_names_what_it_describes_once():

@@ -214,13 +214,15 @@ def test_the_relation_that_judges_is_named_and_can_be_chosen(tmp_path):
     assert corpus.pairs.relation == "title-passage"
     titles = {row["title"] for row in rows}
     assert all(title in titles for title, _ in corpus.pairs.test)
-    other = load(tmp_path, rows, held_out=400, judge="neighbours")
+    other = load(tmp_path, rows, held_out=400, test_relation="neighbours")
     assert other.pairs.relation == "neighbours"
     assert other.pairs.unit == "groups of documents"
-    with pytest.raises(UserError, match="`judge` links: the held-out documents have no such pairs"):
-        load(tmp_path, rows, held_out=400, judge="links")
+    with pytest.raises(
+        UserError, match="`test_relation` links: the held-out documents have no such pairs"
+    ):
+        load(tmp_path, rows, held_out=400, test_relation="links")
     with pytest.raises(UserError, match="they have none of any relation"):
-        load(tmp_path, rows[:2], held_out=0, judge="links")
+        load(tmp_path, rows[:2], held_out=0, test_relation="links")
 
 
 def test_what_chooses_and_what_judges_are_other_documents(tmp_path):

@@ -1,4 +1,4 @@
-"""Weights between a start and its results; what may be merged."""
+"""Weights between a base model and its results; what may be merged."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_other_names_and_other_shapes_are_refused():
     with pytest.raises(UserError, match=r"half: only one of the models has such weights \(1 in"):
         merge(state(0), [{name: x for name, x in state(1).items() if name != "half"}], 0.5)
     with pytest.raises(
-        UserError, match=r"weight: \(50, 40\) in the start, \(40, 50\) in the model"
+        UserError, match=r"weight: \(50, 40\) in the base model, \(40, 50\) in the model"
     ):
         merge(state(0), [{**state(1), "weight": state(1)["weight"].T}], 0.5)
 

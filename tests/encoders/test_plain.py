@@ -9,8 +9,8 @@ import sys
 
 import numpy as np
 import pytest
-from ladders import short_ladder
-from ladders import write_documents as write_titled
+from searches import short_search
+from searches import write_documents as write_titled
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 from toy import sentences, short_run, write_documents, write_toy_model
@@ -202,7 +202,7 @@ def test_every_command_says_what_is_assumed_once(plain, texts, tmp_path, caplog,
 
 def test_a_ladder_says_what_is_assumed_once(plain, tmp_path, caplog):
     documents = write_titled(tmp_path / "documents.jsonl")
-    isospace.adapt(short_ladder(documents, plain, tmp_path / "ladder"))
+    isospace.adapt(short_search(documents, plain, tmp_path / "ladder"))
     assert len(assumed(caplog)) == 1
 
 

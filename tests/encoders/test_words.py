@@ -1,4 +1,4 @@
-"""Word vectors as a start: the released averages, the file format, what can be done with them."""
+"""Word vectors as a base model: the released averages, the file format, what can be done with them."""
 
 from __future__ import annotations
 

@@ -52,11 +52,11 @@ def test_three_pairs_with_equal_gains_show_nothing():
 
 def test_a_start_that_was_kept_has_no_interval():
     start = measured([1, 2, 3])
-    found = benchmark_of(made_pairs(3)).verdict(start, start, "no checkpoint beats the start")
-    assert (found.kind, found.gain) == (VerdictKind.KEEP_START, None)
+    found = benchmark_of(made_pairs(3)).verdict(start, start, "no checkpoint beats the base model")
+    assert (found.kind, found.gain) == (VerdictKind.KEEP_BASE, None)
     assert found.text == (
-        "Keep the start: no checkpoint beats the start; nothing to judge by MRR, held-out pairs "
-        "(anchor to positive)."
+        "Keep the base model: no checkpoint beats the base model; nothing to judge by MRR, "
+        "held-out pairs (anchor to positive)."
     )
 
 
@@ -119,7 +119,7 @@ SMALL = Gain(0.0123, -0.0351, 0.0597, 0.2, 300, 120, 200, 90)
         (replace(LARGE, mean=0.0105, low=0.002), VerdictKind.ADAPTED),
         (replace(LARGE, mean=0.0081, low=0.002, high=0.0142), VerdictKind.CANNOT_TELL),
         (replace(LARGE, mean=-0.002, low=-0.01, high=0.006), VerdictKind.TOO_SMALL),
-        (replace(LARGE, mean=-0.02, low=-0.03, high=-0.01), VerdictKind.KEEP_START),
+        (replace(LARGE, mean=-0.02, low=-0.03, high=-0.01), VerdictKind.KEEP_BASE),
         (SMALL, VerdictKind.CANNOT_TELL),
         (replace(SMALL, candidates=10), VerdictKind.CANNOT_TELL),
         (replace(SMALL, changed_groups=9, candidates=10), VerdictKind.CANNOT_TELL),
@@ -140,9 +140,9 @@ def test_from_the_second_result_on_the_ledger_is_quoted():
     ranks = np.random.default_rng(0).integers(1, 4, (3, 30)).astype(float)
     start, *results = map(measured, ranks)
     found = [benchmark.verdict(start, result, None) for result in (*results, results[0])]
-    assert [verdict.judged for verdict in found] == [1, 2, 2]
+    assert [verdict.times_used for verdict in found] == [1, 2, 2]
     assert "judged" not in found[0].text
-    assert found[1].text.endswith(". These pairs judged 2 results on this machine.")
+    assert found[1].text.endswith(". These test pairs have given 2 verdicts on this machine.")
     # Data of other tasks beside the pairs make them no other pairs; other pairs are.
     assert benchmark_of(made_pairs(31)).pairs_digest() != benchmark.pairs_digest()
     assert replace(benchmark, split=False).pairs_digest() == benchmark.pairs_digest()

@@ -93,28 +93,28 @@ def test_the_weight_is_in_standard_deviations():
     cosines = RANDOM.normal(size=(3, 50)).astype(np.float32)
     scores = RANDOM.random((3, 50)).astype(np.float32)
     scores[2] = 0  # shares no word with anything
-    fused = fuse(cosines, scores, 2.0)
+    hybrid = fuse(cosines, scores, 2.0)
     for row in range(2):
         lift = 2 * cosines[row].std() * scores[row] / scores[row].max()
-        assert np.allclose(fused[row], cosines[row] + lift, atol=1e-6)
-    assert (fused[2] == cosines[2]).all()
+        assert np.allclose(hybrid[row], cosines[row] + lift, atol=1e-6)
+    assert (hybrid[2] == cosines[2]).all()
     # An encoder whose cosines spread a tenth as far gets the same order.
     narrow = fuse(0.9 + cosines / 10, scores, 2.0)
-    assert (narrow.argsort(1) == fused.argsort(1)).all()
+    assert (narrow.argsort(1) == hybrid.argsort(1)).all()
 
 
 def test_plain_bm25_that_is_better_is_said():
-    beside = judged_beside_bm25(random, judged())
-    assert beside.in_words("toy").startswith("Plain BM25 finds more than toy here (nDCG@10 +")
-    assert beside.values["BM25"]["nDCG@10"] > 0.9
-    assert beside.over(beside, "fused")["nDCG@10"].low > 0
+    with_bm25 = judged_beside_bm25(random, judged())
+    assert with_bm25.in_words("toy").startswith("Plain BM25 finds more than toy here (nDCG@10 +")
+    assert with_bm25.values["BM25"]["nDCG@10"] > 0.9
+    assert with_bm25.over(with_bm25, "hybrid")["nDCG@10"].low > 0
 
 
 def test_an_encoder_that_is_better_is_said():
     asked = JudgedQueries(WORDLESS, DOCUMENTS, judged().judgements)
-    beside = judged_beside_bm25(meaning, asked)
-    assert beside.values["encoder"]["R@1"] == beside.values["fused"]["R@1"] == 1
-    assert beside.in_words("toy").startswith("Plain BM25 finds less than toy here (nDCG@10 -")
+    with_bm25 = judged_beside_bm25(meaning, asked)
+    assert with_bm25.values["encoder"]["R@1"] == with_bm25.values["hybrid"]["R@1"] == 1
+    assert with_bm25.in_words("toy").startswith("Plain BM25 finds less than toy here (nDCG@10 -")
 
 
 def test_what_cannot_be_told_is_said():
@@ -144,13 +144,13 @@ def test_the_sides_are_encoded_by_their_own():
 
 def test_pairs_are_ranked_as_without_bm25():
     pairs = TextPairs("toy", (*QUERIES, QUERIES[0]), (*DOCUMENTS, DOCUMENTS[1])).grouped()
-    ranks, beside = pairs_beside_bm25(random, pairs)
+    ranks, with_bm25 = pairs_beside_bm25(random, pairs)
     expected = evaluate_retrieval(random, pairs)
     assert (ranks.ranks == expected.ranks).all()
-    assert beside.values["encoder"].items() > expected.row().items()
-    assert beside.measure == "MRR"
-    gain = beside.over(beside, "BM25")["MRR"]
-    assert gain.mean == pytest.approx(beside.values["BM25"]["MRR"] - expected.mrr)
+    assert with_bm25.values["encoder"].items() > expected.row().items()
+    assert with_bm25.measure == "MRR"
+    gain = with_bm25.over(with_bm25, "BM25")["MRR"]
+    assert gain.mean == pytest.approx(with_bm25.values["BM25"]["MRR"] - expected.mrr)
 
 
 TITLES = ("The red house", "A grey cat", "On rivers", "Zebra")
@@ -180,9 +180,10 @@ def test_what_is_found_without_the_words_of_the_query():
         assert rank == 1 + (rest > right[i] + 1e-6).sum() + (abs(rest - right[i]) <= 1e-6).sum() / 2
     assert alone.ranks.tolist() == [1, 1, 2.5, 1]
     assert others.no_shared.ranks.tolist() == [3, 3, 2.5, 1]  # of a zebra nothing would be left
-    _, beside = pairs_beside_bm25(by_words, pairs)
+    _, with_bm25 = pairs_beside_bm25(by_words, pairs)
     assert (
-        beside.table("", "toy").rows[0][NO_SHARED] == f"{100 * np.mean([1 / 3, 1 / 3, 0.4, 1]):.2f}"
+        with_bm25.table("", "toy").rows[0][NO_SHARED]
+        == f"{100 * np.mean([1 / 3, 1 / 3, 0.4, 1]):.2f}"
     )
     assert find_pairs(by_words, pairs.take([2, 3]))[1].no_shared is None
 
@@ -196,10 +197,10 @@ def test_a_query_among_the_candidates_does_not_scale_what_is_fused():
     texts = DOCUMENTS + QUERIES
     cosines = unit_rows(random(QUERIES)) @ unit_rows(random(texts)).T
     found = BM25(texts).scores(QUERIES)
-    for i, rank in enumerate(find_pairs(random, pairs)[1].fused.ranks):
+    for i, rank in enumerate(find_pairs(random, pairs)[1].hybrid.ranks):
         own_cosines, shared = (np.delete(row[i], len(QUERIES) + i) for row in (cosines, found))
-        fused = own_cosines + WEIGHT * own_cosines.std() * shared / shared.max()
-        assert rank == 1 + (fused > fused[i] + 1e-6).sum()
+        hybrid = own_cosines + WEIGHT * own_cosines.std() * shared / shared.max()
+        assert rank == 1 + (hybrid > hybrid[i] + 1e-6).sum()
     assert choose_weight(random, pairs) == max(WEIGHTS)
 
 
@@ -208,36 +209,36 @@ def test_pairs_choose_how_much_bm25_counts():
     pairs = TextPairs("toy", QUERIES, DOCUMENTS)
     assert choose_weight(random, pairs) == max(WEIGHTS)
     assert choose_weight(meaning, pairs) == WEIGHTS[0] == WEIGHT  # all are as good
-    weights = {weight: find_pairs(random, pairs, weight)[1].fused.mrr for weight in WEIGHTS}
+    weights = {weight: find_pairs(random, pairs, weight)[1].hybrid.mrr for weight in WEIGHTS}
     assert weights[choose_weight(random, pairs)] == max(weights.values())
 
 
 def test_a_collapsed_encoder_gains_nothing_and_loses_to_bm25():
-    beside = judged_beside_bm25(collapsed, judged())
-    assert beside.values["encoder"]["R@10"] == pytest.approx(10 / 60)
-    assert beside.over(beside, "BM25")["nDCG@10"].low > 0
+    with_bm25 = judged_beside_bm25(collapsed, judged())
+    assert with_bm25.values["encoder"]["R@10"] == pytest.approx(10 / 60)
+    assert with_bm25.over(with_bm25, "BM25")["nDCG@10"].low > 0
 
 
 def test_without_bm25s_weight_the_fused_row_is_the_encoders():
-    beside = judged_beside_bm25(random, judged(), weight=0.0)
-    assert beside.values["fused"] == beside.values["encoder"]
-    rows = beside.table("", "toy").rows
+    with_bm25 = judged_beside_bm25(random, judged(), weight=0.0)
+    assert with_bm25.values["hybrid"] == with_bm25.values["encoder"]
+    rows = with_bm25.table("", "toy").rows
     assert [row["model"] for row in rows] == ["toy", "BM25", "toy + BM25"]
-    [_, fused] = over_first("judged", {"toy": beside}).rows
-    assert fused["nDCG@10"].startswith("+0.00")
+    [_, hybrid] = over_first("judged", {"toy": with_bm25}).rows
+    assert hybrid["nDCG@10"].startswith("+0.00")
 
 
 def test_every_measure_of_another_model_has_its_interval_over_the_first():
     found = {"knows": meaning, "guesses": random}
-    beside = {name: judged_beside_bm25(encode, judged()) for name, encode in found.items()}
-    table = over_first("judged", beside)
+    with_bm25 = {name: judged_beside_bm25(encode, judged()) for name, encode in found.items()}
+    table = over_first("judged", with_bm25)
     assert table.title == "judged, over knows"
     names = ["BM25", "knows + BM25", "guesses", "guesses + BM25"]
     assert [row["model"] for row in table.rows] == names
-    gains = beside["guesses"].over(beside["knows"], "encoder")
+    gains = with_bm25["guesses"].over(with_bm25["knows"], "encoder")
     assert tuple(gains) == MEASURES == tuple(table.rows[2])[1:]
     for name, gain in gains.items():
-        values = [beside[model].values["encoder"][name] for model in ("guesses", "knows")]
+        values = [with_bm25[model].values["encoder"][name] for model in ("guesses", "knows")]
         assert gain.mean == pytest.approx(values[0] - values[1])
         assert gain.low < gain.mean < gain.high
         assert gain.high < 0 or name == "R@100"  # of 60 documents all are found

@@ -74,7 +74,7 @@ def few_pairs(monkeypatch):
 
 def test_a_passage_is_ranked_among_all_that_are_not_right_too(tmp_path, few_pairs):
     rows = documents(500)
-    corpus = load(tmp_path, rows, held_out=120, judge="title-passage")
+    corpus = load(tmp_path, rows, held_out=120, test_relation="title-passage")
     held, of_title = set(corpus.held_out()), passages_by_title(rows)
     assert len(held) == 120
     benchmark = Benchmark.make(corpus)
@@ -88,8 +88,8 @@ def test_a_passage_is_ranked_among_all_that_are_not_right_too(tmp_path, few_pair
 
 def test_distractors_are_all_passages_of_the_corpus(tmp_path, few_pairs):
     rows = documents(500)
-    corpus = load(tmp_path, rows, held_out=120, judge="title-passage", distractors=True)
-    assert corpus.digest == load(tmp_path, rows, held_out=120, judge="title-passage").digest
+    corpus = load(tmp_path, rows, held_out=120, test_relation="title-passage", distractors=True)
+    assert corpus.digest == load(tmp_path, rows, held_out=120, test_relation="title-passage").digest
     every, of_title = (
         {p for row in rows for p in row["text"].split("\n\n")},
         passages_by_title(rows),
@@ -109,7 +109,7 @@ def test_distractors_are_all_passages_of_the_corpus(tmp_path, few_pairs):
 
 
 def test_pairs_that_choose_look_among_the_documents_that_choose(tmp_path):
-    corpus = load(tmp_path, documents(1500), held_out=440, judge="title-passage")
+    corpus = load(tmp_path, documents(1500), held_out=440, test_relation="title-passage")
     choosing = choosing_text(corpus).pairs
     assert choosing.among is not None
     assert set(choosing.among.texts) == set(corpus.held_out(corpus.chooses))
@@ -122,18 +122,18 @@ def test_pairs_that_choose_look_among_the_documents_that_choose(tmp_path):
 
 def test_a_neighbour_is_not_looked_for_behind_the_query_itself(tmp_path):
     rows = documents(400, paragraphs=4)
-    corpus = load(tmp_path, rows, held_out=120, judge="neighbours")
+    corpus = load(tmp_path, rows, held_out=120, test_relation="neighbours")
     benchmark, held = Benchmark.make(corpus), set(corpus.held_out())
     found = evaluate_retrieval(encode, benchmark.pairs)
     texts = {p: row["text"].split("\n\n") for row in rows for p in row["text"].split("\n\n")}
     for (query, passage), rank in list(zip(benchmark.pairs, found.ranks, strict=True))[:40]:
         place = texts[query].index(query)
-        beside = {*texts[query][max(0, place - 1) : place + 2]}
-        assert rank == rank_by_a_loop(query, passage, held - beside)
+        with_bm25 = {*texts[query][max(0, place - 1) : place + 2]}
+        assert rank == rank_by_a_loop(query, passage, held - with_bm25)
 
 
 def test_rests_are_looked_for_among_rests(tmp_path):
-    corpus = load(tmp_path, documents(400), held_out=120, judge="first-rest")
+    corpus = load(tmp_path, documents(400), held_out=120, test_relation="first-rest")
     benchmark = Benchmark.make(corpus)
     rests = {passage.split(". ", 1)[1] for passage in corpus.held_out()}
     assert set(benchmark.pairs.among.texts) == set(benchmark.pairs.second) == rests
@@ -173,7 +173,7 @@ def test_distractors_without_documents_are_refused(tmp_path):
 def test_validation_pairs_are_looked_for_among_training_passages_too(tmp_path, monkeypatch):
     monkeypatch.setattr("isospace.evaluation.benchmark.DISTRACTORS", 300)
     rows = documents(1500)
-    corpus = load(tmp_path, rows, held_out=440, judge="title-passage")
+    corpus = load(tmp_path, rows, held_out=440, test_relation="title-passage")
     held_out = choosing_text(corpus)
     hard, of_title = hard_pairs(corpus, held_out), passages_by_title(rows)
     assert (hard.first, hard.second) == (held_out.pairs.first, held_out.pairs.second)

@@ -288,12 +288,12 @@ def test_judged_queries_of_several_models_are_one_table(toy_model, judged, tmp_p
     assert rows[0].split(" | ")[1:] == rows[3].split(" | ")[1:]  # the same weights
     assert str(toy_model) in first
     assert str(other) in second
-    title, header, _, bm25, fused, same, same_fused, note = lines
+    title, header, _, bm25, hybrid, same, same_fused, note = lines
     assert title == f"beir, retrieval, over {toy_model}"
     assert header == "| model | nDCG@10 | MRR@10 | R@1 | R@10 | R@100 |"
     assert (bm25.split(" | ")[0], same.split(" | ")[0]) == ("| BM25", f"| {other}")
     assert all(cell.startswith("+0.00 (") for cell in same.split(" | ")[1:])
-    assert fused.split(" | ")[1:] == same_fused.split(" | ")[1:]
+    assert hybrid.split(" | ")[1:] == same_fused.split(" | ")[1:]
     assert "95 % intervals over the queries" in note
 
 
@@ -313,8 +313,8 @@ def test_judged_queries_as_json_and_their_weight(toy_model, judged, capsys):
     assert main([*words, "--bm25-weight", "0"]) == 0
     [own] = json.loads(capsys.readouterr().out)["own"]
     assert (own["kind"], own["n"]) == ("retrieval", 40)
-    assert own["values"] == own["beside"]["values"]["fused"]
-    assert own["beside"]["gains"]["fused"]["R@100"]["mean"] == 0
+    assert own["values"] == own["with_bm25"]["values"]["hybrid"]
+    assert own["with_bm25"]["gains"]["hybrid"]["R@100"]["mean"] == 0
     assert main([*words, "--bm25-weight", "-1"]) == 2
     assert "--bm25-weight -1.0: expected 0 or more" in capsys.readouterr().err
 

@@ -40,7 +40,7 @@ def test_little_text_is_measured_whole():
 def test_the_first_evaluation_is_the_reference_of_the_others():
     held_out = HeldOut(LARGE[:30], TextPairs("p", tuple(LARGE[:20]), tuple(LARGE[20:40])))
     overlaps = [held_out.measure(e, e)["neighbour_overlap"] for e in (Recorder(), Recorder())]
-    assert overlaps == [1.0, 1.0]  # equal draws: the second is the start again
+    assert overlaps == [1.0, 1.0]  # equal draws: the second is the base model again
     other = Recorder()
     other(LARGE[:3])
     assert held_out.measure(other, other)["neighbour_overlap"] < 1.0

@@ -171,9 +171,9 @@ def test_each_way_ignores_identical_ids(tmp_path):
         words = ("one", "two", "three", "five", "six", "seven")
         return np.array([[float(word in text.split()) for word in words] for text in found])
 
-    ignoring = evaluate_own(encode, load_own(folder)).beside.values
-    counting = evaluate_own(encode, load_own(folder, ignore_identical_ids=False)).beside.values
-    for way in ("encoder", "BM25", "fused"):
+    ignoring = evaluate_own(encode, load_own(folder)).with_bm25.values
+    counting = evaluate_own(encode, load_own(folder, ignore_identical_ids=False)).with_bm25.values
+    for way in ("encoder", "BM25", "hybrid"):
         # e is judged relevant to itself, and so is found; without it BEIR's number would be 67.
         assert ignoring[way]["nDCG@10"] == pytest.approx(1), way
         assert counting[way]["nDCG@10"] == pytest.approx((2 / np.log2(3) + 1) / 3), way

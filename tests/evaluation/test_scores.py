@@ -12,7 +12,7 @@ from isospace.config import TrainConfig
 from isospace.evaluation.scores import (
     CORRECTED,
     GAIN,
-    BesideWords,
+    BM25Words,
     beside_in_words,
     table_rows,
 )
@@ -33,75 +33,79 @@ def scores(mean: float, row: int = 0):
 
 
 START, RESULT = scores(0.5), scores(0.6, 1)
-WAYS = {"BM25": scores(0.55, 2), "start + BM25": scores(0.58, 2), "result + BM25": scores(0.65, 2)}
+WAYS = {
+    "BM25": scores(0.55, 2),
+    "base model + BM25": scores(0.58, 2),
+    "adapted + BM25": scores(0.65, 2),
+}
 
 
 def test_what_is_shipped_is_held_against_bm25():
-    found = BesideWords.of(WAYS, START, RESULT)
-    assert found.text.startswith("Plain BM25 finds less than the result (MRR -")
-    assert "; result + BM25 finds more than the result alone" in found.text
-    assert "start" not in found.text
+    found = BM25Words.of(WAYS, START, RESULT)
+    assert found.text.startswith("Plain BM25 finds less than the adapted model (MRR -")
+    assert "; adapted + BM25 finds more than the adapted model alone" in found.text
+    assert "base model" not in found.text
     assert found.gains["BM25"] == gain(WAYS["BM25"], RESULT)
 
 
 def test_a_result_that_is_not_shipped_is_not_called_the_result():
-    """Here BM25 finds more than the start, which is shipped, and less than what was taken."""
-    found = BesideWords.of(WAYS, START, RESULT, "what the ladder had taken")
-    assert found.text.startswith("Plain BM25 finds more than the start (MRR +")
-    assert "; what the ladder had taken + BM25 finds more than the start alone" in found.text
-    assert "result" not in found.text
+    """Here BM25 finds more than the base model, which is shipped, and less than what was taken."""
+    found = BM25Words.of(WAYS, START, RESULT, "the selected candidate")
+    assert found.text.startswith("Plain BM25 finds more than the base model (MRR +")
+    assert "; the selected candidate + BM25 finds more than the base model alone" in found.text
+    assert "adapted" not in found.text
     assert found.gains["BM25"].mean == pytest.approx(0.05, abs=0.02)
 
 
 def test_the_start_alone_needs_no_other_name():
-    ways = {name: WAYS[name] for name in ("BM25", "start + BM25")}
-    found = BesideWords.of(ways, START, None, "what the ladder had taken")
-    assert found.text.startswith("Plain BM25 finds more than the start (")
-    assert "taken" not in found.text
-    assert found.gains == found.over_start
+    ways = {name: WAYS[name] for name in ("BM25", "base model + BM25")}
+    found = BM25Words.of(ways, START, None, "the selected candidate")
+    assert found.text.startswith("Plain BM25 finds more than the base model (")
+    assert "mine" not in found.text
+    assert found.gains == found.over_base
 
 
 @pytest.mark.parametrize("not_shipped", [None, "what was chosen"])
 def test_gains_over_the_start_are_of_the_start_whatever_is_shipped(not_shipped):
-    found = BesideWords.of(WAYS, START, RESULT, not_shipped)
-    assert found.over_start == {name: gain(own, START) for name, own in WAYS.items()}
+    found = BM25Words.of(WAYS, START, RESULT, not_shipped)
+    assert found.over_base == {name: gain(own, START) for name, own in WAYS.items()}
 
 
 def test_what_the_same_pairs_chose_is_corrected_and_nothing_is_held_against_it():
-    """Of 15 without effect "result + BM25" was said to find more in a quarter of the cases."""
+    """Of 15 without effect "adapted + BM25" was said to find more in a quarter of the cases."""
     noise = RNG.normal(0, 0.1, (15, 200))
     noise -= noise.mean(1, keepdims=True) - np.linspace(0, 0.017, 15)[:, None]
     candidates = [START, *(mean_scores(START.values + row, np.arange(200)) for row in noise)]
     among = ChosenAmong(candidates, 15)
-    ways = WAYS | {"result + BM25": candidates[15]}
-    found = BesideWords.of(ways, START, candidates[15], among=among)
-    corrected = found.over_start["result + BM25"]
+    ways = WAYS | {"adapted + BM25": candidates[15]}
+    found = BM25Words.of(ways, START, candidates[15], among=among)
+    corrected = found.over_base["adapted + BM25"]
     assert corrected == judge_chosen(among)
     plain = gain(candidates[15], START)
     assert corrected.low < 0 < plain.low
-    assert found.gains == found.over_start
-    assert found.text.startswith("Plain BM25 finds more than the start (")
-    assert "result" not in found.text
+    assert found.gains == found.over_base
+    assert found.text.startswith("Plain BM25 finds more than the base model (")
+    assert "adapted" not in found.text
 
 
 def test_a_row_of_a_comparison_keeps_its_name():
-    gains = {name: gain(own, START) for name, own in WAYS.items() if name != "result + BM25"}
+    gains = {name: gain(own, START) for name, own in WAYS.items() if name != "adapted + BM25"}
     assert beside_in_words(gains, "simcse").startswith("Plain BM25 finds more than simcse (")
 
 
 def test_a_gain_without_what_selection_added_brings_the_mrr_that_it_belongs_to():
     """The base model found 43.86 and the result 49.83, of which selection had added 4.35."""
     results = results_of(0.4386, 0.0597)
-    states = {"start": results.start, "result": results.result}
+    states = {"base model": results.base, "adapted": results.adapted}
     bm25 = replace(gain(RESULT, START), mean=0.4 - 0.4386)
-    rows = table_rows("", states, {"BM25": bm25, "result": replace(bm25, mean=0.0162)})
+    rows = table_rows("", states, {"BM25": bm25, "adapted": replace(bm25, mean=0.0162)})
     shown = {row[""]: (row["MRR"], row[CORRECTED], row[GAIN][:6]) for row in rows}
-    assert shown["start"] == ("43.86", "", "")
-    assert shown["result"] == ("49.83", "45.48", "+1.62 ")
+    assert shown["base model"] == ("43.86", "", "")
+    assert shown["adapted"] == ("49.83", "45.48", "+1.62 ")
     assert shown["BM25"] == ("40.00", "", "-3.86 ")
     change = replace(results.verdict.gain, mean=0.0162)
-    beside = replace(results.beside, over_start={"result + BM25": bm25, "BM25": bm25})
-    results = replace(results, verdict=replace(results.verdict, gain=change), beside=beside)
+    with_bm25 = replace(results.with_bm25, over_base={"adapted + BM25": bm25, "BM25": bm25})
+    results = replace(results, verdict=replace(results.verdict, gain=change), with_bm25=with_bm25)
     card = model_card(TrainConfig(objective=SimCSE()), results, "cls")
     assert "| corrected MRR |  | 45.48 |  |" in card
     assert "corrected MRR: without what selection by the same pairs has added." in card
@@ -109,13 +113,13 @@ def test_a_gain_without_what_selection_added_brings_the_mrr_that_it_belongs_to()
 
 def test_rows_have_their_gain_over_the_start():
     results = results_of()
-    states = {"start": results.start, "taken": results.result}
-    gains = {"BM25": gain(WAYS["BM25"], START), "taken": gain(RESULT, START)}
+    states = {"base model": results.base, "mine": results.adapted}
+    gains = {"BM25": gain(WAYS["BM25"], START), "mine": gain(RESULT, START)}
     rows = table_rows("", states, gains)
-    names = ["start", "BM25", "start + BM25", "taken", "taken + BM25"]
+    names = ["base model", "BM25", "base model + BM25", "mine", "mine + BM25"]
     assert [row[""] for row in rows] == names
     shown = {row[""]: row[GAIN] for row in rows}
     assert shown["BM25"] == gains["BM25"].points
-    assert shown["taken"] == gains["taken"].points
-    assert shown["start"] == shown["taken + BM25"] == ""
+    assert shown["mine"] == gains["mine"].points
+    assert shown["base model"] == shown["mine + BM25"] == ""
     assert all(GAIN not in row for row in table_rows("", states, {}))

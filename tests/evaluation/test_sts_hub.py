@@ -116,8 +116,8 @@ def test_sick_in_another_order_is_named_as_all_pairs_and_kept_out_of_the_average
     tests = {name: task.test_only() for name, task in benchmark.load_sts_data("hub").items()}
     scored = benchmark.Benchmark(TextPairs("none", (), ()), "", tests, None, ())
     ranks = RetrievalScores(np.ones(2), 2, "", np.zeros((2, 2)))
-    beside = PairsBeside(ranks, ranks, None, 2.0)
-    measured = benchmark.Measured(ranks, evaluate_sts(hashed, tasks), np.empty((0, 3)), beside)
+    with_bm25 = PairsBeside(ranks, ranks, None, 2.0)
+    measured = benchmark.Measured(ranks, evaluate_sts(hashed, tasks), np.empty((0, 3)), with_bm25)
     items = scored.items(measured)
     assert "SICK-R" not in items
     ranked = {name for name in items if name.split()[0] in ("MRR", "BM25", "fused")}

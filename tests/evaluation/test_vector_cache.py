@@ -1,4 +1,4 @@
-"""Vectors of a start are made once, and only what made them can read them."""
+"""Vectors of a base model are made once, and only what made them can read them."""
 
 from __future__ import annotations
 

@@ -123,8 +123,8 @@ def test_the_page_has_both_lists(client, session):
 
 
 def test_queries_that_changed_most_are_offered_first(client):
-    ladder = TestClient(make_app(session_of(changes=CHANGES)), base_url=f"http://{HOST}")
-    first, plain = ladder.get("/").text, client.get("/").text
+    searched = TestClient(make_app(session_of(changes=CHANGES)), base_url=f"http://{HOST}")
+    first, plain = searched.get("/").text, client.get("/").text
     assert "Changed most" not in plain
     read = text_of(first)
     assert read.index("Changed most") < read.index("Some sentences of the corpus")
@@ -138,7 +138,7 @@ def test_queries_that_changed_most_are_offered_first(client):
     section = first[first.index('id="changed"') : first.index('id="examples"')]
     links = [unescape(link) for link in re.findall(r'<a dir="auto" href="([^"]+)"', section)]
     for link, one in zip(links, (*gained, *lost), strict=True):
-        page = ladder.get(link).text
+        page = searched.get(link).text
         right = (
             f"Its right text, rank {one.ranks[0]:,g} under A and {one.ranks[1]:g} under B when the "
             f"ladder judged: {one.right}"
@@ -148,10 +148,10 @@ def test_queries_that_changed_most_are_offered_first(client):
         found = re.findall(r"\d\.\d{3}</span>.*?</li>", page, re.DOTALL)
         marked = [text_of(hit) for hit in found if "the right text" in hit]
         assert all(one.right in hit for hit in marked)
-        lists = ladder.get(link.replace("k=10", "k=100")).text
+        lists = searched.get(link.replace("k=10", "k=100")).text
         assert lists.count("<strong>the right text</strong>") == 2
         assert page.count("<img") == page.count("<script") == 1
-    assert "Its right text" not in ladder.get("/", params={"q": QUERY}).text
+    assert "Its right text" not in searched.get("/", params={"q": QUERY}).text
 
 
 def test_where_all_gained_nothing_is_said_of_losses():

@@ -19,7 +19,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 QUERY = "the big dog runs in the city"
 PAGES = {
-    "start": "",
+    "base model": "",
     "neighbours": f"?q={CHANGES.gained[1].query}",
     "similarities": "similarities",
     "geometry": "geometry",

@@ -43,7 +43,7 @@ def test_the_folder_has_the_mean_of_the_weights(toy_model, trained, tmp_path, ca
         expected = weights / 2 + sum(other.state_dict()[name] for other in others) / 4
         torch.testing.assert_close(merged[name], expected)
     card = (to / "README.md").read_text()
-    assert "0.5 of the start's and 0.5 of the mean of these 2" in card
+    assert "0.5 of the base model's and 0.5 of the mean of these 2" in card
     assert "  - `trained0`, licence: mit\n  - `trained1`, licence: mit\n" in card
     assert f"Start: `{toy_model.name}`; pooling: mean" in card
     assert str(tmp_path) not in card
@@ -58,7 +58,7 @@ def test_a_licence_that_not_all_have_is_not_the_cards_own(trained, tmp_path):
     card = (tmp_path / "unlike" / "README.md").read_text()
     assert "license:" not in card
     assert "`trained1`, licence: cc-by-nc-4.0" in card
-    assert "Licence of the start: mit" in card
+    assert "Licence of the base model: mit" in card
 
 
 def test_at_the_ends_the_vectors_are_those_of_start_and_model(toy_model, trained, tmp_path):
@@ -67,7 +67,10 @@ def test_at_the_ends_the_vectors_are_those_of_start_and_model(toy_model, trained
         assert main(["merge", str(toy_model), trained[0], "--share", share, "-o", to]) == 0
         ours, theirs = (load_encoder(f, device="cpu").embed(sentences(5)) for f in (to, end))
         assert np.array_equal(ours, theirs)
-    assert "0 of the start's and 1 of this model's:" in (tmp_path / "share1/README.md").read_text()
+    assert (
+        "0 of the base model's and 1 of this model's:"
+        in (tmp_path / "share1/README.md").read_text()
+    )
 
 
 def test_a_pooling_and_prompts_for_all_are_part_of_the_folder(toy_model, trained, tmp_path):

@@ -62,7 +62,7 @@ def test_a_run_is_exported_with_its_card(run, part):
     assert np.array_equal(exported.embed(sentences(5)), ours.embed(sentences(5)))
     card = (made.folder / "README.md").read_text()
     for part in ("Adapted: much better.", "| MRR | 50.00 | 62.50 |", "1,234 sentences", "`d1gest`",
-                 "2,000 read", "WhitenedCSE", "@", "Licence of the start: unknown", "MRR of my pairs"):  # fmt: skip
+                 "2,000 read", "WhitenedCSE", "@", "Licence of the base model: unknown", "MRR of my pairs"):  # fmt: skip
         assert part in card
     assert "too short" not in card
     assert str(run.folder.parent) not in card
@@ -70,7 +70,7 @@ def test_a_run_is_exported_with_its_card(run, part):
 
 def test_sts_scores_come_with_their_protocol(run):
     scores = replace(RESULTS.start, sts=STSScores((), {"STS12": 70.123, "Avg": None}, {}))
-    results = replace(RESULTS, start=scores, result=scores)
+    results = replace(RESULTS, base=scores, adapted=scores)
     card = model_card(run.config, results, "mean")
     assert "| STS12 | 70.12 | 70.12 |" in card
     assert "Avg |" not in card
@@ -79,11 +79,11 @@ def test_sts_scores_come_with_their_protocol(run):
 
 def test_a_card_says_what_pairs_and_teachers_taught(run):
     secret = run.folder.parent / "secret"
-    teachers = f"start+bm25, {secret}/mine+bm25, glove:{secret}/words.txt, org/ranker"
+    teachers = f"base+bm25, {secret}/mine+bm25, glove:{secret}/words.txt, org/ranker"
     config = replace(run.config, views="pairs", objective=RankCSE(), teacher=teachers)
     card = model_card(config, RESULTS, "mean")
     assert "- Trained on pairs of texts of the corpus that belong together\n" in card
-    assert "`start+bm25`, `mine+bm25`, `words.txt`, `org/ranker`" in card
+    assert "`base+bm25`, `mine+bm25`, `words.txt`, `org/ranker`" in card
     assert "secret" not in card
     assert "eacher" not in model_card(run.config, RESULTS, "mean")
 
@@ -106,8 +106,8 @@ def test_a_whole_run_has_the_licence_of_its_model(run):
 
 def test_a_start_that_is_gone_is_no_model_of_the_hub(run, tmp_path, monkeypatch):
     """`projects/start` was a folder when the run began; here it looks like a name of the Hub."""
-    elsewhere = replace(run.config, model="projects/start")
-    (run.folder / "config.json").write_text(elsewhere.to_json())
+    other_text = replace(run.config, model="projects/start")
+    (run.folder / "config.json").write_text(other_text.to_json())
     monkeypatch.chdir(tmp_path)
     card = (export(str(run.folder), "st").folder / "README.md").read_text()
     assert "base_model" not in card

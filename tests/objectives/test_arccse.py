@@ -103,7 +103,8 @@ def test_without_weight_the_triplet_and_its_passes_are_left_out():
     views = random(2, 4, 6)
     assert ArcCon()(Views(views, views))["triplet"] == 0.0
     assert describe(ArcCSE().views) == (
-        "2 dropout + 1 clean + 1 clean with a span of 20% masked + 1 clean with a span of 40% masked"
+        "2 dropout + 1 clean + 1 clean with a span of 20% masked + 1 clean with a span of 40% "
+        "masked"
     )
 
 

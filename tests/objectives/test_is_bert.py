@@ -86,7 +86,7 @@ def test_what_is_measured_and_shipped_has_the_trained_convolutions(toy_model, to
     )
     run = train(config).run
     sample = run.sample
-    assert not run.finished.ships_start
+    assert not run.finished.ships_base
     assert (sample.before.shape[1], sample.after.shape[1]) == (32, 48)
     shipped = SentenceTransformer(str(run.model_folder), device="cpu")
     vectors = shipped.encode(list(sample.sentences))

@@ -80,7 +80,7 @@ def test_what_is_measured_and_shipped_reads_the_mask(toy_model, toy_corpus, tmp_
     run = train(config).run
     assert measured == [("mean", 32), ("mask", 32 + 5), ("mask", 32 + 5)]
     sample, results = run.sample, run.finished
-    assert not results.ships_start
+    assert not results.ships_base
     start = load_encoder(str(toy_model), device="cpu")
     assert np.allclose(sample.before, start.embed(sample.sentences), atol=2e-3)
     shipped = SentenceTransformer(str(run.model_folder), device="cpu")

@@ -9,7 +9,7 @@ from report_runs import finish, write_run
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.cli import main
 from isospace.comparison.compare import candidate, compare
-from isospace.encoders.loading import LADDER
+from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.objectives import SimCSE
 from isospace.report.run_set import NAMED_RUNS, collect
 from isospace.system.progress import Silent
@@ -45,7 +45,7 @@ def test_why_named_runs_are_not_tested_is_said(tmp_path, capsys):
     finish(write_run(tmp_path / "other", select="last", **hot))
     write_run(tmp_path / "begun", **hot)
     finish(write_run(tmp_path / "adapted", **hot))
-    (tmp_path / "adapted" / LADDER).write_text(AdaptConfig().to_json())
+    (tmp_path / "adapted" / ADAPT_SETTINGS).write_text(AdaptConfig().to_json())
     for name, reason in (
         ("other", "differ in `select`"),
         ("begun", "begun: is not finished"),

@@ -58,7 +58,7 @@ def test_pictures_hold_the_logged_values(run):
         (256, -2.4),
     ]
     drawn = values(plane(found))
-    assert [row["state"] for row in drawn] == ["start", "evaluation", "kept"]
+    assert [row["state"] for row in drawn] == ["base model", "evaluation", "kept"]
     assert [row["score"] for row in drawn] == [0.5, 0.52, 0.54]
     assert (
         "step 4: alignment 0.28, uniformity -2.4, validation MRR (0 to 1) 0.54" in drawn[2]["label"]
@@ -239,7 +239,7 @@ def test_the_verb(run, tmp_path, capsys):
     words = ["report", str(run.folder), "--output", str(tmp_path / "p.html"), "--json"]
     assert main([*words, "--picture", str(tmp_path / "p.svg")]) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["verdict"] == "adapted"
-    tables = ("elsewhere", "retrieval", "runs", "sts")
+    tables = ("other-text", "retrieval", "runs", "sts")
     assert sorted(path.name for path in tmp_path.glob("p*")) == [
         *(f"p-{table}.{suffix}" for table in tables for suffix in ("csv", "md", "tex")),
         "p.html",

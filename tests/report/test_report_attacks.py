@@ -12,7 +12,7 @@ from attacks import ATTACKS, COMPUTED, harmless, require_harmless, structure
 from browsing import open_page, requests
 from report_runs import finish, page_of, results_of, write_run
 
-from isospace.adaptation.results import FILE, Changed, Ladder, Rung, Tried
+from isospace.adaptation.results import FILE, Best, Candidate, Candidates, Changed
 from isospace.config import CorpusConfig
 from isospace.statistics.verdict import VerdictKind
 from isospace.system import typed_json
@@ -44,13 +44,13 @@ def attacked_run(folder, texts):
     vectors = np.random.default_rng(0).normal(size=(2, len(texts) + 20, 8))
     run.write_sample([*texts, *(f"sentence {i}" for i in range(20))], *vectors)
     changed = Changed(next(source), next(source), (9.0, 1.0), ((next(source),), (next(source),)))
-    rung = Rung(next(source), next(source), True, 0.5, None, {}, 1.0)
-    tried = Tried(next(source), "start", 0.5, {next(source): 0.1}, True)
-    ladder = Ladder(
-        (tried,), (rung,), {next(source): 0.4}, (next(source),), next(source), 0.5, next(source),
+    one = Best(next(source), next(source), True, 0.5, None, {}, 1.0)
+    tried = Candidate(next(source), "base model", 0.5, {next(source): 0.1}, True)
+    searched = Candidates(
+        (tried,), (one,), {next(source): 0.4}, (next(source),), next(source), 0.5, next(source),
         (changed,), (changed,), 2.0, {},
     )  # fmt: skip
-    typed_json.write(folder / FILE, ladder)
+    typed_json.write(folder / FILE, searched)
     return run
 
 

@@ -22,12 +22,12 @@ from report_runs import (
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.comparison.results import SeedScores, read_results, write_results
 from isospace.config import CorpusConfig
-from isospace.encoders.loading import LADDER
+from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.errors import UserError
 from isospace.evaluation.beside_bm25 import NO_SHARED
 from isospace.objectives import ConSERT, SimCSE
 from isospace.recipes import RECIPES
-from isospace.report.elsewhere import elsewhere_gains_table, elsewhere_table
+from isospace.report.other_text import other_text_gains_table, other_text_table
 from isospace.report.papers import is_published, papers_table, transfer_table
 from isospace.report.retrieval import bm25_table, retrieval_table
 from isospace.report.run_set import collect
@@ -58,7 +58,7 @@ def test_a_ladder_is_no_seed_of_a_training(tmp_path):
     for name, minutes in (("a", 6.0), ("b", 20.0)):
         finish(write_run(tmp_path / name))
         settings = AdaptConfig(budget=(minutes, "minutes")).to_json()
-        (tmp_path / name / LADDER).write_text(settings)
+        (tmp_path / name / ADAPT_SETTINGS).write_text(settings)
     finish(write_run(tmp_path / "c"))
     rows = runs_table(collect([tmp_path / name for name in "abc"])).rows
     assert [row["objective"] for row in rows] == [
@@ -79,13 +79,13 @@ def test_seeds_are_one_row_and_other_settings_another(tmp_path):
         "simcse (temperature 0.2)",
     ]
     assert rows[0]["n"] == "2"
-    assert rows[0]["MRR start"] == "50.00"
-    assert rows[0]["MRR result"] == "53.00 ± 1.41"
+    assert rows[0]["MRR base model"] == "50.00"
+    assert rows[0]["MRR adapted"] == "53.00 ± 1.41"
     assert rows[0]["gain in MRR"] == "+3.00"
     assert rows[0]["verdict"] == "2 adapted, 1 unfinished"
     assert rows[0]["kept"] == "step 4, step 4 (label-free)"
     assert rows[0]["cost"] == "12 s, 1.6 GB"
-    assert rows[1]["MRR result"] == "55.00"
+    assert rows[1]["MRR adapted"] == "55.00"
 
 
 def test_a_gain_is_without_what_choosing_by_the_same_pairs_has_added(tmp_path):
@@ -94,7 +94,7 @@ def test_a_gain_is_without_what_choosing_by_the_same_pairs_has_added(tmp_path):
     corrected = replace(verdict.gain, mean=0.031, candidates=9)
     change(run, verdict=replace(verdict, gain=corrected))
     [row] = runs_table(collect([run.folder])).rows
-    assert (row["MRR result"], row["gain in MRR"]) == ("55.00", "+3.10")
+    assert (row["MRR adapted"], row["gain in MRR"]) == ("55.00", "+3.10")
 
 
 def test_published_rows_are_marked_and_grouped_by_their_start(tmp_path):
@@ -102,7 +102,7 @@ def test_published_rows_are_marked_and_grouped_by_their_start(tmp_path):
     table = papers_table(collect([run.folder]))
     assert table is not None
     start, ours, same, *others = table.rows
-    assert table.columns == ("", "n", *STS, "alignment", "uniformity", "start", "source")
+    assert table.columns == ("", "n", *STS, "alignment", "uniformity", "base model", "source")
     assert (start["source"], start["STS12"], start["alignment"]) == ("ours", "70.00", "0.200")
     assert (ours["source"], ours["STS12"], ours["Avg"]) == ("ours", "75.00", "78.00")
     assert ours["uniformity"] == "-2.400"
@@ -110,10 +110,10 @@ def test_published_rows_are_marked_and_grouped_by_their_start(tmp_path):
         "simcse-bert-base, published",
         "published: SimCSE, Table 5",
     )
-    assert same["start"] == "bert-base-uncased, cls"
+    assert same["base model"] == "bert-base-uncased, cls"
     assert float(same["Avg"]) == RECIPES["simcse-bert-base"].published["Avg"]
     # SimCSE's authors have rows of bert-large-uncased, roberta-base and roberta-large too.
-    assert {row["start"] for row in others} == {"bert-base-uncased, cls"}
+    assert {row["base model"] for row in others} == {"bert-base-uncased, cls"}
     page = page_of(run.folder)
     assert page.count('<tr class="published">') == len(others) + 1
 
@@ -122,22 +122,22 @@ def test_a_gain_is_the_difference_of_two_numbers_in_its_row(tmp_path):
     """Selection by the same pairs had added 4 points; the run ships the base model."""
     run = finish(write_run(tmp_path / "few"), 0.4386, 0.0597, model_step=0)
     found = run.finished
-    ways = ("BM25", "start + BM25", "result + BM25")
+    ways = ("BM25", "base model + BM25", "adapted + BM25")
     change(
         run,
         verdict=replace(found.verdict, gain=replace(found.verdict.gain, mean=0.0162, candidates=9)),
-        beside=replace(found.beside, over_start=dict.fromkeys(ways, LOST)),
+        with_bm25=replace(found.with_bm25, over_base=dict.fromkeys(ways, LOST)),
     )
     [row] = runs_table(collect([run.folder])).rows
-    columns = ("gain in MRR", "MRR start", "MRR result", "corrected MRR", "shipped")
+    columns = ("gain in MRR", "MRR base model", "MRR adapted", "corrected MRR", "shipped")
     assert [row[name] for name in columns] == ["+1.62", "43.86", "49.83", "45.48", "base model"]
     table = retrieval_table(collect([run.folder]))
     rows = {row["state"]: row for row in table.rows}
-    result = rows["result (not shipped)"]
+    result = rows["adapted (not shipped)"]
     assert (result["MRR"], result["corrected MRR"]) == ("49.83", "45.48")
-    assert result["MRR over the start"].startswith("+1.62 (")
+    assert result["MRR over the base model"].startswith("+1.62 (")
     assert "corrected MRR: without what selection by the same pairs has added" in table.note
-    [lost] = elsewhere_table(collect([run.folder])).rows
+    [lost] = other_text_table(collect([run.folder])).rows
     assert lost["objective"] == "simcse (not shipped)"
 
 
@@ -156,7 +156,11 @@ def test_the_best_other_has_no_gain_in_the_row_of_the_base_model(tmp_path):
     verdict = run.finished.verdict
     change(run, verdict=replace(verdict, gain=replace(verdict.gain, mean=-0.02, candidates=9)))
     [row] = runs_table(collect([run.folder])).rows
-    assert (row["MRR start"], row["MRR result"], row["gain in MRR"]) == ("50.00", "50.00", "+0.00")
+    assert (row["MRR base model"], row["MRR adapted"], row["gain in MRR"]) == (
+        "50.00",
+        "50.00",
+        "+0.00",
+    )
     assert "corrected MRR" not in row
 
 
@@ -174,7 +178,7 @@ def test_sts_scores_come_first_where_nobody_gave_pairs(tmp_path):
     names = [table.name for table in all_tables(found)]
     assert names[:4] == ["sts", "gains", "all-differences", "comparison"]
     shown = runs_table(found)
-    assert shown.columns[:4] == ("objective", "gain in STS", "STS start", "STS result")
+    assert shown.columns[:4] == ("objective", "gain in STS", "STS base model", "STS adapted")
     assert shown.rows[0]["gain in STS"] == "+5.00"
     assert gains_table("which", comparison).rows[0][""] == "Avg"
 
@@ -232,7 +236,7 @@ def test_transfer_scores_of_a_run_that_kept_its_start_are_the_starts(tmp_path):
         run.write_transfer("sklearn", {"row": {"MR": score}, "row_protocol": "accuracy"})
     adapted, kept, *_ = transfer_table(collect([run.folder for run in runs])).rows
     assert [adapted[key] for key in ("n", "MR")] == ["1", "80.00"]
-    wanted = [f"start, kept by {adapted['']}", "1", "70.00"]
+    wanted = [f"base model, kept by {adapted['']}", "1", "70.00"]
     assert [kept[key] for key in ("", "n", "MR")] == wanted
 
 
@@ -247,7 +251,7 @@ def test_the_same_model_with_another_pooling_is_another_start(tmp_path):
 def test_runs_without_sts_have_no_papers_table(tmp_path):
     found = collect([finish(write_run(tmp_path / "run")).folder])
     assert papers_table(found) is None
-    assert [table.name for table in all_tables(found)] == ["runs", "retrieval", "elsewhere"]
+    assert [table.name for table in all_tables(found)] == ["runs", "retrieval", "other-text"]
 
 
 @pytest.fixture
@@ -282,16 +286,16 @@ def test_a_comparison_comes_with_its_verdict(which):
 def test_baselines_are_rows_without_seeds_and_the_note_names_them(which):
     found = read_results(which / "results.json")
     once = found.gains["dcl"]["MRR"]
-    once = replace(once, over_start=replace(once.over_start, seeds=1, sd=None))
+    once = replace(once, over_base=replace(once.over_base, seeds=1, sd=None))
     glove = {"MRR": SeedScores.of([47.0]), "R@1": SeedScores.of([37.0])}
-    beside = replace(
+    with_bm25 = replace(
         found,
         baselines={"glove": "glove:vectors.txt"},
-        scores={"start": found.scores["start"], "glove": glove, **found.scores},
+        scores={"base model": found.scores["base model"], "glove": glove, **found.scores},
         gains={"glove": {"MRR": once}, **found.gains},
     )
-    table = comparison_table("which", beside)
-    assert [row[""] for row in table.rows] == ["start", "glove", "simcse:head=none", "dcl"]
+    table = comparison_table("which", with_bm25)
+    assert [row[""] for row in table.rows] == ["base model", "glove", "simcse:head=none", "dcl"]
     shown = {"MRR": "47.00", "validation MRR": "", "gain in MRR": "-3.00"}
     assert table.rows[1].items() >= shown.items()
     assert [row["seeds"] for row in table.rows[1:]] == ["", "2", "2"]
@@ -331,8 +335,8 @@ def test_one_start_measured_on_two_corpora_has_two_rows(tmp_path):
     change(runs[1], corpus=CorpusFacts(1, "of other text", {}), evaluations=tuple(measured))
     rows = papers_table(collect([run.folder for run in runs])).rows[:2]
     assert [row["alignment"] for row in rows] == ["0.200", "1.200"]
-    assert rows[0][""] == "start"
-    assert rows[1][""].startswith("start of ")
+    assert rows[0][""] == "base model"
+    assert rows[1][""].startswith("base model of ")
 
 
 def test_gains_in_several_scores_have_tables(tmp_path):
@@ -371,7 +375,7 @@ def test_one_seed_says_nothing_of_others(which):
     found = read_results(which / "results.json")
     for name, columns in found.gains.items():
         alone = {
-            score: replace(g, over_start=replace(g.over_start, seeds=1))
+            score: replace(g, over_base=replace(g.over_base, seeds=1))
             for score, g in columns.items()
         }
         found.gains[name] = alone
@@ -391,19 +395,19 @@ def test_pairs_that_also_chose_are_said_under_the_table(tmp_path):
 
 
 def test_comparisons_in_folders_of_one_name_are_told_apart(which, tmp_path):
-    other = shutil.copytree(which, tmp_path / "elsewhere" / which.name)
+    other = shutil.copytree(which, tmp_path / "other" / which.name)
     found = collect([which, other, other])
     assert list(found.comparisons) == [str(which), str(other)]
     assert len({named.name for named in found.runs}) == 2 * len(collect([other]).runs)
     names = [table.name for table in all_tables(found)]
-    of_one = ("comparison", "bm25", "elsewhere-gains", "differences")
+    of_one = ("comparison", "bm25", "other-text-gains", "differences")
     assert names[:8] == [f"{name}-{i}" for i in (1, 2) for name in of_one]
 
 
 def test_an_older_versions_verdict_is_refused_with_the_way_out(which):
     path = which / "results.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1, "sha256": None}))
-    with pytest.raises(UserError, match=r"which/results\.json: an older isospace .* judged anew"):
+    with pytest.raises(UserError, match=r"which/results\.json: another version of isospace"):
         collect([which])
 
 
@@ -412,7 +416,7 @@ def test_an_unfinished_comparison_shows_its_cells(which):
     page = page_of(which)
     assert "The comparison which is not finished" in page
     names = [table.name for table in all_tables(collect([which]))]
-    assert names == ["runs", "retrieval", "elsewhere"]
+    assert names == ["runs", "retrieval", "other-text"]
 
 
 def test_a_comparison_among_other_folders_keeps_its_name(which, tmp_path):
@@ -494,11 +498,11 @@ def test_bm25_is_beside_every_row_of_a_comparison(which):
         ("BM25", "40.00"),
         ("dcl + BM25", "49.00 ± 1.41"),
     ]
-    assert table.rows[0]["MRR over the start"] == "-3.00 (-5.00 to -1.00)"
+    assert table.rows[0]["MRR over the base model"] == "-3.00 (-5.00 to -1.00)"
     assert table.rows[1]["MRR of its row alone"] == "47.00 ± 0.71"
     assert table.rows[1]["MRR over its row alone"] == "+2.00 (+0.50 to +3.50)"
-    assert "the start alone has an MRR of 50.00." in table.note
-    assert bm25_table("older", replace(results, beside={})) is None
+    assert "the base model alone has an MRR of 50.00." in table.note
+    assert bm25_table("older", replace(results, with_bm25={})) is None
     assert "Plain BM25 finds less than simcse:head=none." in page_of(which)
 
 
@@ -507,51 +511,51 @@ def test_every_measure_is_there_before_and_after_beside_bm25(tmp_path):
     table = retrieval_table(collect([run.folder for run in runs]))
     assert table is not None
     rows = {row["state"]: row for row in table.rows}
-    assert list(rows) == ["start", "BM25", "start + BM25", "result", "result + BM25"]
-    assert rows["start"]["MRR"] == "50.00"
-    assert rows["result"]["MRR"] == "53.00 ± 1.41"
+    assert list(rows) == ["base model", "BM25", "base model + BM25", "adapted", "adapted + BM25"]
+    assert rows["base model"]["MRR"] == "50.00"
+    assert rows["adapted"]["MRR"] == "53.00 ± 1.41"
     assert rows["BM25"]["MRR"] == "40.00"
-    assert rows["start"]["nDCG@10"] == "60.00"
-    assert (rows["start"][NO_SHARED], NO_SHARED in rows["BM25"]) == ("40.00", False)
+    assert rows["base model"]["nDCG@10"] == "60.00"
+    assert (rows["base model"][NO_SHARED], NO_SHARED in rows["BM25"]) == ("40.00", False)
     assert "weight 1.5" in table.note
     assert "Plain BM25 finds less." in page_of(runs[0].folder)
     for run in runs:
         change(
             run,
-            start=replace(run.finished.start, beside=None),
-            result=replace(run.finished.result, beside=None),
+            base=replace(run.finished.base, with_bm25=None),
+            adapted=replace(run.finished.adapted, with_bm25=None),
         )
     assert retrieval_table(collect([run.folder for run in runs])) is None
 
 
 def test_what_each_row_loses_elsewhere(which):
     results = read_results(which / "results.json")
-    table = elsewhere_gains_table(which.name, results)
+    table = other_text_gains_table(which.name, results)
     assert table.rows == [
         {"": "simcse:head=none", "definitions": "-1.00 (-2.00 to +0.00)"},
         {"": "dcl", "definitions": "+0.10 (-0.30 to +0.50)"},
     ]
-    assert elsewhere_gains_table("older", replace(results, elsewhere={})) is None
+    assert other_text_gains_table("older", replace(results, other_text={})) is None
 
 
 def test_elsewhere_before_and_after(tmp_path):
     one = finish(write_run(tmp_path / "one", seed=1))
-    row = {"elsewhere": "definitions", "start": "66.00", "result": "65.00"}
-    [shown] = elsewhere_table(collect([one.folder])).rows
+    row = {"other text": "definitions", "base model": "66.00", "adapted": "65.00"}
+    [shown] = other_text_table(collect([one.folder])).rows
     assert shown.items() > (row | {"gain": "-1.00 (-2.00 to +0.00)"}).items()
     other = finish(write_run(tmp_path / "two", seed=2))
-    lost = one.finished.elsewhere["definitions"]
-    worse = replace(lost, result=0.64, gain=replace(lost.gain, mean=-0.02))
-    change(other, elsewhere={"definitions": worse})
-    [shown] = elsewhere_table(collect([one.folder, other.folder])).rows
-    assert shown.items() > (row | {"result": "64.50 ± 0.71", "gain": "-1.50 ± 0.71"}).items()
+    lost = one.finished.other_text["definitions"]
+    worse = replace(lost, adapted=0.64, gain=replace(lost.gain, mean=-0.02))
+    change(other, other_text={"definitions": worse})
+    [shown] = other_text_table(collect([one.folder, other.folder])).rows
+    assert shown.items() > (row | {"adapted": "64.50 ± 0.71", "gain": "-1.50 ± 0.71"}).items()
     better = replace(worse, gain=replace(worse.gain, mean=0.03))
-    change(other, elsewhere={"definitions": better})
-    [shown] = elsewhere_table(collect([one.folder, other.folder])).rows
+    change(other, other_text={"definitions": better})
+    [shown] = other_text_table(collect([one.folder, other.folder])).rows
     assert shown["gain"] == "+1.00 ± 2.83"
     for run in (one, other):
-        change(run, elsewhere={})
-    assert elsewhere_table(collect([one.folder, other.folder])) is None
+        change(run, other_text={})
+    assert other_text_table(collect([one.folder, other.folder])) is None
 
 
 @pytest.mark.parametrize(

@@ -51,16 +51,16 @@ def test_a_model_that_moved_is_named(toy_model, folder, tmp_path, capsys):
     status, _, err = run(capsys, "search", "cat", "--index", folder)
     assert (status, err) == (
         2,
-        f"isospace: {tmp_path}/gone: not a folder. Expected a model folder, a Hub name or minilm; word "
-        "vectors in GloVe's text format are named glove:FILE. "
+        f"isospace: {tmp_path}/gone: not a folder. Expected a model folder, a Hub name or minilm; "
+        "word vectors in GloVe's text format are named glove:FILE. "
         f"{folder} is an index of this model; if it is elsewhere now, say where with --model\n",
     )
     assert run(capsys, "search", "cat", "--index", folder, "--model", toy_model)[0] == 0
     status, _, err = run(capsys, "search", "cat", "--index", folder, "--model", "./none")
     assert (status, err) == (
         2,
-        "isospace: ./none: not a folder. Expected a model folder, a Hub name or minilm; word vectors in "
-        "GloVe's text format are named glove:FILE\n",
+        "isospace: ./none: not a folder. Expected a model folder, a Hub name or minilm; word "
+        "vectors in GloVe's text format are named glove:FILE\n",
     )
 
 
@@ -250,10 +250,10 @@ def test_k_is_a_whole_number(index):
     assert len(index.search("cat", k=np.int64(2)).hits[0]) == 2
 
 
-@pytest.mark.parametrize("fused", [False, True])
-def test_halves_of_surrogate_pairs_are_question_marks(index, fused):
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_halves_of_surrogate_pairs_are_question_marks(index, hybrid):
     index.add(["the cat"], ["caf\udce9"])
-    hits = index.search("cat \udce9", where="id = 'caf\udce9'", fused=fused).hits[0]
+    hits = index.search("cat \udce9", where="id = 'caf\udce9'", hybrid=hybrid).hits[0]
     assert [hit.id for hit in hits] == ["caf?"]
     assert index.delete("id = 'caf\udce9'") == 1
 

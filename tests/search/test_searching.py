@@ -60,7 +60,7 @@ def test_texts_and_queries_are_read_alike_however_they_are_spelt(toy_model, tmp_
         assert hit.text == "the efficient co-operating Unternehmen"
         assert hit.cosine == pytest.approx(1, abs=1e-6)
     # Shared words find it too, though the vector is far from it.
-    assert index.search("ｕnter\u00adnehmen", k=1, fused=True, bm25_weight=50).hits[0][0].id == "a"
+    assert index.search("ｕnter\u00adnehmen", k=1, hybrid=True, bm25_weight=50).hits[0][0].id == "a"
     with pytest.raises(UserError, match="none of them empty"):
         index.search("\u200b\u00ad")
 
@@ -187,7 +187,7 @@ def test_rows_that_were_added_later_are_found(index, lowered):
     assert "approximate" in results.protocol
     assert results.hits[0][0].id == "late"
     assert index.search("the old river", where="year < 5").hits[0][0].id == "late"
-    assert index.search("late zebra river", k=3, fused=True).hits[0]
+    assert index.search("late zebra river", k=3, hybrid=True).hits[0]
 
 
 def test_numbers_that_others_gave_out_meanwhile_are_not_given_again(index, lowered, monkeypatch):
@@ -270,26 +270,28 @@ def test_fusion_finds_a_word_that_the_vector_misses(index, encode):
     vector = encode(["zebra"])[0]
     cosines = encode(TEXTS) @ vector
     lifted = cosines + 6 * cosines.std() * (np.arange(300) == 298)
-    results = index.search("zebra", fused=True, bm25_weight=6)
+    results = index.search("zebra", hybrid=True, bm25_weight=6)
     hits = results.hits[0]
     assert [hit.text for hit in hits] == [TEXTS[i] for i in np.argsort(-lifted)[:10]]
     hit = next(hit for hit in hits if hit.text == TEXTS[298])
     assert hit.cosine == pytest.approx(float(cosines[298]), abs=1e-5)
     assert hit.bm25 > 0
     assert [other.bm25 for other in hits if other is not hit] == [0] * 9
-    assert [hit.fused for hit in hits] == pytest.approx(np.sort(lifted)[:-11:-1].tolist(), abs=1e-5)
-    assert index.search("zebra").hits[0][0].fused is None
+    assert [hit.hybrid for hit in hits] == pytest.approx(
+        np.sort(lifted)[:-11:-1].tolist(), abs=1e-5
+    )
+    assert index.search("zebra").hits[0][0].hybrid is None
     assert results.protocol == "cosine and words (BM25, weight 6), fused, exact, 300 texts"
-    assert not index.search("zebra", fused=True, where="text LIKE '%qqq%'").hits[0]
+    assert not index.search("zebra", hybrid=True, where="text LIKE '%qqq%'").hits[0]
 
 
 def test_fusion_weighs_the_words_of_near_texts_too(index, encode, monkeypatch):
     """Also of those that are not among the best by words: the order does not depend on the depth."""
-    whole = [hit.id for hit in index.search("the cat river", k=5, fused=True).hits[0]]
+    whole = [hit.id for hit in index.search("the cat river", k=5, hybrid=True).hits[0]]
     monkeypatch.setattr(module, "_DEPTH", 20)
-    assert [hit.id for hit in index.search("the cat river", k=5, fused=True).hits[0]] == whole
+    assert [hit.id for hit in index.search("the cat river", k=5, hybrid=True).hits[0]] == whole
     alone = [hit.id for hit in index.search("the cat river", k=5).hits[0]]
-    unweighted = index.search("the cat river", k=5, fused=True, bm25_weight=0).hits[0]
+    unweighted = index.search("the cat river", k=5, hybrid=True, bm25_weight=0).hits[0]
     assert [hit.id for hit in unweighted] == alone
 
 
@@ -315,18 +317,18 @@ def test_words_are_those_that_bm25_is_measured_with(toy_model, tmp_path):
 
 def test_a_fused_search_shows_what_it_ranks_by(index, folder, capsys):
     """From cosines alone the ranks would look wrong."""
-    command = ["search", "zebra", "--index", folder, "--fused", "--bm25-weight", "6"]
+    command = ["search", "zebra", "--index", folder, "--hybrid", "--bm25-weight", "6"]
     _, out, _ = run(capsys, *command, "--json")
     [listed] = json.loads(out)["queries"]
-    hits = index.search("zebra", fused=True, bm25_weight=6).hits[0]
-    assert [hit["fused"] for hit in listed["hits"]] == [hit.fused for hit in hits]
+    hits = index.search("zebra", hybrid=True, bm25_weight=6).hits[0]
+    assert [hit["hybrid"] for hit in listed["hits"]] == [hit.hybrid for hit in hits]
     assert [hit["bm25"] for hit in listed["hits"]] == [hit.bm25 for hit in hits]
     cosines = [hit.cosine for hit in hits]
     assert cosines != sorted(cosines, reverse=True)
     _, out, _ = run(capsys, *command)
     header, _, *rows = [line.split(" | ") for line in out.split("\n") if line.startswith("|")]
-    assert header[:4] == ["| rank", "fused", "cosine", "BM25"]
-    expected = [[f"{hit.fused:.3f}", f"{hit.cosine:.3f}", f"{hit.bm25:.2f}"] for hit in hits]
+    assert header[:4] == ["| rank", "hybrid", "cosine", "BM25"]
+    expected = [[f"{hit.hybrid:.3f}", f"{hit.cosine:.3f}", f"{hit.bm25:.2f}"] for hit in hits]
     assert [row[1:4] for row in rows] == expected
     _, out, _ = run(capsys, "search", "zebra", "--index", folder, "--json")
     assert json.loads(out)["queries"][0]["hits"][0].keys() == {"id", "cosine", "text", "metadata"}
@@ -334,8 +336,8 @@ def test_a_fused_search_shows_what_it_ranks_by(index, folder, capsys):
 
 def test_a_weight_below_zero_is_refused(index):
     with pytest.raises(UserError, match="`bm25_weight` -1: expected a number of 0 or more"):
-        index.search("zebra", fused=True, bm25_weight=-1)
-    with pytest.raises(UserError, match="`bm25_weight` is of searches that are `fused`"):
+        index.search("zebra", hybrid=True, bm25_weight=-1)
+    with pytest.raises(UserError, match="`bm25_weight` is of searches that are `hybrid`"):
         index.search("zebra", bm25_weight=3)
 
 
@@ -344,7 +346,7 @@ def test_searches_go_on_while_rows_are_added(index, folder, monkeypatch):
     reader = SearchIndex.open(folder)
 
     def look(i):
-        return reader.search(TEXTS[i], k=1, fused=i % 2 == 0).hits[0][0].id
+        return reader.search(TEXTS[i], k=1, hybrid=i % 2 == 0).hits[0][0].id
 
     with ThreadPoolExecutor(4) as pool:
         looks = pool.map(look, range(40))

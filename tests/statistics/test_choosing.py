@@ -18,7 +18,7 @@ def scores(values, groups=None):
     return mean_scores(values, np.arange(values.shape[1]) if groups is None else groups)
 
 
-def ladder(means, items=200, sd=0.05, seed=0):
+def searched(means, items=200, sd=0.05, seed=0):
     random = np.random.default_rng(seed)
     start = random.random(items)
     return [scores(start + mean + sd * _centred(random, items)) for mean in means]
@@ -32,11 +32,11 @@ def _centred(random, items):
 def test_the_highest_is_taken_and_the_first_of_equals():
     assert choose([0.1, 0.3, 0.3, 0.2]) == 1
     assert choose([0.1, 0.1]) == 0
-    assert choose(ladder([0, 0.1, 0.3, 0.2])) == 2
+    assert choose(searched([0, 0.1, 0.3, 0.2])) == 2
 
 
 def test_one_candidate_that_chose_itself_is_judged_plainly():
-    start, other = ladder([0, 0.1])
+    start, other = searched([0, 0.1])
     place, found = choose_and_judge([start, other])
     plain = gain(other, start)
     assert place == 1
@@ -46,15 +46,15 @@ def test_one_candidate_that_chose_itself_is_judged_plainly():
 
 
 def test_the_interval_holds_for_all_candidates_at_once():
-    rungs = ladder([0.0, *np.linspace(0.01, 0.02, 12)], sd=0.1)
-    place, found = choose_and_judge(rungs)
-    plain = gain(rungs[place], rungs[0])
+    best = searched([0.0, *np.linspace(0.01, 0.02, 12)], sd=0.1)
+    place, found = choose_and_judge(best)
+    plain = gain(best[place], best[0])
     assert found.candidates == 12
     assert "best of 12 tried" in str(found)
     # The 97.5 % point of the largest of twelve is 2.8 to 2.9 errors where one is 1.96.
     assert 1.3 < (found.high - found.low) / (plain.high - plain.low) < 1.6
-    same = [rungs[0], *([rungs[1]] * 12)]  # equal ones are no more than one
-    assert choose_and_judge(same)[1].high == pytest.approx(gain(rungs[1], rungs[0]).high, rel=0.02)
+    same = [best[0], *([best[1]] * 12)]  # equal ones are no more than one
+    assert choose_and_judge(same)[1].high == pytest.approx(gain(best[1], best[0]).high, rel=0.02)
 
 
 def test_the_gain_of_the_best_of_twenty_is_not_flattered():
@@ -64,12 +64,12 @@ def test_the_gain_of_the_best_of_twenty_is_not_flattered():
     cross_fitted, naive = [], []
     for _ in range(80):
         start = random.random(60)
-        rungs = [scores(start, groups)] + [
+        best = [scores(start, groups)] + [
             scores(start + 0.1 * random.normal(size=60), groups) for _ in range(20)
         ]
-        place, found = choose_and_judge(rungs)
+        place, found = choose_and_judge(best)
         cross_fitted.append(found.mean)
-        naive.append(gain(rungs[place], rungs[0]).mean)
+        naive.append(gain(best[place], best[0]).mean)
     error = 0.1 / 60**0.5
     assert np.mean(naive) > 1.5 * error
     assert (
@@ -84,11 +84,11 @@ def test_what_could_not_be_chosen_hides_nothing_of_what_choosing_adds():
     for _ in range(40):
         start = random.random(60)
         noise = [0.1 * random.normal(size=60) for _ in range(13)]
-        rungs = {"start": scores(start)} | {str(i): scores(start + x) for i, x in enumerate(noise)}
-        allowed = list(rungs)
-        rungs["forbidden"] = scores(start + 0.1 + 0.1 * random.normal(size=60))
-        chosen = max(allowed[1:], key=lambda name: rungs[name].mean)
-        among = ChosenAmong.named(rungs, chosen, allowed, unseen=3)
+        best = {"start": scores(start)} | {str(i): scores(start + x) for i, x in enumerate(noise)}
+        allowed = list(best)
+        best["forbidden"] = scores(start + 0.1 + 0.1 * random.normal(size=60))
+        chosen = max(allowed[1:], key=lambda name: best[name].mean)
+        among = ChosenAmong.named(best, chosen, allowed, unseen=3)
         assert (len(among.scores), among.unseen) == (14, 4)
         told.append(judge_chosen(among))
     error = np.std([one.mean for one in told]) / 40**0.5
@@ -97,7 +97,7 @@ def test_what_could_not_be_chosen_hides_nothing_of_what_choosing_adds():
 
 
 def test_where_nothing_beats_the_start_it_stays():
-    place, found = choose_and_judge(ladder([0, -0.1, -0.2]))
+    place, found = choose_and_judge(searched([0, -0.1, -0.2]))
     assert place == 0
     # What the best of the others comes to is told all the same: told only where it is good, gains
     # would be flattered.

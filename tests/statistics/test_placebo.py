@@ -100,5 +100,5 @@ def test_a_gain_of_three_points_is_not_called_too_small():
     weights = tilted(values, 0.0281)
     for size, adapted in ((100, 0.1), (500, 0.8)):
         kinds = [kind_of(judged(*drawn(random, values, weights, size))) for _ in range(100)]
-        assert kinds.count(VerdictKind.TOO_SMALL) + kinds.count(VerdictKind.KEEP_START) <= 4
+        assert kinds.count(VerdictKind.TOO_SMALL) + kinds.count(VerdictKind.KEEP_BASE) <= 4
         assert kinds.count(VerdictKind.ADAPTED) >= 100 * adapted

@@ -10,9 +10,9 @@ from isospace.statistics.influence import mean_scores
 from isospace.statistics.verdict import (
     FEWEST_GROUPS,
     VerdictKind,
+    base_kept,
     judge,
     kind_of,
-    start_kept,
     what_can_be_shown,
 )
 
@@ -32,7 +32,7 @@ def of(mean, low, high, **changes):
         # Was "no difference worth having", though the upper end is above one point.
         (of(0.0281, -0.003, 0.06), VerdictKind.CANNOT_TELL, "about 780 pairs would tell"),
         (of(0.008, 0.002, 0.014), VerdictKind.CANNOT_TELL, "beyond chance, maybe less than 1.00"),
-        (of(-0.03, -0.05, -0.01), VerdictKind.KEEP_START, "the result is worse"),
+        (of(-0.03, -0.05, -0.01), VerdictKind.KEEP_BASE, "the result is worse"),
         (
             of(0.5, 0.2, 0.8, changed_groups=FEWEST_GROUPS - 1),
             VerdictKind.CANNOT_TELL,
@@ -82,10 +82,10 @@ def test_what_is_needed_is_more_than_there_is():
 
 
 def test_keeping_the_start_has_no_interval_of_nothing():
-    """Was "keep the start: +0.00 (+0.00 to +0.00)"."""
-    verdict = start_kept("no checkpoint beats it", "MRR")
+    """Was "keep the base model: +0.00 (+0.00 to +0.00)"."""
+    verdict = base_kept("no checkpoint beats it", "MRR")
     assert verdict.gain is None
-    assert verdict.text == "Keep the start: no checkpoint beats it; nothing to judge by MRR."
+    assert verdict.text == "Keep the base model: no checkpoint beats it; nothing to judge by MRR."
 
 
 def test_one_line_says_what_the_items_can_show():

@@ -18,8 +18,8 @@ while (walker.nextNode()) {
   if (!walker.currentNode.data.trim() || parent.closest("script, style, #hint")) continue;
   const style = getComputedStyle(parent);
   let ground = parent;
-  while (getComputedStyle(ground).backgroundColor === "rgba(0, 0, 0, 0)") ground = ground.parentElement;
-  const svg = parent instanceof SVGElement;
+  while (getComputedStyle(ground).backgroundColor === "rgba(0, 0, 0, 0)") ground =
+  ground.parentElement; const svg = parent instanceof SVGElement;
   const scale = svg ? parent.getScreenCTM().a ** 2 + parent.getScreenCTM().b ** 2 : 1;
   found.push({
     text: walker.currentNode.data.trim().slice(0, 40),

@@ -115,7 +115,7 @@ def _loaded(model: Path) -> Encoder:
 def make_lists(
     encoder: Encoder, examples: Examples, texts: list[str], folder: Path, config: TrainConfig
 ) -> Lists:
-    """The start as teacher, of texts each of which is a document of its own."""
+    """The base model as teacher, of texts each of which is a document of its own."""
     every = np.arange(len(texts))
     sided = Sided(every, every, "document", texts.__getitem__, f"{len(texts)}")
     teacher = Cosines.made(encoder, sided, folder, Silent())

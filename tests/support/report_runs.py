@@ -11,20 +11,20 @@ import numpy as np
 from toy import sentences
 
 from isospace.comparison.results import (
+    BM25Row,
     ComparisonProtocol,
     ComparisonResults,
     ComparisonVerdict,
-    FusedRow,
     RowGain,
     SeedScores,
 )
 from isospace.comparison.results import write_results as write_comparison_results
 from isospace.config import TrainConfig
-from isospace.evaluation.elsewhere import ElsewhereScores
+from isospace.evaluation.other_text import OtherTextScores
 from isospace.evaluation.scores import (
     BenchmarkScores,
-    BesideWords,
-    FusedScores,
+    BM25Scores,
+    BM25Words,
     PairScores,
     STSScores,
 )
@@ -89,9 +89,9 @@ def results_of(
             "cosine, 20 queries", 20, 20, mrr + plus, 2.0, recall, 0.6, mrr + plus, mrr - 0.1
         )
         words = replace(pairs, mrr=0.4, mrr_10=0.4, no_shared=None)
-        beside = FusedScores(words, replace(words, mrr=mrr + plus + 0.02), 1.5)
+        with_bm25 = BM25Scores(words, replace(words, mrr=mrr + plus + 0.02), 1.5)
         scored = STSScores((), row, {"Avg": "plain mean"}) if sts else None
-        return BenchmarkScores(pairs, scored, beside)
+        return BenchmarkScores(pairs, scored, with_bm25)
 
     results = RunResults(
         isospace="0.1.0",
@@ -101,8 +101,8 @@ def results_of(
         pooling="cls",
         steps=4,
         benchmark="of the test items",
-        start=scores(0.0),
-        result=scores(gain),
+        base=scores(0.0),
+        adapted=scores(gain),
         labels=None,
         choice=Choice(4, "label-free", "pairs_mrr", mrr + 0.04, mrr, (), "the best"),
         model_step=4,
@@ -112,8 +112,8 @@ def results_of(
             "MRR, halves",
             Gain(gain, 0.01, 0.09, 0.01, items=20, groups=20, changed=20, changed_groups=20),
         ),
-        beside=BesideWords({}, "Plain BM25 finds less."),
-        elsewhere={"definitions": ElsewhereScores(0.66, 0.65, LOST)},
+        with_bm25=BM25Words({}, "Plain BM25 finds less."),
+        other_text={"definitions": OtherTextScores(0.66, 0.65, LOST)},
         split=True,
         evaluations=tuple(evaluations(mrr)),
         seconds=12.3,
@@ -154,7 +154,7 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
     difference = Difference("simcse:head=none", "dcl", ahead, ahead.p)
     columns = ["MRR", *STS] if sts else ["MRR"]
     scores = {
-        "start": {"MRR": [50.0], "R@1": [40.0]},
+        "base model": {"MRR": [50.0], "R@1": [40.0]},
         "simcse:head=none": {"MRR": [51.0, 53.0], "R@1": [41.0, 43.0]},
         "dcl": {"MRR": [46.5, 47.5], "R@1": [36.5, 37.5]},
     }
@@ -192,12 +192,12 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
             "Adapt with simcse:head=none: +2.00 points; two seeds.",
             model,
         ),
-        beside={
-            "BM25": FusedRow({"MRR": SeedScores.of([40.0])}, None, worse, None),
-            "dcl + BM25": FusedRow({"MRR": SeedScores.of([48.0, 50.0])}, 1.5, worse, gain),
+        with_bm25={
+            "BM25": BM25Row({"MRR": SeedScores.of([40.0])}, None, worse, None),
+            "dcl + BM25": BM25Row({"MRR": SeedScores.of([48.0, 50.0])}, 1.5, worse, gain),
         },
-        beside_text="Plain BM25 finds less than simcse:head=none.",
-        elsewhere={
+        with_bm25_text="Plain BM25 finds less than simcse:head=none.",
+        other_text={
             "simcse:head=none": {"definitions": LOST},
             "dcl": {"definitions": replace(LOST, mean=0.001, low=-0.003, high=0.005)},
         },

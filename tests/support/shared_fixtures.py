@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from accelerate.state import AcceleratorState
-from less_elsewhere import LESS_ELSEWHERE, measure_less_elsewhere
+from less_other_text import LESS_ELSEWHERE, measure_less_other_text
 from toy import sentences, short_run, write_toy_model
 from warm import end_all
 
 from isospace.config import TrainConfig
-from isospace.evaluation import elsewhere
+from isospace.evaluation import other_text
 from isospace.system.cache import cache_folder
 from isospace.training.run import Run
 from isospace.training.train import train
@@ -47,11 +47,11 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _less_elsewhere() -> Iterator[None]:
+def _less_other_text() -> Iterator[None]:
     """Of the other text that every verdict is about little is measured: few tests are about it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(elsewhere, "carried", elsewhere.carried)
-        measure_less_elsewhere()
+        patch.setattr(other_text, "carried", other_text.carried)
+        measure_less_other_text()
         patch.setenv(LESS_ELSEWHERE, "1")
         yield
 

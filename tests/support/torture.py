@@ -4,9 +4,9 @@
                                     [--troubles TROUBLE ...] [--page docs/results/faults.md]
 
 Every command meets each trouble of `TROUBLES` at random moments and goes on after it. It must end
-with what it makes undisturbed, or, where files were damaged, say in a line what is wrong; never with
-a traceback. `make torture` writes the page, and what it shows into a .json beside it, where rows that
-are not made again stay.
+with what it makes undisturbed, or, where files were damaged, say in a line what is wrong; never
+with a traceback. `make torture` writes the page, and what it shows into a .json beside it, where
+rows that are not made again stay.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from safetensors.numpy import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from ladders import write_documents
+from searches import write_documents
 from toy import sentences, write_toy_model
 from warm import WarmProcess, isospace_main, run_together, together
 
@@ -322,8 +322,14 @@ def commands(folder: Path) -> list[Command]:
         return ["train", *text, *short, "--output", str(output), "simcse"]
 
     def adapt(output: Path) -> list[str]:
-        read = ["--title-column", "title", "--judge", "title-passage", "--no-near-duplicates"]
-        budget = ["--budget", "20000", "tokens", "--may-lose", "100", "--precision", "float32"]
+        read = [
+            "--title-column",
+            "title",
+            "--test-relation",
+            "title-passage",
+            "--no-near-duplicates",
+        ]
+        budget = ["--budget", "20000", "tokens", "--max-drop", "100", "--precision", "float32"]
         rest = [*budget, "--model", str(model), "--output", str(output)]
         return ["adapt", str(documents), *read, *rest]
 
@@ -370,13 +376,13 @@ def _of_run(folder: Path) -> Any:
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     steps = [record.get("step") for record in map(json.loads, lines) if record["kind"] == "step"]
-    kept = ("steps", "start", "result", "choice", "model_step", "evaluations")
+    kept = ("steps", "base model", "adapted", "choice", "model_step", "evaluations")
     return [_of_model(folder / "model"), steps, [results[name] for name in kept]]
 
 
 def _of_ladder(folder: Path) -> Any:
-    ladder = json.loads((folder / "ladder.json").read_text(encoding="utf-8"))
-    return [_of_run(folder), ladder["tried"], ladder["better"], ladder["worse"]]
+    searched = json.loads((folder / "candidates.json").read_text(encoding="utf-8"))
+    return [_of_run(folder), searched["tried"], searched["better"], searched["worse"]]
 
 
 def _of_comparison(folder: Path) -> Any:

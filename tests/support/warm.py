@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from less_elsewhere import LESS_ELSEWHERE, measure_less_elsewhere
+from less_other_text import LESS_ELSEWHERE, measure_less_other_text
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
@@ -174,7 +174,7 @@ def isospace_main(words: list[str]) -> int:
     from isospace.cli import main
 
     if LESS_ELSEWHERE in os.environ and words[0] in _MEASURING:
-        measure_less_elsewhere()
+        measure_less_other_text()
     return main(words)
 
 

@@ -44,7 +44,7 @@ def test_a_look_at_vectors_that_are_no_numbers_ends_the_run(config, select, upda
 
 
 def test_an_evaluation_of_a_start_is_what_it_is_without_the_cache(config, monkeypatch, tmp_path):
-    """Clean vectors of the start are kept; a second run from it encodes none of them again."""
+    """Clean vectors of the base model are kept; a second run from it encodes none of them again."""
     monkeypatch.setenv("ISOSPACE_CACHE", str(tmp_path / "cache"))
     config = replace(config, select="last")
     first = train(replace(config, output=tmp_path / "first")).results.evaluations
@@ -52,7 +52,7 @@ def test_an_evaluation_of_a_start_is_what_it_is_without_the_cache(config, monkey
     embed = Encoder.embed
 
     def counted(encoder, texts, view=View(dropout=0.0), *rest, **options):  # noqa: B008 - frozen
-        if tuple(texts) != PROBES:  # by which the start is tried
+        if tuple(texts) != PROBES:  # by which the base model is tried
             encoded.append(view.dropout == 0.0)
         return embed(encoder, texts, view, *rest, **options)
 

@@ -22,7 +22,7 @@ from isospace.training.examples import Examples, Order, apart, crop, require_pai
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
     folder = write_documents(tmp_path_factory.mktemp("documents") / "docs")
-    text = CorpusConfig(corpus=(str(folder),), judge="title-passage")
+    text = CorpusConfig(corpus=(str(folder),), test_relation="title-passage")
     return TrainConfig(text=text, objective=SimCSE(), batch_size=16, views="pairs")
 
 

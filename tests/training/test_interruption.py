@@ -73,7 +73,7 @@ def whole(tmp_path_factory):
 
 LOADING = [("corpus", ""), ("encoder", "")]
 BEGUN = [
-    ("start", ""),  # the benchmark
+    ("base model", ""),  # the benchmark
     ("before training, x 100", ""),
     ("train", "20 updates"),
     (("train", 1), ""),
@@ -123,7 +123,7 @@ def assert_same_run(one: Run, other: Run) -> None:
 
 @pytest.mark.parametrize(
     ("moment", "text"),
-    [("cell", "1 of 2"), ("evaluation", ""), ("took", ""), ("cell", "2 of 2"), ("start", "")],
+    [("cell", "1 of 2"), ("evaluation", ""), ("took", ""), ("cell", "2 of 2"), ("base model", "")],
 )
 def test_a_comparison_begins_no_other_run(base, tmp_path, moment, text):
     settings = {name: candidate(name, base) for name in ("simcse", "dcl")}

@@ -125,7 +125,7 @@ def test_every_sentence_once_an_epoch_and_another_order_in_the_next(toy_model, t
 def test_without_a_gradient_weights_go_back_to_the_start_geometrically(
     toy_model, tmp_path, monkeypatch
 ):
-    config = replace(CONFIG, hold_to_start=100.0, learning_rate=1e-3, objective=WhitenedCSE())
+    config = replace(CONFIG, hold_to_base=100.0, learning_rate=1e-3, objective=WhitenedCSE())
     loop = make_loop(toy_model, tmp_path, config)
     monkeypatch.setattr(loop, "_backward", lambda: {"nothing": 0.0})
     start = {name: p.detach().clone() for name, p in loop.encoder.named_parameters()}
@@ -150,7 +150,7 @@ def test_without_a_gradient_weights_go_back_to_the_start_geometrically(
 def test_a_run_that_is_held_resumes_bit_for_bit_and_stays_nearer(toy_model, tmp_path):
     config = replace(CONFIG, objective=WhitenedCSE(), learning_rate=1e-3)
     free, held, first, second = (
-        make_loop(toy_model, tmp_path, replace(config, hold_to_start=strength))
+        make_loop(toy_model, tmp_path, replace(config, hold_to_base=strength))
         for strength in (0.0, 300.0, 300.0, 300.0)
     )
     start, random = weights(free).clone(), checkpoint.random_state()
@@ -243,7 +243,7 @@ def test_the_next_batch_is_moved_along_the_gradient_of_the_words(toy_model, tmp_
 
 
 def test_every_network_computes_in_the_precision_of_the_run(toy_model, tmp_path):
-    """Towers that start equal give equal vectors, in bf16 too."""
+    """Towers that base model equal give equal vectors, in bf16 too."""
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=small("ct")), precision="bf16")
     first, second = loop._make_views(loop._micro_batch(0))[0].encoded
     assert torch.equal(first, second)

@@ -81,7 +81,7 @@ def test_a_batch_in_passes_has_the_gradient_of_the_whole(toy_model, tmp_path):
 
 
 def test_holding_to_the_start_takes_its_share_of_what_was_added(toy_model, tmp_path):
-    loop = make_loop(toy_model, tmp_path, replace(CONFIG, hold_to_start=25.0))
+    loop = make_loop(toy_model, tmp_path, replace(CONFIG, hold_to_base=25.0))
     start = adapters.plain_state(loop.encoder.model)
     next(iter(loop))
     moved = adapters.plain_state(loop.encoder.model)

@@ -55,8 +55,8 @@ def test_sentences_are_refused_before_the_encoder_is_loaded(toy_model, tmp_path)
     [
         ({"similar": 32}, "`similar` 32: groups of so many texts make no batch of `batch_size` 16"),
         (
-            {"hold_to_start": 2e3},
-            "`hold_to_start` 2000: with `learning_rate` 0.001 .* 1000 or less",
+            {"hold_to_base": 2e3},
+            "`hold_to_base` 2000: with `learning_rate` 0.001 .* 1000 or less",
         ),
     ],
 )

@@ -24,7 +24,7 @@ from isospace.training.train import train
 @pytest.fixture(scope="module")
 def config(toy_model, tmp_path_factory):
     folder = write_documents(tmp_path_factory.mktemp("documents") / "docs")
-    text = CorpusConfig(corpus=(str(folder),), judge="title-passage")
+    text = CorpusConfig(corpus=(str(folder),), test_relation="title-passage")
     base = short_run(toy_model, folder, folder.parent / "run")
     return replace(base, text=text, views="pairs", objective=SimCSE())
 
@@ -171,7 +171,7 @@ def test_a_query_alone_gets_the_teacher_s_best_passage(config, corpus, tmp_path)
     queries = [" ".join(corpus[row].split()[:9]) for row in rows]
     file = tmp_path / "queries.txt"
     file.write_text("\n".join(queries))
-    config = replace(config, objective=RankCSE(), teacher="start+bm25", queries=file)
+    config = replace(config, objective=RankCSE(), teacher="base+bm25", queries=file)
     _, loop = prepare(config, make_accelerator(config), Silent())
     found = loop.examples.rows[-5:, 1]
     passages = [corpus[row] for row in corpus.train_rows]
@@ -181,7 +181,7 @@ def test_a_query_alone_gets_the_teacher_s_best_passage(config, corpus, tmp_path)
 
 
 def test_lines_of_text_with_queries_are_pairs(toy_model, tmp_path):
-    """Where nothing else belongs together; the start looks for the passages."""
+    """Where nothing else belongs together; the base model looks for the passages."""
     lines, queries = tmp_path / "lines.txt", tmp_path / "queries.txt"
     lines.write_text("\n".join(sentences(200)))
     queries.write_text("\n".join(sentences(240)[200:]))

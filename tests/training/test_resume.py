@@ -32,7 +32,7 @@ def test_a_resumed_run_is_examined_as_it_was_begun(config, monkeypatch):
     run = Run.create(config)
     monkeypatch.setenv("ISOSPACE_DATA", "/no/such/folder")
     results = train(resume=run.folder).results
-    assert results.start.sts is None
+    assert results.base.sts is None
 
 
 def command(config: TrainConfig, updates: int = 30) -> list[str]:
@@ -121,12 +121,12 @@ def test_ctrl_c_ends_cleanly_and_resumes(config, whole):
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 3])
 def test_several_processes_share_a_run_and_go_on_with_it(config, tmp_path, world):
-    """What holds to the start, and what groups the texts of a batch, is found again.
+    """What holds to the base model, and what groups the texts of a batch, is found again.
 
     Of three processes it is the order that decides a sum.
     """
     stopped = replace(config, output=tmp_path / "stopped")
-    settings = ["train", "--similar", "4", "--hold-to-start", "100"]
+    settings = ["train", "--similar", "4", "--hold-to-base", "100"]
     run_together(2, isospace_main, [*settings, *command(config, 12)[1:]])
     processes = together(2, isospace_main, [*settings, *command(stopped, 12)[1:]])
     wait_for_steps(tmp_path / "stopped", 5, *processes)
@@ -249,7 +249,7 @@ def test_a_finished_run_whose_model_a_disk_has_changed_is_refused(finished_copy)
 
 
 def test_a_finished_run_without_its_checkpoint_keeps_its_weights(finished_copy):
-    """Trained again, they would be those of the start."""
+    """Trained again, they would be those of the base model."""
     run = finished_copy
     shutil.rmtree(run.model_folder)
     run.last_checkpoint.unlink()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isospace.encoders.loading import LADDER
+from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.errors import UserError
 from isospace.system import arrays
 from isospace.training.run import Run
@@ -34,7 +34,7 @@ def test_what_a_killed_process_left_half_written_goes_away(config):
 def test_a_kill_before_there_was_a_run_blocks_no_folder(config):
     config.output.mkdir()
     (config.output / ".config.json.1.tmp").write_text("torn")
-    (config.output / LADDER).write_text("written before config.json is")
+    (config.output / ADAPT_SETTINGS).write_text("written before config.json is")
     assert Run.create(config).folder == config.output
     assert [path.name for path in config.output.iterdir()] == ["config.json"]
     (config.output / "config.json").unlink()
@@ -46,11 +46,11 @@ def test_a_kill_before_there_was_a_run_blocks_no_folder(config):
 
 def test_what_may_be_somebody_elses_stays(config):
     config.output.mkdir()
-    for name in (LADDER, "README"):
+    for name in (ADAPT_SETTINGS, "README"):
         (config.output / name).write_text("the user's")
     with pytest.raises(UserError, match="exists already"):
         Run.create(config)
-    assert {path.name for path in config.output.iterdir()} == {LADDER, "README"}
+    assert {path.name for path in config.output.iterdir()} == {ADAPT_SETTINGS, "README"}
 
 
 def test_a_run_of_several_processes_says_how_they_go_on(config, monkeypatch):

@@ -24,12 +24,12 @@ START = evaluation(0, 2.0, overlap=1.0)
     ("evaluations", "step"),
     [
         ([START, evaluation(1, 1.5), evaluation(2, 1.7)], 1),
-        ([START, evaluation(1, 2.5), evaluation(2, 2.1)], 0),  # nothing beats the start
+        ([START, evaluation(1, 2.5), evaluation(2, 2.1)], 0),  # nothing beats the base model
         ([START, evaluation(1, 0.5, rank=49.0), evaluation(2, 1.9)], 2),  # collapsed rank
         ([START, evaluation(1, 0.5, overlap=0.05), evaluation(2, 1.9)], 2),  # neighbours lost
         ([START, evaluation(1, math.nan), evaluation(2, 3.0)], 0),
         ([START, evaluation(1, 1.0, rank=math.nan)], 0),
-        ([START, evaluation(1, 2.0)], 0),  # a tie keeps the start
+        ([START, evaluation(1, 2.0)], 0),  # a tie keeps the base model
     ],
 )
 def test_label_free(evaluations, step):
@@ -76,9 +76,9 @@ def test_reason_says_what_happened():
     assert "step 9" in choice.reason
     assert "collapsed at steps 5" in choice.reason
     kept = choose([START, evaluation(1, 9.0)], "label-free", True)
-    assert "no checkpoint beats the start" in kept.reason
+    assert "no checkpoint beats the base model" in kept.reason
     lost = choose([START, evaluation(9, 2.5, rank=10.0)], "label-free", True)
-    assert lost.reason.startswith("no checkpoint that has not collapsed beats the start by")
+    assert lost.reason.startswith("no checkpoint that has not collapsed beats the base model by")
     assert lost.reason.endswith("; collapsed at steps 9")
     assert "as asked" in choose([START, evaluation(1, 9.0)], "last", False).reason
 

@@ -93,7 +93,7 @@ def test_texts_without_a_vector_come_last(similar):
 @pytest.fixture(scope="module")
 def base(toy_model, tmp_path_factory):
     folder = write_documents(tmp_path_factory.mktemp("documents") / "docs")
-    text = CorpusConfig(corpus=(str(folder),), judge="title-passage")
+    text = CorpusConfig(corpus=(str(folder),), test_relation="title-passage")
     return TrainConfig(
         text=text,
         objective=SimCSE(),

@@ -39,7 +39,7 @@ def test_the_interval_holds_for_every_evaluation_and_the_gain_is_less(examples):
     assert results.choice.step > 0
     assert (gain.items, gain.candidates) == (40, 4)
     assert "best of 4 tried" in results.verdict.text
-    seen = results.result.pairs.mrr - results.start.pairs.mrr
+    seen = results.adapted.pairs.mrr - results.base.pairs.mrr
     assert gain.low <= gain.mean <= seen <= gain.high
     # With the rule "last" the same pairs judge, and nothing was chosen by them.
     last = replace(examples, select="last", output=examples.output.with_name("last"))
@@ -63,7 +63,7 @@ def test_where_all_have_collapsed_the_start_is_kept(examples, monkeypatch):
     )
     results = train(examples).results
     assert results.choice.step == 0
-    assert results.verdict.text.startswith("Keep the start")
+    assert results.verdict.text.startswith("Keep the base model")
 
 
 @pytest.mark.parametrize("saves", [1, 3])

@@ -281,12 +281,12 @@ def test_the_best_passage_is_the_teacher_s_among_the_nearest():
 
 @pytest.fixture
 def documents(toy_model, tmp_path):
-    """A run on documents that follows the start fused with BM25."""
+    """A run on documents that follows the base model fused with BM25."""
     folder = write_documents(tmp_path / "docs")
-    text = CorpusConfig(corpus=(str(folder),), judge="title-passage")
+    text = CorpusConfig(corpus=(str(folder),), test_relation="title-passage")
     config = short_run(toy_model, folder, tmp_path / "run")
     return replace(
-        config, text=text, objective=RankCSE(), views="pairs", teacher="start+bm25", mined=2
+        config, text=text, objective=RankCSE(), views="pairs", teacher="base+bm25", mined=2
     )
 
 
@@ -411,7 +411,7 @@ def test_a_better_teacher_improves_a_random_student(toy_model, tmp_path, variant
 
     before, after = agreement(Table(shared_words(sentences(200))))
     assert after > before + 0.1
-    assert agreement(None)[1] < before + 0.05  # the start knows no better
+    assert agreement(None)[1] < before + 0.05  # the base model knows no better
 
 
 def test_a_run_of_single_sentences_follows_a_teacher(toy_model, tmp_path):

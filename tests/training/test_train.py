@@ -18,7 +18,7 @@ from toy import WORDS, sentences, write_documents, write_toy_model
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import Interrupted, Stopped, UserError
-from isospace.evaluation.elsewhere import elsewhere_sentence, gains_over
+from isospace.evaluation.other_text import gains_over, other_text_sentence
 from isospace.objectives import SCD, DiffCSE, Iso, SimCSE, VICReg
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
@@ -41,7 +41,9 @@ def test_a_run_from_start_to_verdict(config, finished_run, tmp_path):
     results = read_results(run.results_path)
     assert results.choice.step == results.steps == 20
     assert [evaluation["step"] for evaluation in results.evaluations] == [0, 10, 20]
-    assert results.verdict.text.startswith(("Adapted", "No gain", "Cannot tell", "Keep the start"))
+    assert results.verdict.text.startswith(
+        ("Adapted", "No gain", "Cannot tell", "Keep the base model")
+    )
     assert "halves of held-out sentences" in results.verdict.protocol
     assert 100 < results.memory_mb < 100_000
     card = (run.model_folder / "README.md").read_text()
@@ -58,33 +60,33 @@ def test_a_run_from_start_to_verdict(config, finished_run, tmp_path):
 
 def test_the_verdict_says_what_happened_elsewhere(config, finished_run):
     results = finished_run.results
-    assert list(results.elsewhere) == ["docstrings", "definitions"]
-    words = {name: found.gain for name, found in results.elsewhere.items()}
-    assert results.verdict.text.endswith(elsewhere_sentence(words))
-    for found in results.elsewhere.values():
-        assert found.gain.mean == pytest.approx(found.result - found.start)
+    assert list(results.other_text) == ["docstrings", "definitions"]
+    words = {name: found.gain for name, found in results.other_text.items()}
+    assert results.verdict.text.endswith(other_text_sentence(words))
+    for found in results.other_text.values():
+        assert found.gain.mean == pytest.approx(found.adapted - found.base)
         assert found.gain.changed > 0
     before, after = (finished_run.items(f"elsewhere_{state}") for state in ("before", "after"))
     assert gains_over([after], before) == words
     card = (finished_run.model_folder / "README.md").read_text()
-    assert ("| elsewhere | start | result | gain |" in card) is not results.ships_start
-    assert elsewhere_sentence(words) in card
+    assert ("| elsewhere | start | result | gain |" in card) is not results.ships_base
+    assert other_text_sentence(words) in card
 
 
 def test_other_text_is_elsewhere_too(config, tmp_path, caplog):
     write_documents(tmp_path / "other")
-    named = replace(config, elsewhere=str(tmp_path / "other"), budget=(16, "sentences"))
+    named = replace(config, other_text=str(tmp_path / "other"), budget=(16, "sentences"))
     with caplog.at_level(logging.INFO, "isospace"):
         results = train(named).results
-    assert list(results.elsewhere) == ["other", "docstrings", "definitions"]
-    assert "Elsewhere: other " in results.verdict.text
+    assert list(results.other_text) == ["other", "docstrings", "definitions"]
+    assert "On other text: other " in results.verdict.text
     assert "judge halves of held-out sentences: no text belongs to another" in caplog.messages
     assert re.search(r"docstrings \(\d+ pairs\), definitions \(\d+ pairs\)", caplog.text)
 
 
 def test_the_corpus_is_not_elsewhere(config):
-    with pytest.raises(UserError, match=r"^`elsewhere` .*: is of the same text as `corpus`"):
-        train(replace(config, elsewhere=config.text.corpus))
+    with pytest.raises(UserError, match=r"^`other_text` .*: is of the same text as `corpus`"):
+        train(replace(config, other_text=config.text.corpus))
     assert not config.output.exists()
 
 
@@ -138,21 +140,21 @@ def test_the_callers_random_generators_are_left_as_they_were(config):
 def test_the_model_saved_is_the_model_scored(config, finished_run):
     saved = load_encoder(str(finished_run.model_folder), device="cpu")
     trained = load_encoder(config.model, device="cpu")
-    if finished_run.results.verdict.kind.value != "keep the start":
+    if finished_run.results.verdict.kind.value != "keep the base model":
         trained.model.load_state_dict(load_file(finished_run.kept_weights))
     texts = sentences(10, seed=5)
     assert np.allclose(saved.embed(texts), trained.embed(texts), atol=1e-6)
 
 
 def test_the_start_is_kept_when_nothing_beats_it(config):
-    """A learning rate that wrecks the encoder: the model is the start, and the verdict says so."""
+    """A learning rate that wrecks the encoder: the model is the base model, and the verdict says so."""
     outcome = train(replace(config, learning_rate=0.5, select="label-free"))
     assert outcome.results.choice.step == 0
-    assert outcome.verdict.startswith("Keep the start")
+    assert outcome.verdict.startswith("Keep the base model")
     assert ": every checkpoint has collapsed; collapsed at steps 10, 20; nothing" in outcome.verdict
     assert outcome.results.verdict.gain is None
     assert "lsewhere" not in outcome.verdict
-    assert all(found.gain.mean == 0 for found in outcome.results.elsewhere.values())
+    assert all(found.gain.mean == 0 for found in outcome.results.other_text.values())
     texts = sentences(10, seed=5)
     start = load_encoder(config.model, device="cpu").embed(texts)
     saved = load_encoder(str(outcome.model_folder), device="cpu").embed(texts)
@@ -243,7 +245,7 @@ def test_own_pairs_decide_the_verdict_and_are_not_trained_on(config, tmp_path):
     pairs.write_text("\n".join(f"{a},{b}" for a, b in zip(texts[:50], texts[50:100], strict=True)))
     outcome = train(replace(config, pairs=pairs))
     assert "pairs.csv" in outcome.results.verdict.protocol
-    assert outcome.results.start.pairs.queries == 50
+    assert outcome.results.base.pairs.queries == 50
     assert outcome.results.corpus.counts["read"] == 400
     assert outcome.results.corpus.sentences <= 300
 
@@ -363,7 +365,9 @@ def test_runs_of_all_objectives_look_at_the_start_alike(config, tmp_path):
 
 def test_pairs_of_documents_train_and_say_what_judges(toy_model, tmp_path, caplog):
     """Relations, both directions, length by the corpus, a budget in tokens, in parts."""
-    text = CorpusConfig(corpus=(str(write_documents(tmp_path / "docs")),), judge="title-passage")
+    text = CorpusConfig(
+        corpus=(str(write_documents(tmp_path / "docs")),), test_relation="title-passage"
+    )
     config = TrainConfig(
         text=text,
         objective=Iso(),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ladders import titled
+from searches import titled
 from toy import WORDS, sentences, short_run
 
 from isospace.cli import main
@@ -56,12 +56,12 @@ def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
     [choosing] = asked
     assert set(choosing).isdisjoint(data.benchmark.pairs)
     assert len(choosing) >= 100
-    assert results.start.pairs.candidates == len(data.corpus.held_out())
-    for state in (results.start, results.result):
+    assert results.base.pairs.candidates == len(data.corpus.held_out())
+    for state in (results.base, results.adapted):
         assert state.beside.weight == 1.5
-    assert list(results.beside.gains) == ["BM25", "start + BM25", "result + BM25"]
-    gain = results.beside.gains["start + BM25"].mean
-    assert gain == pytest.approx(results.start.beside.fused.mrr - results.result.pairs.mrr)
+    assert list(results.beside.gains) == ["BM25", "base model + BM25", "adapted + BM25"]
+    gain = results.beside.gains["base model + BM25"].mean
+    assert gain == pytest.approx(results.base.beside.fused.mrr - results.adapted.pairs.mrr)
     assert f"BM25: {results.beside.text}" in caplog.text or results.beside.text in caplog.text
     card = (finished.model_folder / "README.md").read_text()
     assert "| x 100 | start | this model | BM25 | this model + BM25 |" in card
@@ -85,7 +85,7 @@ def test_pairs_that_judge_choose_no_weight(documents, monkeypatch):
     config = replace(documents, text=replace(documents.text, held_out=300))
     assert not load_data(config).benchmark.split
     results = train(config).results
-    assert results.start.beside.weight == 2
+    assert results.base.beside.weight == 2
 
 
 def test_distractors_make_the_search_harder(documents):

@@ -45,7 +45,7 @@ def test_dev_chooses_and_test_is_scored(config, folder, labels, task):
     assert start["labels_spearman"] == pytest.approx(dev)
     chosen = outcome.results.choice
     assert chosen.value == max(evaluation["labels_spearman"] for evaluation in (start, *later))
-    scored = outcome.results.start.sts.paper_row
+    scored = outcome.results.base.sts.paper_row
     only_test = {name: one.test_only() for name, one in sets.items()}
     assert scored == pytest.approx(evaluate_sts(embed, only_test).paper_row(), nan_ok=True)
     gold = outcome.run.items("gold")
@@ -59,11 +59,11 @@ def test_a_comparison_can_be_about_the_average_of_the_sets(base, folder, tmp_pat
     assert found.measure == "Avg"
     sets = {name: task.test_only() for name, task in load_sts(folder).items()}
     row = evaluate_sts(load_encoder(base.model).embed, sets).paper_row()
-    assert found.scores["start"]["Avg"].mean == pytest.approx(row["Avg"], abs=0.01)
+    assert found.scores["base model"]["Avg"].mean == pytest.approx(row["Avg"], abs=0.01)
     subsets = [pairs for task in sets.values() for pairs in task.subsets.values()]
-    gain = found.gains["simcse"]["Avg"].over_start
+    gain = found.gains["simcse"]["Avg"].over_base
     # A difference of averages that are shown, to their last digit.
     shown = {row: scores["Avg"].mean for row, scores in found.scores.items()}
-    assert 100 * gain.mean == pytest.approx(shown["simcse"] - shown["start"], abs=1e-9)
+    assert 100 * gain.mean == pytest.approx(shown["simcse"] - shown["base model"], abs=1e-9)
     assert gain.items == sum(map(len, subsets))
     assert gain.groups == len({text for pairs in subsets for pair in pairs for text in pair})

@@ -90,7 +90,7 @@ def test_too_many_layers_are_refused_before_the_work(config):
 
 @pytest.mark.exhaustive
 def test_a_killed_run_goes_on_to_the_same_model(toy_model, tmp_path):
-    """On pairs of documents, in passes; what is shipped has the start's lower layers."""
+    """On pairs of documents, in passes; what is shipped has the base model's lower layers."""
     config = replace(
         CONFIG,
         text=CorpusConfig(corpus=(str(write_documents(tmp_path / "docs")),)),

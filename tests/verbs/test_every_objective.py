@@ -44,7 +44,7 @@ def words(name: str, model: Path, texts: dict[str, Path], output: Path) -> list[
         text = ["--corpus", str(texts["pairs"]), "--columns", "premise", "hypothesis"]
         text += ["--label-column", "label"]
     if kind().reads_teacher:
-        text += ["--teacher", "start+bm25", "--mined", "1"]
+        text += ["--teacher", "base+bm25", "--mined", "1"]
     small = [
         (field.name, value if isinstance(value, tuple) else (value,))
         for field in fields(kind)

@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from ladders import short_ladder
-from ladders import write_documents as write_titled
 from prompted import KINDS, Prompted, load_again, write_prompted
 from safetensors.torch import load_file
+from searches import short_search
+from searches import write_documents as write_titled
 from toy import sentences, write_documents
 from transformers import AutoConfig
 
 import isospace
 from isospace.adaptation.encoder_states import FITTED_ON
-from isospace.adaptation.results import read_ladder
+from isospace.adaptation.results import read_candidates
 from isospace.cli import main
 from isospace.comparison.results import read_results
 from isospace.config import CorpusConfig, TrainConfig
@@ -212,11 +212,11 @@ def test_train_by_columns(prompted, pairs, tmp_path):
     finished = isospace.train(config)
     judged = data.benchmark.pairs
     start = evaluate_retrieval(prompted.encode, judged)
-    assert finished.results.start.pairs.mrr == pytest.approx(start.mrr, abs=1e-5)
+    assert finished.results.base.pairs.mrr == pytest.approx(start.mrr, abs=1e-5)
     result = load_encoder(str(prompted.folder))
     result.model.load_state_dict(load_file(finished.run.kept_weights))
     encode = SidedEncode.of_prompts(result.prompts, result.embed)
-    assert finished.results.result.pairs.mrr == pytest.approx(
+    assert finished.results.adapted.pairs.mrr == pytest.approx(
         evaluate_retrieval(encode, judged).mrr, abs=1e-5
     )
     chosen = finished.run.evaluations()[0]["pairs_mrr"]
@@ -235,7 +235,9 @@ def test_train_by_columns(prompted, pairs, tmp_path):
 def test_train_on_pairs_of_documents(prompted, tmp_path):
     """A title or heading is a query, what stands under it a document; of crops one is each."""
     folder = write_documents(tmp_path / "documents")
-    text = CorpusConfig(corpus=(str(folder),), judge="heading-section", near_duplicates=False)
+    text = CorpusConfig(
+        corpus=(str(folder),), test_relation="heading-section", near_duplicates=False
+    )
     config = TrainConfig(
         text=text,
         objective=SimCSE(head="none"),
@@ -276,7 +278,7 @@ def test_train_on_pairs_of_documents(prompted, tmp_path):
     assert start["pairs_mrr"] == pytest.approx(mrr(prompted.encode, chooses), abs=1e-5)
     assert last["pairs_mrr"] == pytest.approx(mrr(trained.encode, chooses), abs=1e-5)
     results = finished.results
-    for scores, encoder in ((results.start, prompted), (results.result, trained)):
+    for scores, encoder in ((results.base, prompted), (results.adapted, trained)):
         assert scores.pairs.mrr == pytest.approx(mrr(encoder.encode, judged), abs=1e-5)
         assert scores.pairs.mrr != pytest.approx(mrr(encoder.plain, judged), abs=1e-4)
 
@@ -284,27 +286,30 @@ def test_train_on_pairs_of_documents(prompted, tmp_path):
 def test_adapt(prompted, tmp_path):
     """On every rung, in what is told of the queries, and in what is left at the end."""
     documents = write_titled(tmp_path / "docs.jsonl")
-    config = short_ladder(documents, prompted.folder, tmp_path / "run")
+    config = short_search(documents, prompted.folder, tmp_path / "run")
     finished = isospace.adapt(replace(config, budget=(100_000, "tokens")))
-    run, results, ladder = finished.run, finished.results, read_ladder(finished.run.folder)
-    tried = {one.words: one for one in ladder.tried}
-    data = load_data(run.config, elsewhere_chooses=True)
+    run, results, searched = finished.run, finished.results, read_candidates(finished.run.folder)
+    tried = {one.words: one for one in searched.tried}
+    data = load_data(run.config, other_text_selects=True)
     chooses, judged = hard_pairs(data.corpus, data.held_out), data.benchmark.pairs
-    definitions = data.elsewhere.chooses["definitions"]
+    definitions = data.other_text.chooses["definitions"]
     trained = with_weights(prompted, load_file(run.kept_weights))
     pairs = Examples.of(run.config, data.corpus).related_texts(data.corpus, FITTED_ON)
-    for encoder, words in ((prompted, "the start"), (trained, "the trained weights")):
+    for encoder, words in ((prompted, "the base model"), (trained, "the fine-tuned weights")):
         assert tried[words].mrr == pytest.approx(mrr(encoder.encode, chooses), abs=1e-5)
-    whitened, mapped = whitened_by(prompted, *pairs), tried["the start, whitened by pairs, power 1"]
+    whitened, mapped = (
+        whitened_by(prompted, *pairs),
+        tried["the base model, whitened by pairs, power 1"],
+    )
     assert mapped.mrr == pytest.approx(mrr(whitened, chooses), abs=1e-5)
     change = mrr(whitened, definitions) - mrr(prompted.encode, definitions)
-    assert mapped.elsewhere["definitions"] == pytest.approx(change, abs=1e-5)
-    assert results.start.pairs.mrr == pytest.approx(mrr(prompted.encode, judged), abs=1e-5)
-    told = ladder.better[0]
+    assert mapped.other_text["definitions"] == pytest.approx(change, abs=1e-5)
+    assert results.base.pairs.mrr == pytest.approx(mrr(prompted.encode, judged), abs=1e-5)
+    told = searched.better[0]
     assert told.first[0] == first_three(prompted, told.query, told.right, judged.among)
     model = load_again(finished.model_folder)
     shipped = SidedEncode(model.encode_query, model.encode_document, model.encode)
-    expected = results.start if results.ships_start else results.result
+    expected = results.base if results.ships_base else results.adapted
     assert mrr(shipped, judged) == pytest.approx(expected.pairs.mrr, abs=1e-5)
     assert said(prompted) in (finished.model_folder / "README.md").read_text()
 
@@ -338,13 +343,13 @@ def test_adapt_by_prompts_that_are_given(tmp_path, capsys):
     words += ["--budget", 20_000, "tokens", "--precision", "float32"]
     words += ["--query-prompt", given.query, "--document-prompt", given.document]
     run(capsys, "adapt", documents, *words)
-    results, ladder = Run(folder).finished, read_ladder(folder)
+    results, searched = Run(folder).finished, read_candidates(folder)
     data = load_data(Run(folder).config)
     judged, chooses = data.benchmark.pairs, hard_pairs(data.corpus, data.held_out)
-    assert results.start.pairs.mrr == pytest.approx(mrr(given.encode, judged), abs=1e-5)
+    assert results.base.pairs.mrr == pytest.approx(mrr(given.encode, judged), abs=1e-5)
     assert mrr(given.encode, judged) != pytest.approx(mrr(prompted.encode, judged), abs=1e-3)
     trained = with_weights(given, load_file(Run(folder).kept_weights))
-    [tried] = [one for one in ladder.tried if one.words == "the trained weights"]
+    [tried] = [one for one in searched.tried if one.words == "the fine-tuned weights"]
     assert tried.mrr == pytest.approx(mrr(trained.encode, chooses), abs=1e-5)
     shipped = load_again(folder / "model").prompts
     assert (shipped["query"], shipped["document"]) == (given.query, given.document)
@@ -365,9 +370,9 @@ def test_compare(prompted, pairs, tmp_path, capsys):
     found = {name: columns["MRR"].mean / 100 for name, columns in results.scores.items()}
     runs = {name: Run(folder / results.runs[name][0]) for name in names}
     judged = load_data(runs[names[0]].config).benchmark.pairs
-    assert found["start"] == pytest.approx(mrr(given.encode, judged), abs=1e-5)
+    assert found["base model"] == pytest.approx(mrr(given.encode, judged), abs=1e-5)
     assert found["own"] == pytest.approx(mrr(prompted.encode, judged), abs=1e-5)
-    assert found["own"] != pytest.approx(found["start"], abs=1e-4)
+    assert found["own"] != pytest.approx(found["base model"], abs=1e-4)
     for name, candidate in runs.items():
         trained = with_weights(given, load_file(candidate.kept_weights))
         assert found[name] == pytest.approx(mrr(trained.encode, judged), abs=1e-5)

@@ -17,7 +17,7 @@ from isospace.verbs.tables import draw_table
 SETS = ("pairs", "STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg")
 ROWS = [
     {"": state} | {name: f"{number}{place}.{place}7 ± 0.21" for place, name in enumerate(SETS)}
-    for number, state in enumerate(("start", "result (dev-selected on stsb-dev)"), 4)
+    for number, state in enumerate(("base model", "result (dev-selected on stsb-dev)"), 4)
 ]
 
 
@@ -40,7 +40,7 @@ def test_no_figure_is_cut(width, terminal):
 
 def test_a_wide_table_turns_its_rows_to_columns():
     wide, narrow = drawn(ROWS, 200), drawn(ROWS, 80)
-    assert [line.split()[1] for line in wide if line.startswith("│")] == ["start", "result"]
+    assert [line.split()[1] for line in wide if line.startswith("│")] == ["base model", "adapted"]
     first = [line.split()[1] for line in narrow if line.startswith("│")]
     assert first == [*SETS]
     assert max(map(cell_len, narrow)) <= 80

@@ -83,7 +83,7 @@ def test_auto_from_text_to_folder(setting, tmp_path):
     assert "su2021whitening" in card
     assert "# bert, " in card
     assert setting.model not in card
-    assert "Licence of the start: unknown" in card
+    assert "Licence of the base model: unknown" in card
     assert not any(sentence in card for sentence in sentences(400))
 
     of_the_hub = model_card(replace(outcome, model="minilm"))
@@ -93,7 +93,7 @@ def test_auto_from_text_to_folder(setting, tmp_path):
     (licensed / "README.md").write_text("---\nlicense: mit\n---\n")
     card = model_card(replace(outcome, model=str(licensed)))
     assert "license: mit\n" in card
-    assert "Licence of the start: mit" in card
+    assert "Licence of the base model: mit" in card
     assert str(tmp_path) not in card
 
 
@@ -105,7 +105,7 @@ def test_one_dimension_has_no_geometry(setting):
 
 
 def verdict_of(kind: VerdictKind):
-    def verdict(self, before, after, start_kept, *_):
+    def verdict(self, before, after, base_kept, *_):
         gain = Gain(0.0, -0.1, 0.1, 1.0, items=20, groups=20, changed=20, changed_groups=20)
         return Verdict(kind, "", "MRR", gain)
 
@@ -130,9 +130,9 @@ def trying(**mrr: float):
         ("auto", None, VerdictKind.ADAPTED, True),
         ("auto", None, VerdictKind.TOO_SMALL, False),
         ("auto", None, VerdictKind.CANNOT_TELL, False),
-        ("auto", None, VerdictKind.KEEP_START, False),
-        ("auto", 8, VerdictKind.KEEP_START, True),
-        (0.25, None, VerdictKind.KEEP_START, True),
+        ("auto", None, VerdictKind.KEEP_BASE, False),
+        ("auto", 8, VerdictKind.KEEP_BASE, True),
+        (0.25, None, VerdictKind.KEEP_BASE, True),
         (1.0, 8, VerdictKind.ADAPTED, True),
     ],
 )
@@ -171,7 +171,7 @@ def test_where_the_same_pairs_choose_and_judge_the_interval_holds_for_every_powe
     """Of 400 sentences 40 are held out, too few to split; a width that is asked for is written."""
     outcome = whiten_model(replace(setting, whitening=Whitening(dim=8)))
     assert list(outcome.tried) == [name_of(power) for power in POWERS]
-    assert outcome.chosen_on == f"{outcome.verdict.gain.items} halves of sentences"
+    assert outcome.selected_on == f"{outcome.verdict.gain.items} halves of sentences"
     assert outcome.verdict.gain.candidates == len(POWERS)
     assert f"best of {len(POWERS)} tried" in outcome.verdict.text
     plain = whiten_model(
@@ -198,7 +198,7 @@ def test_your_own_pairs_decide_and_examples_are_fitted_on_whole(setting, tmp_pat
     assert outcome.sentences == 100
     assert "pairs.csv" in outcome.verdict.protocol
     assert outcome.before.scores.pairs.queries == 30
-    assert outcome.chosen_on == "20 natural pairs"
+    assert outcome.selected_on == "20 natural pairs"
 
 
 @pytest.fixture

@@ -1,1 +1,1 @@
-"""From a text and an encoder to the best model for it: a ladder of rungs, from cheap to dear."""
+"""From a text and an encoder to the best model for it: candidates, from cheap to dear."""

@@ -1,10 +1,10 @@
-"""The ladder: an encoder and a text in, the best that the text can give out, judged once.
+"""The search: tries candidates for an encoder and a text, selects one, tests it once.
 
-Rungs go from cheap to dear: the start, alone and with BM25; whitening, which needs no training;
-the encoder trained on what belongs together in the documents (dropout views where nothing does);
-its weights merged with the start's; maps behind that. Every state is measured on the pairs that
-choose, and on the choosing part of what lies elsewhere. The best of those that lose little there is
-taken, and judged against the start on pairs and text that chose nothing.
+Candidates go from cheap to dear: the base model, alone and with BM25; whitening, which needs no
+training; the encoder trained on what belongs together in the documents (dropout views where nothing
+does); its weights merged with the base model's; maps behind that. Every state is measured on the
+pairs that choose, and on the choosing part of what lies elsewhere. The best of those that lose
+little there is taken, and judged against the base model on pairs and text that chose nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from isospace.adaptation.cross_validation import FOLD_SHARES, FOLDS, CrossValida
 from isospace.adaptation.encoder_states import EncoderStates
 from isospace.adaptation.measuring import Passes, of_pairs, seconds_per_token
 from isospace.adaptation.plan import EARLIEST, SPARE, Plan, counted_from
-from isospace.adaptation.results import Changed, Ladder, Rung, Tried, write_ladder
+from isospace.adaptation.results import Best, Candidate, Candidates, Changed, write_candidates
 from isospace.adaptation.states import (
     SHARES,
     START,
@@ -41,20 +41,20 @@ from isospace.corpus.corpus import Corpus
 from isospace.corpus.coverage import coverage
 from isospace.corpus.groups import SMALLEST_SPLIT
 from isospace.corpus.overview import sample
-from isospace.encoders.loading import LADDER
+from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.encoders.precision import Precision
 from isospace.errors import Interrupted, Stopped, TooLittle, UserError
 from isospace.evaluation.benchmark import Measured, hard_pairs, sts_data
 from isospace.evaluation.beside_bm25 import rank_beside
 from isospace.evaluation.pairs import SidedEncode
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
-from isospace.evaluation.scores import CORRECTED_NOTE, table_rows
+from isospace.evaluation.scores import ADAPTED, BASE, CORRECTED_NOTE, table_rows
 from isospace.objectives import RankCSE, SimCSE
 from isospace.statistics.choosing import ChosenAmong, added_by_choosing, choose
 from isospace.statistics.counts import number_of
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
-from isospace.statistics.verdict import Verdict, VerdictKind, start_unless_adapted
+from isospace.statistics.verdict import Verdict, VerdictKind, base_unless_adapted
 from isospace.system.launch import launched
 from isospace.system.locks import locked
 from isospace.system.progress import Logged, Progress
@@ -81,10 +81,10 @@ SMALLER_BATCHES = (32, 16)
 """Of pairs, where the recipe's are too large for a few documents."""
 MINED = 4
 """Texts of the corpus beside each list, for a teacher that does not score the whole batch."""
-_RUNGS = "rungs"  # in the folder of a ladder: vectors and times, until it is finished
+_KEPT = "candidates"  # in the folder of a run: vectors and times, until it is finished
 _DEV_SETS = "dev sets of STS, which bound what may be lost"
 _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
-_TAKEN = "what the ladder had taken"  # of what is not shipped all the same
+_SELECTED = "the selected candidate"  # of what is not shipped all the same
 
 
 @saying_once()
@@ -93,12 +93,12 @@ def adapt(
     resume: Path | str | None = None,
     progress: Progress | None = None,
 ) -> FinishedRun:
-    """Climb the ladder, and write the folder of a run with the best encoder that was found.
+    """Search for the best encoder, and write the folder of a run with it.
 
     Args:
-        config: the settings of a new ladder.
-        resume: the folder of one to go on with, instead of `config`; rungs that are there are not
-            made again. A finished one gives its results.
+        config: the settings of a new search.
+        resume: the folder of one to go on with, instead of `config`; candidates that are there are
+            not made again. A finished one gives its results.
         progress: where it is shown; default: the log.
 
     Raises:
@@ -108,26 +108,26 @@ def adapt(
     """
     started = time.monotonic()
     if (config is None) == (resume is None):
-        raise UserError("give either the settings of a new ladder or the folder of one")
+        raise UserError("give either the settings of a new search or the folder of a run")
     callers_state = checkpoint.random_state()
     run = None if resume is None else Run(Path(resume))
     try:
         with polite_stop() as stop:
             if run is not None:
-                if not (run.folder / LADDER).is_file():
-                    raise UserError(f"{run.folder}: a run of train, no ladder; train resumes it")
+                if not (run.folder / ADAPT_SETTINGS).is_file():
+                    raise UserError(f"{run.folder}: a run of train; train resumes it")
                 results = run.complete
                 if results is not None:
                     return FinishedRun(run, results, earlier=True)
-                config = AdaptConfig.read(run.folder / LADDER)
+                config = AdaptConfig.read(run.folder / ADAPT_SETTINGS)
             else:
                 assert config is not None
                 require_free(config.output)
-                # In the settings, because a resumed ladder may find another environment.
+                # In the settings, because a resumed run may find another environment.
                 config = replace(config, data=sts_data(config.data))
-            return _Climb(config, progress or Logged(), stop, started).go(run)
+            return _Search(config, progress or Logged(), stop, started).go(run)
     except KeyboardInterrupt as error:  # while the text was read
-        left = "no ladder was begun" if run is None else run.how_to_resume
+        left = "no run was begun" if run is None else run.how_to_resume
         raise Interrupted(f"interrupted; {left}") from error
     finally:
         checkpoint.set_random_state(callers_state)
@@ -135,38 +135,38 @@ def adapt(
 
 @dataclass(frozen=True)
 class _Choosing:
-    """A state on the items that choose.
+    """A state on the validation items.
 
     Attributes:
         scores: MRR of the pairs.
-        elsewhere: set -> gain over the start on the part that chooses.
+        other_text: set -> gain over the base model on the part that chooses.
     """
 
     scores: Scores
-    elsewhere: dict[str, Gain]
+    other_text: dict[str, Gain]
 
 
-class _Climb:
-    """One ladder: everything loaded, then `go`."""
+class _Search:
+    """One search: everything loaded, then `go`."""
 
     def __init__(
         self, config: AdaptConfig, progress: Progress, stop: StopRequest, started: float
     ) -> None:
         self.config, self.progress, self._stop, self._started = config, progress, stop, started
         _require_one_process()
-        self.training, self.data, self.story, self.folds = _recipe(config)
+        self.training, self.data, self.notes, self.folds = _recipe(config)
         self._read = time.monotonic()  # when the text was read
         corpus = self.data.corpus
         say_corpus(corpus, config.pairs is not None or self.folds is not None, progress)
         if self.folds is not None:
-            progress.line("judge", self.folds.described)
-            self.story.append(self.folds.note)
-        self.elsewhere = self.data.elsewhere
-        progress.line("elsewhere", self.elsewhere.described)
+            progress.line("test pairs", self.folds.described)
+            self.notes.append(self.folds.note)
+        self.other_text = self.data.other_text
+        progress.line("other text", self.other_text.described)
         if unbounded := [
-            name for name in self.elsewhere.judges if name not in self.elsewhere.chooses
+            name for name in self.other_text.judges if name not in self.other_text.chooses
         ]:
-            self.story.append(
+            self.notes.append(
                 f"What is lost on {', '.join(unbounded)} is measured and not bounded: it takes "
                 f"{SMALLEST_SPLIT} held-out pairs, of several groups, for some of them to choose."
             )
@@ -185,40 +185,40 @@ class _Climb:
             )
         if warning := read.warning:
             cause = warning.partition(". ")[0]  # without the advice
-            self.story.append(f"{cause[:1].upper()}{cause[1:]}.")
+            self.notes.append(f"{cause[:1].upper()}{cause[1:]}.")
         self._tried: dict[State, _Choosing] = {}
         self._judged: dict[State, Judged] = {}
         self._kinds: list[Kind] = []
         self._steps: list[int] = []
         """The checkpoint that each training kept, of those that are not left out."""
         self._unseen = 0
-        """Evaluations of trainings that were not kept, where the pairs that choose judge too."""
+        """Evaluations of trainings not kept, where validation pairs are test pairs too."""
         self._plan: Plan | None = None
         """Of minutes that this session began to use."""
         self._flattered: list[float] = []
         """What choosing among them has added to the gain of each training."""
 
     def go(self, run: Run | None) -> FinishedRun:
-        """Climb, choose, judge, write; or go on with what was stopped."""
+        """Search, select, test, write; or go on with what was stopped."""
         if run is None:
             settings = replace(self.training, output=self.config.output)
             run = Run.create(settings, "adapt", self.config.to_json())
         self.run = run
-        self._times = Times(run.folder / _RUNGS, self._started)
+        self._times = Times(run.folder / _KEPT, self._started)
         self._crossed: CrossValidated | None = None
         if self.folds is not None:
-            kept = run.folder / _RUNGS
+            kept = run.folder / _KEPT
             self._crossed = CrossValidated(self.folds, self.states, kept, self.progress)
-        busy = f"{run.folder}: another process is climbing this ladder; wait for it, or stop it"
+        busy = f"{run.folder}: another process works on this run; wait for it, or stop it"
         try:
             with locked(run.folder / ".lock", busy):
-                return self._finish(self._climb())
+                return self._finish(self._search())
         except KeyboardInterrupt as error:
             raise Interrupted(f"interrupted; {run.how_to_resume}") from error
         except OSError as error:  # a full disk
             raise Stopped(f"{error}; {run.how_to_resume}") from error
 
-    def _climb(self) -> Fit:
+    def _search(self) -> Fit:
         """Make every state, and measure it on what chooses; returns the (first) training."""
         # What was stopped has used up other minutes: it goes on as it was planned.
         by_clock = self.config.budget[1] == "minutes" and not self.run.last_checkpoint.is_file()
@@ -228,21 +228,21 @@ class _Climb:
         if warning := self._foreseen(first):
             self.progress.line("budget", warning)
         if self._crossed is not None:
-            with self._rung("start"):
+            with self._timed(BASE):
                 self._crossed.score([0.0])
-        self._try(Kind("start", (START,)))
-        with self._rung("start"):
+        self._try(Kind(BASE, (START,)))
+        with self._timed(BASE):
             encode = self._encode(START)
             self._weight = self.benchmark.choose_weight(encode, self.data.held_out)
             start = self._judge(START).measured
-            bm25, fused = start.beside.bm25, start.beside.fused
+            bm25, hybrid = start.with_bm25.bm25, start.with_bm25.hybrid
             if self._crossed is None:
-                bm25, fused = rank_beside(encode, self.choosers, self._weight)
+                bm25, hybrid = rank_beside(encode, self.choosers, self._weight)
             self._beside = {
                 "BM25": mrr_scores(self.choosers, bm25),
-                "start + BM25": mrr_scores(self.choosers, fused),
+                f"{BASE} + BM25": mrr_scores(self.choosers, hybrid),
             }
-        self.progress.table("before training, x 100", table_rows("", {"start": start.scores}))
+        self.progress.table("before training, x 100", table_rows("", {BASE: start.scores}))
         self.progress.line("pairs", self.benchmark.what_can_be_shown(start))
         self._try(Kind(self.states.maps[0].kind, self._mapped(0.0)))
         fit = self._train(first, by_clock)
@@ -251,7 +251,7 @@ class _Climb:
         elif self.states.trained:
             best = self._merge()
             kind = self.states.maps[0].kind
-            self._try(Kind(f"trained, then {kind}", self._mapped(best.share)))
+            self._try(Kind(f"fine-tuned, then {kind}", self._mapped(best.share)))
         return fit
 
     def _mapped(self, *shares: float) -> tuple[State, ...]:
@@ -262,27 +262,27 @@ class _Climb:
         """Fine-tune once more without each part of the documents, and try what comes of it."""
         seeds = range(self.training.seed, self.training.seed + len(self.states.trained))
         settings = [replace(self.training, seed=seed) for seed in seeds]
-        with self._rung("trained"):
+        with self._timed("fine-tuned"):
             crossed.train(settings, self.data, updates, self._stop, self.run.how_to_resume)
             crossed.score(FOLD_SHARES)
         whole, half = map(State, FOLD_SHARES)
-        self._try(Kind("trained", (whole,)))
+        self._try(Kind("fine-tuned", (whole,)))
         self._try(Kind("merged", (half,)))
         kind = self.states.maps[0].kind
-        self._try(Kind(f"trained, then {kind}", self._mapped(*FOLD_SHARES)))
+        self._try(Kind(f"fine-tuned, then {kind}", self._mapped(*FOLD_SHARES)))
 
     def _merge(self) -> State:
-        """Try the trained weights, and back towards the start as long as that finds more.
+        """Try the fine-tuned weights, and back towards the base model as long as that finds more.
 
         Of minutes there must be some left for a further step, but for the first.
         What loses too much elsewhere is no reason to stop: less of the training may lose less.
         """
         at = State(1.0)
-        self._try(Kind("trained", (at,)))
+        self._try(Kind("fine-tuned", (at,)))
         steps: list[State] = []
         for nearer in map(State, SHARES):
             if steps and self._plan and not self._plan.allows_another(time.monotonic()):
-                self.story.append("The minutes allowed for no further way back to the start.")
+                self.notes.append("The minutes allowed for no further way back to the base model.")
                 break
             self._measure(nearer, "merged")
             steps.append(nearer)
@@ -294,8 +294,8 @@ class _Climb:
         return Kind("", (State(1.0), *steps)).best(self._mrr(), self._allowed())
 
     @contextmanager
-    def _rung(self, name: str) -> Iterator[None]:
-        """Note what a rung takes."""
+    def _timed(self, name: str) -> Iterator[None]:
+        """Note what a kind of candidate takes."""
         started = time.monotonic()
         try:
             yield
@@ -303,26 +303,26 @@ class _Climb:
             self._times.add(name, time.monotonic() - started)
 
     def _encode(self, state: State) -> SidedEncode:
-        return self.states.encode(state, self.run.folder / _RUNGS)
+        return self.states.encode(state, self.run.folder / _KEPT)
 
     def _try(self, kind: Kind) -> None:
-        """Measure the states of a kind on the items that choose."""
+        """Measure the states of a kind on the validation items."""
         for state in kind.states:
             self._measure(state, kind.name)
         self._kinds.append(kind)
 
-    def _measure(self, state: State, rung: str) -> None:
-        """Measure a state on the items that choose."""
-        with self._rung(rung):
+    def _measure(self, state: State, kind: str) -> None:
+        """Measure a state on the validation items."""
+        with self._timed(kind):
             encode = self._encode(state)
             if self._crossed is None:
                 scores = mrr_scores(self.choosers, evaluate_retrieval(encode, self.choosers))
             else:
                 scores = self._crossed.scores(state)
-            found = self.elsewhere.measure(encode, "choose")
+            found = self.other_text.measure(encode, "choose")
         if state == START:
-            self._start_elsewhere = found
-        gains = {name: gain(own, self._start_elsewhere[name]) for name, own in found.items()}
+            self._base_other_text = found
+        gains = {name: gain(own, self._base_other_text[name]) for name, own in found.items()}
         self._tried[state] = _Choosing(scores, gains)
         shown = [f"MRR {100 * scores.mean:.2f}"]
         if state != START:
@@ -330,7 +330,7 @@ class _Climb:
         self.progress.line("tried", f"{state.words}: {', '.join(shown)} on validation pairs")
 
     def _judge(self, state: State) -> Judged:
-        """Measure a state on the items that judge."""
+        """Measure a state on the test items."""
         if state not in self._judged:
             encode = self._encode(state)
             if self._crossed is None:
@@ -339,7 +339,7 @@ class _Climb:
                 measured = self._crossed.measured(
                     self._of_parts(state), self.benchmark, encode, self._weight
                 )
-                found = self.elsewhere.measure(encode, measured=measured)
+                found = self.other_text.measure(encode, measured=measured)
                 self._judged[state] = Judged(measured, found)
         return self._judged[state]
 
@@ -353,13 +353,13 @@ class _Climb:
 
     def _allowed(self) -> list[State]:
         """The states that lose little enough, as far as the choosing part elsewhere shows."""
-        elsewhere = {state: found.elsewhere for state, found in self._tried.items()}
-        return allowed_states(elsewhere, self.config.may_lose)
+        other_text = {state: found.other_text for state, found in self._tried.items()}
+        return allowed_states(other_text, self.config.max_drop)
 
     def _fit(self, settings: TrainConfig) -> Fit:
         """Load a training."""
-        with self._rung("trained"):
-            # What finds less than the start may find more half-way back to it.
+        with self._timed("fine-tuned"):
+            # What finds less than the base model may find more half-way back to it.
             fit = Fit(
                 settings,
                 self.progress,
@@ -367,9 +367,9 @@ class _Climb:
                 self.data,
                 start_competes=False,
                 due=partial(self._due, settings.evaluations),
-                vectors=self.run.folder / _RUNGS,
+                vectors=self.run.folder / _KEPT,
             )
-            drop_normalize(fit.encoder)  # as of what rungs measure: each finds its vectors
+            drop_normalize(fit.encoder)  # as of all candidates: each finds its vectors
         return fit
 
     def _foreseen(self, fit: Fit) -> str | None:
@@ -407,7 +407,7 @@ class _Climb:
             settings = replace(self.training, seed=self.training.seed + number)
             run = self._run_of(number, settings)
             fit = self._fit(settings) if number else loaded
-            with self._rung("trained"), fit.holding(run, self.run.how_to_resume):
+            with self._timed("fine-tuned"), fit.holding(run, self.run.how_to_resume):
                 fit.begin()
                 if number and by_clock and self._plan:
                     self._plan = self._plan.for_the_next()
@@ -425,7 +425,7 @@ class _Climb:
             exhausted = exhausted and fit.loop.total_steps == _most_updates(fit)
         assert first is not None
         if exhausted and first.loop.total_steps:
-            self.story.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
+            self.notes.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
         return first
 
     def _due(self, evaluations: int, updates: int, last: int) -> list[int]:
@@ -440,8 +440,8 @@ class _Climb:
             self.states.trained.append(checkpoint.load_weights(fit.run.kept_weights))
             self._steps.append(fit.choice.step)
         else:
-            self.story.append(f"A training was left out: {fit.choice.reason}.")
-        if tried := fit.tried:  # of fewer pairs, and among fewer texts, than a rung is
+            self.notes.append(f"A training was left out: {fit.choice.reason}.")
+        if tried := fit.tried:  # of fewer pairs, and among fewer texts, than a candidate is
             self._unseen += len(tried.keys() - {0, fit.choice.step})
             if fit.choice.step:
                 self._flattered.append(added_by_choosing(list(tried.values())))
@@ -463,13 +463,13 @@ class _Climb:
         try:
             fit.go(planned if self._plan else None)
         except Diverged as error:
-            self.story.append(
+            self.notes.append(
                 f"A training diverged at update {error.step} ({error.term} {error.value:g}) and "
                 "ended there."
             )
 
     def _run_of(self, number: int, settings: TrainConfig) -> Run:
-        """The folder of a training: the first has the ladder's."""
+        """The folder of a training: the first has the run's."""
         folder = self.run.folder / "seeds" / str(number)
         if not number:
             return self.run
@@ -510,7 +510,7 @@ class _Climb:
         (amount, unit), plan = self.config.budget, self._plan
         loop, most = fit.loop, _most_updates(fit)
         if most < FEWEST_UPDATES:
-            self.story.append(
+            self.notes.append(
                 f"Nothing was trained: {len(loop.examples):,} examples are too few for "
                 f"{FEWEST_UPDATES} updates of {loop.sentences_per_step} in {MOST_EPOCHS:g} passes."
             )
@@ -530,16 +530,16 @@ class _Climb:
         if updates >= FEWEST_UPDATES:
             return updates
         if late <= MOST_LATE * 60 * amount and not before:
-            self.story.append(
+            self.notes.append(
                 f"A budget of about {number_of(enough, unit)} seemed to be needed for "
                 f"{FEWEST_UPDATES} updates; they were made all the same."
             )
             return FEWEST_UPDATES
-        self.story.append(
+        self.notes.append(
             f"Nothing {'more ' if before else ''}was trained: a budget of "
             f"{number_of(amount, unit)} is too little for {FEWEST_UPDATES} updates of "
             f"{loop.tokens_per_step:,.0f} tokens"
-            f"{' beside what measuring takes' if unit == 'minutes' else ''}"
+            f"{' with_bm25 what measuring takes' if unit == 'minutes' else ''}"
             f"{f'; about {enough:,} would do' if enough and not before else ''}."
         )
         return 0
@@ -551,44 +551,44 @@ class _Climb:
         chosen = allowed[choose([mrr[state] for state in allowed])]
         before, after = self._judge(START), self._judge(chosen)
         among = None if self.benchmark.split else self._among(chosen, allowed)
-        kept = self._no_rung if chosen == START else None
+        kept = self._none_better if chosen == START else None
         verdict = self.benchmark.verdict(before.measured, after.measured, kept, among)
-        verdict = start_unless_adapted(verdict)
+        verdict = base_unless_adapted(verdict)
         trainings = len(self.states.trained)
         plain = chosen == START or (chosen == State(1.0) and self.config.seeds == 1)
         made = "" if plain else chosen.words
         if chosen.share and trainings > 1:
             made += f", averaged over {trainings} trainings"
         step = self._steps[0] if chosen.share else 0
-        results = run_results(fit, step, before, after, verdict, made, _TAKEN, among)
+        results = run_results(fit, step, before, after, verdict, made, _SELECTED, among)
         results = replace(
             results,
             config=self.run.config.to_dict(),
             choice=self._choice(fit.choice, chosen, verdict),
-            labels=_DEV_SETS if self.elsewhere.dev else None,
+            labels=_DEV_SETS if self.other_text.dev else None,
             seconds=self._times.whole,
         )
         better, worse = self._changed(chosen, before.measured, after.measured)
         best = max(mrr, key=lambda state: mrr[state])
         if mrr[best] > mrr[chosen]:
-            lost = self._tried[best].elsewhere.items()
-            self.story.append(
-                f"What finds most loses more than the {self.config.may_lose:g} points that may be "
+            lost = self._tried[best].other_text.items()
+            self.notes.append(
+                f"What finds most loses more than the {self.config.max_drop:g} points that may be "
                 f"lost: {best.words}, {100 * (mrr[best] - mrr[START]):+.2f} points on the pairs "
                 f"that choose; {', '.join(f'{name} {100 * one.mean:+.2f}' for name, one in lost)}."
             )
-        ladder = Ladder(
+        candidates = Candidates(
             tuple(
-                self._tried_of(kind, state, allowed)
+                self._candidate_of(kind, state, allowed)
                 for kind in self._kinds
                 for state in kind.states
             ),
-            tuple(self._rung_of(kind, kind.best(mrr, allowed), chosen) for kind in self._kinds),
+            tuple(self._best_of(kind, kind.best(mrr, allowed), chosen) for kind in self._kinds),
             {name: scores.mean for name, scores in self._beside.items()},
-            tuple(self.story),
+            tuple(self.notes),
             f"{len(self.choosers):,} {self.choosers.name}",
-            self.config.may_lose,
-            self.elsewhere.described,
+            self.config.max_drop,
+            self.other_text.described,
             better,
             worse,
             self._times.whole,
@@ -598,36 +598,37 @@ class _Climb:
             },
         )
         encoder = self.states.shipped(chosen, self._encode(chosen))
-        write_ladder(self.run.folder, ladder)
+        write_candidates(self.run.folder, candidates)
         write_run(self.run, results, encoder, self.data, before, after)
-        shutil.rmtree(self.run.folder / _RUNGS, ignore_errors=True)
-        self._show(ladder, results)
+        shutil.rmtree(self.run.folder / _KEPT, ignore_errors=True)
+        self._show(candidates, results)
         scores = [self.benchmark.pair_scores(one.measured.retrieval) for one in (before, after)]
         if advised := advice(verdict, self.benchmark.pairs.unit, *scores):
             self.progress.line("advice", advised)
         return FinishedRun(self.run, results)
 
-    def _rung_of(self, kind: Kind, state: State, chosen: State) -> Rung:
+    def _best_of(self, kind: Kind, state: State, chosen: State) -> Best:
         found = self._tried[state]
-        return Rung(
+        return Best(
             kind.name,
             state.words,
             state == chosen,
             found.scores.mean,
             None if state == START else gain(found.scores, self._tried[START].scores),
-            {} if state == START else found.elsewhere,
-            self._times.rungs[kind.name],
+            {} if state == START else found.other_text,
+            self._times.kinds[kind.name],
         )
 
-    def _tried_of(self, kind: Kind, state: State, allowed: Sequence[State]) -> Tried:
+    def _candidate_of(self, kind: Kind, state: State, allowed: Sequence[State]) -> Candidate:
         found = self._tried[state]
-        change = {name: one.mean for name, one in found.elsewhere.items()}
-        return Tried(state.words, kind.name, found.scores.mean, change, state in allowed)
+        change = {name: one.mean for name, one in found.other_text.items()}
+        return Candidate(state.words, kind.name, found.scores.mean, change, state in allowed)
 
     def _among(self, chosen: State, allowed: Sequence[State]) -> ChosenAmong:
-        """What the pairs that judge have chosen the state among.
+        """What the test pairs have chosen the state among.
 
-        Where the start is kept the best of all others is told, whether it could be taken or not.
+        Where the base model is kept the best of all others is told, whether it could be taken or
+        not.
         """
         scores = {state: found.scores for state, found in self._tried.items()}
         flattered = float(np.mean(self._flattered or [0.0])) if chosen.share else 0.0
@@ -640,21 +641,24 @@ class _Climb:
         )
 
     @property
-    def _no_rung(self) -> str:
-        """Why the ladder ends where it began, where it does."""
+    def _none_better(self) -> str:
+        """Say why the base model is kept, where it is."""
         return (
-            "no rung finds more of the pairs that choose and loses less than "
-            f"{self.config.may_lose:g} points elsewhere"
+            "no candidate finds more of the validation pairs and drops at most "
+            f"{self.config.max_drop:g} points on other text"
         )
 
     def _choice(self, trained: Choice, chosen: State, verdict: Verdict) -> Choice:
-        """What was kept of the (first) training; where the start is shipped, why."""
-        if verdict.kind is not VerdictKind.KEEP_START:
+        """What was kept of the (first) training; where the base model is shipped, why."""
+        if verdict.kind is not VerdictKind.KEEP_BASE:
             return trained
-        reason = f"the start: {self._no_rung}"
+        reason = f"the base model: {self._none_better}"
         if chosen != START:
-            reason = f"the start, because of the verdict; the ladder had taken: {chosen.words}"
-        return replace(trained, step=0, value=trained.start_value, reason=reason)
+            reason = (
+                "the base model, because of the verdict; selected on the validation pairs: "
+                f"{chosen.words}"
+            )
+        return replace(trained, step=0, value=trained.base_value, reason=reason)
 
     def _changed(
         self, chosen: State, before: Measured, after: Measured
@@ -676,28 +680,28 @@ class _Climb:
             changed_queries(pairs, worse, ranks, [own[len(better) :] for own in first]),
         )
 
-    def _show(self, ladder: Ladder, results: RunResults) -> None:
-        """The ladder, what it ends with, and what that is on pairs that chose nothing."""
-        self.progress.table("the ladder, on the validation pairs, x 100", ladder.rows())
-        for sentence in ladder.story:
+    def _show(self, candidates: Candidates, results: RunResults) -> None:
+        """Show the candidates, the one that was selected, and its scores on the test pairs."""
+        self.progress.table("candidates, on the validation pairs, x 100", candidates.rows())
+        for sentence in candidates.notes:
             self.progress.line("note", sentence)
-        taken = ladder.chosen.words
-        if results.ships_start and not ladder.rungs[0].chosen:
-            taken += "; the model is the start all the same, because of the verdict"
-        self.progress.line("taken", taken)
-        states, after = {"start": results.start}, f"taken{results.not_shipped}"
-        if not ladder.rungs[0].chosen:
-            states[after] = results.result
+        selected = candidates.selected.name
+        if results.ships_base and not candidates.best[0].selected:
+            selected += "; the base model is kept all the same, because of the verdict"
+        self.progress.line("selected", selected)
+        states, after = {BASE: results.base}, f"{ADAPTED}{results.not_shipped}"
+        if not candidates.best[0].selected:
+            states[after] = results.adapted
         judging = "the test pairs"
         if not self.benchmark.split:
             judging += f", which are the validation pairs too ({CORRECTED_NOTE})"
-        rows = table_rows("", states, results.over_start(after))
+        rows = table_rows("", states, results.over_base(after))
         self.progress.table(f"before and after, on {judging}", rows)
         self.progress.line("verdict", results.verdict.text)
-        if results.beside is not None:
-            self.progress.line("BM25", results.beside.text)
+        if results.with_bm25 is not None:
+            self.progress.line("BM25", results.with_bm25.text)
         folder = self.run.folder
-        self.progress.line("took", f"{ladder.seconds:.0f} s; everything is in {folder}")
+        self.progress.line("took", f"{candidates.seconds:.0f} s; everything is in {folder}")
         self.progress.line("load it", f'SentenceTransformer("{self.run.model_folder}")')
 
 
@@ -708,7 +712,7 @@ def _most_updates(fit: Fit) -> int:
 
 def _require_one_process() -> None:
     if launched():
-        raise UserError("adapt climbs in one process; start it without a launcher, or use train")
+        raise UserError("adapt runs in one process; start it without a launcher, or use train")
 
 
 def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | None]:
@@ -723,12 +727,12 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | 
     if config.queries is not None:  # of which the settings of dropout know nothing
         rows_of_queries(config.queries)
     try:
-        data = load_data(smallest, elsewhere_chooses=True)
+        data = load_data(smallest, other_text_selects=True)
     except TooLittle as error:
         raise TooLittle(_without_batches(error)) from error
     folds = None
     if config.pairs is None:
-        folds = Folds.of(data.corpus, data.benchmark, config.text.judge)
+        folds = Folds.of(data.corpus, data.benchmark, config.text.test_relation)
     corpora = [data.corpus]
     if folds is not None:
         dropout, pairs = (replace(one, select="last") for one in (dropout, pairs))

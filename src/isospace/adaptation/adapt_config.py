@@ -27,7 +27,7 @@ _Unit = Literal["minutes", "tokens"]
 
 @settings
 class AdaptConfig:
-    """One ladder: the text, the encoder, and how much time there is.
+    """One search: the text, the encoder, and how much time there is.
 
     Raises:
         UserError: a value that a setting cannot have; the message names the setting.
@@ -43,17 +43,17 @@ class AdaptConfig:
     )
     """How much may be done: minutes in all, of which reading the text uses up half at most, or
     tokens to train on, however long the rest takes (the same on every machine)."""
-    may_lose: NonNegativeFloat = 2.0
+    max_drop: NonNegativeFloat = 2.0
     """How many points of 100 may be lost on other text, on average over the small sets that
     isospace carries and on each other one; what loses more on the validation pairs there is
     rejected. 2 suits a model for one's own search; give 0.5 for one that serves other text too."""
-    elsewhere: Files = ()
+    other_text: Files = ()
     """Other text, in files or folders as `corpus` has them, on which little should be lost, beside
     what isospace carries and the STS sets of `data`."""
     seeds: Annotated[int, Field(ge=1)] = 1
     """How many trainings, each of another seed, share the budget; their weights are averaged."""
     teacher: NameOrPath | None = None
-    """Whose ranking the trainings follow, as for train: start+bm25, encoders, a cross-encoder, or a
+    """Whose ranking the trainings follow, as for train: base+bm25, encoders, a cross-encoder, or a
     file of query, passage and score. Default: nobody's; what belongs together is all that counts.
     """
     queries: PathOrText | None = None
@@ -81,7 +81,7 @@ class AdaptConfig:
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
     """Random seed of the (first) training."""
     output: PathOrText | None = None
-    """The folder of the ladder; default: a new folder in runs/, named by date and model."""
+    """The folder of the run; default: a new folder in runs/, named by date and model."""
 
     def training(self, recipe: str) -> TrainConfig:
         """The settings of one of the trainings, by a recipe."""
@@ -96,7 +96,7 @@ class AdaptConfig:
             document_prompt=self.document_prompt,
             pairs=self.pairs,
             data=self.data,
-            elsewhere=self.elsewhere,
+            other_text=self.other_text,
             precision=self.precision,
             seed=self.seed,
             queries=self.queries if base.views == "pairs" else None,
@@ -116,4 +116,4 @@ class AdaptConfig:
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         except (UserError, ValueError, TypeError, RecursionError) as error:
-            raise UserError(f"{path}: not the settings of a ladder: {error}") from error
+            raise UserError(f"{path}: not the settings of adapt: {error}") from error

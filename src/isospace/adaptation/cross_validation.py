@@ -55,7 +55,7 @@ from isospace.whiten.fold import drop_normalize
 
 FOLDS = 5
 PAIRS, PAIRS_EACH = 600, 8
-"""Pairs that judge, at most, and of one document: ten times as many of a long one would say hardly
+"""Test pairs, at most, and of one document: ten times as many of a long one would say hardly
 more, as they depend on each other."""
 POOL = 240
 """Passages of a part that are sought, at most, beside those of its pairs."""
@@ -177,7 +177,7 @@ def divided(groups: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
 
 
 def _pairs(corpus: Corpus, everything: Related, relation: str) -> tuple[Rows, NDArray[np.int64]]:
-    """Choose the pairs that judge: (pair, 2) lines, and the group of each."""
+    """Choose the test pairs: (pair, 2) lines, and the group of each."""
     documents = everything.structure.documents
     group_of = np.full(int(documents.max()) + 1, -1)
     group_of[documents[corpus.passages]] = corpus.groups
@@ -316,14 +316,14 @@ class CrossValidated:
         )
         no_shared = [one.no_shared for one in others if one.no_shared is not None]
         joined = self.folds.joined
-        beside = PairsBeside(
+        with_bm25 = PairsBeside(
             joined([one.bm25 for one in others]),
-            joined([one.fused for one in others]),
+            joined([one.hybrid for one in others]),
             joined(no_shared) if len(no_shared) == FOLDS else None,
             weight,
         )
         sts = evaluate_sts(encode, benchmark.tasks) if benchmark.tasks else None
-        return Measured(joined(alone), sts, encode.documents(benchmark.sample), beside)
+        return Measured(joined(alone), sts, encode.documents(benchmark.sample), with_bm25)
 
     def first_texts(
         self, selected: Sequence[State], places: Sequence[int]

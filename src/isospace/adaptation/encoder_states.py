@@ -1,4 +1,4 @@
-"""The encoder in any state of the ladder: its weights, and the map behind them."""
+"""The encoder as any candidate: its weights, and the linear map behind them."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ FITTED_ON = 3_000
 
 
 class EncoderStates:
-    """The start, and what becomes of it.
+    """The base model, and what becomes of it.
 
     Args:
-        config: names the start.
+        config: names the base model.
         corpus: on whose pairs or passages the maps are fitted.
         parts: of it, on which maps are fitted too (`fitted_on`).
 
@@ -51,7 +51,7 @@ class EncoderStates:
             has enough, and so has each part.
 
     Raises:
-        UserError: a start that cannot be loaded, trained, or written as standard modules.
+        UserError: a base model that cannot be loaded, trained, or written as standard modules.
     """
 
     def __init__(self, config: TrainConfig, corpus: Corpus, parts: Sequence[Corpus] = ()) -> None:
@@ -102,21 +102,22 @@ class EncoderStates:
         rows = fit_rows(self.corpus, max(1, len(self.config.text.columns)), 2 * FITTED_ON)
         return (("document", [self.corpus[int(row)] for row in rows]),)
 
-    def encode(self, state: State, beside: Path) -> SidedEncode:
+    def encode(self, state: State, with_bm25: Path) -> SidedEncode:
         """Texts to the vectors of a state; valid until another is asked for.
 
-        What its weights made of a list of texts is kept on disk: the start's in the user's cache,
-        the others' in the folder `beside`, so that a ladder that was stopped encodes nothing anew.
+        What its weights made of a list of texts is kept on disk: the base model's in the user's
+        cache, the others' in the folder `beside`, so that a run that was stopped encodes nothing
+        anew.
         """
         share = state.share
         if self._loaded is None or self._loaded[0] != share:
             self.encoder.model.load_state_dict(self._weights(share))
-            encode = cached(self.encoder, beside if share else cache_folder())
+            encode = cached(self.encoder, with_bm25 if share else cache_folder())
             self._loaded = share, remembering(encode) if self._remembers else encode
         if state.change is None:
             return self._loaded[1]
         if share not in self._moments:
-            self._moments[share] = self._measured(beside if share else cache_folder())
+            self._moments[share] = self._measured(with_bm25 if share else cache_folder())
         return through(self._loaded[1], state.change.fit(self._moments[share]))
 
     def shipped(self, state: State, encode: SidedEncode) -> Encoder:

@@ -29,10 +29,10 @@ _AT_ONCE = 4096  # texts whose tokens are in memory
 
 @dataclass(frozen=True)
 class Passes:
-    """Tokens that pass the encoder from the first training to the end of a ladder, but to train.
+    """Tokens that pass the encoder from the first training to the end of a search, but to train.
 
-    What was encoded of the start before is kept, and does not pass again. It is a few more than
-    will pass where pairs are so few that they choose and judge.
+    What was encoded of the base model before is kept, and does not pass again. It is a few more
+    than will pass where pairs are so few that they choose and judge.
 
     Attributes:
         choosing: in float32: of any weights that are tried, what chooses.
@@ -40,7 +40,7 @@ class Passes:
         mapped: what maps are fitted on.
         judging: in float32: of those that are taken, what judges and what maps are fitted on.
         evaluation: in the arithmetic of training: of one evaluation of one training. Every training
-            evaluates the start too, of which all but the noisy views are kept after the first.
+            evaluates the base model too, of which all but the noisy views are kept after the first.
     """
 
     choosing: int
@@ -62,14 +62,14 @@ class Passes:
         Args:
             states: with the encoder whose tokenizer, limit and prompts all weights have.
             data: what judges, what chooses elsewhere, and what evaluations measure.
-            choosers: pairs that choose among the rungs.
+            choosers: validation pairs.
             config: of a training, with its `max_length`.
         """
-        encoder, benchmark, elsewhere = states.encoder, data.benchmark, data.elsewhere
+        encoder, benchmark, other_text = states.encoder, data.benchmark, data.other_text
         own = of_pairs(encoder, choosers)
-        choosing = own + sum(of_pairs(encoder, pairs) for pairs in elsewhere.chooses.values())
+        choosing = own + sum(of_pairs(encoder, pairs) for pairs in other_text.chooses.values())
         choosing += sum(
-            tokens_of(encoder, (None, (*dev.first, *dev.second))) for dev in elsewhere.dev
+            tokens_of(encoder, (None, (*dev.first, *dev.second))) for dev in other_text.dev
         )
         tests = [test for task in benchmark.tasks.values() for test in task.subsets.values()]
         bare = [text for pair in benchmark.pairs if (text := without_words_of(*pair)) != pair[1]]
@@ -79,7 +79,7 @@ class Passes:
             ("document", (*bare, *benchmark.sample)),
             (None, [text for test in tests for text in (*test.first, *test.second)]),
         )
-        judging += sum(of_pairs(encoder, pairs) for pairs in elsewhere.judges.values())
+        judging += sum(of_pairs(encoder, pairs) for pairs in other_text.judges.values())
         mapped = tokens_of(encoder, *states.fit_texts, max_length=config.max_length)
         held_out = data.held_out
         noisy = held_out.sentences[:NOISY_SENTENCES]
@@ -89,10 +89,10 @@ class Passes:
         return cls(choosing, own, mapped, judging + mapped, evaluation)
 
 
-def of_pairs(encoder: Encoder, pairs: TextPairs, *beside: Asked) -> int:
+def of_pairs(encoder: Encoder, pairs: TextPairs, *with_bm25: Asked) -> int:
     """Tokens that pass where pairs find each other, `beside` other texts that the call encodes."""
     return tokens_of(
-        encoder, ("query", pairs.first), ("document", Targets.of(pairs).texts), *beside
+        encoder, ("query", pairs.first), ("document", Targets.of(pairs).texts), *with_bm25
     )
 
 

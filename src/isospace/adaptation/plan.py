@@ -27,7 +27,7 @@ SPARE = 1.1
 
 @dataclass(frozen=True)
 class Plan:
-    """What the next training of a ladder, and those after it, take of the time that is left.
+    """What the next training of a search, and those after it, take of the time that is left.
 
     Attributes:
         until: when everything is to be over, in seconds by some clock.
@@ -61,7 +61,7 @@ class Plan:
         """
         usual = len(self.due(updates))
         own = sum(step > done for step in self.due(updates, evaluated))
-        own += not done  # of the start, of which the trainings that follow keep what was encoded
+        own += not done  # of the base model, which the trainings that follow do not encode again
         training = (self.trainings * updates - done) * self.update
         evaluating = (own + (self.trainings - 1) * usual) * self.evaluation
         measuring = TRIED * self.choosing + self.judging

@@ -1,72 +1,72 @@
-"""What ladder.json holds: the one place that knows its fields."""
+"""What candidates.json holds: the one place that knows its fields."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from isospace.statistics.gains import Gain
 from isospace.system import typed_json
 
-FILE, FORMAT = "ladder.json", 2
-"""1 had no gains of what stands beside the start."""
+FILE, FORMAT = "candidates.json", 3
 VALIDATION = "validation MRR"
 """The column of the MRRs that select."""
+REJECTED = "rejected: drops too much"
+"""A candidate that loses more than `max_drop` on other text."""
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A state of the encoder on the items that choose.
+class Candidate:
+    """One candidate model and its scores on the validation pairs.
 
     Attributes:
-        words: what it is.
-        kind: the rung that it may stand on.
-        mrr: of the pairs that choose.
-        elsewhere: set -> change over the start on the part that chooses, in units of 0 to 1.
-        allowed: whether it loses little enough there to be taken.
+        name: what it is, in words.
+        kind: the row of the table that it belongs to.
+        mrr: of the validation pairs, 0 to 1.
+        other_text: set -> change over the base model on the validation part, in units of 0 to 1.
+        allowed: whether it loses at most `max_drop` points there.
     """
 
-    words: str
+    name: str
     kind: str
     mrr: float
-    elsewhere: dict[str, float]
+    other_text: dict[str, float]
     allowed: bool
 
 
 @dataclass(frozen=True)
-class Rung:
-    """The best of its kind, on the items that choose.
+class Best:
+    """The best candidate of one kind, on the validation pairs.
 
     Attributes:
-        name: of the kind.
-        words: which state it is.
-        chosen: whether it is what the ladder ends with.
-        mrr: of the pairs that choose, 0 to 1.
-        gain: of that over the start; `None` of the start. Of the rung that was chosen it is
-            flattered, as it was chosen by it.
-        elsewhere: set -> gain over the start on the part that chooses.
-        seconds: what it took, beside what is below it.
+        kind: the row of the table.
+        name: which candidate it is.
+        selected: whether it is the adapted model.
+        mrr: of the validation pairs, 0 to 1.
+        gain: of that over the base model; `None` of the base model. The gain of the selected
+            candidate is too high, because it was selected by it.
+        other_text: set -> gain over the base model on the validation part.
+        seconds: what the kind took, without the kinds before it.
     """
 
+    kind: str
     name: str
-    words: str
-    chosen: bool
+    selected: bool
     mrr: float
     gain: Gain | None
-    elsewhere: dict[str, Gain]
+    other_text: dict[str, Gain]
     seconds: float
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A query of the pairs that judge, before and after.
+    """A query of the test pairs, before and after.
 
     Attributes:
         query: the first text of a pair.
         right: the second.
-        ranks: of the right one, by the start and by the result.
-        first: the texts that stood first, by the start and by the result.
+        ranks: of the right one, by the base model and by the adapted model.
+        first: the texts that were ranked first, by the base model and by the adapted model.
     """
 
     query: str
@@ -76,75 +76,74 @@ class Changed:
 
 
 @dataclass(frozen=True)
-class Ladder:
-    """Everything that a ladder says beside the results of its run (results.json).
+class Candidates:
+    """The candidates of one run of `adapt`; its scores on test pairs are in results.json.
 
     Attributes:
-        tried: every state, in the order in which they were tried.
-        rungs: from the start on.
-        beside: MRR on the pairs that choose of "BM25" and of "start + BM25".
-        story: why rungs are missing, in sentences; empty where none is.
-        chosen_on: what chose, in words.
-        may_lose: points that may be lost elsewhere.
-        elsewhere: what is measured there, in words.
+        candidates: all, in the order in which they were tried.
+        best: the best of each kind, the base model first.
+        baselines: MRR on the validation pairs of "BM25" and of "base model + BM25".
+        notes: why candidates are missing, in sentences; empty where none is.
+        selected_on: the validation pairs, in words.
+        max_drop: points that a candidate may lose on other text.
+        other_text: what is measured there, in words.
         better: queries that gained most.
         worse: queries that lost most.
         seconds: wall clock of the whole, sessions before a resumption included.
-        beside_gains: of the names in `beside`, the gain of that MRR over the start's; empty of
-            older ladders.
+        baseline_gains: name in `baselines` -> gain of its MRR over the base model's.
         format: of the file.
     """
 
-    tried: tuple[Tried, ...]
-    rungs: tuple[Rung, ...]
-    beside: dict[str, float]
-    story: tuple[str, ...]
-    chosen_on: str
-    may_lose: float
-    elsewhere: str
+    candidates: tuple[Candidate, ...]
+    best: tuple[Best, ...]
+    baselines: dict[str, float]
+    notes: tuple[str, ...]
+    selected_on: str
+    max_drop: float
+    other_text: str
     better: tuple[Changed, ...]
     worse: tuple[Changed, ...]
     seconds: float
-    beside_gains: dict[str, Gain]
+    baseline_gains: dict[str, Gain]
     format: int = FORMAT
 
     @property
-    def chosen(self) -> Rung:
-        """The rung that the ladder ends with."""
-        return next(rung for rung in self.rungs if rung.chosen)
+    def selected(self) -> Best:
+        """The candidate that was selected; the base model where no other was better."""
+        return next(one for one in self.best if one.selected)
 
     def rows(self) -> list[dict[str, str]]:
-        """The ladder as a table, x 100: gains over the start, and what every rung took."""
+        """Return the table of the best of each kind, x 100, with the baselines."""
         rows: list[dict[str, str]] = []
-        names = dict.fromkeys(name for rung in self.rungs for name in rung.elsewhere)
-        too_much = {one.words for one in self.tried if not one.allowed}
-        for rung in self.rungs:
-            row = {"": rung.name, VALIDATION: f"{100 * rung.mrr:.2f}", "gain": ""}
-            if rung.gain is not None:
-                row["gain"] = rung.gain.points
-            row["minutes"] = f"{rung.seconds / 60:.1f}"
+        names = dict.fromkeys(name for one in self.best for name in one.other_text)
+        too_much = {one.name for one in self.candidates if not one.allowed}
+        for one in self.best:
+            row = {"": one.kind, VALIDATION: f"{100 * one.mrr:.2f}", "gain": ""}
+            if one.gain is not None:
+                row["gain"] = one.gain.points
+            row["minutes"] = f"{one.seconds / 60:.1f}"
             for name in names:
-                found = rung.elsewhere.get(name)
+                found = one.other_text.get(name)
                 row[_validation(name)] = "" if found is None else found.points
-            if rung.chosen:
-                row["taken"] = "yes"
-            elif rung.words in too_much:
-                row["taken"] = "loses too much"
+            if one.selected:
+                row["selected"] = "yes"
+            elif one.name in too_much:
+                row["selected"] = REJECTED
             rows.append(row)
         others = [
-            {"": name, VALIDATION: f"{100 * mrr:.2f}"}
-            | ({"gain": self.beside_gains[name].points} if name in self.beside_gains else {})
-            for name, mrr in self.beside.items()
+            {"": name, VALIDATION: f"{100 * mrr:.2f}", "gain": self.baseline_gains[name].points}
+            for name, mrr in self.baselines.items()
         ]
         return [rows[0], *others, *rows[1:]]
 
-    def tried_rows(self) -> list[dict[str, str]]:
-        """What chose: every state on the choosing items."""
+    def all_rows(self) -> list[dict[str, str]]:
+        """Return the table of all candidates on the validation pairs, x 100."""
+        words = {True: "", False: REJECTED}
         return [
-            {"": one.words, VALIDATION: f"{100 * one.mrr:.2f}"}
-            | {_validation(name): f"{100 * x:+.2f}" for name, x in one.elsewhere.items()}
-            | {"may be taken": "yes" if one.allowed else "no"}
-            for one in self.tried
+            {"": one.name, VALIDATION: f"{100 * one.mrr:.2f}"}
+            | {_validation(name): f"{100 * x:+.2f}" for name, x in one.other_text.items()}
+            | {"selected": "yes" if one.name == self.selected.name else words[one.allowed]}
+            for one in self.candidates
         ]
 
 
@@ -153,23 +152,17 @@ def _validation(name: str) -> str:
     return f"{name}, validation"
 
 
-def write_ladder(folder: Path, ladder: Ladder) -> None:
-    """Write ladder.json."""
-    typed_json.write(folder / FILE, ladder)
+def write_candidates(folder: Path, candidates: Candidates) -> None:
+    """Write candidates.json."""
+    typed_json.write(folder / FILE, candidates)
 
 
-def read_ladder(folder: Path) -> Ladder | None:
-    """Read ladder.json of a run; `None` where it is no ladder's.
+def read_candidates(folder: Path) -> Candidates | None:
+    """Read candidates.json of a run; `None` where the run is not of `adapt`.
 
     Raises:
-        UserError: the file is damaged, or a newer version's.
+        UserError: the file is damaged, or another version's.
     """
     if not (folder / FILE).is_file():
         return None
-    return typed_json.read(folder / FILE, Ladder, "rungs of a ladder", FORMAT, _upgrade)
-
-
-def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
-    if content.get("format", 1) == 1:
-        content = {**content, "beside_gains": {}, "format": 2}
-    return content
+    return typed_json.read(folder / FILE, Candidates, "candidates of a run", FORMAT)

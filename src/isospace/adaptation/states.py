@@ -1,17 +1,17 @@
-"""What stands on the rungs: weights between a start and what was trained, and a map behind them."""
+"""The candidates: weights between the base model's and the fine-tuned ones, and a linear map."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from isospace.evaluation.elsewhere import CARRIED
+from isospace.evaluation.other_text import CARRIED
 from isospace.operators.fitted_whitening import Whitening, WhiteningMap
 from isospace.operators.pair_whitening import PairMoments
 from isospace.statistics.gains import Gain
 
 SHARES = (0.75, 0.5, 0.25)
-"""Of the way from the start to what was trained; all the way is the trained encoder itself."""
+"""Of the way from the base model to what was trained; all the way is the trained encoder itself."""
 
 BY_PAIRS, BY_TEXTS = "whitened by pairs", "whitened by single texts"
 """Kinds of maps."""
@@ -50,10 +50,10 @@ TEXT_MAPS = tuple(MapChoice(BY_TEXTS, power) for power in (0.1, 0.25, 0.5))
 
 @dataclass(frozen=True)
 class State:
-    """An encoder on a rung.
+    """One candidate.
 
     Attributes:
-        share: of the way from the weights of the start, 0, to those that were trained, 1.
+        share: of the way from the weights of the base model, 0, to those that were trained, 1.
         change: a map behind it.
     """
 
@@ -63,11 +63,11 @@ class State:
     @property
     def words(self) -> str:
         """What it is, in words."""
-        weights = "the start"
+        weights = "the base model"
         if self.share:
-            weights = "the trained weights"
+            weights = "the fine-tuned model"
             if self.share < 1:
-                weights = f"{self.share:g} of the way from the start's weights to the trained ones"
+                weights = f"{self.share:g} of the way from the base model to the fine-tuned one"
         return weights if self.change is None else f"{weights}, {self.change.words}"
 
 
@@ -76,7 +76,7 @@ START = State()
 
 @dataclass(frozen=True)
 class Kind:
-    """A rung of the ladder: states of which the pairs that choose take the best.
+    """A row of the table: candidates of which the validation pairs select the best.
 
     Attributes:
         name: for people.
@@ -87,7 +87,7 @@ class Kind:
     states: tuple[State, ...]
 
     def best(self, choosing: Mapping[State, float], allowed: Sequence[State]) -> State:
-        """The state that finds most of the pairs that choose, of those that lose little elsewhere.
+        """The state that finds most of the validation pairs, of those that lose little elsewhere.
 
         Where all lose too much the best of them stands for the kind; it is not taken.
         """
@@ -95,7 +95,7 @@ class Kind:
         return max(own, key=lambda state: choosing[state])
 
 
-def allowed_states(elsewhere: Mapping[State, Mapping[str, Gain]], may_lose: float) -> list[State]:
+def allowed_states(other_text: Mapping[State, Mapping[str, Gain]], max_drop: float) -> list[State]:
     """The states that lose little enough elsewhere, as far as was seen.
 
     It is the change itself that is bounded, and no bound of its error: sets that are encoded in
@@ -104,13 +104,13 @@ def allowed_states(elsewhere: Mapping[State, Mapping[str, Gain]], may_lose: floa
     what is truly lost; those that were named are bounded one by one.
 
     Args:
-        elsewhere: of each state set -> gain over the start on the part that chooses.
-        may_lose: points of 100.
+        other_text: of each state set -> gain over the base model on the part that chooses.
+        max_drop: points of 100.
     """
     return [
         state
-        for state, gains in elsewhere.items()
-        if min(_changes(gains), default=0.0) >= -may_lose / 100
+        for state, gains in other_text.items()
+        if min(_changes(gains), default=0.0) >= -max_drop / 100
     ]
 
 

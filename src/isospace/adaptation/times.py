@@ -1,4 +1,4 @@
-"""How long a ladder takes, and each of its rungs, in all sessions of its run."""
+"""How long a search takes, and each kind of candidate, in all sessions of its run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _FILE = "seconds.json"
 
 @dataclass(frozen=True)
 class _Noted:
-    rungs: dict[str, float]
+    kinds: dict[str, float]
     whole: float
     format: int = 1
 
 
 class Times:
-    """Seconds of rungs and of the whole, kept in a folder so that a resumed ladder goes on.
+    """Seconds of each kind of candidate and of the whole, kept in a folder for a resumed run.
 
     What a kill cuts off before it could be noted is not counted.
 
@@ -28,7 +28,7 @@ class Times:
         started: when this session began, by the monotonic clock.
 
     Attributes:
-        rungs: name -> seconds.
+        kinds: name -> seconds.
 
     Raises:
         UserError: what was kept is damaged.
@@ -38,15 +38,15 @@ class Times:
         self._file, self._started = folder / _FILE, started
         earlier = _Noted({}, 0.0)
         if self._file.is_file():
-            earlier = typed_json.read(self._file, _Noted, "times of a ladder", newest=1)
-        self.rungs, self._earlier = dict(earlier.rungs), earlier.whole
+            earlier = typed_json.read(self._file, _Noted, "times of a search", known=1)
+        self.kinds, self._earlier = dict(earlier.kinds), earlier.whole
 
     @property
     def whole(self) -> float:
-        """Wall clock of the ladder, sessions before a resumption included."""
+        """Wall clock of the search, sessions before a resumption included."""
         return self._earlier + time.monotonic() - self._started
 
-    def add(self, rung: str, seconds: float) -> None:
-        """Note what a rung took, or a part of it."""
-        self.rungs[rung] = self.rungs.get(rung, 0.0) + seconds
-        typed_json.write(self._file, _Noted(self.rungs, self.whole))
+    def add(self, kind: str, seconds: float) -> None:
+        """Note what a kind of candidate took, or a part of it."""
+        self.kinds[kind] = self.kinds.get(kind, 0.0) + seconds
+        typed_json.write(self._file, _Noted(self.kinds, self.whole))

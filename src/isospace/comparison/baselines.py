@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
@@ -20,11 +19,10 @@ from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.progress import Progress
 from isospace.training.finish import Judged
 from isospace.training.prepare import Data
-from isospace.training.results import without_bm25
 
 FORMAT = 2
 """Of scores.json. 1 had MRR and R@1, R@5 and R@10 of the encoder alone."""
-_ELSEWHERE = "elsewhere/"
+_OTHER_TEXT = "elsewhere/"
 """Begins the columns of other text."""
 _SCORES, _ITEMS = "scores.json", "items.npz"
 
@@ -55,12 +53,12 @@ class Baseline:
     Attributes:
         about: which one it is, and its scores.
         items: as `Benchmark.items` gives them.
-        elsewhere: as `Elsewhere.items` gives them; empty of older ones.
+        other_text: as `Elsewhere.items` gives them; empty of older ones.
     """
 
     about: BaselineScores
     items: Items
-    elsewhere: Items
+    other_text: Items
 
     @classmethod
     def score(cls, model: str, data: Data, progress: Progress) -> Baseline:
@@ -68,7 +66,7 @@ class Baseline:
 
         Args:
             model: as `load_encoder` takes it.
-            data: what it is scored on; its choosing pairs choose the weight of BM25.
+            data: what it is scored on; its validation pairs choose the weight of BM25.
             progress: shows the texts that are encoded.
 
         Raises:
@@ -86,7 +84,7 @@ class Baseline:
         """What was found of an encoder that messages call `model`."""
         about = BaselineScores(model, data.benchmark.digest(), found.measured.scores, weights)
         items = data.benchmark.items(found.measured)
-        return cls(about, items, data.elsewhere.items(found.elsewhere))
+        return cls(about, items, data.other_text.items(found.other_text))
 
     @property
     def outdated(self) -> bool:
@@ -109,17 +107,17 @@ class Baseline:
         path = folder / _SCORES
         if not path.is_file():
             return None
-        about = typed_json.read(path, BaselineScores, "scores of a model", FORMAT, _upgrade)
+        about = typed_json.read(path, BaselineScores, "scores of a model", FORMAT)
         items: tuple[Items, Items] = {}, {}
         for name, array in read_arrays(folder / _ITEMS).items():
-            items[name.startswith(_ELSEWHERE)][name.removeprefix(_ELSEWHERE)] = array
+            items[name.startswith(_OTHER_TEXT)][name.removeprefix(_OTHER_TEXT)] = array
         return cls(about, *items)
 
     def write(self, folder: Path) -> None:
         """Write both files, in place of those of another model."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _SCORES).unlink(missing_ok=True)
-        other = {f"{_ELSEWHERE}{name}": array for name, array in self.elsewhere.items()}
+        other = {f"{_OTHER_TEXT}{name}": array for name, array in self.other_text.items()}
         write_arrays(folder / _ITEMS, **self.items, **other)
         typed_json.write(folder / _SCORES, self.about)
 
@@ -142,9 +140,3 @@ def named_models(baselines: Sequence[str]) -> dict[str, str]:
             raise UserError(f"`baselines` {text}: {name} is {models[name]} already")
         models[name] = model
     return models
-
-
-def _upgrade(content: dict[str, Any]) -> dict[str, Any]:
-    if content.get("format", 1) == 1:
-        content = {**content, "scores": without_bm25(content["scores"]), "format": 2}
-    return content

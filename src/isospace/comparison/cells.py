@@ -109,7 +109,8 @@ def _require_same_settings(cell: Cell) -> None:
 
 
 _SHARED = {
-    "corpus", "judge", "relations", "labels", "encoder", "prompts", "start", "pairs", "elsewhere",
+    "corpus", "test pairs", "relations", "labels", "encoder", "prompts", "base model", "pairs",
+    "other text",
 }  # fmt: skip
 """Labels of what the cells of a comparison often share, beside the table before training."""
 

@@ -39,7 +39,7 @@ from isospace.training.run import REPORT, Run, begun
 Measure = Literal["pairs", "sts"]
 _CONFIG_KEYS = ("learning_rate", "dropout", "batch_size", "model", "pooling")
 """Settings of a run that a candidate may change beside its objective's; never the budget."""
-_SHARED = ("pairs", "data", "sts_sets", "select", "labels", "elsewhere")
+_SHARED = ("pairs", "data", "sts_sets", "select", "labels", "other_text")
 """Settings, beside the text, by which runs are chosen and judged."""
 _COMMA = re.compile(r",(?![^\[]*\])")
 """Between two settings, not inside a list."""
@@ -101,8 +101,8 @@ def compare(
 
     Args:
         candidates: name -> settings, such as `{"scd": TrainConfig(objective=SCD())}`; seeds count
-            up from each one's own. The encoder that the first one starts from is the start that all
-            are compared with.
+            up from each one's own. The encoder that the first one starts from is the base model
+            that all are compared with.
         seeds: runs per candidate.
         folder: of the comparison; made, or gone on with.
         measure: what the verdict is about: the pairs of the runs, or the average of the STS sets.
@@ -142,7 +142,7 @@ def compare(
                 _require_average(cells[0].config, data.benchmark)
             _require_same_text(cells, data.corpus.digest)
             if first():
-                progress.line("start", f"scoring the encoder ({data.benchmark.protocol}) ...")
+                progress.line("base model", f"scoring the encoder ({data.benchmark.protocol}) ...")
                 start = Judged.of_start(start_of(cells[0].config), data, progress)
                 progress.table(*start.table)
                 progress.line("pairs", _can_be_shown(start, cells[0].config, data, measure))
@@ -199,8 +199,8 @@ def _require_comparable(
             f"`output` {folder}: holds {' or '.join(others)} of something else; give the "
             "comparison a folder of its own"
         )
-    if "start" in candidates:
-        raise UserError("start: the name of the row that all are compared with; give another")
+    if "base model" in candidates:
+        raise UserError("base model: the name of the row that all are compared with; give another")
     require_alike(candidates)
     names = list(candidates)
     for place, name in enumerate(names):
@@ -235,10 +235,10 @@ def require_alike(candidates: Mapping[str, TrainConfig]) -> None:
 
 def _require_other_names(baselines: Mapping[str, str], candidates: Mapping[str, Any]) -> None:
     """Refuse a name of which there would be two rows, or two folders."""
-    taken = {_slug(name): name for name in ("start", *candidates)}
+    taken = {_slug(name): name for name in ("base model", *candidates)}
     for name in baselines:
-        if _slug(name) in taken or name.startswith("start of "):
-            other = taken.get(_slug(name), "a start")
+        if _slug(name) in taken or name.startswith("base model of "):
+            other = taken.get(_slug(name), "a base model")
             raise UserError(f"`baselines` {name}: {other} is a row already; give another name")
         taken[_slug(name)] = name
 

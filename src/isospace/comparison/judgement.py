@@ -1,4 +1,4 @@
-"""What the finished runs of a comparison say together: scores, gains over a start, a verdict."""
+"""What the finished runs of a comparison say: scores, gains over a base model, a verdict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 
 from isospace.comparison.baselines import Baseline
-from isospace.comparison.beside import beside_text, fused_rows
 from isospace.comparison.results import (
     ComparisonProtocol,
     ComparisonResults,
@@ -18,8 +17,9 @@ from isospace.comparison.results import (
     SeedScores,
 )
 from isospace.comparison.shared_items import SharedItems
+from isospace.comparison.with_bm25 import bm25_rows, with_bm25_text
 from isospace.errors import UserError
-from isospace.evaluation.elsewhere import STS, elsewhere_sentence, gains_over
+from isospace.evaluation.other_text import STS, gains_over, other_text_sentence
 from isospace.evaluation.retrieval import Items
 from isospace.evaluation.scores import BenchmarkScores
 from isospace.evaluation.sts import PAPER_PROTOCOL
@@ -28,7 +28,7 @@ from isospace.statistics.counts import number_of
 from isospace.statistics.decision import differences, holm
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
-from isospace.statistics.verdict import VerdictKind, counted, earlier, kind_of, reason, start_kept
+from isospace.statistics.verdict import VerdictKind, base_kept, counted, earlier, kind_of, reason
 from isospace.system.ledger import judged
 from isospace.training.run import Run
 from isospace.training.selection import LABELS, LAST, PAIRS
@@ -45,7 +45,8 @@ def judge_runs(
 ) -> ComparisonResults:
     """Compare finished runs with the start of the first of them, and with each other.
 
-    Runs from another encoder, or with another pooling or prompt, are compared with that start as
+    Runs from another encoder, or with another pooling or prompt, are compared with that base model
+    as
     well: it is a row of its own, that can be what the verdict advises, and they have to gain over
     it too. Test pairs that stand among the labels which chose the checkpoints are left out of the
     gains.
@@ -61,8 +62,8 @@ def judge_runs(
 
     Raises:
         UserError: the runs were not trained on one text and scored on the same items, the weights
-            of a start have changed between them, or the measure needs sets that were not scored, or
-            of which the labels leave nothing.
+            of a base model have changed between them, or the measure needs sets that were not
+            scored, or of which the labels leave nothing.
     """
     baselines = baselines or {}
     _require_one_benchmark([run for seeds in runs.values() for run in seeds])
@@ -75,13 +76,13 @@ def judge_runs(
             )
     shared = SharedItems.of(first)
     shown = shared.shown(measure)
-    if shown is None or measure not in _scores(first.finished.start):
+    if shown is None or measure not in _scores(first.finished.base):
         raise UserError(f"{first.folder}: no {measure}: {shared.why_incomplete}")
     _require_one_start([run for seeds in runs.values() for run in seeds])
     rows = _Rows.of(runs, shared)
-    start = rows.tested["start"]
+    start = rows.tested["base model"]
     # A table names what is known first.
-    tested = {"start": start}
+    tested = {"base model": start}
     tested |= {n: shared.scores([one.items for one in seeds]) for n, seeds in baselines.items()}
     tested |= rows.tested
     # Older runs know fewer.
@@ -92,7 +93,7 @@ def judge_runs(
     gains = {
         name: {column: gain(columns[column], start[column]) for column in common}
         for name, columns in tested.items()
-        if name != "start"
+        if name != "base model"
     }
     adjusted = {c: holm({name: found[c].p for name, found in gains.items()}) for c in common}
     plain = {name: _columns(list(map(_scores, seeds))) for name, seeds in states.items()}
@@ -102,12 +103,12 @@ def judge_runs(
     }
     protocol = _protocol(first, shared)
     verdict = _Judge(runs, rows, shared, measure, protocol).verdict()
-    beside = fused_rows(states, items, shared)
-    other = {n: [one.elsewhere for one in seeds] for n, seeds in baselines.items()}
-    other |= rows.elsewhere
-    elsewhere = _elsewhere_gains(other, tested, shared.shown("Avg") if measure == "MRR" else None)
-    if verdict.name is not None and verdict.name in elsewhere:
-        said = f"{verdict.text} {elsewhere_sentence(elsewhere[verdict.name])}"
+    with_bm25 = bm25_rows(states, items, shared)
+    other = {n: [one.other_text for one in seeds] for n, seeds in baselines.items()}
+    other |= rows.other_text
+    other_text = _other_text_gains(other, tested, shared.shown("Avg") if measure == "MRR" else None)
+    if verdict.name is not None and verdict.name in other_text:
+        said = f"{verdict.text} {other_text_sentence(other_text[verdict.name])}"
         verdict = replace(verdict, text=said)
     return ComparisonResults(
         measure=shown,
@@ -131,35 +132,35 @@ def judge_runs(
             c: differences({name: tested[name][c] for name in (*baselines, *runs)}) for c in common
         },
         verdict=verdict,
-        beside=beside,
-        beside_text=beside_text(
+        with_bm25=with_bm25,
+        with_bm25_text=with_bm25_text(
             # Where the same pairs chose, BM25 is held against what they did not choose.
-            beside,
+            with_bm25,
             items,
             shared,
-            verdict.name if verdict.name and protocol.split else "start",
+            verdict.name if verdict.name and protocol.split else "base model",
         ),
-        elsewhere=elsewhere,
+        other_text=other_text,
     )
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """What is known of every row: the candidates, and each start once.
+    """What is known of every row: the candidates, and each base model once.
 
     Attributes:
         states: row -> the scores of each seed.
         items: row -> what each test item came to, for each seed.
-        elsewhere: row -> the same of other text than the corpus; empty of older runs.
+        other_text: row -> the same of other text than the corpus; empty of older runs.
         tested: row -> column -> scores with what each item contributed.
-        criterion: row -> what chose its checkpoints, mean over the seeds; of "start" only where it
-            was one of those that it chose among.
-        starts: candidate -> the row of its start.
+        criterion: row -> what chose its checkpoints, mean over the seeds; of "base model" only
+            where it was one of those that it chose among.
+        starts: candidate -> the row of its base model.
     """
 
     states: dict[str, list[BenchmarkScores]]
     items: dict[str, list[Items]]
-    elsewhere: dict[str, list[Items]]
+    other_text: dict[str, list[Items]]
     tested: dict[str, dict[str, Scores]]
     criterion: dict[str, float]
     starts: dict[str, str]
@@ -171,17 +172,17 @@ class _Rows:
         for name, seeds in runs.items():
             first = seeds[0]
             start = known.setdefault(
-                _prompted_start(first), f"start of {name}" if known else "start"
+                _prompted_start(first), f"base model of {name}" if known else "base model"
             )
             if start not in rows.states:
-                rows.states[start] = [first.finished.start]
+                rows.states[start] = [first.finished.base]
                 rows.items[start] = [first.items("before")]
-                rows.elsewhere[start] = [first.items("elsewhere_before")]
-                if start != "start" or first.finished.choice.criterion != LAST:
+                rows.other_text[start] = [first.items("other_text_before")]
+                if start != "base model" or first.finished.choice.criterion != LAST:
                     rows.criterion[start] = _criterion(first, step=0)
-            rows.states[name] = [run.finished.result for run in seeds]
+            rows.states[name] = [run.finished.adapted for run in seeds]
             rows.items[name] = [run.items("after") for run in seeds]
-            rows.elsewhere[name] = [run.items("elsewhere_after") for run in seeds]
+            rows.other_text[name] = [run.items("other_text_after") for run in seeds]
             rows.criterion[name] = float(np.mean([_criterion(run) for run in seeds]))
             rows.starts[name] = start
         rows.tested.update({name: shared.scores(items) for name, items in rows.items.items()})
@@ -209,25 +210,27 @@ class _Judge:
         name = order[choose([criterion[row] for row in order])]
         if name in self.runs and not any(map(_adapted, self.runs[name])):
             name = self.rows.starts[name]
-        if name == "start":
+        if name == "base model":
             kept = f"nothing is above it by {chosen_by}"
             if not any(_adapted(run) for seeds in self.runs.values() for run in seeds):
-                kept = "every run preferred its start to its checkpoints"
-            text = start_kept(kept, words).text
-            return ComparisonVerdict(VerdictKind.KEEP_START, None, text, None)
+                kept = "every run preferred its base model to its checkpoints"
+            text = base_kept(kept, words).text
+            return ComparisonVerdict(VerdictKind.KEEP_BASE, None, text, None)
 
         seeds = self.runs.get(name, ())
-        found = self._gain(self.rows.tested, name, "start", seeds)
-        kind, decisive, own = kind_of(found), found, self.rows.starts.get(name, "start")
+        found = self._gain(self.rows.tested, name, "base model", seeds)
+        kind, decisive, own = kind_of(found), found, self.rows.starts.get(name, "base model")
         text = f"{found} in {words}; {_seeds(found)}, {self._counted(found)}"
-        if own != "start":
+        if own != "base model":
             over_own = self._gain(self.rows.tested, name, own, seeds)
-            text += f"; over its own start {over_own}"
+            text += f"; over its own base model {over_own}"
             if kind is VerdictKind.ADAPTED:
                 kind, decisive = kind_of(over_own), over_own
                 if kind is not VerdictKind.ADAPTED:
-                    text += f", which alone has {self._gain(self.rows.tested, own, 'start', ())}"
-        others = [row for row in criterion if row != "start"]
+                    text += (
+                        f", which alone has {self._gain(self.rows.tested, own, 'base model', ())}"
+                    )
+        others = [row for row in criterion if row != "base model"]
         if len(others) > 1:
             text += f"; highest of {len(others)} by {chosen_by}"
         text = f"{_head(kind, name, name in self.runs)}{text}{_reason(kind, decisive)}."
@@ -274,8 +277,8 @@ class _Judge:
     def _model(self, name: str) -> tuple[str, str | None]:
         """The folder of the row that is advised, and what there is to say about it."""
         adapted = name in self.runs
-        seeds = self.runs[name if adapted else name.removeprefix("start of ")]
-        shipping = [run for run in seeds if run.finished.ships_start != adapted]
+        seeds = self.runs[name if adapted else name.removeprefix("base model of ")]
+        shipping = [run for run in seeds if run.finished.ships_base != adapted]
         best = max(shipping, key=_criterion, default=None)
         if not adapted:
             if best is not None:
@@ -291,7 +294,9 @@ class _Judge:
             )
             words += f"({own.interval})."
         if len(shipping) < len(seeds):
-            words += f" {len(seeds) - len(shipping)} of its {len(seeds)} runs ship the start, which"
+            words += (
+                f" {len(seeds) - len(shipping)} of its {len(seeds)} runs ship the base model, which"
+            )
             words += " their own verdicts kept."
         if best is None:
             numbers = [str(run.config.seed) for run in seeds if _adapted(run)]
@@ -300,13 +305,13 @@ class _Judge:
         return words, None if best is None else str(best.model_folder)
 
     def _gain_of_seed(self, name: str, place: int) -> Gain:
-        """Of one seed of a row over the start, every run a candidate of its own."""
+        """Of one seed of a row over the base model, every run a candidate of its own."""
         single = {
             f"{row}/{number}": self.shared.scores([items])
             for row, seeds in self.rows.items.items()
             for number, items in enumerate(seeds)
         }
-        return self._gain(single, f"{name}/{place}", "start/0", [self.runs[name][place]])
+        return self._gain(single, f"{name}/{place}", "base model/0", [self.runs[name][place]])
 
 
 def _head(kind: VerdictKind, name: str, adapted: bool) -> str:
@@ -328,14 +333,14 @@ def _seeds(found: Gain) -> str:
 def _flattered(run: Run) -> float:
     """How far a run's gain is above what its verdict, which chose among checkpoints too, says."""
     results = run.finished
-    gained, said = results.result.pairs.mrr - results.start.pairs.mrr, results.verdict.gain
+    gained, said = results.adapted.pairs.mrr - results.base.pairs.mrr, results.verdict.gain
     if said is None or said.candidates == 1 or not _adapted(run):
         return 0.0
     return max(0.0, gained - said.mean)
 
 
 def _adapted(run: Run) -> bool:
-    """Whether a run preferred a checkpoint to its start."""
+    """Whether a run preferred a checkpoint to its base model."""
     return run.finished.choice.step > 0
 
 
@@ -365,13 +370,13 @@ def _require_one_start(runs: Collection[Run]) -> None:
                 f"{first.folder} and {run.folder}: their starts are not the same encoder, though "
                 f"both are called {run.config.model}: untrained, one has an MRR of "
                 f"{100 * expected.mean():.2f} and the other of {100 * ranks.mean():.2f}, and the "
-                "ranks differ. Remove the runs from the old one, or name the other start otherwise "
-                "(`model`) and give another `output`"
+                "ranks differ. Remove the runs from the old one, or name the other base model "
+                "otherwise (`model`) and give another `output`"
             )
 
 
 def _prompted_start(run: Run) -> tuple[str | None, ...]:
-    """What makes a start another one: encoder, pooling and prompts."""
+    """What makes a base model another one: encoder, pooling and prompts."""
     return *_start(run), run.config.query_prompt, run.config.document_prompt
 
 
@@ -391,27 +396,27 @@ def _scores(scores: BenchmarkScores) -> dict[str, float]:
     return columns if scores.sts is None else columns | scores.sts.known()
 
 
-def _elsewhere_gains(
+def _other_text_gains(
     items: Mapping[str, Sequence[Items]],
     tested: Mapping[str, Mapping[str, Scores]],
     average: str | None,
 ) -> dict[str, dict[str, Gain]]:
-    """Row -> set -> gain over the row "start"; none where the start is of before this was measured.
+    """Return row -> set -> gain over the row "base model".
 
     Nothing was chosen by these sets, so that their intervals need no correction. The average of STS
     is column `average` of `tested`, as the items of other text lack it; `None` where there is none,
     or the verdict is about it.
     """
-    [start] = items["start"]
+    [start] = items["base model"]
     if not start:
         return {}
     found: dict[str, dict[str, Gain]] = {}
     for row, seeds in items.items():
-        if row != "start":
+        if row != "base model":
             sts = {}
             if average is not None:
                 name = average.replace("Avg", STS)
-                sts = {name: gain(tested[row][average], tested["start"][average])}
+                sts = {name: gain(tested[row][average], tested["base model"][average])}
             found[row] = sts | gains_over(seeds, start)
     return found
 
@@ -430,7 +435,7 @@ def _protocol(run: Run, shared: SharedItems) -> ComparisonProtocol:
         criterion = f"Spearman on {results.labels}"
     return ComparisonProtocol(
         pairs=results.verdict.protocol,
-        sts=PAPER_PROTOCOL if results.result.sts else None,
+        sts=PAPER_PROTOCOL if results.adapted.sts else None,
         checkpoints=f"labels: {results.labels}" if results.labels else results.choice.rule,
         labels=results.labels,
         unseen=shared.unseen_in_words,

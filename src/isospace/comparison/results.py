@@ -15,8 +15,8 @@ from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import VerdictKind
 from isospace.system import typed_json
 
-FORMAT = 8
-"""Of results.json; older ones are not read, as the comparison is judged anew in a second."""
+FORMAT = 9
+"""Of results.json. `compare` writes a file of another version anew, from the finished runs."""
 
 
 @dataclass(frozen=True)
@@ -63,28 +63,28 @@ class RowGain:
     """The gain of one row in one score.
 
     Attributes:
-        over_start: over the row "start".
+        over_base: over the row "base model".
         holm_p: its p, corrected for all rows.
     """
 
-    over_start: Gain
+    over_base: Gain
     holm_p: float
 
 
 @dataclass(frozen=True)
-class FusedRow:
+class BM25Row:
     """What BM25 came to, alone or fused with the runs of one row.
 
     Attributes:
         scores: column -> of each seed.
         weight: of BM25; `None` of it alone.
-        over_start: gain in MRR over the row "start", its encoder alone.
+        over_base: gain in MRR over the row "base model", its encoder alone.
         over_alone: gain in MRR over the encoders of its row alone; `None` of BM25 alone.
     """
 
     scores: dict[str, SeedScores]
     weight: float | None
-    over_start: Gain
+    over_base: Gain
     over_alone: Gain | None
 
 
@@ -93,9 +93,9 @@ class ComparisonVerdict:
     """What the comparison advises.
 
     Attributes:
-        kind: "adapted": take `name`; all else: stay with the start.
-        name: the row that was chosen and judged, a candidate or another start; `None` where the
-            start was chosen, so that there was nothing to judge.
+        kind: "adapted": take `name`; all else: stay with the base model.
+        name: the row that was chosen and judged, a candidate or another base model; `None` where
+            the start was chosen, so that there was nothing to judge.
         text: the sentence.
         model: the folder to load where `name` is advised, if there is one.
     """
@@ -118,18 +118,18 @@ class ComparisonResults:
         runs: row -> the folders of its runs, relative to the comparison's.
         baselines: row -> the model that was scored as it is, once; or those of its seeds.
         criterion: row -> the score that chose its checkpoints and the row that is judged, 0 to 1,
-            mean over the seeds; of a start only where it was one of those that it chose among.
-        scores: row -> score -> of each seed. "start" is what the first row's runs began with,
-            "start of NAME" another start.
+            mean over the seeds; of a base model only where it was one of those that it chose among.
+        scores: row -> score -> of each seed. "base model" is what the first row's runs began with,
+            "base model of NAME" another base model.
         gains: row -> score -> gain.
         differences: score -> every pair of candidates and baselines, the largest difference first.
         verdict: what is advised.
-        beside: "BM25", and "ROW + BM25" of each row -> what it came to; empty where a run is of
+        with_bm25: "BM25", and "ROW + BM25" of each row -> what it came to; empty where a run is of
             before there was BM25.
-        beside_text: whether plain BM25 finds more than the row that is judged, and what fusing
+        with_bm25_text: whether plain BM25 finds more than the row that is judged, and what fusing
             gives; empty in the same case.
-        elsewhere: row -> set of other text -> gain over the row "start"; empty where a run is of
-            before this was measured.
+        other_text: row -> set of other text -> gain over the row "base model"; empty where a run is
+            of before this was measured.
         format: of the file.
     """
 
@@ -143,9 +143,9 @@ class ComparisonResults:
     gains: dict[str, dict[str, RowGain]]
     differences: dict[str, tuple[Difference, ...]]
     verdict: ComparisonVerdict
-    beside: dict[str, FusedRow]
-    beside_text: str
-    elsewhere: dict[str, dict[str, Gain]]
+    with_bm25: dict[str, BM25Row]
+    with_bm25_text: str
+    other_text: dict[str, dict[str, Gain]]
     format: int = FORMAT
 
     def differing_settings(self) -> dict[str, dict[str, Any]]:
@@ -177,17 +177,8 @@ def read_results(path: Path) -> ComparisonResults:
     Raises:
         UserError: the file is damaged, or another version's.
     """
-
-    def refuse_older(content: dict[str, Any]) -> dict[str, Any]:
-        if content.get("format") != FORMAT:
-            raise UserError(
-                f"{path}: an older isospace wrote the results of this comparison. Run the same "
-                "compare again: finished runs are read, and judged anew"
-            )
-        return content
-
     what = "results of a comparison"
-    results = typed_json.read(path, ComparisonResults, what, FORMAT, refuse_older)
+    results = typed_json.read(path, ComparisonResults, what, FORMAT)
     if not _is_whole(results):
         raise UserError(f"{path}: its parts do not fit together. The file is damaged")
     return results

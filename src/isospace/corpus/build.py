@@ -163,7 +163,7 @@ def _of_documents(
     named = each_once(filter(is_docstrings, config.corpus))
     docstrings = [one for name in named for one in read_docstrings(name)]
     pairs = Pairs()
-    if docstrings and config.judge in (None, SUMMARY_NEXT):
+    if docstrings and config.test_relation in (None, SUMMARY_NEXT):
         natural = [(one.module, one.pair) for one in docstrings if one.pair is not None]
         pairs = split_pairs(natural, excluded)
     judged = [*chain.from_iterable([*pairs.dev, *pairs.test])]
@@ -209,7 +209,7 @@ def _of_documents(
         built.train = built.train[related.trained[built.train]]
         related.save(folder)
         np.save(folder / "groups.npy", groups)
-        relation = None if pairs.test else related.judging(config.judge)
+        relation = None if pairs.test else related.judging(config.test_relation)
         if relation is not None:
             built.pairs = judging_pairs(related, relation, final, built.held, built.held_groups)
     return built

@@ -165,15 +165,15 @@ def whole_groups(
 def split_groups(
     groups: Sequence[str], at_most_share: float = 1 / 3, at_most: int = 1000
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions of the items that choose and of those that judge, both ascending.
+    """Positions of the validation items and of those that judge, both ascending.
 
     Groups go whole to one side, in the order of a hash of their names. Both sides are all items
     where these are fewer than `SMALLEST_SPLIT`, or where no group is small enough to choose.
 
     Args:
         groups: the name of each item's group.
-        at_most_share: of the items that choose.
-        at_most: items that choose.
+        at_most_share: of the validation items.
+        at_most: validation items.
 
     >>> chooses, judges = split_groups([str(i // 2) for i in range(600)])
     >>> len(chooses), len(judges), len({i // 2 for i in chooses} & {i // 2 for i in judges})

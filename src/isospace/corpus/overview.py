@@ -56,7 +56,7 @@ class Overview:
         words: quantile (0.05, 0.5, 0.95, 1) -> words of a text, of a sample.
         languages: ISO code -> share of a sample.
         relations: name -> what there is of it.
-        judge: what chooses and judges, in words.
+        test_pairs: the validation pairs and the test pairs, in words.
     """
 
     counts: dict[str, int]
@@ -65,7 +65,7 @@ class Overview:
     words: dict[float, int]
     languages: dict[str, float]
     relations: dict[str, RelationFound]
-    judge: str
+    test_pairs: str
 
 
 def sample(corpus: Corpus) -> list[str]:

@@ -139,8 +139,8 @@ class Related:
                 counts = self.counts(held=True).items()
                 have = ", ".join(f"{n:,} {name}" for name, n in counts if n)
                 raise UserError(
-                    f"`judge` {wanted}: the held-out documents have no such pairs; they have "
-                    f"{have or 'none of any relation'}"
+                    f"`test_relation` {wanted}: the held-out documents have no such pairs; they "
+                    f"have {have or 'none of any relation'}"
                 )
             return wanted
         return next((name for name in JUDGING if len(self.held_out(name)) >= FEW_PAIRS), None)

@@ -74,7 +74,7 @@ def stand_in(module: nn.Module) -> bool:
 def plain_state(module: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers as they are without adapters: the layers with what these add.
 
-    Where nothing is trained yet they are those of the start, bit for bit.
+    Where nothing is trained yet they are those of the base model, bit for bit.
     """
     state: dict[str, Tensor] = module.state_dict()
     for name, layer in _adapted(module).items():

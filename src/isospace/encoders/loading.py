@@ -41,8 +41,8 @@ from isospace.system.trust import trusts_code
 MODEL = "model"
 """The folder of the model in the folder of a run."""
 
-LADDER = "adapt.json"
-"""The settings of a ladder, in the folder of the run that its first training is."""
+ADAPT_SETTINGS = "adapt.json"
+"""The settings of adapt, in the folder of the run that its first training is."""
 
 ADAPTER = "adapter_config.json"
 """The settings of a peft adapter, which name its base model."""
@@ -170,7 +170,7 @@ def run_model(folder: Path) -> Path | None:
 
 def resume_command(folder: Path) -> str:
     """What goes on with the run in a folder, for messages."""
-    verb = "adapt " if (folder / LADDER).is_file() else ""
+    verb = "adapt " if (folder / ADAPT_SETTINGS).is_file() else ""
     return f"{verb}`resume` {shlex.quote(str(folder))}"
 
 

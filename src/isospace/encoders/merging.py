@@ -1,6 +1,7 @@
-"""Weights between a start and what was trained from it.
+"""Weights between a base model and what was trained from it.
 
-Networks that were trained from the same start lie in one basin, so that the mean of their weights
+Networks that were trained from the same base model lie in one basin, so that the mean of their
+weights
 is a network too: of several results (model soups, Wortsman et al. 2022a,
 https://proceedings.mlr.press/v162/wortsman22a.html), or between start and result, which keeps more
 of what the start could do (WiSE-FT, Wortsman et al. 2022b, https://arxiv.org/abs/2109.01903; of
@@ -25,24 +26,25 @@ State: TypeAlias = Mapping[str, Tensor]
 
 
 def merge(start: State, results: Sequence[State], share: float) -> dict[str, Tensor]:
-    """Weights that lie so far on the way from the start to the mean of the results.
+    """Weights that lie so far on the way from the base model to the mean of the results.
 
     Args:
         start: of the network that all results were trained from.
         results: one or more.
-        share: 0 is the start and 1 the mean of the results, both bit for bit where that is of one
-            result; between them (1 - share) start + share mean, in float64.
+        share: 0 is the base model and 1 the mean of the results, both bit for bit where that is of
+            one result; between them (1 - share) start + share mean, in float64.
 
     Returns:
-        Weights in the types of the start, on the CPU. What is no floating point number, such as
-        the numbers of positions, is the start's.
+        Weights in the types of the base model, on the CPU. What is no floating point number, such
+        as the numbers of positions, is the base model's.
 
     Raises:
         UserError: a share that is none, or weights of other names or shapes.
     """
     if not 0 <= share <= 1:
         raise UserError(
-            f"`share` {share:g}: expected a number from 0, the start, to 1, the mean of the models"
+            f"`share` {share:g}: expected a number from 0, the base model, to 1, the mean of the "
+            "models"
         )
     for result in results:
         _require_same_shapes(start, result)
@@ -67,18 +69,18 @@ def _require_same_shapes(start: State, result: State) -> None:
     if lacking:
         raise UserError(
             f"{', '.join(lacking[:3])}: only one of the models has such weights ({len(lacking)} in "
-            "all); models are merged where all were trained from one start"
+            "all); models are merged where all were trained from one base model"
         )
     for name, own in start.items():
         if own.shape != result[name].shape:
             raise UserError(
-                f"{name}: {tuple(own.shape)} in the start, {tuple(result[name].shape)} in the "
-                "model; models are merged where all were trained from one start"
+                f"{name}: {tuple(own.shape)} in the base model, {tuple(result[name].shape)} in the "
+                "model; models are merged where all were trained from one base model"
             )
 
 
 def require_alike(start: Encoder, other: Encoder) -> None:
-    """Refuse an encoder whose weights mean something else than those of the start.
+    """Refuse an encoder whose weights mean something else than those of the base model.
 
     Raises:
         UserError: both are named, and what differs.
@@ -89,7 +91,7 @@ def require_alike(start: Encoder, other: Encoder) -> None:
         if theirs != value:
             raise UserError(
                 f"{start.source} and {other.source}: {name} {value} and {theirs}; models are "
-                "merged where all were trained from one start, and are read alike"
+                "merged where all were trained from one base model, and are read alike"
             )
 
 

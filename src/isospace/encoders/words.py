@@ -1,4 +1,4 @@
-"""Word vectors as a start: the mean of a text's words, from a file in GloVe's text format.
+"""Word vectors as a base model: the mean of a text's words, from a file in GloVe's text format.
 
 The model is sentence-transformers' own: word embeddings, then mean pooling. A text none of whose
 words is known has the zero vector. Which words a text has is a matter of taste, so each way has a

@@ -1,4 +1,4 @@
-"""The fixed items that start and result are both scored on: the verdict's pairs, and STS sets."""
+"""The fixed items on which both models are scored: the verdict's pairs, and STS sets."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from isospace.evaluation.pairs import (
 )
 from isospace.evaluation.retrieval import BURDENS, RetrievalScores, halves, mrr_scores
 from isospace.evaluation.scores import (
-    FUSED_RESULT,
+    ADAPTED_HYBRID,
     BenchmarkScores,
-    BesideWords,
-    FusedScores,
+    BM25Scores,
+    BM25Words,
     PairScores,
 )
 from isospace.evaluation.sts import (
@@ -53,7 +53,7 @@ from isospace.operators.fusion import WEIGHT
 from isospace.statistics.choosing import ChosenAmong, best_other, judge_chosen
 from isospace.statistics.gains import CONFIDENCE, gain, sign_flip_p
 from isospace.statistics.influence import Scores
-from isospace.statistics.verdict import Verdict, judge, start_kept, what_can_be_shown
+from isospace.statistics.verdict import Verdict, base_kept, judge, what_can_be_shown
 from isospace.system.files import expanded
 from isospace.system.ledger import judged
 
@@ -110,21 +110,21 @@ class Measured:
         retrieval: ranks of the verdict's pairs.
         sts: the STS sets, where there is data.
         vectors: (sentence, dim) of the benchmark's `sample`.
-        beside: ranks of the verdict's pairs in other ways.
+        with_bm25: ranks of the verdict's pairs in other ways.
     """
 
     retrieval: RetrievalScores
     sts: STSResult | None
     vectors: np.ndarray
-    beside: PairsBeside
+    with_bm25: PairsBeside
 
     @property
     def scores(self) -> BenchmarkScores:
         """Every number with its protocol."""
-        other, sts = self.beside, self.sts
+        other, sts = self.with_bm25, self.sts
         pairs = PairScores.of(self.retrieval, other.no_shared)
-        beside = FusedScores(PairScores.of(other.bm25), PairScores.of(other.fused), other.weight)
-        return BenchmarkScores(pairs, None if sts is None else sts.summary(), beside)
+        with_bm25 = BM25Scores(PairScores.of(other.bm25), PairScores.of(other.hybrid), other.weight)
+        return BenchmarkScores(pairs, None if sts is None else sts.summary(), with_bm25)
 
 
 @dataclass(frozen=True)
@@ -219,14 +219,14 @@ class Benchmark:
         Texts are in several of these sets, and in several STS sets: each is encoded once.
         """
         encode = remembering(encode)
-        retrieval, beside = find_pairs(encode, self.pairs, bm25_weight)
+        retrieval, with_bm25 = find_pairs(encode, self.pairs, bm25_weight)
         sts = evaluate_sts(encode, self.tasks) if self.tasks else None
-        return Measured(retrieval, sts, encode.documents(self.sample), beside)
+        return Measured(retrieval, sts, encode.documents(self.sample), with_bm25)
 
     def choose_weight(self, encode: Encode, held_out: HeldOut) -> float:
         """The weight of BM25 fused with an encoder.
 
-        The pairs that choose checkpoints choose it, unless they are made of single sentences, or
+        The validation pairs checkpoints choose it, unless they are made of single sentences, or
         judge too.
         """
         judging = np.isin(held_out.pairs.ids(), self.pairs.ids())
@@ -242,10 +242,10 @@ class Benchmark:
             has them; the same of "BM25", of "fused", and as `NO_SHARED`; with STS data each column
             of the papers' row: (pair,) cosines.
         """
-        beside = measured.beside
-        ranked = {"MRR": measured.retrieval, "BM25": beside.bm25, "fused": beside.fused}
-        if beside.no_shared is not None:
-            ranked[NO_SHARED] = beside.no_shared
+        with_bm25 = measured.with_bm25
+        ranked = {"MRR": measured.retrieval, "BM25": with_bm25.bm25, "fused": with_bm25.hybrid}
+        if with_bm25.no_shared is not None:
+            ranked[NO_SHARED] = with_bm25.no_shared
         items: dict[str, np.ndarray] = {}
         for name, ranks in ranked.items():
             items |= {name: ranks.reciprocal_ranks, f"{name}{BURDENS}": ranks.burdens}
@@ -274,7 +274,7 @@ class Benchmark:
         return _digest((self.pairs.first, self.pairs.second))
 
     def labels_digest(self) -> str:
-        """Identifies the labelled pairs that choose, where some do."""
+        """Identifies the labelled validation pairs, where some do."""
         found = self.labels
         return "" if found is None else _digest((found.first, found.second, found.gold.tolist()))
 
@@ -294,29 +294,29 @@ class Benchmark:
         """One line on the gains that the verdict's pairs can show, before there is one."""
         return what_can_be_shown(self.pair_scores(before.retrieval), self.pairs.unit)
 
-    def beside(
+    def with_bm25(
         self,
         before: Measured,
         after: Measured,
         not_shipped: str | None = None,
         among: ChosenAmong | None = None,
-    ) -> BesideWords:
+    ) -> BM25Words:
         """What is shipped is beside plain BM25.
 
         Args:
-            before: the start.
+            before: the base model.
             after: the result, which is shipped.
-            not_shipped: what the result is in words, where the start is shipped all the same.
+            not_shipped: what the result is in words, where the base model is shipped all the same.
             among: as in `verdict`.
         """
-        ways = {"BM25": before.beside.bm25, "start + BM25": before.beside.fused}
+        ways = {"BM25": before.with_bm25.bm25, "base model + BM25": before.with_bm25.hybrid}
         result = None
         if after is not before:
-            ways[FUSED_RESULT] = after.beside.fused
+            ways[ADAPTED_HYBRID] = after.with_bm25.hybrid
             result = self.pair_scores(after.retrieval)
         scores = {way: self.pair_scores(ranks) for way, ranks in ways.items()}
         start = self.pair_scores(before.retrieval)
-        return BesideWords.of(scores, start, result, not_shipped, among)
+        return BM25Words.of(scores, start, result, not_shipped, among)
 
     def verdict(
         self,
@@ -328,17 +328,17 @@ class Benchmark:
         """Compare start and result on the verdict's pairs, and note it in the ledger.
 
         Args:
-            before: the start.
+            before: the base model.
             after: the result.
-            kept: why selection kept the start, where it did.
+            kept: why selection kept the base model, where it did.
             among: what the same pairs chose the result among; `None` where other items chose.
         """
         if kept is not None:
             best = None
-            # One alone is the start, whose checkpoints have all collapsed.
+            # One alone is the base model, whose checkpoints have all collapsed.
             if among is not None and len(among.scores) > 1:
                 best = judge_chosen(replace(among, place=best_other(among.scores)))
-            return start_kept(kept, self.protocol, best)
+            return base_kept(kept, self.protocol, best)
         result, start = (self.pair_scores(state.retrieval) for state in (after, before))
         if among is not None:
             found = judge_chosen(among, (result, start))
@@ -347,7 +347,7 @@ class Benchmark:
             if found.changed_groups < FEW_GROUPS:
                 found = replace(found, flip_p=sign_flip_p(result, start))
         count = judged(self.pairs_digest(), result.values)
-        return judge(found, self.protocol, self.pairs.unit, judged=count)
+        return judge(found, self.protocol, self.pairs.unit, times_used=count)
 
 
 def _digest(content: object) -> str:
@@ -366,7 +366,7 @@ def sts_test_pairs(
 
     Args:
         tasks: their test pairs.
-        chosen_by: `TextPairs.ids` of the pairs that choose.
+        chosen_by: `TextPairs.ids` of the validation pairs.
     """
     tests = {column: list(task.subsets.values()) for column, task in paper_columns(tasks).items()}
     return {

@@ -28,8 +28,8 @@ from isospace.statistics.counts import number_of
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores, mean_scores
 
-Way = Literal["encoder", "BM25", "fused"]
-WAYS: tuple[Way, ...] = ("encoder", "BM25", "fused")
+Way = Literal["encoder", "BM25", "hybrid"]
+WAYS: tuple[Way, ...] = ("encoder", "BM25", "hybrid")
 
 NO_SHARED = "MRR, no shared words"
 """The column of the encoder's MRR where each right text is without the words of its query."""
@@ -82,7 +82,7 @@ class BesideBM25:
 
     def names(self, model: str) -> dict[Way, str]:
         """The ways as rows of tables."""
-        return {"encoder": model, "BM25": "BM25", "fused": f"{model} + BM25"}
+        return {"encoder": model, "BM25": "BM25", "hybrid": f"{model} + BM25"}
 
     def to_json(self) -> dict[str, Any]:
         """The means, and what BM25 and both gain over the encoder alone."""
@@ -130,10 +130,10 @@ def over_first(title: str, found: Mapping[str, BesideBM25]) -> TitledRows:
     """
     first, start = next(iter(found.items()))
     rows: dict[str, dict[str, str]] = {}
-    for model, beside in found.items():
-        for way, name in beside.names(model).items():
+    for model, with_bm25 in found.items():
+        for way, name in with_bm25.names(model).items():
             if name != first and name not in rows:
-                gains = beside.over(start, way)
+                gains = with_bm25.over(start, way)
                 rows[name] = {"model": name} | {of: gain.points for of, gain in gains.items()}
     note = (
         f"Points, with 95 % intervals over the {start.unit}, each by itself: not corrected for how "
@@ -185,14 +185,14 @@ class PairsBeside:
 
     Attributes:
         bm25: by BM25 alone.
-        fused: by the encoder and BM25.
+        hybrid: by the encoder and BM25.
         no_shared: by the encoder, where each right text is without the words of its query, and all
             other candidates as they are. `None` where no pair shares a word.
         weight: of BM25 in what is fused.
     """
 
     bm25: RetrievalScores
-    fused: RetrievalScores
+    hybrid: RetrievalScores
     no_shared: RetrievalScores | None
     weight: float
 
@@ -222,13 +222,13 @@ def find_pairs(
         right[changed] = unit_vectors(encode, [], [bare[i] for i in changed])[1]
         own_scores = np.einsum("ij,ij->i", first, right)
         no_shared = targets.rank(blocks["encoder"](), own_scores=own_scores)
-    beside = PairsBeside(
+    with_bm25 = PairsBeside(
         targets.rank(blocks["BM25"](), "BM25"),
-        targets.rank(blocks["fused"](), f"cosine and BM25 (weight {weight:g})"),
+        targets.rank(blocks["hybrid"](), f"cosine and BM25 (weight {weight:g})"),
         no_shared,
         weight,
     )
-    return targets.rank(blocks["encoder"]()), beside
+    return targets.rank(blocks["encoder"]()), with_bm25
 
 
 def rank_beside(
@@ -236,7 +236,7 @@ def rank_beside(
 ) -> tuple[RetrievalScores, RetrievalScores]:
     """The ranks by BM25 alone and by both, as `find_pairs` has them with the same arguments."""
     targets, _, blocks = _searched(encode, pairs, weight)
-    return targets.rank(blocks["BM25"]()), targets.rank(blocks["fused"]())
+    return targets.rank(blocks["BM25"]()), targets.rank(blocks["hybrid"]())
 
 
 def choose_weight(encode: Encode, pairs: TextPairs) -> float:
@@ -250,7 +250,7 @@ def choose_weight(encode: Encode, pairs: TextPairs) -> float:
     vectors = unit_vectors(encode, pairs.first, targets.texts)
     words = BM25(targets.texts).scores(pairs.first)  # few enough to be held for all weights
     tried = [
-        targets.rank(_fused_blocks(*vectors, words.__getitem__, weight, targets.itself)).mrr
+        targets.rank(_hybrid_blocks(*vectors, words.__getitem__, weight, targets.itself)).mrr
         for weight in WEIGHTS
     ]
     return WEIGHTS[choose(tried)]
@@ -265,7 +265,7 @@ def pairs_beside_bm25(
     ranks: dict[Way, RetrievalScores] = {
         "encoder": alone,
         "BM25": others.bm25,
-        "fused": others.fused,
+        "hybrid": others.hybrid,
     }
     values = {way: ranks[way].row() for way in WAYS}
     if others.no_shared is not None:
@@ -316,11 +316,11 @@ def _blocks_by_way(
     return {
         "encoder": lambda: product_blocks(first, second),
         "BM25": lambda: bm25.blocks(queries),
-        "fused": lambda: _fused_blocks(first, second, words, weight, itself),
+        "hybrid": lambda: _hybrid_blocks(first, second, words, weight, itself),
     }
 
 
-def _fused_blocks(
+def _hybrid_blocks(
     first: NDArray[np.float32],
     second: NDArray[np.float32],
     words_of: Callable[[slice], NDArray[np.float32]],

@@ -53,7 +53,7 @@ class HeldOut:
         self._start: np.ndarray | None = None
 
     def measure(self, encode: Encode, encode_noisy: Encode) -> dict[str, float]:
-        """Measure one state of the encoder; the first call is the start, the others' reference.
+        """Measure one state of the encoder; the first call is the base model, the reference.
 
         `encode` gives clean vectors (n, dim), `encode_noisy` the same under dropout. Where they
         have sides, sentences and second texts are documents, first texts queries.
@@ -62,7 +62,7 @@ class HeldOut:
             pairs_loss (InfoNCE of the pairs, first texts against all second texts, tau 0.05) and
             pairs_mrr; alignment (two dropout views of each of `NOISY_SENTENCES`) and uniformity
             (clean vectors), after Wang & Isola; effective_rank; mean_cosine; neighbour_overlap
-            (share of the ten nearest neighbours that are the start's).
+            (share of the ten nearest neighbours that are the base model's).
         """
         encode, encode_noisy = sided(encode), sided(encode_noisy)
         clean = encode.documents(self.sentences)

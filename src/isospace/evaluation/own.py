@@ -108,12 +108,12 @@ class OwnScores:
     n: int
     protocol: str
     values: dict[str, float]
-    beside: BesideBM25 | None = None
+    with_bm25: BesideBM25 | None = None
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
-        beside = None if self.beside is None else self.beside.to_json()
-        return asdict(replace(self, beside=None)) | {"beside": beside}
+        with_bm25 = None if self.with_bm25 is None else self.with_bm25.to_json()
+        return asdict(replace(self, with_bm25=None)) | {"beside": with_bm25}
 
 
 def load_own(
@@ -168,23 +168,23 @@ def evaluate_own(
     """
     content = data.content
     kind: OwnKind
-    beside = None
+    with_bm25 = None
     match content:
         case JudgedQueries():
             afresh = replace(sided(encode), documents=sided(encode_afresh or encode).documents)
-            beside = judged_beside_bm25(afresh, content, bm25_weight)
-            kind, n, values = "retrieval", len(content), beside.values["encoder"]
+            with_bm25 = judged_beside_bm25(afresh, content, bm25_weight)
+            kind, n, values = "retrieval", len(content), with_bm25.values["encoder"]
             protocol = _judged_protocol(content)
         case ScoredPairs():
             kind, n, protocol, values = _score_scored_pairs(encode, content)
         case TextPairs():
-            ranks, beside = pairs_beside_bm25(encode, content, bm25_weight)
+            ranks, with_bm25 = pairs_beside_bm25(encode, content, bm25_weight)
             kind, n, protocol, values = "pairs", len(content), ranks.protocol, ranks.row()
         case Triples():
             kind, n, protocol, values = _score_triples(encode, content)
         case LabelledSentences():
             kind, n, protocol, values = _score_labelled(encode, content)
-    return OwnScores(data.file, kind, n, f"{data.columns}; {protocol}", values, beside)
+    return OwnScores(data.file, kind, n, f"{data.columns}; {protocol}", values, with_bm25)
 
 
 @dataclass(frozen=True)
@@ -211,9 +211,9 @@ def differences(found: Mapping[str, OwnFilesScores]) -> list[TitledRows]:
     tables = []
     for by_file in zip(*(scores.files for scores in found.values()), strict=True):
         searched = {
-            model: own.beside
+            model: own.with_bm25
             for model, own in zip(found, by_file, strict=True)
-            if own.beside is not None
+            if own.with_bm25 is not None
         }
         if searched:
             tables.append(over_first(f"{by_file[0].file}, {by_file[0].kind}", searched))
@@ -222,8 +222,8 @@ def differences(found: Mapping[str, OwnFilesScores]) -> list[TitledRows]:
 
 def _table(own: OwnScores, model: str) -> TitledRows:
     title = f"{own.file}, {own.kind}, x 100 ({own.protocol})"
-    if own.beside is not None:
-        return own.beside.table(title, model)
+    if own.with_bm25 is not None:
+        return own.with_bm25.table(title, model)
     return TitledRows(title, [percent_cells(own.values)])
 
 

@@ -15,15 +15,17 @@ from isospace.statistics.influence import Scores
 
 DEPTHS = (1, 5, 10, 100)
 """The k of recall@k."""
-GAIN = "MRR over the start"
+GAIN = "MRR over the base model"
 """The column of gains with their intervals."""
 CORRECTED = "corrected MRR"
 """The column of the MRRs that gains belong to, where the same pairs selected the result."""
 CORRECTED_NOTE = f"{CORRECTED}: without what selection by the same pairs has added"
 _SHOWN = 1e-4
 """The smallest difference of two MRRs that tables show."""
-FUSED_RESULT = "result + BM25"
-"""What the result fused with BM25 is called, as a way to search."""
+BASE, ADAPTED = "base model", "adapted"
+"""What tables call both models."""
+ADAPTED_HYBRID = f"{ADAPTED} + BM25"
+"""What the adapted model with BM25 is called, as a way to search."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class PairScores:
 
 
 @dataclass(frozen=True)
-class FusedScores:
+class BM25Scores:
     """How the verdict's pairs find each other by BM25 alone, and by it and the encoder together.
 
     Attributes:
@@ -80,7 +82,7 @@ class FusedScores:
     """
 
     bm25: PairScores
-    fused: PairScores
+    hybrid: PairScores
     weight: float
 
 
@@ -91,12 +93,12 @@ class BenchmarkScores:
     Attributes:
         pairs: of the verdict's pairs.
         sts: of the STS sets, `None` where there is no data.
-        beside: of the verdict's pairs with BM25; `None` of older runs.
+        with_bm25: of the verdict's pairs with BM25; `None` of older runs.
     """
 
     pairs: PairScores
     sts: STSScores | None
-    beside: FusedScores | None
+    with_bm25: BM25Scores | None
 
     def cells(self) -> dict[str, str]:
         """Cells of the table that people see, x 100."""
@@ -120,11 +122,11 @@ def table_rows(
     for name, scores in states.items():
         rows.append({column: name} | scores.cells())
         mrr[name] = scores.pairs.mrr
-        if scores.beside is not None:
-            fused = percent_cells(scores.beside.fused.row())
-            rows.append({column: f"{name} + BM25"} | fused)
-            mrr[f"{name} + BM25"] = scores.beside.fused.mrr
-    known = next((scores.beside for scores in states.values() if scores.beside), None)
+        if scores.with_bm25 is not None:
+            hybrid = percent_cells(scores.with_bm25.hybrid.row())
+            rows.append({column: f"{name} + BM25"} | hybrid)
+            mrr[f"{name} + BM25"] = scores.with_bm25.hybrid.mrr
+    known = next((scores.with_bm25 for scores in states.values() if scores.with_bm25), None)
     # Behind the first, whose columns are those of the table.
     if known is not None:
         rows.insert(1, {column: "BM25"} | percent_cells(known.bm25.row()))
@@ -159,21 +161,21 @@ def gain_cells(mrr: Mapping[str, float], gains: Mapping[str, Gain]) -> dict[str,
 
 
 @dataclass(frozen=True)
-class BesideWords:
+class BM25Words:
     """What the encoder that is shipped is beside plain BM25, on the verdict's pairs.
 
     Attributes:
         gains: in MRR over that encoder alone (over the result in files of format 6 and below, also
-            where the start is shipped): of "BM25", of "start + BM25", and where there was another
-            result of "result + BM25". Over the start too where the same pairs chose the result:
-            beside that all others would look less than they are.
+            where the base model is shipped): of "BM25", of "base model + BM25", and where there was
+            another result of "adapted + BM25". Over the base model too where the same pairs chose
+            the result: beside that all others would look less than they are.
         text: the same in a sentence.
-        over_start: of the same ways over the start; empty of older runs.
+        over_base: of the same ways over the base model; empty of older runs.
     """
 
     gains: dict[str, Gain]
     text: str
-    over_start: dict[str, Gain] = field(default_factory=dict)
+    over_base: dict[str, Gain] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -183,27 +185,27 @@ class BesideWords:
         result: Scores | None = None,
         not_shipped: str | None = None,
         among: ChosenAmong | None = None,
-    ) -> BesideWords:
+    ) -> BM25Words:
         """Of the scores of the ways that `gains` names.
 
         Args:
             ways: name -> scores.
-            start: of the start alone.
-            result: of the result alone; `None` where it is the start.
-            not_shipped: what the result is in words, where the start is shipped all the same.
+            start: of the base model alone.
+            result: of the result alone; `None` where it is the base model.
+            not_shipped: what the result is in words, where the base model is shipped all the same.
             among: what the same items chose the result among; `None` where others chose.
         """
-        over_start = {way: gain(own, start) for way, own in ways.items()}
+        over_base = {way: gain(own, start) for way, own in ways.items()}
         if among is not None and result is not None:
             # What choosing has added to the result it has added to what is fused with it.
-            over_start[FUSED_RESULT] = judge_chosen(among, (ways[FUSED_RESULT], start))
+            over_base[ADAPTED_HYBRID] = judge_chosen(among, (ways[ADAPTED_HYBRID], start))
         if result is None or not_shipped is not None or among is not None:
-            # Nobody gets the result, or it is flattered: BM25 is held against the start.
+            # Nobody gets the result, or it is flattered: BM25 is held against the base model.
             return cls(
-                over_start, beside_in_words(over_start, "the start", not_shipped), over_start
+                over_base, beside_in_words(over_base, "the base model", not_shipped), over_base
             )
         gains = {way: gain(own, result) for way, own in ways.items()}
-        return cls(gains, beside_in_words(gains, "the result"), over_start)
+        return cls(gains, beside_in_words(gains, "the adapted model"), over_base)
 
 
 def beside_in_words(gains: Mapping[str, Gain], name: str, result: str | None = None) -> str:
@@ -211,8 +213,8 @@ def beside_in_words(gains: Mapping[str, Gain], name: str, result: str | None = N
 
     Args:
         gains: over the encoder alone, "BM25" first.
-        name: of the encoder, as "the start" or a row of a table.
-        result: what "result" of "result + BM25" is called; default: just that.
+        name: of the encoder, as "the base model" or a row of a table.
+        result: what "adapted" of "adapted + BM25" is called; default: just that.
     """
 
     def told(found: Gain) -> str:
@@ -227,7 +229,9 @@ def beside_in_words(gains: Mapping[str, Gain], name: str, result: str | None = N
         said = f"Nothing tells plain BM25 and {name} apart ({told(plain)})"
     for way, found in gains.items():
         if way != "BM25" and found.low > 0:
-            untrained = ", without training," if way == "start + BM25" != f"{name} + BM25" else ""
-            called = way if result is None else way.replace("result", result)
+            untrained = (
+                ", without training," if way == "base model + BM25" != f"{name} + BM25" else ""
+            )
+            called = way if result is None else way.replace("adapted", result)
             said += f"; {called}{untrained} finds more than {name} alone ({told(found)})"
     return f"{said}."

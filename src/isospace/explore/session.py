@@ -124,7 +124,7 @@ class Similarities:
 
 @dataclass(frozen=True)
 class Changes:
-    """Queries whose right text moved most from the first model to the second, as a ladder told it.
+    """Queries whose right text moved most from the first model to the second, as adapt found them.
 
     Attributes:
         gained: those whose right text rose, the most first.

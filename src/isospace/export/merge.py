@@ -34,12 +34,12 @@ def merge_models(
     query_prompt: str | None = None,
     document_prompt: str | None = None,
 ) -> float:
-    """Write the model whose weights lie between a start and the mean of what was trained from it.
+    """Write the model between a base model and the mean of what was trained from it.
 
     Args:
         start: minilm, a model folder, the folder of a run, or a Hub name.
         models: one or more, in the same way.
-        share: 0 is the start, 1 the mean of the models (`encoders.merging.merge`).
+        share: 0 is the base model, 1 the mean of the models (`encoders.merging.merge`).
         to: the folder to make, for sentence-transformers.
         pooling: of all of them; default: their own, which must then be the same.
         query_prompt: of all of them, as for `load_encoder`; default: their own.
@@ -54,7 +54,9 @@ def merge_models(
     folder, several = expanded(to), [models] if isinstance(models, str | Path) else models
     names = list(map(str, (start, *several)))
     if len(names) < 2:
-        raise UserError("nothing to merge: name the start, and a model that was trained from it")
+        raise UserError(
+            "nothing to merge: name the base model, and a model that was trained from it"
+        )
     if is_occupied(folder):
         raise UserError(f"`to` {folder}: exists already; give another folder")
     require_writable(folder, setting="to")
@@ -71,7 +73,7 @@ def merge_models(
 
 
 def _card(names: Sequence[str], share: float, pooling: str, usage: Usage) -> str:
-    """Markdown for the README.md of the folder; the start is named first."""
+    """Markdown for the README.md of the folder; the base model is named first."""
     origin, *others = map(Origin.of, names)
     alike = all(one.licence == origin.licence for one in others)
     # The front matter has room for one, of the whole.
@@ -82,10 +84,10 @@ def _card(names: Sequence[str], share: float, pooling: str, usage: Usage) -> str
 
 {usage.text}
 
-- Weights: {1 - share:g} of the start's and {share:g} of {mean}:
+- Weights: {1 - share:g} of the base model's and {share:g} of {mean}:
 {listed}
 - Start: `{origin.name}`; pooling: {pooling}
-- Licence of the start: {origin.licence_text}
+- Licence of the base model: {origin.licence_text}
 - Scores: not measured here; `isospace evaluate` measures them
 
 ```bibtex

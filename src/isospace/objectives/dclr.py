@@ -77,8 +77,9 @@ class DCLR(MLPOrNone, Objective):
         w_{ij} = [i = j \lor \cos(c_i, c_j) \le \varphi]$$
 
     $s = \cos/\tau$. $\hat z$: drawn from N(0, I), then moved `steps` times by `step_size` along the
-    gradient of the InfoNCE without weights. $c$: vectors of a frozen copy of the start, before the
-    head; the paper's is a SimCSE model, so start from one (or train the start by `simcse` first).
+    gradient of the InfoNCE without weights. $c$: vectors of a frozen copy of the base model, before
+    the head; the paper's is a SimCSE model, so start from one (or train the base model by `simcse`
+    first).
     Relations: without noise, and with $\varphi$ = 1, it is `simcse`; `gs-infonce` leaves its noise
     as it was drawn; `mixcse` mixes its further negatives.
 

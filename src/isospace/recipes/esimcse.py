@@ -9,7 +9,7 @@ from isospace.recipes.base import Recipe, average, setting, sts, weights
 def _note(name: str) -> str:
     return (
         "Others got less than half a point by the repetition alone. In the released code the "
-        "momentum network begins with random weights, here with the start's. "
+        "momentum network begins with random weights, here with the base model's. "
         f"{weights(f'ffgcc/esimcse-{name}')}"
     )
 

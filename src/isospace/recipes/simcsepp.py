@@ -45,8 +45,8 @@ _RESULTS = {
 
 
 _SBERT_NOTES = {
-    "base": "The start has 74.89. Learning rate and m are the authors' for this start.",
-    "large": "The start has 76.55. Learning rate and m are those of the base start; none are "
+    "base": "The base model has 74.89. Learning rate and m are the authors' for this base model.",
+    "large": "The base model has 76.55. Learning rate and m are those of the base size; none are "
     "published for large.",
 }
 
@@ -157,7 +157,7 @@ def _dcl_alone(corpus: str, published: dict[str, float]) -> Recipe:
         "SimCSE++, Table 4",
         published,
         "The paper calls it post-processing, but it fine-tunes the encoder. Not published: batch, "
-        "learning rate, and what is pooled (its start is the first-last average, 56.70; here "
+        "learning rate, and what is pooled (its base model is the first-last average, 56.70; here "
         "[CLS]). The row's tau_D fits the released code's uncentred columns, here centred.",
         corpus=corpus,
     )

@@ -227,7 +227,7 @@ def plane(run_set: RunSet) -> Chart:
                     "score": evaluation[score],
                     "alignment": evaluation["alignment"],
                     "uniformity": evaluation["uniformity"],
-                    "state": "start" if evaluation["step"] == 0 else state,
+                    "state": "base model" if evaluation["step"] == 0 else state,
                     "label": f"{named.name}, step {evaluation['step']:.0f}: alignment "
                     f"{_short(evaluation['alignment'])}, uniformity "
                     f"{_short(evaluation['uniformity'])}, {SCORES[score]} "
@@ -241,7 +241,7 @@ def plane(run_set: RunSet) -> Chart:
     ramp = alt.Legend(tickCount=3, gradientLength=150)
     colour = alt.Color("score:Q", legend=ramp).title("score").scale(range=_LOW_TO_HIGH)
     states = alt.Scale(
-        domain=["start", "evaluation", "kept"], range=["square", "circle", "diamond"]
+        domain=["base model", "evaluation", "kept"], range=["square", "circle", "diamond"]
     )
     grey = alt.Legend(symbolFillColor=INK, symbolStrokeColor=INK, columns=1, title=None)
     shape = alt.Shape("state:N", scale=states, legend=grey)
@@ -302,27 +302,30 @@ def sentence_map(points: Vectors, sentences: Sequence[str], kept: NDArray[np.flo
     )
 
 
-def ladder(rungs: Values) -> Chart:
-    """Rungs from the first on, top down: what each found, and the interval of its gain.
+def candidates(best: Values) -> Chart:
+    """Draw the candidates, top down: the score of each, and the interval of its gain.
 
     Args:
-        rungs: of each name, value, label, state ("start", "rung", "taken" or "BM25"), and
-            where it has an interval low and high.
+        best: of each name, value, label, state ("base model", "candidate", "selected" or "BM25"),
+            and where it has an interval low and high.
     """
-    names = [rung["name"] for rung in rungs]
-    states, colours = ["start", "rung", "taken", "BM25"], [_BEFORE, AFTER, _COLOURS[2], INK]
-    known = {rung["state"] for rung in rungs}
+    names = [one["name"] for one in best]
+    states, colours = (
+        ["base model", "candidate", "selected", "BM25"],
+        [_BEFORE, AFTER, _COLOURS[2], INK],
+    )
+    known = {one["state"] for one in best}
     shown = [(state, c) for state, c in zip(states, colours, strict=True) if state in known]
     domain, own = map(list, zip(*shown, strict=True))
     colour = alt.Color("state:N").title(None).scale(domain=domain, range=own)
-    shapes = {"start": "square", "rung": "circle", "taken": "diamond", "BM25": "cross"}
+    shapes = {"base model": "square", "candidate": "circle", "selected": "diamond", "BM25": "cross"}
     shape = alt.Shape("state:N").title(None).scale(domain=domain, range=[shapes[s] for s in domain])
     # Room for fonts that are wider than the one by which the picture is laid out.
     y = alt.Y("name:N").title(None).sort(names).axis(labelLimit=0, minExtent=180)
     x = alt.X("value:Q").title("validation MRR x 100").scale(zero=False)
-    start = _chart(rungs[:1]).mark_rule(color=_BEFORE, strokeDash=[4, 3]).encode(x="value:Q")
-    lines = _chart([rung for rung in rungs if "low" in rung]).mark_rule(strokeWidth=2)
-    base = _chart(rungs).mark_point(filled=True, size=80, opacity=1)
+    start = _chart(best[:1]).mark_rule(color=_BEFORE, strokeDash=[4, 3]).encode(x="value:Q")
+    lines = _chart([one for one in best if "low" in one]).mark_rule(strokeWidth=2)
+    base = _chart(best).mark_point(filled=True, size=80, opacity=1)
     return alt.layer(
         start,
         lines.encode(

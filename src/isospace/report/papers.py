@@ -42,7 +42,7 @@ def mean_sd(values: Sequence[float], digits: int = 2, sign: Literal["", "+"] = "
 
 
 def mean_sd_of_different(values: Sequence[float]) -> str:
-    """One number where all seeds have the same, as of a start: a spread of 0 says nothing."""
+    """One number where all seeds have the same, as of a base model: a spread of 0 says nothing."""
     return mean_sd(values if np.ptp(values) > 0 else values[:1])
 
 
@@ -52,15 +52,15 @@ def finished(runs: Sequence[Run]) -> list[RunResults]:
 
 
 def not_shipped(done: Sequence[RunResults]) -> str:
-    """Words to follow "result", where not all runs ship theirs."""
+    """Words to follow "adapted", where not all runs ship theirs."""
     count = sum(not results.not_shipped for results in done)
     if count == len(done):
         return ""
     return f" (shipped by {count} of {len(done)})" if count else done[0].not_shipped
 
 
-State = Literal["start", "result"]
-STATES: tuple[State, ...] = ("start", "result")
+State = Literal["base model", "adapted"]
+STATES: tuple[State, ...] = ("base model", "adapted")
 
 
 def sts_rows(done: Sequence[RunResults], state: State) -> list[dict[str, float]]:
@@ -71,7 +71,7 @@ def sts_rows(done: Sequence[RunResults], state: State) -> list[dict[str, float]]
 
 def scores_of(results: RunResults, state: State) -> BenchmarkScores:
     """The scores of one state of a run."""
-    return results.start if state == "start" else results.result
+    return results.base if state == "base model" else results.adapted
 
 
 def _known(row: Mapping[str, float | None]) -> dict[str, float]:
@@ -81,7 +81,9 @@ def _known(row: Mapping[str, float | None]) -> dict[str, float]:
 def papers_table(run_set: RunSet) -> Table | None:
     """The papers' table of STS scores; `None` without any."""
     groups = {
-        group: runs for group, runs in run_set.groups().items() if sts_rows(finished(runs), "start")
+        group: runs
+        for group, runs in run_set.groups().items()
+        if sts_rows(finished(runs), "base model")
     }
     if not groups:
         return None
@@ -89,11 +91,13 @@ def papers_table(run_set: RunSet) -> Table | None:
     ours = []
     for group, runs in groups.items():
         done, encoder = finished(runs), _encoder(runs)
-        # On other text alignment and uniformity of a start are other ones.
+        # On other text alignment and uniformity of a base model are other ones.
         which = (encoder, done[0].corpus.digest)
-        name = f"start of {group}" if encoder in [known for known, _ in starts] else "start"
-        starts.setdefault(which, _our_row(name, encoder, done[:1], "start"))
-        ours.append(_our_row(group + not_shipped(done), encoder, done, "result"))
+        name = (
+            f"base model of {group}" if encoder in [known for known, _ in starts] else "base model"
+        )
+        starts.setdefault(which, _our_row(name, encoder, done[:1], "base model"))
+        ours.append(_our_row(group + not_shipped(done), encoder, done, "adapted"))
     note = (
         f"Spearman x 100, {MEAN_SD}: 'all' for STS12-16, test for STS-B and SICK-R. "
         f"{_QUOTED} Alignment and uniformity are ours alone, on held-out sentences of the corpus "
@@ -112,10 +116,10 @@ def transfer_table(run_set: RunSet) -> Table | None:
     """The papers' table of transfer tasks, of runs that `evaluate` has scored.
 
     `None` without any such run. Its scores are those of the model that the run shipped; where that
-    is the start, they are in a row that says so.
+    is the base model, they are in a row that says so.
     """
     groups = {
-        (group if adapted else f"start, kept by {group}", protocol): scored
+        (group if adapted else f"base model, kept by {group}", protocol): scored
         for group, runs in run_set.groups().items()
         for adapted in (True, False)
         for protocol in PROTOCOLS
@@ -130,7 +134,7 @@ def transfer_table(run_set: RunSet) -> Table | None:
         row = _means(group, TRANSFER_COLUMNS, [_known(score["row"]) for score in scores])
         labels = finished(runs)[0].labels if _is_adapted(runs[0]) else None
         source = f"{_ours(labels)}, {protocol}"
-        ours.append(row | {"start": ", ".join(_encoder(runs)), "source": source})
+        ours.append(row | {"base model": ", ".join(_encoder(runs)), "source": source})
     note = f"x 100, {MEAN_SD}. Ours by: {'; '.join(dict.fromkeys(protocols))}. {_QUOTED}"
     published = _published(
         groups.values(), TRANSFER_COLUMNS, lambda recipe: recipe.published_transfer
@@ -143,8 +147,8 @@ def _scored(runs: Sequence[Run], protocol: str) -> list[Run]:
 
 
 def _is_adapted(run: Run) -> bool:
-    """Whether the model that a finished run shipped is another than its start."""
-    return not run.finished.ships_start
+    """Whether the model that a finished run shipped is another than its base model."""
+    return not run.finished.ships_base
 
 
 def is_published(row: Mapping[str, str]) -> bool:
@@ -171,18 +175,18 @@ def _means(
 
 
 def _our_row(name: str, encoder: Start, done: Sequence[RunResults], state: State) -> dict[str, str]:
-    labels = done[0].labels if state == "result" else None
+    labels = done[0].labels if state == "adapted" else None
     row = _means(name, STS_COLUMNS, sts_rows(done, state)) | {"n": str(len(done))}
     # Of a result, only weights that a training evaluated have these measures.
-    unmeasured = (one.made or (one.not_shipped and not one.choice.step) for one in done)
-    if state == "start" or not any(unmeasured):
+    unmeasured = (one.candidate or (one.not_shipped and not one.choice.step) for one in done)
+    if state == "base model" or not any(unmeasured):
         for measure in ("alignment", "uniformity"):
             row[measure] = mean_sd([_evaluation(results, state)[measure] for results in done], 3)
-    return {**row, "start": ", ".join(encoder), "source": _ours(labels)}
+    return {**row, "base model": ", ".join(encoder), "source": _ours(labels)}
 
 
 def _evaluation(results: RunResults, state: State) -> dict[str, float]:
-    return results.evaluation(0 if state == "start" else results.choice.step)
+    return results.evaluation(0 if state == "base model" else results.choice.step)
 
 
 def _published(
@@ -209,7 +213,7 @@ def _published(
         {
             "": f"{name}, {_PUBLISHED}",
             "source": f"{_PUBLISHED if same_start(recipe) else _OTHER}: {recipe.table}",
-            "start": f"{recipe.config.model}, {recipe.config.pooling}",
+            "base model": f"{recipe.config.model}, {recipe.config.pooling}",
             **{column: f"{scores(recipe)[column]:.2f}" for column in columns},
         }
         for name, recipe in quoted

@@ -23,12 +23,12 @@ from isospace.training.results import RunResults
 def bm25_table(name: str, results: ComparisonResults) -> Table | None:
     """BM25 alone and fused with each row; `None` of runs of before there was BM25."""
     mrr = {row: columns["MRR"] for row, columns in results.scores.items() if "MRR" in columns}
-    if not results.beside or "start" not in mrr:
+    if not results.with_bm25 or "base model" not in mrr:
         return None
     rows = []
-    for row, found in results.beside.items():
+    for row, found in results.with_bm25.items():
         scores, over_alone = retrieval_cells(found.scores, "MRR"), found.over_alone
-        cells = {"": row, "MRR": scores.get("MRR", ""), GAIN: found.over_start.points}
+        cells = {"": row, "MRR": scores.get("MRR", ""), GAIN: found.over_base.points}
         cells["MRR of its row alone"] = cells["MRR over its row alone"] = ""
         if over_alone is not None:
             if alone := mrr.get(row.removesuffix(" + BM25")):
@@ -38,12 +38,14 @@ def bm25_table(name: str, results: ComparisonResults) -> Table | None:
         rows.append(cells | scores)
     chosen = "nothing was chosen among these rows"
     if not results.protocol.split:
-        chosen = "the same pairs chose the checkpoints, which flatters all but BM25 and the starts"
-    start = mean_sd(mrr["start"].seeds)
+        chosen = (
+            "the same pairs chose the checkpoints, which flatters all but BM25 and the base models"
+        )
+    start = mean_sd(mrr["base model"].seeds)
     note = (
-        f"x 100; the start alone has an MRR of {start}. Fused: cosine and BM25. In brackets 95 % "
-        f"intervals {chance(results)}, each by itself; {chosen}. The weight was chosen "
-        "by each start on the validation pairs, where there are such."
+        f"x 100; the base model alone has an MRR of {start}. Fused: cosine and BM25. In brackets "
+        f"95 % intervals {chance(results)}, each by itself; {chosen}. The weight was chosen "
+        "by each base model on the validation pairs, where there are such."
     )
     return Table("bm25", f"Comparison {name}: beside BM25", rows, note)
 
@@ -53,8 +55,8 @@ def retrieval_table(run_set: RunSet) -> Table | None:
     rows: list[dict[str, str]] = []
     weights: set[str] = set()
     for group, runs in run_set.groups().items():
-        done = [results for results in finished(runs) if results.start.beside is not None]
-        weights |= {f"{one.start.beside.weight:g}" for one in done if one.start.beside}
+        done = [results for results in finished(runs) if results.base.with_bm25 is not None]
+        weights |= {f"{one.base.with_bm25.weight:g}" for one in done if one.base.with_bm25}
         rows += [{"objective": group} | row for row in _state_rows(done)]
     if not rows:
         return None
@@ -73,16 +75,16 @@ def retrieval_table(run_set: RunSet) -> Table | None:
 def _state_rows(done: Sequence[RunResults]) -> list[dict[str, str]]:
     """Return a row for each state of the runs of one setting, and for the same with BM25."""
     found: dict[str, list[PairScores]] = {}
-    after = f"result{not_shipped(done)}"
+    after = f"adapted{not_shipped(done)}"
     for results in done:
-        for name, scores in (("start", results.start), (after, results.result)):
+        for name, scores in (("base model", results.base), (after, results.adapted)):
             found.setdefault(name, []).append(scores.pairs)
-            if scores.beside is not None:
-                found.setdefault("BM25", []).append(scores.beside.bm25)
-                found.setdefault(f"{name} + BM25", []).append(scores.beside.fused)
+            if scores.with_bm25 is not None:
+                found.setdefault("BM25", []).append(scores.with_bm25.bm25)
+                found.setdefault(f"{name} + BM25", []).append(scores.with_bm25.hybrid)
     gains: dict[str, dict[str, str]] = {}
-    if len(done) == 1 and (over_start := done[0].over_start(after)):
-        gains = gain_cells({name: seeds[0].mrr for name, seeds in found.items()}, over_start)
+    if len(done) == 1 and (over_base := done[0].over_base(after)):
+        gains = gain_cells({name: seeds[0].mrr for name, seeds in found.items()}, over_base)
     rows = {name: _row(seeds) for name, seeds in found.items()}
     # Gains follow their MRR, where they are seen without scrolling.
     return [
@@ -108,5 +110,5 @@ def retrieval_cells(columns: Mapping[str, SeedScores], measure: str) -> dict[str
 
 def chance(results: ComparisonResults) -> str:
     """What intervals and p allow for."""
-    seeds = {one.over_start.seeds for columns in results.gains.values() for one in columns.values()}
+    seeds = {one.over_base.seeds for columns in results.gains.values() for one in columns.values()}
     return "for other test items" if seeds == {1} else "for other seeds and other test items"

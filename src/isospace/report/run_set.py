@@ -11,7 +11,7 @@ from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.comparison.compare import require_alike
 from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults, read_results
-from isospace.encoders.loading import LADDER
+from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.errors import UserError
 from isospace.system.settings import to_dict
 from isospace.system.unicode import without_surrogates
@@ -106,7 +106,7 @@ def _tested(groups: Mapping[str, Sequence[Run]]) -> ComparisonResults:
     """
     for group, runs in groups.items():
         for run in runs:
-            if (run.folder / LADDER).is_file():
+            if (run.folder / ADAPT_SETTINGS).is_file():
                 raise UserError(f"{run.folder}: `adapt` made it, from candidates of its own")
             if run.results is None:
                 raise UserError(f"{run.folder}: is not finished")
@@ -195,15 +195,15 @@ def _with_text(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _digest(run: Run) -> str | None:
-    """That of the text of a finished run; a ladder's steps have their own."""
-    results = None if (run.folder / LADDER).is_file() else run.results
+    """That of the text of a finished run; the steps of adapt have their own."""
+    results = None if (run.folder / ADAPT_SETTINGS).is_file() else run.results
     return None if results is None else results.corpus.digest[:8]
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    """All settings but seed and output, in one level; of a ladder its own."""
-    if (run.folder / LADDER).is_file():
-        values = to_dict(AdaptConfig.read(run.folder / LADDER))
+    """All settings but seed and output, in one level; of adapt its own."""
+    if (run.folder / ADAPT_SETTINGS).is_file():
+        values = to_dict(AdaptConfig.read(run.folder / ADAPT_SETTINGS))
         objective = {"objective": "adapt"}
     else:
         values = run.config.to_dict()

@@ -13,10 +13,10 @@ from isospace.comparison.results import (
     ComparisonResults,
     RowGain,
 )
-from isospace.encoders.loading import LADDER
+from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.evaluation.benchmark import HALVES
 from isospace.evaluation.scores import CORRECTED, CORRECTED_NOTE
-from isospace.report.elsewhere import elsewhere_gains_table, elsewhere_table
+from isospace.report.other_text import other_text_gains_table, other_text_table
 from isospace.report.papers import (
     MEAN_SD,
     STATES,
@@ -53,7 +53,7 @@ def all_tables(run_set: RunSet) -> list[Table]:
             found = comparison_tables(name, results)
             tables += [replace(table, name=table.name + number) for table in found]
     tables.append(runs_table(run_set))
-    makers = (retrieval_table, elsewhere_table, papers_table, transfer_table)
+    makers = (retrieval_table, other_text_table, papers_table, transfer_table)
     tables += filter(None, (make(run_set) for make in makers))
     return _with_sts_first(tables) if _sts_leads(run_set) else tables
 
@@ -68,7 +68,7 @@ def _with_sts_first(tables: list[Table]) -> list[Table]:
 def _sts_leads(run_set: RunSet) -> bool:
     """Tell whether STS sets come first: nobody gave pairs, nor a folder to adapt to."""
     runs = [named.run for named in run_set.runs]
-    adapted = any((run.folder / LADDER).is_file() for run in runs)
+    adapted = any((run.folder / ADAPT_SETTINGS).is_file() for run in runs)
     return not adapted and all(HALVES in one.verdict.protocol for one in finished(runs))
 
 
@@ -79,7 +79,7 @@ def comparison_tables(name: str, results: ComparisonResults) -> list[Table]:
 
 
 def comparison_table(name: str, results: ComparisonResults) -> Table:
-    """What `isospace compare` found: mean and sd over seeds, gains over the start, Holm's p.
+    """What `isospace compare` found: mean and sd over seeds, gains over the base model, Holm's p.
 
     The papers' columns have a table of their own.
     """
@@ -91,9 +91,9 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
         row |= dict.fromkeys((f"gain in {measure}", "95 % interval", "p (Holm)", "seeds"), "")
         if candidate in results.gains:
             found = results.gains[candidate][measure]
-            row["seeds"] = "" if candidate in results.baselines else str(found.over_start.seeds)
-            row[f"gain in {measure}"] = f"{100 * found.over_start.mean:+.2f}"
-            row["95 % interval"] = found.over_start.interval
+            row["seeds"] = "" if candidate in results.baselines else str(found.over_base.seeds)
+            row[f"gain in {measure}"] = f"{100 * found.over_base.mean:+.2f}"
+            row["95 % interval"] = found.over_base.interval
             row["p (Holm)"] = _p(found.holm_p)
         row[criterion] = "" if chose is None else f"{100 * chose:.2f}"
         rows.append(row | scores)
@@ -104,7 +104,7 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
         f"x 100{spread}. {_protocol(protocol)} {criterion}, mean over the seeds, chose the row "
         "that is judged. A gain is the difference of unrounded means. "
         f"{_baselines(results)}{_settings_that_differ(results)}The interval is "
-        f"{chance(results)}. p is of the gain over the start, corrected for all rows (Holm)."
+        f"{chance(results)}. p is of the gain over the base model, corrected for all rows (Holm)."
     )
     if measure == "MRR" and not protocol.split:
         note += (
@@ -156,7 +156,7 @@ def gains_table(name: str, results: ComparisonResults) -> Table | None:
         for score in scores
     ]
     note = (
-        "Gain over the start x 100, mean over the seeds, and its 95 % interval "
+        "Gain over the base model x 100, mean over the seeds, and its 95 % interval "
         f"{chance(results)}. * p below 5 %, corrected for the rows (Holm) but not for the number "
         "of scores."
     )
@@ -170,7 +170,7 @@ def _average_first(scores: Iterable[str]) -> list[str]:
 
 def _gain_interval(found: RowGain) -> str:
     """A gain and its interval, x 100, and whether it is beyond chance."""
-    gain, sure = found.over_start, found.holm_p < 1 - CONFIDENCE
+    gain, sure = found.over_base, found.holm_p < 1 - CONFIDENCE
     return f"{gain.points}{'*' if sure else ''}"
 
 
@@ -232,7 +232,7 @@ def _corrected(pairs: int) -> str:
 COMPARISON_TABLES = (
     comparison_table,
     bm25_table,
-    elsewhere_gains_table,
+    other_text_gains_table,
     gains_table,
     differences_table,
     all_differences_table,
@@ -244,7 +244,7 @@ def runs_table(run_set: RunSet) -> Table:
     """A row per setting: scores before and after as mean, sd and n over its seeds, verdicts."""
     done = finished([named.run for named in run_set.runs])
     corrected = any(
-        abs(_corrected_mrr(results) - results.result.pairs.mrr) > 1e-9 for results in done
+        abs(_corrected_mrr(results) - results.adapted.pairs.mrr) > 1e-9 for results in done
     )
     rows = [_runs_row(group, runs, corrected) for group, runs in run_set.groups().items()]
     protocols = dict.fromkeys(results.verdict.protocol for results in done)
@@ -281,7 +281,7 @@ def _runs_row(group: str, runs: Sequence[Run], corrected: bool) -> dict[str, str
             for state in STATES
         }
         right = [100 * _corrected_mrr(results) for results in done]
-        row["gain in MRR"] = f"{fmean(right) - fmean(mrr['start']):+.2f}"
+        row["gain in MRR"] = f"{fmean(right) - fmean(mrr['base model']):+.2f}"
         row |= {f"MRR {state}": mean_sd_of_different(values) for state, values in mrr.items()}
         if corrected:
             row[CORRECTED] = mean_sd_of_different(right)
@@ -289,7 +289,7 @@ def _runs_row(group: str, runs: Sequence[Run], corrected: bool) -> dict[str, str
             state: [row["Avg"] for row in sts_rows(done, state) if "Avg" in row] for state in STATES
         }
         if all(sts.values()):
-            row["gain in STS"] = f"{fmean(sts['result']) - fmean(sts['start']):+.2f}"
+            row["gain in STS"] = f"{fmean(sts['adapted']) - fmean(sts['base model']):+.2f}"
             row |= {f"STS {state}": mean_sd_of_different(values) for state, values in sts.items()}
         row["shipped"] = _shipped(done)
         row["kept"] = _kept(done)
@@ -300,25 +300,26 @@ def _runs_row(group: str, runs: Sequence[Run], corrected: bool) -> dict[str, str
 
 def _shipped(done: Sequence[RunResults]) -> str:
     """Say what the folders model/ hold."""
-    count = sum(not results.ships_start for results in done)
+    count = sum(not results.ships_base for results in done)
     if count in (0, len(done)):
-        return "result" if count else "base model"
+        return "adapted" if count else "base model"
     return f"result by {count} of {len(done)}"
 
 
 def _corrected_mrr(results: RunResults) -> float:
     """Return the MRR of the result without what selection by the same pairs has added."""
-    gain, start = results.verdict.gain, results.start.pairs.mrr
+    gain, start = results.verdict.gain, results.base.pairs.mrr
     # The base model itself was not compared: the gain is the best of all others.
-    if gain is None or results.result.pairs == results.start.pairs:
-        return results.result.pairs.mrr
+    if gain is None or results.adapted.pairs == results.base.pairs:
+        return results.adapted.pairs.mrr
     return start + gain.mean
 
 
 def _kept(done: Sequence[RunResults]) -> str:
     """Say in words what was selected, and by which rule; label use is said."""
     words = [
-        results.made or (f"step {results.choice.step}" if results.choice.step else "base model")
+        results.candidate
+        or (f"step {results.choice.step}" if results.choice.step else "base model")
         for results in done
     ]
     return f"{', '.join(words)} ({done[0].selected_by})"

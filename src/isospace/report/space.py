@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
-from isospace.encoders.loading import LADDER, load_encoder
+from isospace.encoders.loading import ADAPT_SETTINGS, load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.geometry import common_neighbours
 from isospace.evaluation.isotropy import NEIGHBOURS
@@ -57,7 +57,7 @@ def layouts(before: Vectors, after: Vectors) -> tuple[Vectors, Vectors]:
     if np.array_equal(before, after):
         return first, first
     spread = first[:, 0].std()
-    # scikit-learn's own scale of a start: small, so that the early steps can order it.
+    # scikit-learn's own scale of a base model: small, so that the early steps can order it.
     return first, _layout(after, 1e-4 * first / spread if spread > 0 else "pca")
 
 
@@ -95,7 +95,7 @@ class NeighboursBeforeAfter:
 
     Attributes:
         text: whose neighbours they are.
-        before: under the start.
+        before: under the base model.
         after: under the result.
     """
 
@@ -159,17 +159,19 @@ def query_neighbours(
     Raises:
         UserError: the encoder that the run started from, or its result's weights, are gone.
     """
-    is_ladder = (run.folder / LADDER).is_file()
-    if not (is_ladder or run.kept_weights.is_file()):
+    is_adapt = (run.folder / ADAPT_SETTINGS).is_file()
+    if not (is_adapt or run.kept_weights.is_file()):
         raise UserError(f"`query`: {run.kept_weights} is gone; it holds the result's weights")
     config, results = run.config, run.finished
     encoder = start_of(config)
     before = after = encoder.embed(queries, side="query")
-    if is_ladder and not results.ships_start:  # what was taken is no checkpoint
+    if is_adapt and not results.ships_base:  # what was taken is no checkpoint
         after = load_encoder(str(run.model_folder)).embed(queries, side="query")
-    elif is_ladder and not np.array_equal(sample.before, sample.after):
-        raise UserError(f"`query`: {run.folder} kept the start, and its best rung is not there")
-    elif not is_ladder and results.choice.step:
+    elif is_adapt and not np.array_equal(sample.before, sample.after):
+        raise UserError(
+            f"`query`: {run.folder} kept the base model, and its best candidate is not there"
+        )
+    elif not is_adapt and results.choice.step:
         shipped = parts_of(config, encoder).shipped
         checkpoint.put_weights(run.kept_weights, shipped.model)
         after = shipped.embed(queries, side="query")

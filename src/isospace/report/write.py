@@ -15,8 +15,8 @@ from isospace.errors import Stopped, UserError
 from isospace.evaluation.isotropy import describe
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.report import figures, space
+from isospace.report.candidates import CandidatesPart, candidates_part
 from isospace.report.figures import Picture
-from isospace.report.ladder import LadderPart, ladder_part
 from isospace.report.pages import templates
 from isospace.report.papers import is_published
 from isospace.report.run_set import NamedRun, RunSet
@@ -61,9 +61,9 @@ class Section:
 
     name: str
     verdict: str
-    beside: str
+    with_bm25: str
     resume: tuple[str, str]
-    ladder: LadderPart | None
+    candidates: CandidatesPart | None
     losses: Picture | None
     space: Space | None
     facts: dict[str, str]
@@ -191,9 +191,9 @@ def _section(
     return Section(
         name=named.name,
         verdict="" if results is None else results.verdict.text,
-        beside="" if results is None or results.beside is None else results.beside.text,
+        with_bm25="" if results is None or results.with_bm25 is None else results.with_bm25.text,
         resume=(in_words(run.to_resume[0]), run.to_resume[1]),
-        ladder=ladder_part(run, number, results is None or results.split),
+        candidates=candidates_part(run, number, results is None or results.split),
         losses=losses,
         space=_space(run, number, queries),
         facts={} if results is None else _facts(run, results),
@@ -203,7 +203,7 @@ def _section(
 
 def _facts(run: Run, results: RunResults) -> dict[str, str]:
     """Protocol and environment in words."""
-    config, scores = run.config, results.result
+    config, scores = run.config, results.adapted
     machine = ", ".join(f"{key} {value}" for key, value in results.environment.items())
     objective, paper = config.objective, config.objective.paper
     options = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in objective.to_json().items())

@@ -60,7 +60,7 @@ class About:
         query_prompt: put before every query; `None` in an index of a version that knew no sides,
             where the model's default prompt is.
         document_prompt: put before every text, in the same way.
-        bm25_weight: of BM25 where a search is fused, as the model's run chose it; `None`: nobody
+        bm25_weight: of BM25 where a search is hybrid, as the model's run chose it; `None`: nobody
             did.
     """
 
@@ -128,7 +128,7 @@ class About:
             what = f"holds no {ABOUT}" if folder.is_dir() else "no such folder"
             raise UserError(f"{folder}: not an index ({what}). isospace index FILE... makes one")
         try:
-            return typed_json.read(path, About, "settings of an index", newest=1)
+            return typed_json.read(path, About, "settings of an index", known=1)
         except UserError as error:
             raise UserError(f"{error}. Index the texts anew into another folder") from error
 

@@ -21,7 +21,7 @@ from isospace.system.unicode import without_surrogates
 ColumnType = Literal["str", "int", "float", "bool"]
 Value: TypeAlias = str | int | float | bool | None
 
-_RESERVED = ("id", "text", "vector", "rank", "cosine", "bm25", "fused")
+_RESERVED = ("id", "text", "vector", "rank", "cosine", "bm25", "hybrid")
 _WORDS: dict[ColumnType, str] = {
     "str": "text",
     "int": "whole numbers",

@@ -47,7 +47,7 @@ _NO_CODE = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTA
 class Hit:
     """A text that was found, with its cosine to the query; `metadata` are its other columns.
 
-    A fused search also gives its BM25 (0 where it shares no word with the query) and the fused
+    A hybrid search also gives its BM25 (0 where it shares no word with the query) and the hybrid
     score of both, by which it ranks.
     """
 
@@ -56,7 +56,7 @@ class Hit:
     text: str
     metadata: dict[str, Value]
     bm25: float | None = None
-    fused: float | None = None
+    hybrid: float | None = None
 
 
 class Database:

@@ -144,8 +144,8 @@ class SearchIndex:
             columns: of metadata, each with "str", "int", "float" or "bool".
             query_prompt: put before every query, as for `load_encoder`; the index keeps it.
             document_prompt: put before every text, in the same way.
-            bm25_weight: of BM25 where a search is fused and names no other, such as the model's run
-                has chosen; the index keeps it.
+            bm25_weight: of BM25 where a search is hybrid and names no other, such as the model's
+                run has chosen; the index keeps it.
             pooling: of the vectors, as for `load_encoder`; the index keeps it.
 
         Raises:
@@ -416,7 +416,7 @@ class SearchIndex:
         k: int = 10,
         where: str | None = None,
         exact: bool = False,
-        fused: bool = False,
+        hybrid: bool = False,
         bm25_weight: float | None = None,
     ) -> SearchResults:
         """The texts nearest to each query, by cosine.
@@ -429,13 +429,13 @@ class SearchIndex:
             k: hits for each, fewer where there are fewer rows.
             where: only rows that match this SQL condition, such as "year > 2000".
             exact: compare every row, however many there are.
-            fused: rank the 100 nearest by cosine and the 100 best by shared words (BM25) by both
+            hybrid: rank the 100 nearest by cosine and the 100 best by shared words (BM25) by both
                 together, as `fusion.fuse` does.
             bm25_weight: of BM25 there; default: the index's own, or else `fusion.WEIGHT`.
 
         Raises:
             UserError: an empty query, k below 1 or no whole number, a weight below 0 or of a search
-                that is not fused, a filter that makes no sense, an index without texts, or one of
+                that is not hybrid, a filter that makes no sense, an index without texts, or one of
                 another model.
         """
         queries = [queries] if isinstance(queries, str) else list(queries)
@@ -444,10 +444,8 @@ class SearchIndex:
         if not queries or not all(query.strip() for query in queries):
             raise UserError(f"queries {queries}: expected one or more, none of them empty")
         require_k(k)
-        if bm25_weight is not None and not fused:
-            raise UserError(
-                "`bm25_weight` is of searches that are `fused`; set that, or leave it out"
-            )
+        if bm25_weight is not None and not hybrid:
+            raise UserError("`bm25_weight` is of `hybrid` searches; set that, or leave it out")
         own = self.about.bm25_weight
         weight = bm25_weight if bm25_weight is not None else WEIGHT if own is None else own
         require_weight(weight)
@@ -458,7 +456,7 @@ class SearchIndex:
         k = min(k, max(rows, 1))
         measured = None if exact else self.approximate(rows)
 
-        sample = self._database.sample(len(self), _SAMPLE)[1] if fused else None
+        sample = self._database.sample(len(self), _SAMPLE)[1] if hybrid else None
 
         def find(query: str, vector: np.ndarray) -> list[Hit]:
             if sample is None:
@@ -471,7 +469,7 @@ class SearchIndex:
             return self._fuse(words, near, matching, weight, spread)[:k]
 
         hits = list(map(find, queries, self._vectors(queries, "query")))
-        by = f"cosine and words (BM25, weight {weight:g}), fused" if fused else "cosine"
+        by = f"cosine and words (BM25, weight {weight:g}), hybrid" if hybrid else "cosine"
         among = number_of(rows, "texts") + ("" if where is None else f" where {where}")
         return SearchResults(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
 
@@ -483,7 +481,7 @@ class SearchIndex:
         weight: float,
         spread: float,
     ) -> list[Hit]:
-        """The hits of both lists by their fused scores, of equal ones the nearer list's first."""
+        """The hits of both lists by their hybrid scores, of equal ones the nearer list's first."""
         if not near:
             return []
         words = {hit.id: score for hit, score in matching}
@@ -496,7 +494,7 @@ class SearchIndex:
             np.array([[hit.cosine for hit in hits]]), np.array([bm25]), weight, np.array([spread])
         )
         return [
-            replace(hits[place], bm25=bm25[place], fused=float(scores[place]))
+            replace(hits[place], bm25=bm25[place], hybrid=float(scores[place]))
             for place in highest(scores, len(hits))
         ]
 

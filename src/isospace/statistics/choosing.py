@@ -1,16 +1,16 @@
-"""One way to choose: among checkpoints, powers, objectives, or the rungs of a ladder.
+"""One way to choose: among checkpoints, powers, objectives, or candidates.
 
 Items are split, by groups, into some that choose (at most a third, at most 1,000) and others that
-judge what was chosen, once. The candidates stand in order from the start outwards.
+judge what was chosen, once. The candidates stand in order from the base model outwards.
 
-1. The one with the highest mean on the choosing items is taken.
+1. The one with the highest mean on the validation items is taken.
 2. What was chosen is judged on other items (`verdict.judge`).
 
 Below `corpus.groups.SMALLEST_SPLIT` pairs a split would leave too few on either side. Then all
 items choose and judge: the interval covers every candidate at once (max-t, with multipliers for the
 groups; Chernozhukov, Chetverikov & Kato 2013), and the gain is cross-fitted: in each fold that of
 the candidate which the other folds choose, so that no item has chosen what it judges. It is told
-where the start is chosen too.
+where the base model is chosen too.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class ChosenAmong:
     """What items chose among that are to judge as well.
 
     Attributes:
-        scores: of the candidates, as they were compared, the start's first; of several seeds each,
-            where they have them.
+        scores: of the candidates, as they were compared, the base model's first; of several seeds
+            each, where they have them.
         place: of the one that was chosen among them.
         unseen: how many more these items have chosen among before, whose scores are not there.
         flattered: what that choice has added to the gain of the one that was chosen.
@@ -59,7 +59,7 @@ class ChosenAmong:
         unseen: int = 0,
         flattered: float = 0.0,
     ) -> ChosenAmong:
-        """Of candidates that have names, the start first.
+        """Of candidates that have names, the base model first.
 
         Only those that are `allowed` (default: all) could be chosen: the others have added nothing
         to the gain, and count as unseen.
@@ -70,21 +70,21 @@ class ChosenAmong:
 
 
 def choose(choosing: Sequence[Scores] | Sequence[float]) -> int:
-    """The place of the candidate to take; 0 is the start.
+    """The place of the candidate to take; 0 is the base model.
 
     Args:
-        choosing: score of each candidate on the choosing items, the start's first, then outwards;
-            the values alone will do. The first of equals wins.
+        choosing: score of each candidate on the validation items, the base model's first, then
+            outwards; the values alone will do. The first of equals wins.
     """
     values = [s.mean if isinstance(s, Scores) else s for s in choosing]
     return max(range(len(values)), key=values.__getitem__)
 
 
 def best_other(candidates: Sequence[Scores]) -> int:
-    """The place of the candidate with the highest score beside the start's.
+    """The place of the candidate with the highest score beside the base model's.
 
-    Its gain is told where the start itself is chosen too: gains that are told only where they are
-    good are flattered.
+    Its gain is told where the base model itself is chosen too: gains that are told only where they
+    are good are flattered.
     """
     return 1 + choose(candidates[1:])
 
@@ -93,7 +93,7 @@ def choose_by_others(values: FloatArray, parts: NDArray[np.int64]) -> list[int]:
     """Choose a candidate for each part of the items, by the items of the other parts.
 
     Args:
-        values: (candidate, item), the start's first; the first of equals wins.
+        values: (candidate, item), the base model's first; the first of equals wins.
         parts: (item,) the part of each item, from 0 on.
 
     >>> choose_by_others(np.array([[0.0, 0.0, 0.0], [-1.0, 1.0, 1.0]]), np.array([0, 1, 2]))
@@ -110,9 +110,9 @@ def judge_chosen(among: ChosenAmong, measured: tuple[Scores, Scores] | None = No
     candidates.
 
     Args:
-        among: one that is not the start was chosen.
-        measured: the chosen one and the start, where they were measured again, and better, than
-            when they were compared; default: as they were.
+        among: one that is not the base model was chosen.
+        measured: the chosen one and the base model, where they were measured again, and better,
+            than when they were compared; default: as they were.
 
     Returns:
         An interval that holds for all candidates at once, and the gain less what choosing has
@@ -143,7 +143,7 @@ def judge_chosen(among: ChosenAmong, measured: tuple[Scores, Scores] | None = No
 
 
 def added_by_choosing(candidates: Sequence[Scores]) -> float:
-    """What choosing the best beside the start has added to its gain, never below 0.
+    """What choosing the best beside the base model has added to its gain, never below 0.
 
     Cross-fitting estimates it: on each fold of groups the best of the other folds gains less.
     """
@@ -167,7 +167,7 @@ def _simultaneous_level(standardised: FloatArray) -> float:
 
 
 def _cross_fitted(candidates: Sequence[Scores]) -> float:
-    """The gain over the start, on each fold of groups, of what the other folds choose beside it."""
+    """Return the gain, on each fold of groups, of the candidate that the other folds select."""
     groups = candidates[0].groups
     sums = group_sums(groups, np.stack([scores.values.mean(0) for scores in candidates]))
     [sizes] = group_sums(groups, np.ones((1, len(groups))))

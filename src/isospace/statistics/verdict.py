@@ -24,19 +24,19 @@ POWER = 0.8
 """The share of cases in which a gain should show, where numbers of items are advised."""
 
 GAIN_ERROR_SHARE = 0.5
-"""Standard error of a gain over that of the start's own score, before there is a gain to measure.
+"""Standard error of a gain over that of the base model's score, before there is a gain.
 
 docs/results/placebo.md has it for real gains.
 """
 
 
 class VerdictKind(str, Enum):
-    """The four things a comparison with the start can say."""
+    """The four things a comparison with the base model can say."""
 
     ADAPTED = "adapted"
     TOO_SMALL = "no gain worth having"
     CANNOT_TELL = "cannot tell"
-    KEEP_START = "keep the start"
+    KEEP_BASE = "keep the base model"
 
 
 @dataclass(frozen=True)
@@ -47,28 +47,29 @@ class Verdict:
         kind: the word.
         text: the sentence.
         protocol: how the scores were made.
-        gain: over the start; `None` where the start was kept and nothing compared.
-        judged: how many results the same items had judged by then, this one among them.
+        gain: over the base model; `None` where the base model was kept and nothing compared.
+        times_used: how many verdicts these test pairs have given on this machine, this one among
+            them.
     """
 
     kind: VerdictKind
     text: str
     protocol: str
     gain: Gain | None
-    judged: int = 1
+    times_used: int = 1
 
 
 def kind_of(gain: Gain) -> VerdictKind:
-    """The verdict on a gain over the start.
+    """The verdict on a gain over the base model.
 
-    - "keep the start": its interval lies below zero;
+    - "keep the base model": its interval lies below zero;
     - "no gain worth having": its interval lies below `SMALLEST_GAIN`;
     - "adapted": its interval lies above zero, it is `SMALLEST_GAIN` or more itself, and
       `FEWEST_GROUPS` or more groups of items changed;
     - "cannot tell": all else.
     """
     if gain.high < 0:
-        return VerdictKind.KEEP_START
+        return VerdictKind.KEEP_BASE
     if gain.high < SMALLEST_GAIN:
         return VerdictKind.TOO_SMALL
     enough = gain.changed_groups >= FEWEST_GROUPS
@@ -77,40 +78,41 @@ def kind_of(gain: Gain) -> VerdictKind:
     return VerdictKind.CANNOT_TELL
 
 
-def judge(gain: Gain, protocol: str, unit: str = "groups", judged: int = 1) -> Verdict:
-    """Say what a gain over the start means.
+def judge(gain: Gain, protocol: str, unit: str = "groups", times_used: int = 1) -> Verdict:
+    """Say what a gain over the base model means.
 
     Args:
         gain: of the mean of scores from 0 to 1.
         protocol: how the scores were made, for the sentence.
         unit: what the groups of items are called.
-        judged: how many results these items have judged, this one among them.
+        times_used: how many verdicts these test pairs have given on this machine, this one among
+            them.
     """
     kind = kind_of(gain)
     count = counted(gain, unit)
     text = f"{kind.value.capitalize()}: {gain} in {protocol}; {count}{reason(kind, gain)}."
-    return Verdict(kind, text + earlier(judged), protocol, gain, judged)
+    return Verdict(kind, text + earlier(times_used), protocol, gain, times_used)
 
 
-def start_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
-    """The verdict where nothing was found that is better than the start.
+def base_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
+    """The verdict where nothing was found that is better than the base model.
 
     Args:
         reason: why.
         protocol: how the scores were made.
         best: the gain of the best of the others, where the same items chose; else nothing of what
-            was found is compared with the start.
+            was found is compared with the base model.
     """
     judged = "nothing to judge by" if best is None else f"the best other: {best} in"
-    text = f"{VerdictKind.KEEP_START.value.capitalize()}: {reason}; {judged} {protocol}."
-    return Verdict(VerdictKind.KEEP_START, text, protocol, best)
+    text = f"{VerdictKind.KEEP_BASE.value.capitalize()}: {reason}; {judged} {protocol}."
+    return Verdict(VerdictKind.KEEP_BASE, text, protocol, best)
 
 
-def start_unless_adapted(verdict: Verdict) -> Verdict:
-    """The same in the words of who keeps the start where no gain worth having is shown."""
-    if verdict.kind in (VerdictKind.ADAPTED, VerdictKind.KEEP_START):
+def base_unless_adapted(verdict: Verdict) -> Verdict:
+    """The same in the words of who keeps the base model where no gain worth having is shown."""
+    if verdict.kind in (VerdictKind.ADAPTED, VerdictKind.KEEP_BASE):
         return verdict
-    kept, text = VerdictKind.KEEP_START, verdict.text
+    kept, text = VerdictKind.KEEP_BASE, verdict.text
     return replace(
         verdict, kind=kept, text=f"{kept.value.capitalize()}: {text[0].lower()}{text[1:]}"
     )
@@ -130,7 +132,7 @@ def reason(kind: VerdictKind, gain: Gain) -> str:
     smallest = f"less than {100 * SMALLEST_GAIN:.2f}"
     if kind is VerdictKind.TOO_SMALL:
         return f"; {smallest}"
-    if kind is VerdictKind.KEEP_START:
+    if kind is VerdictKind.KEEP_BASE:
         return "; the result is worse"
     if kind is VerdictKind.CANNOT_TELL:
         if gain.changed_groups < FEWEST_GROUPS:
@@ -143,9 +145,13 @@ def reason(kind: VerdictKind, gain: Gain) -> str:
     return f"; beyond chance, maybe {smallest}" if gain.low < SMALLEST_GAIN else ""
 
 
-def earlier(judged: int) -> str:
+def earlier(times_used: int) -> str:
     """A sentence on the other results that the pairs have judged; empty where they have none."""
-    return "" if judged == 1 else f" These pairs judged {judged:,} results on this machine."
+    return (
+        ""
+        if times_used == 1
+        else f" These test pairs have given {times_used:,} verdicts on this machine."
+    )
 
 
 def pairs_needed(gain: Gain) -> float:
@@ -164,7 +170,7 @@ def what_can_be_shown(start: Scores, unit: str = "groups", items: str = "pairs")
     """One line before training: the gain that these items would show in `POWER` of the cases.
 
     Args:
-        start: the start's own score; the error of a gain over it is guessed by
+        start: the base model's own score; the error of a gain over it is guessed by
             `GAIN_ERROR_SHARE`.
         unit: what the groups of items are called.
         items: what the items are called.

@@ -1,14 +1,13 @@
 """Dataclasses as JSON files: written atomically, read with a check of every field.
 
 A file ends with a sum of its content, by which a number that a disk has changed is noticed. A file
-without one, of an older version or of other programs, is read as it is.
+without one, of other programs, is read as it is.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -75,43 +74,34 @@ def first_problem(error: ValidationError) -> str:
     return ": ".join([".".join(map(str, first["loc"])), first["msg"]]).removeprefix(": ")
 
 
-def read(
-    path: Path,
-    kind: type[T],
-    what: str,
-    newest: int,
-    upgrade: Callable[[dict[str, Any]], dict[str, Any]] = dict,
-) -> T:
+def read(path: Path, kind: type[T], what: str, known: int) -> T:
     """Read a dataclass from a JSON file.
 
     Args:
         path: the file.
         kind: the dataclass, with a field `format`.
         what: the file's content in words, for messages.
-        newest: the format that this version writes.
-        upgrade: makes the content of an older format that of the newest; default: it is the same.
+        known: the format that this version reads and writes.
 
     Raises:
-        UserError: no such file, no JSON, a newer version's format, or a field that is not as
+        UserError: no such file, no JSON, another version's format, or a field that is not as
             expected.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise TypeError("expected an object")
-        if content.get("format", 1) > newest:
+        found = content.get("format", 1)
+        if found != known:
             raise UserError(
-                f"{path}: a newer isospace wrote these {what} (format {content['format']}, known "
-                f"here: up to {newest}); update isospace"
+                f"{path}: another version of isospace wrote these {what} (format {found}, this "
+                f"version reads {known}). Use that version, or make them again with this one"
             )
         anything: Any = kind
-        value: T = adapter(anything).validate_python(upgrade(without_sum(content)))
+        value: T = adapter(anything).validate_python(without_sum(content))
         return value
     except ValidationError as error:
         reason = first_problem(error)
-    except KeyError as error:
-        reason = f"{error.args[0]} is missing"
-    # What is no mapping, list or number where an older format has one fails in `upgrade`.
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         reason = str(error)
     raise UserError(f"{path}: cannot be read as the {what}: {reason}. The file is damaged")

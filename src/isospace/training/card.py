@@ -7,7 +7,7 @@ from pathlib import Path
 
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.prompts import Prompts
-from isospace.evaluation.elsewhere import PROTOCOL, elsewhere_rows
+from isospace.evaluation.other_text import PROTOCOL, other_text_rows
 from isospace.evaluation.scores import CORRECTED, CORRECTED_NOTE, GAIN, gain_cells
 from isospace.evaluation.task import percent_cells
 from isospace.statistics.counts import number_of
@@ -64,7 +64,7 @@ def model_card(
 ) -> str:
     """Markdown for the README.md of a run's model, which has this pooling."""
     title = f"adapted {'with' if config.objective.reads_labels else 'without'} labels"
-    if results.ships_start:
+    if results.ships_base:
         title = f"the starting encoder, {'in bfloat16' if config.half_weights else 'unchanged'}"
     origin = results.origin
     cited = ""
@@ -81,13 +81,13 @@ def model_card(
 - Start: `{origin.name}`; pooling: {results.pooling}
 - {_reading(pooling)}
 {_training(config, results)}
-- Licence of the start: {origin.licence_text}
+- Licence of the base model: {origin.licence_text}
 {cited}"""
 
 
 def _untrained(results: RunResults) -> bool:
-    """Whether the model is the start's weights with something behind them."""
-    return results.model_step == 0 and bool(results.made)
+    """Whether the model is the base model's weights with something behind them."""
+    return results.model_step == 0 and bool(results.candidate)
 
 
 def _reading(pooling: str) -> str:
@@ -133,21 +133,24 @@ def heading(origin: Origin, state: str, usage: Usage) -> str:
 
 def _scores(results: RunResults) -> str:
     """Scores before and after as tables, with their protocols."""
-    columns = {"start": results.start}
-    shipped = "start"
-    if not results.ships_start:
+    columns = {"base model": results.base}
+    shipped = "base model"
+    if not results.ships_base:
         shipped = "this model"
-        columns[shipped] = results.result
-    pairs, beside = {column: own.pairs for column, own in columns.items()}, columns[shipped].beside
-    if beside is not None:
-        pairs |= {"BM25": beside.bm25, f"{shipped} + BM25": beside.fused}
+        columns[shipped] = results.adapted
+    pairs, with_bm25 = (
+        {column: own.pairs for column, own in columns.items()},
+        columns[shipped].with_bm25,
+    )
+    if with_bm25 is not None:
+        pairs |= {"BM25": with_bm25.bm25, f"{shipped} + BM25": with_bm25.hybrid}
     cells = {column: percent_cells(own.row()) for column, own in pairs.items()}
     rows = [
         {"x 100": f"recall{measure[1:]}" if measure.startswith("R@") else measure}
         | {column: own.get(measure, "") for column, own in cells.items()}
-        for measure in cells["start"]
+        for measure in cells["base model"]
     ]
-    if gains := results.over_start("this model"):
+    if gains := results.over_base("this model"):
         told = gain_cells({column: own.mrr for column, own in pairs.items()}, gains)
         rows[1:1] = [
             {"x 100": measure} | {column: told[column][measure] for column in cells}
@@ -158,21 +161,21 @@ def _scores(results: RunResults) -> str:
         selected = f"dev-selected on {Path(results.labels).name}"
     lines = [
         markdown_table(rows),
-        f"\nProtocol: {results.verdict.protocol}; {results.start.pairs.protocol}.",
+        f"\nProtocol: {results.verdict.protocol}; {results.base.pairs.protocol}.",
         f"Checkpoint ({selected}): {results.kept}.",
     ]
-    if beside is not None:
-        lines.append(f"+ BM25: fused by cosine and BM25, weight {beside.weight:g}.")
+    if with_bm25 is not None:
+        lines.append(f"+ BM25: fused by cosine and BM25, weight {with_bm25.weight:g}.")
     if gains:
         note = f" {CORRECTED_NOTE}." if CORRECTED in told[shipped] else ""
         lines.append(f"{GAIN}: with 95 % intervals for other pairs.{note}")
-    if not results.ships_start and results.elsewhere:
-        table = markdown_table(elsewhere_rows(results.elsewhere))
+    if not results.ships_base and results.other_text:
+        table = markdown_table(other_text_rows(results.other_text))
         lines.append(f"\n{table}\n\nElsewhere, x 100: {PROTOCOL}; gains with 95 % intervals.")
-    if results.start.sts is not None:
+    if results.base.sts is not None:
         rows = [
             {"x 100": name} | {column: scores.cells()[name] for column, scores in columns.items()}
-            for name in results.start.sts.known()
+            for name in results.base.sts.known()
         ]
         lines.append(f"\n{markdown_table(rows)}\n\nProtocol: {_STS_PROTOCOL}.")
     return "\n".join(lines)
@@ -193,7 +196,7 @@ def _training(config: TrainConfig, results: RunResults) -> str:
     if config.teacher is not None:
         how += f"\n- Teacher, whose ranking was followed: {_without_folders(config.teacher)}"
     if _untrained(results):
-        how = f"- Made of the start's weights: {results.made}"
+        how = f"- Made of the base model's weights: {results.candidate}"
     return f"""{how}
 - Corpus: {corpus.sentences:,} sentences after cleaning (none is quoted here), digest
   `{corpus.digest}`; {counts}

@@ -34,8 +34,8 @@ def run_evaluation(
     """Measure the encoder without touching a random state.
 
     It has the arithmetic of training (`mixed_precision`, in Accelerate's words), as it is for
-    choosing; the benchmark keeps float32. With `cache` clean vectors are kept there, for a start,
-    which many runs measure. `progress` shows the texts of these.
+    choosing; the benchmark keeps float32. With `cache` clean vectors are kept there, for a base
+    model, which many runs measure. `progress` shows the texts of these.
 
     Returns:
         What `HeldOut.measure` measures, and labels_spearman where there are labels; NaN where

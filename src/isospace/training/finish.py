@@ -8,7 +8,7 @@ import isospace
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.saving import save_model
 from isospace.evaluation.benchmark import Measured
-from isospace.evaluation.elsewhere import elsewhere_scores, elsewhere_sentence
+from isospace.evaluation.other_text import other_text_scores, other_text_sentence
 from isospace.evaluation.pairs import Encode
 from isospace.evaluation.scores import table_rows
 from isospace.evaluation.vector_cache import cached
@@ -35,22 +35,22 @@ class Judged:
 
     Attributes:
         measured: on the benchmark.
-        elsewhere: set of other text -> its score.
+        other_text: set of other text -> its score.
     """
 
     measured: Measured
-    elsewhere: dict[str, Scores]
+    other_text: dict[str, Scores]
 
     @classmethod
     def of(cls, encode: Encode, data: Data, bm25_weight: float) -> Judged:
         """Measure one."""
         measured = data.benchmark.measure(encode, bm25_weight)
-        return cls(measured, data.elsewhere.measure(encode, measured=measured))
+        return cls(measured, data.other_text.measure(encode, measured=measured))
 
     @property
     def table(self) -> tuple[str, list[dict[str, str]]]:
         """Return title and rows of what an encoder comes to before it is trained."""
-        return BEFORE, table_rows("", {"start": self.measured.scores})
+        return BEFORE, table_rows("", {"base model": self.measured.scores})
 
     @classmethod
     def of_start(cls, encoder: Encoder, data: Data, progress: Progress) -> Judged:
@@ -66,26 +66,26 @@ def run_results(
     before: Judged,
     after: Judged,
     verdict: Verdict,
-    made: str = "",
-    taken: str = "the checkpoint that was chosen",
+    candidate: str = "",
+    selected: str = "the checkpoint that was selected",
     among: ChosenAmong | None = None,
 ) -> RunResults:
     """What a training came to.
 
     Args:
         fit: the training.
-        step: of the weights of the result; 0 are the start's.
-        before: the start.
+        step: of the weights of the result; 0 are the base model's.
+        before: the base model.
         after: the result.
         verdict: on the two; it is told what became of other text.
-        made: what else was done to the state that was kept, in words.
-        taken: what the result is called where the verdict keeps the start.
+        candidate: what else was done to the state that was kept, in words.
+        selected: what the result is called where the verdict keeps the base model.
         among: what the verdict's own pairs chose the result among; `None` where others chose.
     """
     config, benchmark, corpus, choice = fit.config, fit.benchmark, fit.corpus, fit.choice
-    elsewhere = elsewhere_scores(before.elsewhere, after.elsewhere)
+    other_text = other_text_scores(before.other_text, after.other_text)
     if after is not before:
-        told = elsewhere_sentence({name: scores.gain for name, scores in elsewhere.items()})
+        told = other_text_sentence({name: scores.gain for name, scores in other_text.items()})
         verdict = replace(verdict, text=f"{verdict.text} {told}")
     return RunResults(
         isospace=isospace.__version__,
@@ -101,25 +101,25 @@ def run_results(
         steps=fit.loop.total_steps,
         benchmark=benchmark.digest(),
         pairs=benchmark.pairs_digest(),
-        start=before.measured.scores,
-        result=after.measured.scores,
+        base=before.measured.scores,
+        adapted=after.measured.scores,
         labels=config.labels if choice.rule == "labels" else None,
         choice=choice,
-        model_step=0 if verdict.kind is VerdictKind.KEEP_START else step,
+        model_step=0 if verdict.kind is VerdictKind.KEEP_BASE else step,
         verdict=verdict,
-        beside=benchmark.beside(
+        with_bm25=benchmark.with_bm25(
             before.measured,
             after.measured,
-            taken if verdict.kind is VerdictKind.KEEP_START else None,
+            selected if verdict.kind is VerdictKind.KEEP_BASE else None,
             among,
         ),
-        elsewhere=elsewhere,
+        other_text=other_text,
         split=benchmark.split,
         evaluations=tuple(fit.evaluations),
         seconds=fit.seconds,
         memory_mb=fit.memory_mb,
         environment={**environment(), "precision": arithmetic(fit.accelerator)},
-        made="" if verdict.kind is VerdictKind.KEEP_START else made,
+        candidate="" if verdict.kind is VerdictKind.KEEP_BASE else candidate,
     )
 
 
@@ -133,10 +133,10 @@ def write_run(
 ) -> None:
     """Write the model, the items and the results; these last, as they say that a run is finished.
 
-    `encoder` is the result; the start is written in its place where that is to be kept.
+    `encoder` is the result; the base model is written in its place where that is to be kept.
     """
     config, benchmark = run.config, data.benchmark
-    if results.ships_start:
+    if results.ships_base:
         encoder = start_of(config)
     card = model_card(config, results, encoder.pooling, classic_usage(encoder.prompts))
     save_model(encoder, run.model_folder, card)
@@ -144,8 +144,8 @@ def write_run(
         before=benchmark.items(before.measured),
         after=benchmark.items(after.measured),
         **benchmark.test_pairs(),
-        elsewhere_before=data.elsewhere.items(before.elsewhere),
-        elsewhere_after=data.elsewhere.items(after.elsewhere),
+        other_text_before=data.other_text.items(before.other_text),
+        other_text_after=data.other_text.items(after.other_text),
     )
     run.write_sample(benchmark.sample, before.measured.vectors, after.measured.vectors)
     write_results(run.results_path, results)

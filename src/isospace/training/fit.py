@@ -1,6 +1,6 @@
 """Training itself: an encoder goes through its updates, and the best of its states is kept.
 
-`train` judges what comes out and ships it; `adapt` makes rungs of a ladder of it.
+`train` judges what comes out and ships it; `adapt` makes candidates of it.
 """
 
 from __future__ import annotations
@@ -86,20 +86,21 @@ class Fit:
         progress: where it is shown.
         stop: what a signal asks for.
         data: the texts, where they are loaded already.
-        start_competes: whether the start is kept where no evaluation beats it, as where nothing
-            more is done with what was trained.
+        start_competes: whether the base model is kept where no evaluation beats it, as where
+            nothing more is done with what was trained.
         due: gives the updates after which there is an evaluation, of the number that there are in
             all and the last one that was evaluated; default: `evaluation_steps` of the settings.
         vectors: a folder in which the vectors of evaluations are kept, for who measures the same
-            weights on the same texts again; default: those of the start alone are, in the cache.
+            weights on the same texts again; default: those of the base model alone are, in the
+            cache.
 
     Attributes:
         main: whether this process is the first.
-        evaluations: what has been measured, the start first.
+        evaluations: what has been measured, the base model first.
         paces: how long updates and evaluations take in this session.
         evaluated: the last update after which there was an evaluation.
-        ranks: where the pairs that choose also judge: what they came to, (1 + halves, pair), at
-            each evaluation.
+        ranks: where the validation pairs are the test pairs: what they came to, (1 + halves, pair),
+            at each evaluation.
     """
 
     def __init__(
@@ -184,7 +185,7 @@ class Fit:
             self.begun = int(self._state["total_steps"])
 
     def measure_start(self, updates: int | None = None) -> None:
-        """Evaluate the start and write the first checkpoint, or go back to where a run stopped.
+        """Evaluate the base model and write the first checkpoint, or go back to the last one.
 
         Args:
             updates: how many a new run has; default: what the settings' budget allows.
@@ -257,7 +258,7 @@ class Fit:
         started, evaluation = time.monotonic(), None
         if self.main:
             mixed = self.accelerator.mixed_precision
-            # The start has its own pooling. A template takes nothing of a sentence's length.
+            # The base model has its own pooling. A template takes nothing of a sentence's length.
             encoder = self.loop.shipped if self.loop.step else self.encoder
             room = encoder.tokens_around - self.encoder.tokens_around
             settings = self.loop.config
@@ -296,7 +297,7 @@ class Fit:
 
     @property
     def tried(self) -> dict[int, Scores]:
-        """Step -> MRR of the pairs that judge too, of the evaluations among which one was chosen.
+        """Step -> MRR of the test pairs too, of the evaluations among which one was chosen.
 
         Empty where other pairs chose.
         """
@@ -359,7 +360,7 @@ class Fit:
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
 
     def _load_checkpoint(self) -> dict[str, Any]:
-        """What a checkpoint of this text, this start and as many processes holds."""
+        """What a checkpoint of this text, this base model and as many processes holds."""
         run = self.run
         state = checkpoint.load(run.last_checkpoint)
         if state.get("settings", run.settings_digest) != run.settings_digest:
@@ -493,7 +494,7 @@ class Fit:
         )
 
     def _show_evaluation(self) -> None:
-        """The newest evaluation, beside the start."""
+        """The newest evaluation, beside the base model."""
         if not self.evaluations:
             return
         shown = ("pairs_loss", "pairs_mrr", "uniformity", "effective_rank", "labels_spearman")

@@ -180,7 +180,7 @@ def make_lists(
         return Cosines.made(encoder, of, cache, progress)
 
     began = time.monotonic()
-    teacher, story = None, "the start ranks, and nothing teaches"
+    teacher, story = None, "the base model ranks, and nothing teaches"
     if config.teacher is not None:
         teacher, story = _teacher(config, start, of, cosines, choose_weight)
     ranker = teacher if teacher is not None and teacher.ranks_all else cosines(start)
@@ -281,7 +281,7 @@ def names_of(teacher: str) -> list[str]:
 
 def _is_cross_encoder(name: str) -> bool:
     base = name.removesuffix(BM25)
-    return base != "start" and is_cross_encoder(base)
+    return base != "base" and is_cross_encoder(base)
 
 
 def _teacher(
@@ -308,7 +308,7 @@ def _teacher(
         return Together(PairScorer(cross, str(start.device)), of.read), f"cross-encoder {cross}"
     for name in names_of(config.teacher):
         base = name.removesuffix(BM25)
-        encoder = start if base == "start" else load_encoder(base, device=str(start.device))
+        encoder = start if base == "base" else load_encoder(base, device=str(start.device))
         made, story = cosines(encoder), base
         if base == name:
             teachers.append(made)

@@ -237,7 +237,7 @@ class Loop:
         self.sentences_per_step = config.batch_size * config.accumulate
         torch.manual_seed(config.seed + accelerator.process_index)
         encoder.to(accelerator.device)
-        # What the objectives and the scores compare by, whatever the start did.
+        # What the objectives and the scores compare by, whatever the base model did.
         encoder.model.similarity_fn_name = "cosine"
         classes = 0 if labels is None else int(labels.max()) + 1
         parts = parts_of(config, encoder, classes)
@@ -273,10 +273,10 @@ class Loop:
             weight_decay=config.weight_decay,
             fused=accelerator.device.type in ("cpu", "cuda"),
         )
-        # What an adapter adds is B A, so that B held to 0 is all of it held to the start.
+        # What an adapter adds is B A, so that B held to 0 is all of it held to the base model.
         held = [p for name, p in encoder.named_parameters() if adapters.IN not in name]
         self._held = [
-            (p, p.detach().clone()) for p in held if config.hold_to_start and p.requires_grad
+            (p, p.detach().clone()) for p in held if config.hold_to_base and p.requires_grad
         ]
         # For its precision alone: gradients are summed here, in an order that no step changes.
         accelerator.prepare_model(encoder, evaluation_mode=True)
@@ -507,12 +507,12 @@ class Loop:
 
     @torch.no_grad()
     def _pull_to_start(self, rate: float) -> None:
-        """L2-SP, the pull to the start (Li et al. 2018, https://arxiv.org/abs/1802.01483).
+        """L2-SP, the pull to the base model (Li et al. 2018, https://arxiv.org/abs/1802.01483).
 
         It stands beside the gradient, as AdamW's decay does, so that Adam does not scale it away.
         """
         for parameter, start in self._held:
-            parameter.lerp_(start, rate * self.config.hold_to_start)
+            parameter.lerp_(start, rate * self.config.hold_to_base)
 
     def seconds_per_step(self) -> float:
         """Time whole updates, leaving no trace in weights, moments or random states.

@@ -14,8 +14,8 @@ class Paces:
 
     Attributes:
         updating: of all updates.
-        evaluation: of the last one that was not of the start, of which much is known before; `None`
-            before the first.
+        evaluation: of the last one that was not of the base model, of which much is known before;
+            `None` before the first.
     """
 
     def __init__(self) -> None:

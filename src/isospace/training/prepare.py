@@ -31,8 +31,8 @@ from isospace.evaluation.benchmark import (
     load_labels,
     load_sts_data,
 )
-from isospace.evaluation.elsewhere import Elsewhere, require_elsewhere
 from isospace.evaluation.held_out import HeldOut
+from isospace.evaluation.other_text import OtherText, require_other_text
 from isospace.evaluation.pairs import load_pairs
 from isospace.evaluation.sts import PAPER_COLUMNS
 from isospace.evaluation.vector_cache import cached
@@ -75,13 +75,13 @@ class Data:
         benchmark: what start and result are both scored on.
         held_out: what an evaluation measures; no text of the benchmark is in it.
         corpus: the cleaned text.
-        elsewhere: other text, on which start and result are scored as well.
+        other_text: other text, on which start and result are scored as well.
     """
 
     benchmark: Benchmark
     held_out: HeldOut
     corpus: Corpus
-    elsewhere: Elsewhere
+    other_text: OtherText
 
 
 def make_accelerator(config: TrainConfig) -> Accelerator:
@@ -312,10 +312,10 @@ def say_corpus(corpus: Corpus, judged_by_others: bool, progress: Progress) -> No
     """What was read, and why no pairs of it judge, where nothing else does either."""
     progress.line("corpus", corpus.summary)
     if not (judged_by_others or corpus.pairs.test):
-        progress.line("judge", judging(corpus))
+        progress.line("test pairs", judging(corpus))
 
 
-def load_data(config: TrainConfig, elsewhere_chooses: bool = False) -> Data:
+def load_data(config: TrainConfig, other_text_selects: bool = False) -> Data:
     """Read the user's own files first, then the corpus, and divide what is held out of it.
 
     `elsewhere_chooses`: a part of other text may choose, as of STS the dev sets.
@@ -337,8 +337,8 @@ def load_data(config: TrainConfig, elsewhere_chooses: bool = False) -> Data:
             f"{corpus.classes[0]}. Expected two or more different ones"
         )
     benchmark = Benchmark.make(corpus, pairs, tasks, labels, config.text.distractors)
-    elsewhere = Elsewhere.make(corpus, config.elsewhere, tasks, labels, elsewhere_chooses)
-    return Data(benchmark, held_out, corpus, elsewhere)
+    other_text = OtherText.make(corpus, config.other_text, tasks, labels, other_text_selects)
+    return Data(benchmark, held_out, corpus, other_text)
 
 
 def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:
@@ -379,7 +379,7 @@ def start_of(config: TrainConfig, device: str | None = None) -> Encoder:
 
 
 def require_trainable(config: TrainConfig, encoder: Encoder) -> None:
-    """Refuse a start that has no layers to train, or cannot be written as standard modules."""
+    """Refuse a base model that has no layers to train, or cannot be written as standard modules."""
     if not encoder.is_transformer:
         raise UserError(
             f"`model` {config.model}: an average of word vectors has no dropout that would make "
@@ -391,7 +391,7 @@ def require_trainable(config: TrainConfig, encoder: Encoder) -> None:
 
 
 def _load_encoder(config: TrainConfig, device: str) -> Encoder:
-    """The start, with what the settings change about its training."""
+    """The base model, with what the settings change about its training."""
     encoder = start_of(config, device)
     require_trainable(config, encoder)
     if config.dropout is not None:
@@ -432,7 +432,7 @@ def require_settings(config: TrainConfig) -> None:
     """Refuse what does not go together or is not there, before the corpus is read."""
     require_pairs(config)
     require_plain_passes(config)
-    require_elsewhere(config.elsewhere, config.text.corpus)
+    require_other_text(config.other_text, config.text.corpus)
     if config.queries is not None:
         rows_of_queries(config.queries)  # which are read again once it is known what is held out
     _require_texts(config)
@@ -462,10 +462,10 @@ def _require_texts(config: TrainConfig) -> None:
 
 
 def _require_sizes(config: TrainConfig) -> None:
-    if config.hold_to_start * config.learning_rate > 1:
+    if config.hold_to_base * config.learning_rate > 1:
         raise UserError(
-            f"`hold_to_start` {config.hold_to_start:g}: with `learning_rate` "
-            f"{config.learning_rate:g} an update would go beyond the start; "
+            f"`hold_to_base` {config.hold_to_base:g}: with `learning_rate` "
+            f"{config.learning_rate:g} an update would go beyond the base model; "
             f"give {1 / config.learning_rate:g} or less"
         )
     if config.similar is not None and config.batch_size % config.similar:
@@ -484,7 +484,7 @@ def _require_adapters(config: TrainConfig) -> None:
     if config.lora is None:
         if config.half_weights:
             raise UserError(
-                "`half_weights`: updates of trained weights in bfloat16 would be rounded away; "
+                "`half_weights`: updates of fine-tuned weights in bfloat16 would be rounded away; "
                 "train adapters beside them, such as `lora` 16, or leave the setting out"
             )
         return
@@ -520,7 +520,7 @@ def _require_teacher(config: TrainConfig) -> None:
     if reads and config.teacher is None:
         raise UserError(
             f"`teacher` is missing: {name} as set follows a ranking; name whose, such as "
-            "start+bm25 or an encoder, or set `distillation_weight` 0"
+            "base+bm25 or an encoder, or set `distillation_weight` 0"
         )
     if config.teacher is not None and not reads:
         raise UserError(

@@ -1,7 +1,7 @@
 """A run: one folder that holds everything about one training.
 
 config.json     the settings
-adapt.json      those of the ladder, where the run is the trained rung of one
+adapt.json      those of adapt, where it made the run
 metrics.jsonl   a line per logged update ("step") and per measurement ("evaluation")
 checkpoints/    last.pt (to go on bit for bit), kept.safetensors (weights of the evaluation to keep)
 items.npz       what each test item came to, before and after, and its group; of STS pairs gold
@@ -31,7 +31,7 @@ from typing_extensions import TypedDict
 
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.loading import (
-    LADDER,
+    ADAPT_SETTINGS,
     MODEL,
     folder_of,
     require_undamaged,
@@ -98,7 +98,7 @@ class Sample:
 
     Attributes:
         sentences: n of them.
-        before: (n, dim) float32, of the start.
+        before: (n, dim) float32, of the base model.
         after: (n, dim) float32, of the evaluation that was kept.
     """
 
@@ -135,13 +135,13 @@ class Run:
         self.results_path = folder / "results.json"
 
     @classmethod
-    def create(cls, config: TrainConfig, name: str = "", ladder: str = "") -> Run:
+    def create(cls, config: TrainConfig, name: str = "", adapt: str = "") -> Run:
         """Make the folder of a new run.
 
         Args:
             config: the settings.
             name: what a new folder's name says of the work; default: the objective.
-            ladder: the settings of the ladder that the run is of, as JSON.
+            adapt: the settings of `adapt` that the run is of, as JSON.
 
         Raises:
             UserError: the folder exists and holds something, or cannot be written.
@@ -150,8 +150,8 @@ class Run:
             folder = _new_folder(config, name) if config.output is None else config.output
             require_free(folder)
             folder.mkdir(parents=True, exist_ok=True)
-            if ladder:
-                write_text(folder / LADDER, ladder + "\n")
+            if adapt:
+                write_text(folder / ADAPT_SETTINGS, adapt + "\n")
             write_text(folder / "config.json", config.to_json() + "\n")  # a run from here on
         except OSError as error:
             where = config.output or "runs"
@@ -397,8 +397,8 @@ def maker_of(model: str) -> Run | None:
 def chosen_weight(model: str) -> float | None:
     """The weight of BM25 that the run which made a model has chosen, `None` where none has."""
     run = maker_of(model)
-    beside = None if run is None else run.finished.start.beside
-    return None if beside is None else beside.weight
+    with_bm25 = None if run is None else run.finished.base.with_bm25
+    return None if with_bm25 is None else with_bm25.weight
 
 
 @dataclass(frozen=True)
@@ -444,7 +444,7 @@ def require_free(folder: Path | None) -> None:
         require_writable(_RUNS, inside=True)
         return
     # What a kill left before there was a run; beside anything else it is somebody's own.
-    names = (".config.json.*.tmp", f".{LADDER}.*.tmp", LADDER)
+    names = (".config.json.*.tmp", f".{ADAPT_SETTINGS}.*.tmp", ADAPT_SETTINGS)
     torn = {path for name in names for path in folder.glob(name)}
     if torn and torn == set(folder.iterdir()):
         for path in torn:

@@ -10,14 +10,15 @@ cosine, and
 Like a contrastive loss it asks that what belongs together lies close and all else lies far; unlike
 the training loss its two sides are different texts, so that it cannot be raised by growing
 insensitive to dropout, and unlike a loss it does not move with the spread of the cosines alone. The
-start is one of the evaluations: it is kept where nothing beats it (but on a ladder, where the best
+start is one of the evaluations: it is kept where nothing beats it (but by adapt, where the best
 of the others is merged with it).
 
 Where the corpus has none, the last evaluation is kept: neither the halves of sentences nor any
 other measurement without labels was found to choose better (docs/results/selection.md).
 
 In both cases an evaluation is set aside as collapsed where the effective rank has fallen below half
-of the start's, or where a sentence's ten nearest neighbours keep less than a tenth of the start's.
+of the base model's, or where a sentence's ten nearest neighbours keep less than a tenth of the base
+model's.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class Choice:
     """The evaluation that is kept.
 
     Attributes:
-        step: the optimiser step of the evaluation; 0 is the start.
+        step: the optimiser step of the evaluation; 0 is the base model.
         rule: how it was chosen.
         criterion: name of the measurement that decided.
         value: its value at the evaluation kept.
-        start_value: its value at the start.
+        base_value: its value at the start.
         collapsed: steps of evaluations that have collapsed, which the label-free rule sets aside.
         reason: one sentence for people.
     """
@@ -54,13 +55,13 @@ class Choice:
     rule: Rule
     criterion: str
     value: float
-    start_value: float
+    base_value: float
     collapsed: tuple[int, ...]
     reason: str
 
 
 def is_collapsed(evaluation: Mapping[str, float], start: Mapping[str, float]) -> bool:
-    """Whether a space has degenerated against the start's (see the module's docstring)."""
+    """Whether a space has degenerated against the base model's (see the module's docstring)."""
     return not (
         evaluation["effective_rank"] >= SMALLEST_RANK_SHARE * start["effective_rank"]
         and evaluation["neighbour_overlap"] >= SMALLEST_NEIGHBOUR_OVERLAP
@@ -76,11 +77,11 @@ def choose(
     """Pick an evaluation.
 
     Args:
-        evaluations: in order of step, the first the start (step 0).
+        evaluations: in order of step, the first the base model (step 0).
         rule: by which.
         natural_pairs: whether their pairs_mrr is of pairs that the corpus brought along.
-        start_competes: whether the start is picked where no other is better, and not only where all
-            others are set aside.
+        start_competes: whether the base model is picked where no other is better, and not only
+            where all others are set aside.
 
     >>> start = {"step": 0, "pairs_mrr": 0.4, "effective_rank": 90.0, "neighbour_overlap": 1.0}
     >>> later = {"step": 9, "pairs_mrr": 0.3, "effective_rank": 95.0, "neighbour_overlap": 0.7}
@@ -144,7 +145,7 @@ def _reason(
         return f"the {which} (step {step}), the corpus has no natural pairs to choose by"
     if step == 0:
         which = " that has not collapsed" if collapsed and rule == "label-free" else ""
-        return f"no checkpoint{which} beats the start by {criterion} ({start[criterion]:.4f})"
+        return f"no checkpoint{which} beats the base model by {criterion} ({start[criterion]:.4f})"
     return (
         f"step {step} has the best {criterion}: {kept[criterion]:.4f}, start {start[criterion]:.4f}"
     )

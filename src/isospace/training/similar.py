@@ -1,8 +1,8 @@
 """Groups of similar texts, for batches whose negatives are hard: cheap, approximate, by seed alone.
 
 A batch of groups of like texts holds harder negatives than one that is drawn freely, without a
-pass of the encoder beyond the start's own vectors, which are made once (batches of near questions:
-Hofstätter et al. 2021, TAS-Balanced, https://arxiv.org/abs/2104.06967).
+pass of the encoder beyond the base model's own vectors, which are made once (batches of near
+questions: Hofstätter et al. 2021, TAS-Balanced, https://arxiv.org/abs/2104.06967).
 """
 
 from __future__ import annotations

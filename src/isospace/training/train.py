@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from isospace.config import TrainConfig
-from isospace.encoders.loading import LADDER
+from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import sts_data
 from isospace.evaluation.pairs import SidedEncode
@@ -56,8 +56,10 @@ def train(
     try:
         with polite_stop() as stop:
             if run is not None and config is None:
-                if (run.folder / LADDER).is_file():
-                    raise UserError(f"{run.folder}: a ladder; go on with it by {run.to_resume[0]}")
+                if (run.folder / ADAPT_SETTINGS).is_file():
+                    raise UserError(
+                        f"{run.folder}: a run of adapt; go on with it by {run.to_resume[0]}"
+                    )
                 results = run.complete
                 if results is not None:
                     return FinishedRun(run, results, earlier=True)
@@ -87,14 +89,14 @@ def _trained(fit: Fit, run: Run | None) -> FinishedRun:
     with fit.holding(run, run.how_to_resume):
         fit.begin()
         fit.show_too_little()
-        progress.line("start", f"scoring the encoder ({benchmark.protocol}) ...")
+        progress.line("base model", f"scoring the encoder ({benchmark.protocol}) ...")
         before = Judged.of_start(fit.encoder, fit.data, progress) if fit.main else None
         fit.accelerator.wait_for_everyone()
         fit.measure_start()
         if before is not None:
             progress.table(*before.table)
             progress.line("pairs", benchmark.what_can_be_shown(before.measured))
-            progress.line("elsewhere", fit.data.elsewhere.described)
+            progress.line("other text", fit.data.other_text.described)
         fit.go()
         results = None if before is None else _judged(fit, run, before)
         return FinishedRun(run, agreed(fit.accelerator, results))
@@ -106,24 +108,24 @@ def _judged(fit: Fit, run: Run, before: Judged) -> RunResults:
     checkpoint.put_weights(run.kept_weights, encoder.model)
     after = before
     if choice.step:
-        fit.progress.line("result", "scoring the trained encoder ...")
+        fit.progress.line("adapted", "scoring the trained encoder ...")
         embed = partial(embed_with_bar, encoder, fit.progress)
         encode = SidedEncode.of_prompts(encoder.prompts, embed)
-        after = Judged.of(encode, data, before.measured.beside.weight)
+        after = Judged.of(encode, data, before.measured.with_bm25.weight)
     kept = None if choice.step else choice.reason
     among = ChosenAmong.named(fit.tried, choice.step) if fit.tried else None
     verdict = fit.benchmark.verdict(before.measured, after.measured, kept, among)
     results = run_results(fit, choice.step, before, after, verdict, among=among)
     write_run(run, results, encoder, data, before, after)
     states = {
-        "start": results.start,
-        f"result ({results.selected_by}){results.not_shipped}": results.result,
+        "base model": results.base,
+        f"adapted ({results.selected_by}){results.not_shipped}": results.adapted,
     }
     fit.progress.table("before and after, x 100", table_rows("", states))
     fit.progress.line("kept", results.kept)
     fit.progress.line("verdict", results.verdict.text)
-    if results.beside is not None:
-        fit.progress.line("BM25", results.beside.text)
+    if results.with_bm25 is not None:
+        fit.progress.line("BM25", results.with_bm25.text)
     fit.progress.line("took", f"{results.seconds:.0f} s; everything is in {run.folder}")
     fit.progress.line("load it", f'SentenceTransformer("{run.model_folder}")')
     return results

@@ -36,12 +36,12 @@ class Adapt(LoadsModels):
     config: _Arguments = field(default_factory=_Arguments)
     """What to adapt, to what, and how much time there is."""
     resume: Path | None = None
-    """Go on with the ladder in this folder, by the settings that it was started with."""
+    """Go on with the run in this folder, by the settings that it was started with."""
     json: bool = False
     """Print results.json on standard output, and no progress."""
 
     def run(self) -> int:
-        """Climb, or go on."""
+        """Search, or go on."""
         with quick_imports():
             from isospace.adaptation.adapt import adapt
         from isospace.statistics.verdict import VerdictKind
@@ -50,7 +50,7 @@ class Adapt(LoadsModels):
         if self.resume and (self.corpus or config != _Arguments()):
             raise UserError(
                 f"--resume {self.resume}: goes on by the settings that it was started with; leave "
-                "the others out, or start a new ladder"
+                "the others out, or start a new run"
             )
         if self.corpus:
             text = replace(config.text, corpus=(*self.corpus, *config.text.corpus))
@@ -59,7 +59,7 @@ class Adapt(LoadsModels):
             outcome = adapt(None if self.resume else config, self.resume, Console(self.json))
         except TooLittle as error:
             reason = as_options(str(error))
-            verdict = {"kind": VerdictKind.KEEP_START, "text": f"Keep the start: {reason}"}
+            verdict = {"kind": VerdictKind.KEEP_BASE, "text": f"Keep the base model: {reason}"}
             print_result(json.dumps({"verdict": verdict}) if self.json else verdict["text"])
             return 0
         show_finished(outcome, self.json)

@@ -112,8 +112,8 @@ class Compare(SharesWork):
             for table in comparison_tables(folder.name, results):
                 print_table(table.caption, table.rows, table.note)
             print_result(results.verdict.text)
-            if results.beside_text:
-                print_result(results.beside_text)
+            if results.with_bm25_text:
+                print_result(results.with_bm25_text)
         if results.verdict.model is not None:
             console.line("load it", _how_to_load(Path(results.verdict.model)))
         # Last: the folder of a finished comparison may be read-only by now.

@@ -78,7 +78,7 @@ class Corpus(LoadsModels):
         console.line("tokens", f"{many}; of a text: {_quantiles(tokens.lengths)} ({self.model})")
         if tokens.warning:
             console.line("warning", tokens.warning)
-        console.line("judge", found.judge)
+        console.line("test pairs", found.test_pairs)
         try:
             require_enough(replace(find(DEFAULT_RECIPE).config, text=text), corpus)
         except TooLittle as error:

@@ -28,7 +28,7 @@ class Explore(LoadsModels):
         "minilm",
     )
     """One or two, each minilm, a model folder, the folder of a run, or a Hub name. The folder that
-    adapt left stands for two: its start and its result."""
+    adapt left stands for two: its base model and its result."""
     corpus: tuple[str, ...] = ()
     """The texts to look in, as train takes them: documents, rows and lines in files, folders and
     URLs, - for standard input, or docstrings. Default for a folder that adapt left: the texts that
@@ -56,12 +56,12 @@ class Explore(LoadsModels):
 
     def run(self) -> int:
         """Read, encode, serve until Ctrl-C."""
-        from isospace.explore.climbed import Climbed
+        from isospace.explore.adapted import Adapted
         from isospace.explore.session import require_one_or_two
 
         require_one_or_two(self.models)
-        climbed = Climbed.of(self.models[0]) if len(self.models) == 1 else None
-        if not self.corpus and climbed is None:
+        adapted = Adapted.of(self.models[0]) if len(self.models) == 1 else None
+        if not self.corpus and adapted is None:
             raise UserError("give a corpus (--corpus FILE, or --corpus docstrings)")
         missing = [module for module in ("starlette", "uvicorn") if find_spec(module) is None]
         if missing:
@@ -77,14 +77,14 @@ class Explore(LoadsModels):
         names = ", ".join(Path(name).name or name for name in self.corpus)
         with listen(self.port) as listener:
             texts: Texts
-            if climbed is None or self.corpus:
+            if adapted is None or self.corpus:
                 texts = read_corpus(self.corpus, self.column, self.encoding, console)
             else:
-                texts, names = climbed.texts(console), climbed.texts_name
-            if climbed is not None and climbed.kept_start:
-                console.line("ladder", "it kept the start, which is shown alone")
+                texts, names = adapted.texts(console), adapted.texts_name
+            if adapted is not None and adapted.kept_base:
+                console.line("adapt", "it kept the base model, which is shown alone")
             session = open_session(
-                self.models if climbed is None else climbed.models(),
+                self.models if adapted is None else adapted.models(),
                 texts,
                 names,
                 self.precision,
@@ -92,7 +92,7 @@ class Explore(LoadsModels):
                 self.query_prompt,
                 self.document_prompt,
                 self.pooling,
-                None if climbed is None else climbed.changes,
+                None if adapted is None else adapted.changes,
             )
             url = f"http://{HOST}:{listener.getsockname()[1]}/"
             console.line("explore", f"{url}  (Ctrl-C ends it)")

@@ -26,7 +26,7 @@ class Merge(LoadsModels):
     to: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
     """The folder to make, for sentence-transformers."""
     share: float = 0.5
-    """How far from the start: 0 is the start, 1 the mean of the models."""
+    """How far from the base model: 0 is the base model, 1 the mean of the models."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one of the sentence, in all of them; default: as they do it,
     which must then be the same."""

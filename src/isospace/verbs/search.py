@@ -32,10 +32,10 @@ class Search(LoadsModels):
     """Only rows that match this SQL condition, as "year > 2000 AND id != 'a'"."""
     exact: bool = False
     """Compare the query with every row, also where the index is large."""
-    fused: bool = False
+    hybrid: bool = False
     """Rank by shared words (BM25) and by vectors together."""
     bm25_weight: float | None = None
-    """How much BM25 counts with --fused: the best match of words is worth so many standard
+    """How much BM25 counts with --hybrid: the best match of words is worth so many standard
     deviations of the query's cosines. Default: what the run of the index's model has chosen, or
     2."""
     model: str | None = None
@@ -52,7 +52,7 @@ class Search(LoadsModels):
 
         index = SearchIndex.open(self.index, self.model, self.query_prompt)
         results = index.search(
-            self.queries, self.k, self.where, self.exact, self.fused, self.bm25_weight
+            self.queries, self.k, self.where, self.exact, self.hybrid, self.bm25_weight
         )
         pairs = list(zip(self.queries, results.hits, strict=True))
         if self.json:
@@ -69,16 +69,16 @@ class Search(LoadsModels):
 
 
 def _as_json(hit: Hit) -> dict[str, Any]:
-    """Give all of a hit but scores that only a fused search has."""
+    """Give all of a hit but scores that only a hybrid search has."""
     return {name: value for name, value in asdict(hit).items() if value is not None}
 
 
 def _scores(hit: Hit) -> dict[str, str]:
-    """Show what a hit ranks by, and the parts of a fused score."""
+    """Show what a hit ranks by, and the parts of a hybrid score."""
     cosine = {"cosine": f"{hit.cosine:.3f}"}
-    if hit.fused is None:
+    if hit.hybrid is None:
         return cosine
-    return {"fused": f"{hit.fused:.3f}", **cosine, "BM25": f"{hit.bm25:.2f}"}
+    return {"hybrid": f"{hit.hybrid:.3f}", **cosine, "BM25": f"{hit.bm25:.2f}"}
 
 
 def _rows(hits: Sequence[Hit]) -> list[dict[str, str]]:

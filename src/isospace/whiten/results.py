@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from isospace.evaluation.elsewhere import ElsewhereScores, elsewhere_sentence
+from isospace.evaluation.other_text import OtherTextScores, other_text_sentence
 from isospace.evaluation.scores import BenchmarkScores, table_rows
 from isospace.operators.fitted_whitening import Whitening
 from isospace.statistics.verdict import Verdict, VerdictKind, counted, earlier, reason
@@ -15,7 +15,7 @@ from isospace.training.card import CLASSIC, Usage, heading
 from isospace.training.origin import Origin
 from isospace.whiten.whiten_config import By, Power
 
-FORMAT = 5
+FORMAT = 6
 """Of whitening.json."""
 FILE = "whitening.json"
 
@@ -51,7 +51,7 @@ HEADS = {
     VerdictKind.ADAPTED: "Whitened",
     VerdictKind.TOO_SMALL: "No gain worth having",
     VerdictKind.CANNOT_TELL: "Cannot tell",
-    VerdictKind.KEEP_START: "Keep the model as it is",
+    VerdictKind.KEEP_BASE: "Keep the model as it is",
 }
 """The four verdicts in the words of this verb."""
 
@@ -98,14 +98,14 @@ class WhiteningResults:
         whitening: what was kept, and how the covariance was estimated.
         sentences: how many sentences or pairs the map was fitted on.
         corpus: a hash of the cleaned text.
-        tried: `name_of(power)` -> MRR on the pairs that choose; empty where one power was asked
+        candidates: `name_of(power)` -> MRR on the validation pairs; empty where one power was asked
             for.
-        chosen_on: what these pairs are.
+        selected_on: what these pairs are.
         power: what was chosen, or asked for.
         before: the model as it is.
         after: the model whitened by `power`.
         verdict: whether that gains on the verdict's pairs.
-        elsewhere: set of other text -> what both came to there; empty where no power was chosen.
+        other_text: set of other text -> what both came to there; empty where no power was chosen.
         whitened: whether the folder holds the whitened model, or the one that was given.
         gap: largest 1 - cosine between the folder's vectors and those that were measured.
         format: of the file.
@@ -118,13 +118,13 @@ class WhiteningResults:
     whitening: Whitening
     sentences: int
     corpus: str
-    tried: dict[str, float]
-    chosen_on: str
+    candidates: dict[str, float]
+    selected_on: str
     power: Power
     before: StateScores
     after: StateScores
     verdict: Verdict
-    elsewhere: dict[str, ElsewhereScores]
+    other_text: dict[str, OtherTextScores]
     whitened: bool
     gap: float
     format: int = FORMAT
@@ -141,8 +141,8 @@ class WhiteningResults:
     def text(self) -> str:
         """The verdict, what became of other text, and what the folder holds."""
         before, after = self.before.sts_average, self.after.sts_average
-        gains = {name: scores.gain for name, scores in self.elsewhere.items()}
-        said = elsewhere_sentence(gains)
+        gains = {name: scores.gain for name, scores in self.other_text.items()}
+        said = other_text_sentence(gains)
         if not said and before is not None and after is not None and self.power is not None:
             said = f"The STS average changes by {after - before:+.2f} points."
         return " ".join(filter(None, [self.verdict.text, said, self.written]))
@@ -157,10 +157,10 @@ class WhiteningResults:
             if row["model"] in states:
                 row |= states[row["model"]].geometry_cells()
         tables = [(f"before and after, scores x 100 ({self.verdict.protocol})", rows)]
-        if self.tried:
-            row = {name: f"{100 * mrr:.2f}" for name, mrr in self.tried.items()}
+        if self.candidates:
+            row = {name: f"{100 * mrr:.2f}" for name, mrr in self.candidates.items()}
             tables.insert(
-                0, (f"what chose the power: validation MRR x 100, {self.chosen_on}", [row])
+                0, (f"what chose the power: validation MRR x 100, {self.selected_on}", [row])
             )
         return tables
 
@@ -196,10 +196,10 @@ def sentence(verdict: Verdict, power: Power, unit: str) -> str:
     kind, gain = verdict.kind, verdict.gain
     if power is None or gain is None:
         best = "" if gain is None else f"; the best other: {gain} in {verdict.protocol}"
-        return f"{HEADS[kind]}: no power finds more of the pairs that choose{best}."
+        return f"{HEADS[kind]}: no power finds more of the validation pairs{best}."
     why = f"{counted(gain, unit)}{reason(kind, gain)}"
     text = f"{HEADS[kind]}: {name_of(power)} changes it by {gain} in {verdict.protocol}; {why}."
-    return text + earlier(verdict.judged)
+    return text + earlier(verdict.times_used)
 
 
 def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
@@ -219,7 +219,7 @@ def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
 - Start: `{origin.name}`; pooling: {results.pooling}
 - Fitted on {results.sentences:,} {fitted} (none is quoted here), digest `{results.corpus}`:
   `{results.whitening}`
-- Licence of the start: {origin.licence_text}
+- Licence of the base model: {origin.licence_text}
 
 ```bibtex
 {_BIBTEX["flow" if results.whitening.kind == "flow" else results.by]}

@@ -1,6 +1,6 @@
 """Whiten any encoder after the fact: fit on a corpus, choose how far, judge, fold, save.
 
-Three disjoint sets of text, and no labels: sentences or pairs to fit on, pairs that choose the
+Three disjoint sets of text, and no labels: sentences or pairs to fit on, validation pairs the
 power, and pairs for the verdict (`pairs`, or others that were held out; where there are too few to
 split, the same, and the verdict's interval is wider for it). The map is fitted on the pooled
 vectors, before the encoder's closing L2 normalisation; a new normalisation follows it.
@@ -36,13 +36,13 @@ from isospace.evaluation.benchmark import (
     load_sts_data,
     sts_data,
 )
-from isospace.evaluation.elsewhere import (
-    Elsewhere,
-    ElsewhereScores,
-    elsewhere_scores,
-    require_elsewhere,
-)
 from isospace.evaluation.isotropy import NEIGHBOURS, describe
+from isospace.evaluation.other_text import (
+    OtherText,
+    OtherTextScores,
+    other_text_scores,
+    require_other_text,
+)
 from isospace.evaluation.pairs import (
     Encode,
     SidedEncode,
@@ -115,7 +115,7 @@ class _Session:
         self.progress = progress if self.accelerator.is_main_process else Silent()
         if "-" in config.text.corpus and self.accelerator.num_processes > 1:
             raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
-        require_elsewhere(config.elsewhere, config.text.corpus)
+        require_other_text(config.other_text, config.text.corpus)
         with self.accelerator.main_process_first():
             self.encoder = self._load().to(self.accelerator.device)
         require_classic(self.encoder)
@@ -133,7 +133,7 @@ class _Session:
             self.corpus, pairs, tasks, distractors=config.text.distractors
         )
         with self.accelerator.main_process_first():
-            self.elsewhere = Elsewhere.make(self.corpus, config.elsewhere, tasks)
+            self.other_text = OtherText.make(self.corpus, config.other_text, tasks)
         self.held_out = choosing_text(self.corpus)
         self.choosers = self.held_out.pairs if self.benchmark.split else self.benchmark.pairs
         if config.power == "auto" and len(self.choosers) < 2:
@@ -276,10 +276,10 @@ class _Session:
         power = list(tried)[choose(list(tried.values()))] if tried else next(iter(maps))
         weight = self.benchmark.choose_weight(self.encode, self.held_out)
         before = self._measure(None, weight)
-        after, elsewhere = before, {}
+        after, other_text = before, {}
         if power is not None:
             after = self._measure(maps[power], weight)
-            elsewhere = self._elsewhere(maps[power], before, after)
+            other_text = self._elsewhere(maps[power], before, after)
         kept = "no power was chosen" if power is None else None
         among = None
         if ranks and not self.benchmark.split:
@@ -294,13 +294,13 @@ class _Session:
             whitening=self.config.whitening,
             sentences=sentences,
             corpus=self.corpus.digest,
-            tried={name_of(power): mrr for power, mrr in tried.items()},
-            chosen_on=f"{len(self.choosers):,} {self.choosers.name}",
+            candidates={name_of(power): mrr for power, mrr in tried.items()},
+            selected_on=f"{len(self.choosers):,} {self.choosers.name}",
             power=power,
             before=_scores(before),
             after=_scores(after),
             verdict=replace(verdict, text=sentence(verdict, power, self.benchmark.pairs.unit)),
-            elsewhere=elsewhere,
+            other_text=other_text,
             # What was asked for is written; what was left to choose must earn it.
             whitened=None not in maps or verdict.kind is VerdictKind.ADAPTED,
             gap=0.0,
@@ -311,11 +311,11 @@ class _Session:
 
     def _elsewhere(
         self, whitening: FittedMap | None, before: Measured, after: Measured
-    ) -> dict[str, ElsewhereScores]:
+    ) -> dict[str, OtherTextScores]:
         """What the map does to other text."""
-        start = self.elsewhere.measure(self.encode, measured=before)
+        start = self.other_text.measure(self.encode, measured=before)
         mapped = through(self.encode, whitening)
-        return elsewhere_scores(start, self.elsewhere.measure(mapped, measured=after))
+        return other_text_scores(start, self.other_text.measure(mapped, measured=after))
 
     def _write(self, results: WhiteningResults, whitening: FittedMap | None, folder: Path) -> float:
         """Write the model; returns how far its vectors are from those that were measured."""

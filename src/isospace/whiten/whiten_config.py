@@ -60,7 +60,7 @@ class WhitenConfig:
     natural pairs of the held-out text, or else halves of its sentences."""
     data: NameOrPath | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
-    elsewhere: Files = ()
+    other_text: Files = ()
     """Other text, read as a corpus is by default: what happens to its held-out pairs is said beside
     the verdict, with small sets that isospace brings along and STS (`data`)."""
     output: PathOrText | None = None

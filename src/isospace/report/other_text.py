@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from isospace.comparison.results import ComparisonResults
-from isospace.evaluation.elsewhere import PROTOCOL
+from isospace.evaluation.other_text import PROTOCOL
 from isospace.report.papers import (
     MEAN_SD,
     finished,
@@ -16,38 +16,38 @@ from isospace.report.run_set import RunSet
 from isospace.system.tables import Table
 
 
-def elsewhere_gains_table(name: str, results: ComparisonResults) -> Table | None:
+def other_text_gains_table(name: str, results: ComparisonResults) -> Table | None:
     """What each row gains or loses elsewhere; `None` of runs of before this was measured."""
-    if not results.elsewhere:
+    if not results.other_text:
         return None
     rows = [
         {"": row} | {column: found.points for column, found in gains.items()}
-        for row, gains in results.elsewhere.items()
+        for row, gains in results.other_text.items()
     ]
     note = (
-        f"Gain over the start x 100: {PROTOCOL}. In brackets 95 % intervals {chance(results)}, "
-        "each by itself; nothing was chosen by these sets."
+        f"Gain over the base model x 100: {PROTOCOL}. In brackets 95 % intervals "
+        f"{chance(results)}, each by itself; nothing was chosen by these sets."
     )
-    return Table("elsewhere-gains", f"Comparison {name}: elsewhere", rows, note)
+    return Table("other-text-gains", f"Comparison {name}: other text", rows, note)
 
 
-def elsewhere_table(run_set: RunSet) -> Table | None:
+def other_text_table(run_set: RunSet) -> Table | None:
     """Every set elsewhere before and after; `None` of older runs."""
     rows = []
     for group, runs in run_set.groups().items():
-        done = [results.elsewhere for results in finished(runs) if results.elsewhere]
+        done = [results.other_text for results in finished(runs) if results.other_text]
         for column in done[0] if done else ():
             found = [sets[column] for sets in done if column in sets]
             gains = [one.gain for one in found]
             rows.append(
                 {
                     "objective": group + not_shipped(finished(runs)),
-                    "elsewhere": column,
+                    "other text": column,
                     "gain": gains[0].points
                     if len(gains) == 1
                     else mean_sd([100 * one.mean for one in gains], sign="+"),
-                    "start": mean_sd_of_different([100 * one.start for one in found]),
-                    "result": mean_sd_of_different([100 * one.result for one in found]),
+                    "base model": mean_sd_of_different([100 * one.base for one in found]),
+                    "adapted": mean_sd_of_different([100 * one.adapted for one in found]),
                 }
             )
     if not rows:
@@ -56,4 +56,4 @@ def elsewhere_table(run_set: RunSet) -> Table | None:
         f"x 100, {MEAN_SD}, where they differ; of a single run the gain's 95 % interval in "
         f"brackets. {PROTOCOL}."
     )
-    return Table("elsewhere", "Elsewhere: before and after, on other text", rows, note)
+    return Table("other-text", "Other text: before and after", rows, note)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ladders import short_ladder, write_documents
+from searches import short_search, write_documents
 from toy import sentences
 
 from isospace.adaptation.adapt import adapt
@@ -17,7 +17,7 @@ from isospace.cli import main
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.explore.climbed import Climbed
+from isospace.explore.adapted import Adapted
 from isospace.explore.session import Changes, open_session
 from isospace.operators.nearest import TIE, unit_rows
 from isospace.system.progress import Logged
@@ -31,42 +31,42 @@ def documents(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def climbed(documents, toy_model, tmp_path_factory):
-    config = short_ladder(documents, toy_model, tmp_path_factory.mktemp("ladder") / "run")
+def adapted(documents, toy_model, tmp_path_factory):
+    config = short_search(documents, toy_model, tmp_path_factory.mktemp("search") / "run")
     config = replace(config, query_prompt="look for: ", pooling="last2")
-    return Climbed.of(str(adapt(config).run.folder))
+    return Adapted.of(str(adapt(config).run.folder))
 
 
 @pytest.fixture(scope="module")
-def session(climbed):
-    texts = climbed.texts(Logged())
-    return open_session(climbed.models(), texts, climbed.texts_name, changes=climbed.changes)
+def session(adapted):
+    texts = adapted.texts(Logged())
+    return open_session(adapted.models(), texts, adapted.texts_name, changes=adapted.changes)
 
 
-def test_start_and_result_stand_beside_each_other(climbed, session, toy_model):
+def test_start_and_result_stand_beside_each_other(adapted, session, toy_model):
     assert [model.name for model in session.models] == ["bert", "run"]
     assert session.corpus == "docs.jsonl, by which the ladder judged"
     texts = sentences(5)
     start = load_encoder(str(toy_model), "last2", query_prompt="look for: ")
-    result = load_encoder(str(climbed.run.folder))
+    result = load_encoder(str(adapted.run.folder))
     for model, encoder in zip(session.models, (start, result), strict=True):
         assert np.allclose(
             model.encode.queries(texts), encoder.embed(texts, side="query"), atol=1e-6
         )
 
 
-def test_halves_of_surrogate_pairs_are_no_text_for_a_page(climbed):
-    [first, *others] = climbed.ladder.better
-    ladder = replace(climbed.ladder, better=(replace(first, query="half \ud83d"), *others))
-    assert replace(climbed, ladder=ladder).changes.gained[0].query == "half ?"
+def test_halves_of_surrogate_pairs_are_no_text_for_a_page(adapted):
+    [first, *others] = adapted.searched.better
+    searched = replace(adapted.searched, better=(replace(first, query="half \ud83d"), *others))
+    assert replace(adapted, searched=searched).changes.gained[0].query == "half ?"
 
 
-def test_the_ranks_are_those_of_the_ladder(climbed, session):
+def test_the_ranks_are_those_of_the_ladder(adapted, session):
     """What a query finds on the page is what the ladder has told of it."""
     gained, lost = session.changes.gained, session.changes.lost
-    assert (gained, lost) == (climbed.ladder.better, climbed.ladder.worse)
+    assert (gained, lost) == (adapted.searched.better, adapted.searched.worse)
     assert len(gained) == 10
-    pairs = load_data(climbed.run.config).benchmark.pairs
+    pairs = load_data(adapted.run.config).benchmark.pairs
     for one in (*gained, *lost):
         query = session.neighbours(one.query, 1).query
         assert session.changes.of(query) == one
@@ -91,7 +91,7 @@ def test_passages_are_shown_where_their_parts_judged(tmp_path, toy_model, judge)
         (tmp_path / f"{number}.md").write_text(f"# Note {number}\n\n{text}\n")
     text = CorpusConfig(
         corpus=(str(tmp_path),),
-        judge=judge,
+        test_relation=judge,
         near_duplicates=False,
         passage_words=None,
     )
@@ -99,7 +99,7 @@ def test_passages_are_shown_where_their_parts_judged(tmp_path, toy_model, judge)
     benchmark = load_data(config).benchmark
     finished = SimpleNamespace(pairs=benchmark.pairs_digest())
     run = SimpleNamespace(config=config, finished=finished)
-    texts = Climbed("run", run, None).texts(Logged())
+    texts = Adapted("run", run, None).texts(Logged())
     assert set(texts) <= set(said)
     query, right = benchmark.pairs.first[0], benchmark.pairs.second[0]
     assert right not in texts
@@ -107,28 +107,28 @@ def test_passages_are_shown_where_their_parts_judged(tmp_path, toy_model, judge)
     assert sum(Changes.is_right(changed, text) for text in texts) == 1
 
 
-def test_a_kept_start_stands_alone(climbed):
-    kept = replace(climbed.run.finished, model_step=0, made="")
-    before = climbed.run.results_path.read_bytes()
-    write_results(climbed.run.results_path, kept)
+def test_a_kept_start_stands_alone(adapted):
+    kept = replace(adapted.run.finished, model_step=0, made="")
+    before = adapted.run.results_path.read_bytes()
+    write_results(adapted.run.results_path, kept)
     try:
-        assert climbed.models() == [climbed.source]
-        assert climbed.changes == Changes()
+        assert adapted.models() == [adapted.source]
+        assert adapted.changes == Changes()
     finally:
-        climbed.run.results_path.write_bytes(before)
+        adapted.run.results_path.write_bytes(before)
 
 
 def test_a_run_of_train_is_no_ladder(finished_run, toy_model):
-    assert Climbed.of(str(finished_run.folder)) is None
-    assert Climbed.of(str(toy_model)) is None
+    assert Adapted.of(str(finished_run.folder)) is None
+    assert Adapted.of(str(toy_model)) is None
 
 
-def test_another_text_than_the_ladders_is_refused(climbed, documents):
+def test_another_text_than_the_ladders_is_refused(adapted, documents):
     before = documents.read_bytes()
     documents.write_bytes(b"".join(before.splitlines(keepends=True)[:-300]))
     try:
         with pytest.raises(UserError, match=r"no longer what this ladder judged by.*`corpus`"):
-            climbed.texts(Logged())
+            adapted.texts(Logged())
     finally:
         documents.write_bytes(before)
 
@@ -147,12 +147,12 @@ def opened(monkeypatch, capsys, *words):
 
 
 def test_the_verb_opens_a_ladder_by_its_folder(
-    climbed, session, monkeypatch, capsys, toy_model, toy_corpus
+    adapted, session, monkeypatch, capsys, toy_model, toy_corpus
 ):
     pytest.importorskip(
         "starlette", reason="starlette is not installed (the extra explore brings it)"
     )
-    folder = climbed.source
+    folder = adapted.source
     (models, texts, names, changes), err = opened(monkeypatch, capsys, folder)
     assert models == [str(toy_model), folder]
     assert (list(texts), names, changes) == (session.texts, session.corpus, session.changes)

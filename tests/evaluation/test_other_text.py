@@ -14,14 +14,14 @@ from isospace.corpus.corpus import load_corpus
 from isospace.corpus.docstrings import Pairs
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, load_sts_data
-from isospace.evaluation.elsewhere import (
+from isospace.evaluation.other_text import (
     CARRIED,
-    Elsewhere,
+    OtherText,
     carried,
-    elsewhere_scores,
-    elsewhere_sentence,
     gains_over,
-    require_elsewhere,
+    other_text_scores,
+    other_text_sentence,
+    require_other_text,
     scores_of,
 )
 from isospace.evaluation.pairs import ScoredPairs
@@ -51,52 +51,52 @@ def worse(texts):
 @pytest.fixture(scope="module", autouse=True)
 def _whole():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("isospace.evaluation.elsewhere.carried", carried)
+        patch.setattr("isospace.evaluation.other_text.carried", carried)
         yield
 
 
 @pytest.fixture(scope="module")
-def elsewhere() -> Elsewhere:
-    return Elsewhere.make(LINES)
+def other_text() -> OtherText:
+    return OtherText.make(LINES)
 
 
 @pytest.fixture(scope="module")
-def start(elsewhere):
-    return elsewhere.measure(encode)
+def start(other_text):
+    return other_text.measure(encode)
 
 
-def test_an_encoder_that_was_worsened_loses(elsewhere, start):
-    after = elsewhere.measure(worse)
+def test_an_encoder_that_was_worsened_loses(other_text, start):
+    after = other_text.measure(worse)
     for name in CARRIED:
         found = gain(after[name], start[name])
         assert found.high < 0
         assert found.mean == pytest.approx(after[name].by_seed[0] - start[name].by_seed[0])
 
 
-def test_the_same_encoder_loses_nothing_at_all(elsewhere, start):
-    again = elsewhere_scores(start, elsewhere.measure(encode))
+def test_the_same_encoder_loses_nothing_at_all(other_text, start):
+    again = other_text_scores(start, other_text.measure(encode))
     for found in again.values():
         assert (found.gain.mean, found.gain.changed) == (0.0, 0)
-        assert found.start == found.result > 0
+        assert found.base == found.adapted > 0
 
 
-def test_what_chooses_shares_nothing_with_what_judges(elsewhere):
-    assert elsewhere.chooses.keys() == elsewhere.judges.keys() == CARRIED.keys()
-    for name, judges in elsewhere.judges.items():
-        chooses = elsewhere.chooses[name]
+def test_what_chooses_shares_nothing_with_what_judges(other_text):
+    assert other_text.chooses.keys() == other_text.judges.keys() == CARRIED.keys()
+    for name, judges in other_text.judges.items():
+        chooses = other_text.chooses[name]
         assert len(judges) >= 400
         assert len(chooses) >= 200
         for part in ("first", "second", "groups"):
             assert not set(getattr(chooses, part)) & set(getattr(judges, part))
 
 
-def test_each_part_is_measured_by_its_own_pairs(elsewhere, start):
-    chosen = elsewhere.measure(encode, "choose")
+def test_each_part_is_measured_by_its_own_pairs(other_text, start):
+    chosen = other_text.measure(encode, "choose")
     assert {name: len(scores.weights) for name, scores in chosen.items()} == {
-        name: len(pairs) for name, pairs in elsewhere.chooses.items()
+        name: len(pairs) for name, pairs in other_text.chooses.items()
     }
     assert {name: len(scores.weights) for name, scores in start.items()} == {
-        name: len(pairs) for name, pairs in elsewhere.judges.items()
+        name: len(pairs) for name, pairs in other_text.judges.items()
     }
 
 
@@ -108,8 +108,8 @@ def test_docstrings_are_not_elsewhere_for_docstrings(tmp_path, judge):
     ]
     for part in range(20):
         (tmp_path / f"module{part}.py").write_text("\n".join(functions[part::20]))
-    config = CorpusConfig(corpus=(f"docstrings:{tmp_path}",), judge=judge)
-    found = Elsewhere.make(load_corpus(config, cache_folder()))
+    config = CorpusConfig(corpus=(f"docstrings:{tmp_path}",), test_relation=judge)
+    found = OtherText.make(load_corpus(config, cache_folder()))
     assert list(found.judges) == list(found.chooses) == ["definitions"]
     assert found.described == (
         "definitions (600 pairs); docstrings are left out, because the corpus has some"
@@ -120,7 +120,7 @@ def test_a_folder_judges_by_its_held_out_pairs(tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "notes.txt").write_text("\n".join(sentences(5000)))
-    found = Elsewhere.make(LINES, [str(other)])
+    found = OtherText.make(LINES, [str(other)])
     assert list(found.judges) == ["other", *CARRIED]
     corpus = load_corpus(CorpusConfig(corpus=(str(other),)), cache_folder())
     benchmark = Benchmark.make(corpus)
@@ -133,7 +133,7 @@ def test_a_folder_judges_by_its_held_out_pairs(tmp_path):
 
 def test_a_folder_that_is_too_small_to_be_split_only_judges(tmp_path):
     write_documents(tmp_path / "other")
-    found = Elsewhere.make(LINES, [str(tmp_path / "other")])
+    found = OtherText.make(LINES, [str(tmp_path / "other")])
     assert "other" in found.judges
     assert "other" not in found.chooses
 
@@ -145,9 +145,9 @@ def test_a_folder_with_hardly_a_pair_to_choose_by_only_judges(tmp_path, monkeypa
     (tmp_path / "other" / "notes.txt").write_text("\n".join(sentences(5000)))
     pairs = carried("definitions", "judge").take(range(count))
     monkeypatch.setattr(
-        "isospace.evaluation.elsewhere.choosing_text", lambda _: SimpleNamespace(pairs=pairs)
+        "isospace.evaluation.other_text.choosing_text", lambda _: SimpleNamespace(pairs=pairs)
     )
-    found = Elsewhere.make(LINES, [str(tmp_path / "other")])
+    found = OtherText.make(LINES, [str(tmp_path / "other")])
     assert "other" in found.judges
     assert "other" not in found.chooses
 
@@ -158,22 +158,22 @@ def test_two_folders_of_one_name_are_two_sets(tmp_path):
         (tmp_path / name).mkdir()
         write_documents(tmp_path / name / "docs")
         folders.append(str(tmp_path / name / "docs"))
-    assert list(Elsewhere.make(LINES, folders).judges)[:2] == ["docs", folders[1]]
+    assert list(OtherText.make(LINES, folders).judges)[:2] == ["docs", folders[1]]
 
 
 def test_a_folder_may_be_called_like_a_column(tmp_path):
     """Columns of other text end in ", validation": no heading of a table is the same."""
     (tmp_path / "minutes").mkdir()
     write_documents(tmp_path / "minutes" / "docs.jsonl")
-    assert next(iter(Elsewhere.make(LINES, [str(tmp_path / "minutes")]).judges)) == "minutes"
+    assert next(iter(OtherText.make(LINES, [str(tmp_path / "minutes")]).judges)) == "minutes"
 
 
 def test_what_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"^`elsewhere` .*missing"):
-        Elsewhere.make(LINES, [str(tmp_path / "missing")])
+    with pytest.raises(UserError, match=r"^`other_text` .*missing"):
+        OtherText.make(LINES, [str(tmp_path / "missing")])
     (tmp_path / "one.txt").write_text("One sentence of eight words is not a corpus.\n")
-    with pytest.raises(UserError, match=r"^`elsewhere` .*one\.txt: too little text"):
-        Elsewhere.make(LINES, [str(tmp_path / "one.txt")])
+    with pytest.raises(UserError, match=r"^`other_text` .*one\.txt: too little text"):
+        OtherText.make(LINES, [str(tmp_path / "one.txt")])
 
 
 @pytest.mark.parametrize(
@@ -191,24 +191,24 @@ def test_a_part_of_the_corpus_is_not_elsewhere(tmp_path, monkeypatch, folder, co
     (tmp_path / "docs" / "api").mkdir(parents=True)
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=f"^`elsewhere` {folder}: is of the same text"):
-        require_elsewhere([folder], ["notes.txt", corpus])
+    with pytest.raises(UserError, match=f"^`other_text` {folder}: is of the same text"):
+        require_other_text([folder], ["notes.txt", corpus])
 
 
 def test_the_folder_in_which_one_is_has_its_name(tmp_path, monkeypatch):
     (tmp_path / "notes.txt").write_text("\n".join(sentences(200)))
     monkeypatch.chdir(tmp_path)
-    assert tmp_path.name in Elsewhere.make(LINES, ["."]).judges
+    assert tmp_path.name in OtherText.make(LINES, ["."]).judges
 
 
 def test_other_text_is_elsewhere(tmp_path, monkeypatch):
     (tmp_path / "docs").mkdir()
     monkeypatch.chdir(tmp_path)
-    require_elsewhere(["docs", "docstrings"], ["docs2", "docs.txt", "docstrings:src", "-"])
-    with pytest.raises(UserError, match=r"^`elsewhere` -: every run reads it again"):
-        require_elsewhere(["-"], ["docs"])
-    with pytest.raises(UserError, match=r"^`elsewhere` dosc: no such file or folder"):
-        require_elsewhere(["docs", "dosc"], ["docstrings"])
+    require_other_text(["docs", "docstrings"], ["docs2", "docs.txt", "docstrings:src", "-"])
+    with pytest.raises(UserError, match=r"^`other_text` -: every run reads it again"):
+        require_other_text(["-"], ["docs"])
+    with pytest.raises(UserError, match=r"^`other_text` dosc: no such file or folder"):
+        require_other_text(["docs", "dosc"], ["docstrings"])
 
 
 @pytest.fixture(scope="module")
@@ -219,10 +219,10 @@ def tasks(tmp_path_factory):
 
 
 def test_sts_is_the_average_of_the_test_sets(tasks, start):
-    found = Elsewhere.make(LINES, tasks=tasks)
+    found = OtherText.make(LINES, tasks=tasks)
     assert found.described.startswith("STS (average of the test sets), docstrings (400 pairs)")
     corpus = SimpleNamespace(held_out=lambda places: [], judges=None)
-    benchmark = Benchmark.make(corpus, Elsewhere.make(LINES).judges["definitions"], tasks)
+    benchmark = Benchmark.make(corpus, OtherText.make(LINES).judges["definitions"], tasks)
     measured = benchmark.measure(encode)
     [average] = found.measure(encode)["STS"].by_seed
     assert f"{100 * average:.2f}" == f"{measured.scores.sts.paper_row['Avg']:.2f}"
@@ -241,18 +241,18 @@ def test_sts_pairs_that_choose_do_not_judge(tasks):
     dev = ScoredPairs("dev", ("0 a",) * 4, second, np.array([4.0, 3.0, 2.0, 1.0]), "own file")
     subsets = {**benchmark.subsets, "dev": dev}
     with_dev = {**tasks, "STSBenchmark": STSSet("STSBenchmark", subsets)}
-    found = Elsewhere.make(LINES, tasks=with_dev, chooses=True)
+    found = OtherText.make(LINES, tasks=with_dev, chooses=True)
     # "0 a" and "5 b" are a test pair; so are all dev pairs of SICK-R. All test pairs judge.
     [selecting] = found.dev
     assert (selecting.second, selecting.gold.tolist()) == (second[1:], [3.0, 2.0, 1.0])
     judging = found.measure(encode)["STS"].by_seed
-    assert judging == Elsewhere.make(LINES, tasks=tasks).measure(encode)["STS"].by_seed
+    assert judging == OtherText.make(LINES, tasks=tasks).measure(encode)["STS"].by_seed
     assert "STS" in found.measure(encode, "choose")
-    assert not Elsewhere.make(LINES, tasks=tasks, chooses=True).dev
-    assert "STS" not in Elsewhere.make(LINES, tasks=tasks).measure(encode, "choose")
+    assert not OtherText.make(LINES, tasks=tasks, chooses=True).dev
+    assert "STS" not in OtherText.make(LINES, tasks=tasks).measure(encode, "choose")
     [year] = (p for p in tasks["STS12"].subsets.values() if p.name.endswith("MSRpar"))
     labels = ScoredPairs("labels", year.second[:1], year.first[:1], np.array([1.0]), "own file")
-    without = Elsewhere.make(LINES, tasks=tasks, labels=labels)
+    without = OtherText.make(LINES, tasks=tasks, labels=labels)
     assert without.known["seen"]["STS12"].sum() == 5  # of each sub-set one
     measured = without.measure(encode)
     assert "STS" not in measured
@@ -264,9 +264,9 @@ def test_sts_pairs_that_choose_do_not_judge(tasks):
     assert values.shape[1] == sum(map(len, without.known["gold"].values())) - seen
 
 
-def test_items_on_disk_say_what_was_measured(elsewhere, start):
-    after = elsewhere.measure(worse)
-    before, later = elsewhere.items(start), elsewhere.items(after)
+def test_items_on_disk_say_what_was_measured(other_text, start):
+    after = other_text.measure(worse)
+    before, later = other_text.items(start), other_text.items(after)
     found, seeds = gains_over([later], before), scores_of([before, later])
     assert found.keys() == CARRIED.keys()
     for name in CARRIED:
@@ -274,16 +274,16 @@ def test_items_on_disk_say_what_was_measured(elsewhere, start):
         assert seeds[name].by_seed.tolist() == [start[name].by_seed[0], after[name].by_seed[0]]
 
 
-def test_other_pairs_under_one_name_are_not_compared(elsewhere, start):
-    before = elsewhere.items(start)
+def test_other_pairs_under_one_name_are_not_compared(other_text, start):
+    before = other_text.items(start)
     other = before | {"docstrings ids": before["docstrings ids"][::-1]}
     assert list(gains_over([before], other)) == ["definitions"]
     assert list(scores_of([before, other])) == ["definitions"]
     assert gains_over([before], {}) == {}
 
 
-def test_a_set_may_be_called_as_what_is_kept_beside_another(elsewhere, start):
-    items = elsewhere.items(start)
+def test_a_set_may_be_called_as_what_is_kept_beside_another(other_text, start):
+    items = other_text.items(start)
     items = {key.replace("definitions", "my ids"): value for key, value in items.items()}
     assert list(scores_of([items])) == ["docstrings", "my ids"]
 
@@ -292,21 +292,23 @@ def test_a_folder_called_like_a_carried_set_is_another(tmp_path):
     folder = tmp_path / "definitions"
     folder.mkdir()
     (folder / "a.txt").write_text("\n".join(sentences(600)))
-    found = Elsewhere.make(LINES, (str(folder),))
+    found = OtherText.make(LINES, (str(folder),))
     assert list(found.judges) == [str(folder), "docstrings", "definitions"]
 
 
 def test_the_docstrings_of_installed_packages_stand_beside_those_that_are_carried(monkeypatch):
     """Called the same they took the others' place, and were bounded by the mean of both."""
     pairs = carried("definitions", "judge").take(range(500))
-    monkeypatch.setattr("isospace.evaluation.elsewhere._held_out", lambda _: (pairs, pairs))
-    found = Elsewhere.make(LINES, ("docstrings",))
+    monkeypatch.setattr("isospace.evaluation.other_text._held_out", lambda _: (pairs, pairs))
+    found = OtherText.make(LINES, ("docstrings",))
     assert list(found.judges) == ["installed docstrings", "docstrings", "definitions"]
 
 
-def test_words(elsewhere, start):
-    found = elsewhere_scores(start, elsewhere.measure(worse))
+def test_words(other_text, start):
+    found = other_text_scores(start, other_text.measure(worse))
     gains = {name: scores.gain for name, scores in found.items()}
-    assert elsewhere_sentence({}) == ""
-    words, lost = elsewhere_sentence(gains), gains["docstrings"]
-    assert words.startswith(f"Elsewhere: docstrings {100 * lost.mean:+.2f} ({lost.interval}), def")
+    assert other_text_sentence({}) == ""
+    words, lost = other_text_sentence(gains), gains["docstrings"]
+    assert words.startswith(
+        f"On other text: docstrings {100 * lost.mean:+.2f} ({lost.interval}), def"
+    )

@@ -1,4 +1,4 @@
-"""The folder of a ladder, to look into: its two ends, and what judged them."""
+"""A finished run of adapt, to look into: both models, and the test pairs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from isospace.adaptation.results import Changed, Ladder, read_ladder
+from isospace.adaptation.results import Candidates, Changed, read_candidates
 from isospace.corpus.relations import FIRST_REST
 from isospace.encoders.encoder import Encoder
 from isospace.errors import UserError
@@ -20,50 +20,50 @@ from isospace.training.run import Run, run_of
 
 
 @dataclass(frozen=True)
-class Climbed:
-    """A ladder that has come to its end.
+class Adapted:
+    """A finished run of adapt.
 
     Attributes:
         source: its folder as it was named.
         run: its folder.
-        ladder: what it says.
+        candidates: what candidates.json holds.
     """
 
     source: str
     run: Run
-    ladder: Ladder
+    candidates: Candidates
 
     @classmethod
-    def of(cls, source: str) -> Climbed | None:
-        """The ladder that a model's name means; `None` where it means something else.
+    def of(cls, source: str) -> Adapted | None:
+        """Return the run of adapt that a model's name means; `None` where it means something else.
 
         Raises:
-            UserError: it is not finished, or ladder.json is damaged.
+            UserError: it is not finished, or candidates.json is damaged.
         """
         run = run_of(source)
-        ladder = None if run is None else read_ladder(run.folder)
-        return None if run is None or ladder is None else cls(source, run, ladder)
+        candidates = None if run is None else read_candidates(run.folder)
+        return None if run is None or candidates is None else cls(source, run, candidates)
 
     @property
-    def kept_start(self) -> bool:
-        """Whether the start is all that is left."""
-        return self.run.finished.ships_start
+    def kept_base(self) -> bool:
+        """Whether the base model is all that is left."""
+        return self.run.finished.ships_base
 
     def models(self) -> Sequence[str | Encoder]:
-        """Start and result; the one, where the ladder kept it.
+        """Return the base and the adapted model; the one, where adapt kept it.
 
         Raises:
-            UserError: the start cannot be loaded any more.
+            UserError: the base model cannot be loaded any more.
         """
-        return [self.source] if self.kept_start else [start_of(self.run.config), self.source]
+        return [self.source] if self.kept_base else [start_of(self.run.config), self.source]
 
     @property
     def changes(self) -> Changes:
         """The queries that changed most between them."""
-        if self.kept_start:
+        if self.kept_base:
             return Changes()
         better, worse = (
-            tuple(map(_shown, told)) for told in (self.ladder.better, self.ladder.worse)
+            tuple(map(_shown, told)) for told in (self.candidates.better, self.candidates.worse)
         )
         return Changes(better, worse)
 
@@ -73,25 +73,25 @@ class Climbed:
         config = self.run.config
         files = config.text.corpus if config.pairs is None else (config.pairs,)
         names = ", ".join(Path(file).name for file in files)
-        return f"{names}, by which the ladder judged"
+        return f"{names}, its test pairs"
 
     def texts(self, progress: Progress) -> tuple[str, ...]:
-        """The held-out texts in which the ladder looked for the right ones when it judged.
+        """The held-out texts among which the test pairs look for the right ones.
 
         Where it judged by parts of passages, these are the passages: a part begins anywhere.
 
         Raises:
             UserError: the corpus cannot be read any more, or is not what it was.
         """
-        config = replace(self.run.config, data=None, elsewhere=())  # which have no part in it
+        config = replace(self.run.config, data=None, other_text=())  # which have no part in it
         corpus = " ".join(config.text.corpus)
         progress.line("reading", corpus)
         data = load_data(config)
         benchmark, own = data.benchmark, data.corpus.pairs
         if benchmark.pairs_digest() != self.run.finished.pairs:
             raise UserError(
-                f"{self.source}: what is held out of {corpus} is no longer what this ladder judged "
-                "by; give the texts to look in (`corpus`)"
+                f"{self.source}: what is held out of {corpus} is no longer what this run was "
+                "tested by; give the texts to look in (`corpus`)"
             )
         found: Iterable[str] = Targets.of(benchmark.pairs).texts
         if config.pairs is None and (own.relation == FIRST_REST or not own.test):

@@ -31,18 +31,18 @@ def titled(file: Path) -> CorpusConfig:
         title_column="title",
         passage_words=None,
         near_duplicates=False,
-        judge="title-passage",
+        test_relation="title-passage",
         held_out=420,
     )
 
 
-def short_ladder(documents: Path, model: Path, output: Path) -> AdaptConfig:
+def short_search(documents: Path, model: Path, output: Path) -> AdaptConfig:
     """A ladder that takes what finds most, whatever it loses elsewhere."""
     return AdaptConfig(
         text=titled(documents),
         model=str(model),
         budget=(50_000, "tokens"),
-        may_lose=100,
+        max_drop=100,
         precision="float32",
         output=output,
     )

@@ -1,4 +1,4 @@
-"""What an adaptation costs outside its corpus: small sets of other text, for every verdict.
+"""Small sets of other text, which show what an adaptation costs outside its corpus.
 
 Two sets are carried (`data/`, made by benchmarks/elsewhere_sets.py): docstrings, summary to next
 paragraph, and definitions, words to what a dictionary says of them. The STS sets join them where
@@ -69,7 +69,7 @@ _GROUPS, _IDS = " groups", " ids"
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class OtherText:
     """Pairs of other text than the corpus.
 
     Attributes:
@@ -97,14 +97,14 @@ class Elsewhere:
         tasks: Mapping[str, STSSet] | None = None,
         labels: ScoredPairs | None = None,
         chooses: bool = False,
-    ) -> Elsewhere:
+    ) -> OtherText:
         """The sets that are elsewhere for a corpus.
 
         Args:
             corpus: what is adapted to; docstrings are not elsewhere where it has some.
             folders: other corpora, each read as a corpus is by default.
             tasks: STS sets as `load_sts_data` reads them, dev sets included.
-            labels: scored pairs that choose checkpoints.
+            labels: scored validation pairs checkpoints.
             chooses: whether the parts that may choose do: then STS has such a part, the dev sets.
 
         Raises:
@@ -222,7 +222,7 @@ class Elsewhere:
         return average(parts) if self._seen else papers_average(parts)
 
 
-def require_elsewhere(folders: Sequence[str], corpus: Sequence[str]) -> None:
+def require_other_text(folders: Sequence[str], corpus: Sequence[str]) -> None:
     """Refuse as other text what is missing, or is the corpus, or a part of it.
 
     Raises:
@@ -231,14 +231,15 @@ def require_elsewhere(folders: Sequence[str], corpus: Sequence[str]) -> None:
     try:
         require_there(folder for folder in folders if not is_docstrings(folder))
     except UserError as error:
-        raise UserError(f"`elsewhere` {error}") from error
+        raise UserError(f"`other_text` {error}") from error
     for folder in folders:
         if folder == "-":
-            raise UserError("`elsewhere` -: every run reads it again; give a file or a folder")
+            raise UserError("`other_text` -: every run reads it again; give a file or a folder")
         for name in corpus:
             if _overlap(folder, name):
                 raise UserError(
-                    f"`elsewhere` {folder}: is of the same text as `corpus` {name}; give other text"
+                    f"`other_text` {folder}: is of the same text as `corpus` {name}; give other "
+                    "text"
                 )
 
 
@@ -252,50 +253,50 @@ def carried(name: str, part: Part) -> TextPairs:
 
 
 @dataclass(frozen=True)
-class ElsewhereScores:
-    """What start and result came to on one set, 0 to 1 (-1 to 1 of STS).
+class OtherTextScores:
+    """What the base and the adapted model came to on one set, 0 to 1 (-1 to 1 of STS).
 
     Attributes:
-        gain: of the result over the start.
+        gain: of the result over the base model.
     """
 
-    start: float
-    result: float
+    base: float
+    adapted: float
     gain: Gain
 
 
-def elsewhere_scores(
+def other_text_scores(
     before: Mapping[str, Scores], after: Mapping[str, Scores]
-) -> dict[str, ElsewhereScores]:
-    """Set -> what there is to say of `Elsewhere.measure` of start and result."""
+) -> dict[str, OtherTextScores]:
+    """Set -> what there is to say of `OtherText.measure` of both models."""
     return {
-        name: ElsewhereScores(start.mean, after[name].mean, gain(after[name], start))
+        name: OtherTextScores(start.mean, after[name].mean, gain(after[name], start))
         for name, start in before.items()
     }
 
 
-def elsewhere_rows(found: Mapping[str, ElsewhereScores]) -> list[dict[str, str]]:
+def other_text_rows(found: Mapping[str, OtherTextScores]) -> list[dict[str, str]]:
     """A row a set, x 100."""
     return [
         {
-            "elsewhere": name,
-            "start": f"{100 * scores.start:.2f}",
-            "result": f"{100 * scores.result:.2f}",
+            "other text": name,
+            "base model": f"{100 * scores.base:.2f}",
+            "adapted": f"{100 * scores.adapted:.2f}",
             "gain": scores.gain.points,
         }
         for name, scores in found.items()
     ]
 
 
-def elsewhere_sentence(gains: Mapping[str, Gain]) -> str:
+def other_text_sentence(gains: Mapping[str, Gain]) -> str:
     """The gains in points of 100 with their 95 % intervals; no gains give no words.
 
     >>> lost = Gain(-0.002, -0.005, 0.001, 0.2, 600, 600, 100, 100)
     >>> elsewhere_sentence({"STS": lost})
-    'Elsewhere: STS -0.20 (-0.50 to +0.10).'
+    'On other text: STS -0.20 (-0.50 to +0.10).'
     """
     words = [f"{name} {found.points}" for name, found in gains.items()]
-    return f"Elsewhere: {', '.join(words)}." if words else ""
+    return f"On other text: {', '.join(words)}." if words else ""
 
 
 def scores_of(seeds: Sequence[Items]) -> dict[str, Scores]:
@@ -312,7 +313,7 @@ def scores_of(seeds: Sequence[Items]) -> dict[str, Scores]:
 
 
 def gains_over(after: Sequence[Items], before: Items) -> dict[str, Gain]:
-    """Set -> the gain of the seeds of one row over a start, on the same pairs."""
+    """Set -> the gain of the seeds of one row over a base model, on the same pairs."""
     found, start = scores_of(after), scores_of([before])
     return {
         name: gain(scores, start[name])
@@ -332,12 +333,12 @@ def _held_out(folder: str) -> tuple[TextPairs, TextPairs | None]:
     try:
         corpus = load_corpus(CorpusConfig(corpus=(folder,)), cache_folder())
     except UserError as error:
-        raise UserError(f"`elsewhere` {error}") from error
+        raise UserError(f"`other_text` {error}") from error
     try:
         benchmark = Benchmark.make(corpus)
     except UserError as error:
         raise UserError(
-            f"`elsewhere` {folder}: too little text to measure on; give more, in sentences of 8 "
+            f"`other_text` {folder}: too little text to measure on; give more, in sentences of 8 "
             "words or more"
         ) from error
     choosing = choosing_text(corpus).pairs

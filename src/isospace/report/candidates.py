@@ -1,0 +1,102 @@
+"""The candidates of adapt: a picture, a table, and the queries that changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from isospace.adaptation.results import Candidates, Changed, read_candidates
+from isospace.report import figures
+from isospace.statistics.gains import Gain
+from isospace.system.tables import Table
+from isospace.training.run import Run
+
+
+@dataclass(frozen=True)
+class CandidatesPart:
+    """What a page shows of the candidates."""
+
+    picture: figures.Picture
+    best: Table
+    tried: Table
+    better: tuple[Changed, ...]
+    worse: tuple[Changed, ...]
+
+
+def candidates_part(run: Run, number: int, split: bool) -> CandidatesPart | None:
+    """Return the part of a run of adapt; `None` of any other.
+
+    Args:
+        run: its folder.
+        number: the run's on the page.
+        split: whether others than the validation pairs have judged.
+    """
+    candidates = read_candidates(run.folder)
+    if candidates is None:
+        return None
+    picture = figures.picture(
+        figures.candidates(_marks(candidates)),
+        f"candidates-{number}",
+        "Chart: validation MRR of each candidate",
+        "Candidates",
+        "Validation pairs. A line is the 95 % interval of the gain over the base model, which the "
+        "dashed line goes through.",
+        2 * figures.WIDTH,
+    )
+    verdict = "is of test pairs" if split else "allows for that, as there are no other pairs"
+    both = "" if split else " and the test pairs"
+    best = Table(
+        "candidates",
+        f"Candidates: x 100, {candidates.selected_on}, which are the validation pairs{both}",
+        candidates.rows(),
+        " ".join(
+            [
+                "Gains are over the row start, with 95 % intervals. The gain of the row that was "
+                "taken is too high, because these pairs selected it: the verdict above "
+                f"{verdict}. They may have selected the weight of BM25 too. Columns of other text "
+                "are changes on its validation pairs; a table below is of its test pairs: "
+                f"{candidates.other_text}. Minutes are a candidate's own.",
+                *candidates.notes,
+            ]
+        ),
+    )
+    tried = Table(
+        "tried",
+        "Every state that was tried, x 100",
+        candidates.all_rows(),
+        "Other columns are changes on validation pairs of other text. What loses more there than "
+        f"{candidates.max_drop:g} points is rejected.",
+    )
+    return CandidatesPart(picture, best, tried, candidates.better, candidates.worse)
+
+
+def _marks(candidates: Candidates) -> list[dict[str, Any]]:
+    marks: list[dict[str, Any]] = []
+    start = 100 * candidates.best[0].mrr
+    for one in candidates.best:
+        state = "selected" if one.selected else "base model" if one.gain is None else "candidate"
+        label = f"{one.kind}: {100 * one.mrr:.2f} ({one.name})"
+        marks.append(_mark(one.kind, one.mrr, state, label, one.gain, start))
+    others = [
+        _mark(
+            name,
+            mrr,
+            "BM25",
+            f"{name}: {100 * mrr:.2f}",
+            candidates.baseline_gains.get(name),
+            start,
+        )
+        for name, mrr in candidates.baselines.items()
+    ]
+    return [marks[0], *others, *marks[1:]]
+
+
+def _mark(
+    name: str, mrr: float, state: str, label: str, gain: Gain | None, start: float
+) -> dict[str, Any]:
+    """A point, and where there is a gain its interval around the base model's MRR, x 100."""
+    mark: dict[str, Any] = {"name": name, "value": 100 * mrr, "state": state, "label": label}
+    if gain is not None:
+        mark["label"] = f"{label}, gain {gain.points}"
+        mark |= {"low": start + 100 * gain.low, "high": start + 100 * gain.high}
+    return mark
