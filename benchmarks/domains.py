@@ -80,6 +80,8 @@ PAPERS = ("simcse", "whitenedcse", "scd-published", "simcse++-published")
 MNRL = "st-mnrl"
 MNRL_WHITENED = f"{MNRL}, then whitened by pairs"
 POWER = 0.75
+FEWEST_SEEDS = 3
+"""Of two seeds an interval says next to nothing: then the first stands alone."""
 CLOSED = "closed forms"
 """The unit of work that measures all rows that train nothing."""
 FITTED_ON = 3_000
@@ -363,6 +365,10 @@ class _Summary:
                     if name.startswith(prefix)
                 }
                 self._arrays.setdefault(row, []).append(own)
+        for of_row in (self.about, self._arrays):
+            for row, found in of_row.items():
+                if len(found) < FEWEST_SEEDS:
+                    del found[1:]
         self.groups = self.about[BASE][0]["groups"]
         self.sets = list(self.groups)
 

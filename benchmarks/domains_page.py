@@ -28,6 +28,16 @@ DRAWN = {
     BEST: BEST,
 }
 """Name in the picture -> row."""
+IN_TABLES = {
+    "base model + BM25": "base model + BM25",
+    "whitened by pairs": BY_PAIRS,
+    "queries alone": QUERIES,
+    MNRL: MNRL,
+    f"{MNRL}, then whitened by pairs": f"{MNRL}, then whitened by pairs",
+    ADAPT: ADAPT,
+    "adapt, 2,000,000 tokens": "adapt, 2,000,000 tokens",
+}
+"""Name in the table of a corpus -> row."""
 WIDTH, LINE = 190, 18
 """Pixels of a panel, and of a line of it."""
 MINILM = "minilm"
@@ -40,8 +50,8 @@ def draw_page(record: Mapping[str, Any]) -> None:
         of_base = "" if base == MINILM else f" {base}"
         with_best = {corpus: _with_best(own) for corpus, own in corpora.items()}
         parts[f"over corpora{of_base}"] = _over_corpora(with_best)
-        parts[f"regret{of_base}"] = _regret(corpora)
-        parts[f"selected{of_base}"] = _selected(corpora)
+        if not of_base:
+            parts["regret"] = _regret(corpora)
         for corpus, own in corpora.items():
             parts[f"{corpus}{of_base}"] = _corpus(own)
     draw(PAGE, parts)
@@ -80,12 +90,13 @@ def _over_corpora(corpora: Mapping[str, Any]) -> str:
     table = []
     for row in _rows(corpora):
         having = [own for own in corpora.values() if row in own["rows"]]
-        cells = {"": row, "corpora": str(len(having))}
-        for name, title in ((TEST, "gain"), (HYBRID_GAIN, "hybrid, gain over base + BM25")):
+        cells = {"": row}
+        for name, title in ((TEST, "gain"), (HYBRID_GAIN, "hybrid")):
             cells[title] = _mean([own["rows"][row].get(name) for own in having])
         for name in ("docstrings", "definitions"):
-            cells[name] = _mean([own["rows"][row].get(name) for own in having])
-        sts = [own["rows"][row].get("STS") for own in having]
+            found = [own["rows"][row][name][0] for own in having if name in own["rows"][row]]
+            cells[name] = f"{sum(found) / len(found):+.2f}" if found else ""
+        sts = [own["rows"][row].get("STS") for own in having if "seeds" in own["rows"][row]]
         cells["STS"] = f"{sum(sts) / len(sts):+.2f}" if sts and None not in sts else ""
         cells["adapt over it"] = _mean([own["adapt over"].get(row) for own in having])
         table.append(cells)
@@ -103,39 +114,22 @@ def _mean(found: list[list[float] | None]) -> str:
 
 
 def _corpus(own: Mapping[str, Any]) -> str:
-    """Draw the table of a corpus, the largest gain first."""
-    names = sorted(_rows({"": own}), key=lambda row: -own["rows"][row][TEST][0])
-    table = []
-    for row in names:
-        found = own["rows"][row]
-        cells = {"": row, "gain": closed_forms.cell(found[TEST])}
-        cells["hybrid, gain over base + BM25"] = (
-            closed_forms.cell(found[HYBRID_GAIN]) if HYBRID_GAIN in found else ""
-        )
-        for name in ("docstrings", "definitions"):
-            if name in own["pairs"]:
-                cells[name] = f"{found[name][0]:+.2f}" if name in found else ""
-        cells["STS"] = f"{found['STS']:+.2f}" if "STS" in found else ""
-        cells["seeds"] = str(found.get("seeds", ""))
-        table.append(cells)
-    base = own["base"][TEST]
+    """Draw the table of a corpus: the rows that a reader compares, the largest gain first."""
+    rows = {name: own["rows"][row] for name, row in IN_TABLES.items() if row in own["rows"]}
+    best = own["best paper"]
+    if best is not None:
+        rows[f"{best}, the best of the papers'"] = own["rows"][best]
+    table = [
+        {
+            "": name,
+            "gain": closed_forms.cell(found[TEST]),
+            "hybrid": closed_forms.cell(found[HYBRID_GAIN]) if HYBRID_GAIN in found else "",
+            "definitions": f"{found['definitions'][0]:+.2f}" if "definitions" in found else "",
+        }
+        for name, found in sorted(rows.items(), key=lambda row: -row[1][TEST][0])
+    ]
     counts = f"{own['pairs'][TEST]:,} test pairs in {own['groups']:,} groups"
-    about = f"Base model: MRR {base:.2f}. {counts}."
-    return f"{about}\n\n{markdown_table(table)}"
-
-
-def _selected(corpora: Mapping[str, Any]) -> str:
-    """Draw what each search selected, and its verdict."""
-    return markdown_table(
-        [
-            {"": corpus, "seed": str(seed), "selected": words, "verdict": verdict}
-            for corpus, own in corpora.items()
-            if ADAPT in own["rows"]
-            for seed, (words, verdict) in enumerate(
-                zip(own["rows"][ADAPT]["selected"], own["rows"][ADAPT]["verdict"], strict=True)
-            )
-        ]
-    )
+    return f"Base model: {own['base'][TEST]:.2f}. {counts}.\n\n{markdown_table(table)}"
 
 
 def _regret(corpora: Mapping[str, Any]) -> str:
