@@ -1,0 +1,389 @@
+"""docs/results/fine-tuning.md: which ways of fine-tuning pay, with whitening by pairs behind them.
+
+    python benchmarks/fine_tuning.py FOLDER [--only CORPUS ...] [--jobs N] [--seeds N]
+    python benchmarks/fine_tuning.py --draw
+
+FOLDER holds the corpora as benchmarks/corpora.py makes them. Every score is of validation pairs;
+no test pair is read. docs/results/fine-tuning.json has one record a line, in the order in which
+they were measured; a way that is in it already is not measured again. --draw draws the tables of
+the page from that file. Several jobs share the one GPU, or the cores, of a machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import gc
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from scipy import special
+
+from common import draw
+from documents import SOURCES, TOKENS, pairs
+from isospace.config import TrainConfig
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.merging import State, merge
+from isospace.evaluation.benchmark import hard_pairs
+from isospace.evaluation.pairs import SidedEncode, TextPairs, remembering
+from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
+from isospace.evaluation.vector_cache import cached
+from isospace.objectives import RankCSE, SimCSE
+from isospace.operators.fitted_whitening import WhiteningMap
+from isospace.operators.pair_whitening import PairMoments
+from isospace.statistics.gains import Gain, gain
+from isospace.statistics.influence import Scores
+from isospace.system.cache import cache_folder
+from isospace.system.devices import device_name
+from isospace.system.progress import Silent
+from isospace.system.tables import markdown_table
+from isospace.training.examples import Examples
+from isospace.training.loop import Loop
+from isospace.training.prepare import Data, load_data, make_accelerator, prepare, start_of
+from isospace.whiten.fold import drop_normalize, fold
+from isospace.whiten.whiten import through
+
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "fine-tuning.md"
+RECORDS = PAGE.with_suffix(".json")
+POWER, FITTED_ON = 0.75, 3_000
+SHARES = (0.5, 0.75)
+"""Of the way from the base model's weights to the fine-tuned ones."""
+VALIDATION, OVER_WHITENED = "validation", "over the whitened base model"
+BATCH_TOKENS = 1 << 15
+"""Tokens that a GPU encodes at once."""
+MINED = RankCSE(head="none", temperature=0.05, consistency_weight=0, distillation_weight=0)
+"""SimCSE with the texts that were mined for an example among its negatives."""
+AS_NOW, BEHIND = "as now", "then whitened"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of fine-tuning.
+
+    Attributes:
+        changes: settings other than those of the recipe `pairs`.
+        tokens: how many times `TOKENS`.
+        rate: how many times the recipe's learning rate.
+        map: whether the whitening of the base model is put behind it before the training, and
+            whether that layer is trained too.
+    """
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    tokens: float = 1.0
+    rate: float = 1.0
+    map: Literal["none", "fixed", "trained"] = "none"
+
+    def config(self, base: TrainConfig, tokens: int, seed: int) -> TrainConfig:
+        """Return the settings of the training."""
+        rate, budget = self.rate * base.learning_rate, (self.tokens * tokens, "tokens")
+        return replace(base, learning_rate=rate, budget=budget, seed=seed, **self.changes)
+
+
+_LARGE = {"pass_tokens": 16_384}
+WAYS = {
+    "none": Way(tokens=0.0),
+    AS_NOW: Way(),
+    "through the fixed map": Way(map="fixed"),
+    "through the map, trained too": Way(map="trained"),
+    "mined negatives": Way({"objective": MINED, "mined": 1}),
+    "batches of 128": Way({"batch_size": 128, **_LARGE}, rate=2**0.5),
+    "batches of 256": Way({"batch_size": 256, **_LARGE}, rate=2.0),
+    "half the rate": Way(rate=0.5),
+    "double the rate": Way(rate=2.0),
+    "twice the tokens, half the rate": Way(tokens=2.0, rate=0.5),
+    "batches of 16 groups of like texts": Way({"similar": 4}),
+    "through the fixed map, temperature 0.03": Way(
+        {"objective": SimCSE(head="none", temperature=0.03)}, map="fixed"
+    ),
+    "five times the tokens": Way(tokens=5.0),
+    "five times the tokens, batches of 256": Way(
+        {"batch_size": 256, **_LARGE}, tokens=5.0, rate=2.0
+    ),
+    "five times the tokens, through the fixed map": Way(tokens=5.0, map="fixed"),
+}
+"""Name -> way; the first ones are measured first, each on all corpora."""
+
+
+class Task(NamedTuple):
+    """A training, and the rows that it gives; `tokens` are those of a way that changes none."""
+
+    way: str
+    corpus: str
+    seed: int
+    tokens: int
+    folder: Path
+
+
+@dataclass(frozen=True)
+class OnCorpus:
+    """What all ways share on a corpus: texts, and scores of the base model.
+
+    Attributes:
+        fit: the two sides of the pairs on which maps are fitted.
+        sets: name -> pairs.
+        base: name -> scores of the base model.
+        map: whitening by pairs, fitted on the base model.
+        whitened: scores of the validation pairs with that map behind the base model.
+    """
+
+    config: TrainConfig
+    data: Data
+    fit: tuple[list[str], list[str]]
+    sets: Mapping[str, TextPairs]
+    base: Mapping[str, Scores]
+    map: WhiteningMap
+    whitened: Scores
+
+
+def main() -> None:
+    """Measure what is missing, or draw the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--only", nargs="+", choices=SOURCES, default=list(SOURCES))
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--tokens", type=int, default=TOKENS)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--output", type=Path, default=RECORDS)
+    parser.add_argument("--draw", action="store_true")
+    options = parser.parse_args()
+    if options.draw:
+        _draw(_records(options.output))
+        return
+    if options.folder is None:
+        parser.error("give FOLDER, or --draw")
+    os.environ.pop("ISOSPACE_DATA", None)
+    # Each job has one core; workers read these when they start.
+    for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):
+        os.environ[name] = "1"
+    known = [(one["way"], one["corpus"], one["seed"]) for one in _records(options.output)]
+    tasks = [
+        Task(way, corpus, seed, options.tokens, options.folder)
+        for seed in range(options.seeds)
+        for way in options.ways
+        for corpus in options.only
+        if (way, corpus, seed) not in known and (way != "none" or not seed)
+    ]
+    _measure_all(tasks, options.jobs, options.output)
+
+
+def _measure_all(tasks: Sequence[Task], jobs: int, output: Path) -> None:
+    """Measure in processes of their own; write what each found when it ends."""
+    began, failed = time.monotonic(), []
+    with ProcessPoolExecutor(jobs, get_context("spawn"), torch.set_num_threads, (1,)) as workers:
+        waiting = {workers.submit(_measure, task): task for task in tasks}
+        for done in as_completed(waiting):
+            task = waiting[done]
+            if (error := done.exception()) is not None:
+                failed.append(task)
+                print(f"{task.way}, {task.corpus}, seed {task.seed}: {error!r}", flush=True)
+                continue
+            with output.open("a", encoding="utf-8") as file:
+                file.writelines(f"{json.dumps(record)}\n" for record in done.result())
+            for record in done.result():
+                mean, low, high = record[VALIDATION]
+                about = f"{record['way']}, {record['row']}, {record['corpus']}"
+                took = time.monotonic() - began
+                print(f"{took:4.0f} s  {about}: {mean:+.2f} ({low:+.2f} to {high:+.2f})")
+            seconds = done.result()[0]["seconds"]
+            print(f"{took:4.0f} s  {task.way}, {task.corpus}: {seconds}", flush=True)
+    if failed:
+        raise SystemExit(f"{len(failed)} of {len(tasks)} failed")
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    """Read the records; a line that a kill has torn is left out."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+@functools.cache
+def _on_corpus(corpus: str, folder: Path) -> OnCorpus:
+    """Read a corpus and score the base model; texts and vectors come from the cache."""
+    config = pairs(SOURCES[corpus], folder)
+    data = load_data(config, elsewhere_chooses=True)
+    encoder = start_of(config)
+    drop_normalize(encoder)
+    encode = cached(encoder, cache_folder())
+    sets = {VALIDATION: hard_pairs(data.corpus, data.held_out), **data.elsewhere.chooses}
+    fit = Examples.of(config, data.corpus).related_texts(data.corpus, FITTED_ON)
+    own_map = _map(cached(encoder, cache_folder(), max_length=config.max_length), fit)
+    base = {name: _scores(encode, own) for name, own in sets.items()}
+    whitened = _scores(through(encode, own_map), sets[VALIDATION])
+    return OnCorpus(config, data, fit, sets, base, own_map, whitened)
+
+
+def _scores(encode: SidedEncode, own: TextPairs) -> Scores:
+    return mrr_scores(own, evaluate_retrieval(encode, own))
+
+
+def _map(encode: SidedEncode, fit: tuple[list[str], list[str]]) -> WhiteningMap:
+    """Fit whitening by pairs on an encoder's vectors."""
+    first, second = encode.queries(fit[0]), encode.documents(fit[1])
+    return PairMoments.of(torch.from_numpy(first), torch.from_numpy(second)).fit(POWER)
+
+
+def _encodes(encoder: Encoder, max_length: int | None = None) -> SidedEncode:
+    """Encode with the weights that the encoder has now, each text once."""
+    many = {"batch_tokens": BATCH_TOKENS} if encoder.device.type == "cuda" else {}
+    embed = partial(encoder.embed, max_length=max_length, **many)
+    return remembering(SidedEncode.of_prompts(encoder.prompts, embed))
+
+
+def _measure(task: Task) -> list[dict[str, Any]]:
+    """Train in one way on one corpus, and score the rows that this gives."""
+    began = time.monotonic()
+    on, way = _on_corpus(task.corpus, task.folder), WAYS[task.way]
+    seconds = {"corpus": time.monotonic() - began}
+    updates, found = 0, []
+    if task.way == "none":
+        encoder = start_of(on.config)
+        drop_normalize(encoder)
+        encode = cached(encoder, cache_folder())
+        found.append(_record(on, BEHIND, through(encode, on.map)))
+    else:
+        loop = _train(on, way, task, seconds)
+        updates, began = loop.step, time.monotonic()
+        found += [_record(on, row, encode) for row, encode in _rows(on, way, task.way, loop)]
+        seconds["measuring"] = time.monotonic() - began
+    about = {
+        "corpus": task.corpus,
+        "way": task.way,
+        "seed": task.seed,
+        "tokens": int(way.tokens * task.tokens),
+        "updates": updates,
+        "seconds": {name: round(value, 1) for name, value in seconds.items()},
+        "machine": device_name(),
+    }
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return [{**about, **row} for row in found]
+
+
+def _train(on: OnCorpus, way: Way, task: Task, seconds: dict[str, float]) -> Loop:
+    """Train, and note how long it took; the last weights are kept."""
+    began = time.monotonic()
+    config = way.config(on.config, task.tokens, task.seed)
+    with TemporaryDirectory() as folder:
+        if way.map != "none":
+            encoder = start_of(config)
+            fold(encoder, on.map)
+            encoder.model.save(folder)
+            config = replace(config, model=folder)
+        _, loop = prepare(config, make_accelerator(config), Silent(), on.data)
+    if way.map == "fixed":
+        for parameter in loop.encoder.model[-2].parameters():
+            parameter.requires_grad_(False)  # without a gradient the optimizer leaves it alone
+    loop.total_steps = max(1, int(way.tokens * task.tokens / loop.tokens_per_step))
+    seconds["preparing"] = time.monotonic() - began
+    began = time.monotonic()
+    for _ in loop:
+        pass
+    seconds["training"] = time.monotonic() - began
+    return loop
+
+
+def _rows(on: OnCorpus, way: Way, name: str, loop: Loop) -> Iterator[tuple[str, SidedEncode]]:
+    """Give the fine-tuned encoder without a map and with one, or with others in its place."""
+    encoder, longest = loop.encoder, on.config.max_length
+    drop_normalize(encoder)
+    encode = _encodes(encoder)
+    yield "alone", encode
+    yield BEHIND, through(encode, _map(_encodes(encoder, longest), on.fit))
+    if way.map != "none":
+        encoder.model.pop(-1)
+        encode = _encodes(encoder)
+        yield "map fitted again", through(encode, _map(_encodes(encoder, longest), on.fit))
+    if name == AS_NOW:
+        tuned: State = {n: x.detach().cpu() for n, x in encoder.model.state_dict().items()}
+        start = start_of(on.config).model.state_dict()
+        for share in SHARES:
+            encoder.model.load_state_dict(merge(start, [tuned], share))
+            encode = _encodes(encoder)
+            yield f"{share:g} of the way", encode
+            mapped = through(encode, _map(_encodes(encoder, longest), on.fit))
+            yield f"{share:g} of the way, {BEHIND}", mapped
+
+
+def _record(on: OnCorpus, row: str, encode: SidedEncode) -> dict[str, Any]:
+    """Return the gains of a row over the base model, and over the whitened base model."""
+    scores = {name: _scores(encode, own) for name, own in on.sets.items()}
+    gains = {name: _points(gain(own, on.base[name])) for name, own in scores.items()}
+    over = _points(gain(scores[VALIDATION], on.whitened))
+    return {"row": row, **gains, OVER_WHITENED: over}
+
+
+def _points(found: Gain) -> list[float]:
+    """Return the gain and the ends of its interval, in points."""
+    return [round(100 * value, 3) for value in (found.mean, found.low, found.high)]
+
+
+def _draw(records: Sequence[Mapping[str, Any]]) -> None:
+    """Draw the tables: means over the corpora, and every corpus."""
+    rows: dict[tuple[str, str], dict[str, list[Mapping[str, Any]]]] = {}
+    for record in records:
+        of_row = rows.setdefault((record["way"], record["row"]), {})
+        of_row.setdefault(record["corpus"], []).append(record)
+    ordered = {key: rows[key] for way in WAYS for key in rows if key[0] == way}
+    now = {c: _mean(own, VALIDATION)[0] for c, own in rows.get((AS_NOW, BEHIND), {}).items()}
+    means, corpora = [], []
+    for key, found in ordered.items():
+        name = {"way": key[0], "measured": key[1]}
+        means.append({**name, **_over_corpora(found, now)})
+        gains = {c: f"{_mean(own, VALIDATION)[0]:+.2f}" for c, own in found.items()}
+        corpora.append({**name, **{c: gains.get(c, "") for c in SOURCES}})
+    draw(PAGE, {"means": markdown_table(means), "corpora": markdown_table(corpora)})
+
+
+def _mean(records: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+    """Return the mean over the seeds of a gain and of its ends."""
+    mean: list[float] = np.mean([record[name] for record in records], axis=0).tolist()
+    return mean
+
+
+def _over_corpora(
+    found: Mapping[str, Sequence[Mapping[str, Any]]], now: Mapping[str, float]
+) -> dict[str, str]:
+    """Return a row of means over the corpora; squares of half-widths add.
+
+    The difference to today's way is of the same pairs of each corpus; its interval is that of
+    Student's t over the corpora.
+    """
+    cells = {"corpora": f"{len(found)}"}
+    for name in (VALIDATION, OVER_WHITENED, "docstrings", "definitions"):
+        values = [_mean(own, name) for own in found.values() if name in own[0]]
+        if values:
+            mean = sum(value for value, _, _ in values) / len(values)
+            half = sum(((high - low) / 2) ** 2 for _, low, high in values) ** 0.5 / len(values)
+            cells[name] = _cell(mean, half)
+    changes = [_mean(own, VALIDATION)[0] - now[c] for c, own in found.items() if c in now]
+    cells["minus today's, then whitened"] = ""
+    if len(changes) > 1 and any(changes):
+        n, mean = len(changes), float(np.mean(changes))
+        half = float(special.stdtrit(n - 1, 0.975) * np.std(changes, ddof=1) / n**0.5)
+        cells["minus today's, then whitened"] = (
+            f"{mean:+.2f} ({mean - half:+.2f} to {mean + half:+.2f})"
+        )
+    trained = [one["seconds"].get("training", 0.0) for own in found.values() for one in own]
+    cells["seconds of training"] = f"{np.mean(trained):.0f}"
+    return cells
+
+
+def _cell(mean: float, half: float) -> str:
+    return f"{mean:+.2f} ({mean - half:+.2f} to {mean + half:+.2f})"
+
+
+if __name__ == "__main__":
+    main()
