@@ -110,17 +110,12 @@ def draw_page(record: Mapping[str, Any]) -> None:
     names = list(
         dict.fromkeys(row for own in record.values() for row in own["rows"] if is_row(row))
     )
-    parts = {"gains": markdown_table([_over_corpora(record, row) for row in names])}
-    for corpus, own in record.items():
-        about = ", ".join(f"{name} {value:.2f}" for name, value in own["base"].items())
-        shown = (*own["pairs"], HYBRID_GAIN)
-        table = [
-            {"": row}
-            | {name: cell(own["rows"][row][name]) for name in shown if name in own["rows"][row]}
-            for row in names
-        ]
-        pairs_of = ", ".join(f"{count:,} {name}" for name, count in own["pairs"].items())
-        parts[corpus] = f"Base model: {about}. Pairs: {pairs_of}.\n\n{markdown_table(table)}"
+    each = [
+        {"": row} | {corpus: f"{own['rows'][row][TEST][0]:+.2f}" for corpus, own in record.items()}
+        for row in names
+    ]
+    means = [_over_corpora(record, row) for row in names]
+    parts = {"gains": markdown_table(means), "each corpus": markdown_table(each)}
     draw(PAGE, parts)
     _draw_trade(record)
 

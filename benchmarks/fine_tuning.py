@@ -212,11 +212,11 @@ def _records(path: Path) -> list[dict[str, Any]]:
 def _on_corpus(corpus: str, folder: Path) -> OnCorpus:
     """Read a corpus and score the base model; texts and vectors come from the cache."""
     config = pairs(SOURCES[corpus], folder)
-    data = load_data(config, elsewhere_chooses=True)
+    data = load_data(config, other_text_selects=True)
     encoder = start_of(config)
     drop_normalize(encoder)
     encode = cached(encoder, cache_folder())
-    sets = {VALIDATION: hard_pairs(data.corpus, data.held_out), **data.elsewhere.chooses}
+    sets = {VALIDATION: hard_pairs(data.corpus, data.held_out), **data.other_text.chooses}
     fit = Examples.of(config, data.corpus).related_texts(data.corpus, FITTED_ON)
     own_map = _map(cached(encoder, cache_folder(), max_length=config.max_length), fit)
     base = {name: _scores(encode, own) for name, own in sets.items()}
