@@ -366,7 +366,7 @@ class _Summary:
                 }
                 self._arrays.setdefault(row, []).append(own)
         for of_row in (self.about, self._arrays):
-            for row, found in of_row.items():
+            for found in of_row.values():
                 if len(found) < FEWEST_SEEDS:
                     del found[1:]
         self.groups = self.about[BASE][0]["groups"]
