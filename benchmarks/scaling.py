@@ -1,4 +1,4 @@
-"""docs/scale.md: what several processes cost, measured to 8, and computed beyond.
+"""docs/results/scaling.md: what several processes cost, measured to 8, and computed beyond.
 
     python benchmarks/scaling.py CORPUS [--steps 4]
     python benchmarks/scaling.py --draw
@@ -30,13 +30,13 @@ from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
 from training import own_loop, updates
 
-PAGE = Path(__file__).parent.parent / "docs" / "scale.md"
-RECORD = PAGE.parent / "results" / "scaling.json"
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "scaling.md"
+RECORD = PAGE.parent / "scaling.json"
 ROWS = ("simcse", "whitenedcse", "scd", "esimcse", "is-bert")
 COUNTS = (1, 2, 4, 8)
 LARGER = (64, 1024, 16_384, 65_536)
 """Batches, of which the volume is computed."""
-PASSAGES = (10**6, 10**8, 10**9)
+SENTENCES = (10**6, 10**8, 10**9)
 CORE_HOUR = 0.04
 """Dollars, about what clouds ask for a core on demand; a reader puts in their own."""
 
@@ -61,7 +61,7 @@ def main() -> None:
     found = json.loads(RECORD.read_text(encoding="utf-8"))
     draw(
         PAGE,
-        {"training": _measured(found), "gathers": _gathers(found), "passages": _passages()},
+        {"training": _measured(found), "gathers": _gathers(found), "encoding": _encoding()},
     )
 
 
@@ -179,16 +179,16 @@ def _gathers(record: dict[str, Any]) -> str:
     return markdown_table(lines)
 
 
-def _passages() -> str:
-    """Encoding of many passages, from the rate of docs/results/speed.md."""
-    speed = json.loads((PAGE.parent / "results" / "speed.json").read_text(encoding="utf-8"))
+def _encoding() -> str:
+    """Cost of encoding many sentences, from the rate of docs/results/speed.md."""
+    speed = json.loads((PAGE.parent / "speed.json").read_text(encoding="utf-8"))
     table = speed["encode"]["tables"][0]
     rate = next(float(row[1]) for row in table["rows"] if row[0] == "isospace bf16")
     dim, cores = 384, int(speed["encode"]["machine"].split()[0])
     lines = []
-    for count in PASSAGES:
+    for count in SENTENCES:
         hours = count / rate * cores / 3600
-        line = {"passages": f"{count:,}", "core hours": f"{hours:,.1f}"}
+        line = {"sentences of 27 tokens": f"{count:,}", "core hours": f"{hours:,.1f}"}
         line["dollars"] = f"{hours * CORE_HOUR:,.2f}"
         for kind, size in (("float32", 4.0), ("float16", 2.0), ("int8", 1.0), ("binary", 1 / 8)):
             line[f"GB as {kind}"] = f"{count * dim * size / 1e9:,.2f}"

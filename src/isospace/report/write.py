@@ -39,7 +39,7 @@ MEASURES = {
     "uniformity": "uniformity",
     "hubness": "hubness (skewness of the 10-occurrence)",
 }
-"""Measures of a space -> their names for people; docs/evaluation.md says what they are."""
+"""Measures of a space -> their names for people; docs/reference/protocols.md says what they are."""
 
 
 @dataclass(frozen=True)
