@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check types tests fuzz bench guard bench-gpu first-table comparison baselines questions selection-study demo-study whitening-study placebo torture st-versions constraints clean
+.PHONY: demo test docs test-all check types tests fuzz bench guard bench-gpu first-table comparison baselines questions selection-study demo-study whitening-study placebo torture st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace adapt docstrings
@@ -33,6 +33,10 @@ types:
 tests:
 	$(BIN)/python -m compileall -q src tests
 	$(PYTEST) $(SELECT)
+
+# The site, in site/; the same check is part of `make test`.
+docs: .venv/test
+	$(BIN)/python scripts/docs.py
 
 # Every reader is fed with damaged files: TARGET for one of fuzz/targets.py, SECONDS for each. Needs
 # atheris, which has wheels for Linux.
