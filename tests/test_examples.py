@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ladders import write_documents
-from toy import sentences
+from toy import sentences, write_documents
 
 from isospace import load
 from isospace.statistics.verdict import VerdictKind
@@ -49,12 +48,8 @@ def test_search_finds_the_paragraph_that_is_asked_for(run, folder, toy_model):
 
 def test_adapt_and_serve_ends_with_a_verdict_and_hits(run, tmp_path, toy_model):
     pytest.importorskip("langchain_core")
-    documents = tmp_path / "manuals"
-    documents.mkdir()
-    rows = write_documents(tmp_path / "rows.jsonl").read_text(encoding="utf-8").splitlines()[:700]
-    for number, row in enumerate(map(json.loads, rows)):
-        (documents / f"{number}.md").write_text(f"# {row['title']}\n\n{row['text']}\n")
-    question = row["text"].split("\n\n")[1]
+    documents = write_documents(tmp_path / "manuals", 700)
+    question = (documents / "699.md").read_text(encoding="utf-8").split("\n\n")[-1].strip()
     arguments = ["--model", toy_model, "--budget", 5_000, "tokens", "--output", tmp_path / "run"]
     shown = run("adapt_and_serve", documents, question, *arguments)
     assert shown.lower().startswith(tuple(kind.value for kind in VerdictKind))
