@@ -48,9 +48,9 @@ def draw_page(record: Mapping[str, Any]) -> None:
     parts = {}
     for base, corpora in record.items():
         of_base = "" if base == MINILM else f" {base}"
-        with_best = {corpus: _with_best(own) for corpus, own in corpora.items()}
-        parts[f"over corpora{of_base}"] = _over_corpora(with_best)
         if not of_base:
+            with_best = {corpus: _with_best(own) for corpus, own in corpora.items()}
+            parts["over corpora"] = _over_corpora(with_best)
             parts["regret"] = _regret(corpora)
         for corpus, own in corpora.items():
             parts[f"{corpus}{of_base}"] = _corpus(own)
