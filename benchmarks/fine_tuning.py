@@ -64,7 +64,7 @@ BATCH_TOKENS = 1 << 15
 """Tokens that a GPU encodes at once."""
 MINED = RankCSE(head="none", temperature=0.05, consistency_weight=0, distillation_weight=0)
 """SimCSE with the texts that were mined for an example among its negatives."""
-AS_NOW, BEHIND = "as now", "then whitened"
+AS_NOW, ALONE, BEHIND = "the plain encoder", "alone", "then whitened"
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ def _rows(on: OnCorpus, way: Way, name: str, loop: Loop) -> Iterator[tuple[str, 
     encoder, longest = loop.encoder, on.config.max_length
     drop_normalize(encoder)
     encode = _encodes(encoder)
-    yield "alone", encode
+    yield ALONE, encode
     yield BEHIND, through(encode, _map(_encodes(encoder, longest), on.fit))
     if way.map != "none":
         encoder.model.pop(-1)
@@ -336,14 +336,17 @@ def _draw(records: Sequence[Mapping[str, Any]]) -> None:
     for record in records:
         of_row = rows.setdefault((record["way"], record["row"]), {})
         of_row.setdefault(record["corpus"], []).append(record)
-    ordered = {key: rows[key] for way in WAYS for key in rows if key[0] == way}
+    ordered = {
+        key: rows[key] for way in WAYS for key in rows if key[0] == way and "0.5" not in key[1]
+    }
     now = {c: _mean(own, VALIDATION)[0] for c, own in rows.get((AS_NOW, BEHIND), {}).items()}
     means, corpora = [], []
     for key, found in ordered.items():
         name = {"way": key[0], "measured": key[1]}
         means.append({**name, **_over_corpora(found, now)})
-        gains = {c: f"{_mean(own, VALIDATION)[0]:+.2f}" for c, own in found.items()}
-        corpora.append({**name, **{c: gains.get(c, "") for c in SOURCES}})
+        if key[1] != ALONE:
+            gains = {c: f"{_mean(own, VALIDATION)[0]:+.2f}" for c, own in found.items()}
+            corpora.append({**name, **{c: gains.get(c, "") for c in SOURCES}})
     draw(PAGE, {"means": markdown_table(means), "corpora": markdown_table(corpora)})
 
 
@@ -358,22 +361,22 @@ def _over_corpora(
 ) -> dict[str, str]:
     """Return a row of means over the corpora; squares of half-widths add.
 
-    The difference to today's way is of the same pairs of each corpus; its interval is that of
-    Student's t over the corpora.
+    The difference to the plain encoder, then whitened, is of the same pairs of each corpus. Its
+    interval is that of Student's t over the corpora.
     """
-    cells = {"corpora": f"{len(found)}"}
-    for name in (VALIDATION, OVER_WHITENED, "docstrings", "definitions"):
+    cells = {}
+    for name in (VALIDATION, "definitions"):
         values = [_mean(own, name) for own in found.values() if name in own[0]]
         if values:
             mean = sum(value for value, _, _ in values) / len(values)
             half = sum(((high - low) / 2) ** 2 for _, low, high in values) ** 0.5 / len(values)
             cells[name] = _cell(mean, half)
     changes = [_mean(own, VALIDATION)[0] - now[c] for c, own in found.items() if c in now]
-    cells["minus today's, then whitened"] = ""
+    cells["over the plain encoder, then whitened"] = ""
     if len(changes) > 1 and any(changes):
         n, mean = len(changes), float(np.mean(changes))
         half = float(special.stdtrit(n - 1, 0.975) * np.std(changes, ddof=1) / n**0.5)
-        cells["minus today's, then whitened"] = (
+        cells["over the plain encoder, then whitened"] = (
             f"{mean:+.2f} ({mean - half:+.2f} to {mean + half:+.2f})"
         )
     trained = [one["seconds"].get("training", 0.0) for own in found.values() for one in own]
