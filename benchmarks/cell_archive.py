@@ -164,7 +164,7 @@ def _test_pairs(run: Run, before: Items) -> dict[str, Items]:
 
 def _state(run: Run, state: str) -> Items:
     """What every item came to before or after training, those of other text among them."""
-    other = run.items(f"elsewhere_{state}")
+    other = run.items(f"other_text_{state}")
     return run.items(state) | {f"{_OTHER_TEXT}{name}": array for name, array in other.items()}
 
 

@@ -255,7 +255,7 @@ def _make_run(folder: Path) -> None:
     import torch
     from report_runs import finish, write_run
 
-    from isospace.adaptation.results import FILE, Ladder, Rung, Tried
+    from isospace.adaptation.results import FILE, Best, Candidate, Candidates
     from isospace.system import typed_json
     from isospace.training import checkpoint
 
@@ -265,11 +265,11 @@ def _make_run(folder: Path) -> None:
     run.write_items(before={"rank": np.arange(6.0)}, after={"rank": np.arange(6.0)})
     row = {"MR": 80.0, "CR": None, "SUBJ": 1.0, "MPQA": 2.0, "SST2": 3.0, "TREC": 4.0, "MRPC": 5.0}
     run.write_transfer("sklearn", {"row": row | {"Avg": None}, "row_protocol": "folds"})
-    rung = Rung("start", "the start", True, 0.5, None, {}, 1.0)
-    tried = Tried("the start", "start", 0.5, {}, True)
+    best = Best("base model", "the base model", True, 0.5, None, {}, 1.0)
+    candidate = Candidate("the base model", "base model", 0.5, {}, True)
     typed_json.write(
         folder / FILE,
-        Ladder((tried,), (rung,), {"BM25": 0.4}, (), "pairs", 0.5, "", (), (), 2.0, {}),
+        Candidates((candidate,), (best,), {"BM25": 0.4}, (), "pairs", 0.5, "", (), (), 2.0, {}),
     )
     run.last_checkpoint.parent.mkdir(exist_ok=True)
     checkpoint.save(run.last_checkpoint, {"step": 4, "weights": torch.zeros(4)})
@@ -278,7 +278,7 @@ def _make_run(folder: Path) -> None:
 
 def _read_run(folder: Path) -> None:
     """As `report` does, without its pictures, and as a run that is gone on with."""
-    from isospace.adaptation.results import read_ladder
+    from isospace.adaptation.results import read_candidates
     from isospace.report.run_set import collect
     from isospace.report.scoreboard import all_tables
     from isospace.training import checkpoint
@@ -294,7 +294,7 @@ def _read_run(folder: Path) -> None:
         lambda: run.transfer,
         run.steps,
         run.evaluations,
-        lambda: read_ladder(folder),
+        lambda: read_candidates(folder),
         lambda: checkpoint.load(run.last_checkpoint),
         lambda: checkpoint.load_weights(run.kept_weights),
     )
@@ -328,7 +328,7 @@ def _make_results(folder: Path) -> None:
     from isospace.evaluation.scores import PairScores
 
     write_comparison(folder / "comparison", sts=True)
-    scores = results_of(sts=True).start
+    scores = results_of(sts=True).base
     assert isinstance(scores.pairs, PairScores)
     items = {"MRR": np.arange(4.0)}
     Baseline(BaselineScores("minilm", "digest", scores), items, items).write(folder / "baseline")
@@ -530,7 +530,7 @@ def _rows(ending: str, *seeds: bytes) -> Target:
 
 
 _CHECKPOINTS = ("checkpoints/last.pt", "checkpoints/kept.safetensors")
-_JSON = ("config.json", "results.json", "metrics.jsonl", "transfer.json", "ladder.json")
+_JSON = ("config.json", "results.json", "metrics.jsonl", "transfer.json", "candidates.json")
 _MODEL_JSON = ("modules.json", "config.json", "tokenizer.json", "tokenizer_config.json")
 
 TARGETS: dict[str, Target] = {

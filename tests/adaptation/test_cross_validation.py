@@ -43,7 +43,7 @@ def finished(config):
 @pytest.fixture(scope="module")
 def folds(config):
     corpus = load_corpus(config.text, cache_folder())
-    found = Folds.of(corpus, Benchmark.make(corpus), config.text.judge)
+    found = Folds.of(corpus, Benchmark.make(corpus), config.text.test_relation)
     assert found is not None
     return found
 
@@ -141,7 +141,7 @@ def test_a_kill_in_any_fold_goes_on_to_the_same_end(config, finished, tmp_path, 
     again = adapt(resume=config.output)
     assert again.results.verdict == replace(
         finished.results.verdict,
-        judged=again.results.verdict.times_used,
+        times_used=again.results.verdict.times_used,
         text=again.results.verdict.text,
     )
     ours, theirs = (load_file(one.model_folder / "model.safetensors") for one in (again, finished))

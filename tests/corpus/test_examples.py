@@ -517,7 +517,7 @@ def test_a_run_on_triples_measures_on_held_out_pairs(config):
     results = train(config).results
     assert results.corpus.counts["held out"] == 20
     assert results.corpus.sentences == 180
-    assert results.start.pairs.queries == 20
+    assert results.base.pairs.queries == 20
     assert "held-out" in results.verdict.protocol
     assert "halves" not in results.verdict.protocol
 

@@ -243,7 +243,7 @@ def test_a_run_sees_each_pair_with_its_label(config, tmp_path):
     assert steps[0]["loss"] == pytest.approx(first_loss(config, batch), rel=1e-4)
     others = [(*one[:2], other[2]) for one, other in pairwise(batch)]
     assert steps[0]["loss"] != pytest.approx(first_loss(config, others), rel=1e-3)
-    assert outcome.results.start.pairs.queries == 20
+    assert outcome.results.base.pairs.queries == 20
     assert "held-out pairs" in outcome.results.verdict.protocol
     adapted = replace(outcome.results, model_step=outcome.results.steps)
     assert "adapted with labels" in model_card(config, adapted, "mean")

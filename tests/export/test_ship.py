@@ -69,7 +69,7 @@ def test_a_run_is_exported_with_its_card(run, part):
 
 
 def test_sts_scores_come_with_their_protocol(run):
-    scores = replace(RESULTS.start, sts=STSScores((), {"STS12": 70.123, "Avg": None}, {}))
+    scores = replace(RESULTS.base, sts=STSScores((), {"STS12": 70.123, "Avg": None}, {}))
     results = replace(RESULTS, base=scores, adapted=scores)
     card = model_card(run.config, results, "mean")
     assert "| STS12 | 70.12 | 70.12 |" in card

@@ -66,10 +66,10 @@ def test_the_verdict_says_what_happened_elsewhere(config, finished_run):
     for found in results.other_text.values():
         assert found.gain.mean == pytest.approx(found.adapted - found.base)
         assert found.gain.changed > 0
-    before, after = (finished_run.items(f"elsewhere_{state}") for state in ("before", "after"))
+    before, after = (finished_run.items(f"other_text_{state}") for state in ("before", "after"))
     assert gains_over([after], before) == words
     card = (finished_run.model_folder / "README.md").read_text()
-    assert ("| elsewhere | start | result | gain |" in card) is not results.ships_base
+    assert ("| other text | base model | adapted | gain |" in card) is not results.ships_base
     assert other_text_sentence(words) in card
 
 
@@ -80,7 +80,7 @@ def test_other_text_is_elsewhere_too(config, tmp_path, caplog):
         results = train(named).results
     assert list(results.other_text) == ["other", "docstrings", "definitions"]
     assert "On other text: other " in results.verdict.text
-    assert "judge halves of held-out sentences: no text belongs to another" in caplog.messages
+    assert "test pairs halves of held-out sentences: no text belongs to another" in caplog.messages
     assert re.search(r"docstrings \(\d+ pairs\), definitions \(\d+ pairs\)", caplog.text)
 
 

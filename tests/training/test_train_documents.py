@@ -58,11 +58,11 @@ def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
     assert len(choosing) >= 100
     assert results.base.pairs.candidates == len(data.corpus.held_out())
     for state in (results.base, results.adapted):
-        assert state.beside.weight == 1.5
-    assert list(results.beside.gains) == ["BM25", "base model + BM25", "adapted + BM25"]
-    gain = results.beside.gains["base model + BM25"].mean
-    assert gain == pytest.approx(results.base.beside.fused.mrr - results.adapted.pairs.mrr)
-    assert f"BM25: {results.beside.text}" in caplog.text or results.beside.text in caplog.text
+        assert state.with_bm25.weight == 1.5
+    assert list(results.with_bm25.gains) == ["BM25", "base model + BM25", "adapted + BM25"]
+    gain = results.with_bm25.gains["base model + BM25"].mean
+    assert gain == pytest.approx(results.base.with_bm25.hybrid.mrr - results.adapted.pairs.mrr)
+    assert f"BM25: {results.with_bm25.text}" in caplog.text or results.with_bm25.text in caplog.text
     card = (finished.model_folder / "README.md").read_text()
     assert "| x 100 | start | this model | BM25 | this model + BM25 |" in card
 
@@ -85,7 +85,7 @@ def test_pairs_that_judge_choose_no_weight(documents, monkeypatch):
     config = replace(documents, text=replace(documents.text, held_out=300))
     assert not load_data(config).benchmark.split
     results = train(config).results
-    assert results.base.beside.weight == 2
+    assert results.base.with_bm25.weight == 2
 
 
 def test_distractors_make_the_search_harder(documents):

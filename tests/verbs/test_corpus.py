@@ -42,7 +42,7 @@ def test_what_was_understood_is_shown(folder, capsys):
     assert found["relations"]["title-passage"]["train"] > 0
     assert found["languages"]["en"] == 1.0
     assert found["tokens"]["unknown"] == 0
-    assert "judge" in found
+    assert "test_pairs" in found
     assert found["files"] == {"html": 9, "markdown": 9}
     why = {name: relation["why"] for name, relation in found["relations"].items()}
     assert why == {
@@ -106,5 +106,5 @@ def test_too_little_to_train_on_is_said_before_it_is_tried(folder, tmp_path, cap
     few.write_text("One line with some words in it.\nAnd another one of the kind.\n")
     assert main(["corpus", str(few)]) == 0
     shown = capsys.readouterr().err
-    assert "judge     halves of held-out sentences: no text belongs to another" in shown
+    assert "test pairs halves of held-out sentences: no text belongs to another" in shown
     assert "fewer than a batch of 64" in shown

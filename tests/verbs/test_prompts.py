@@ -289,13 +289,13 @@ def test_adapt(prompted, tmp_path):
     config = short_search(documents, prompted.folder, tmp_path / "run")
     finished = isospace.adapt(replace(config, budget=(100_000, "tokens")))
     run, results, searched = finished.run, finished.results, read_candidates(finished.run.folder)
-    tried = {one.words: one for one in searched.tried}
+    tried = {one.name: one for one in searched.candidates}
     data = load_data(run.config, other_text_selects=True)
     chooses, judged = hard_pairs(data.corpus, data.held_out), data.benchmark.pairs
     definitions = data.other_text.chooses["definitions"]
     trained = with_weights(prompted, load_file(run.kept_weights))
     pairs = Examples.of(run.config, data.corpus).related_texts(data.corpus, FITTED_ON)
-    for encoder, words in ((prompted, "the base model"), (trained, "the fine-tuned weights")):
+    for encoder, words in ((prompted, "the base model"), (trained, "the fine-tuned model")):
         assert tried[words].mrr == pytest.approx(mrr(encoder.encode, chooses), abs=1e-5)
     whitened, mapped = (
         whitened_by(prompted, *pairs),
@@ -349,7 +349,7 @@ def test_adapt_by_prompts_that_are_given(tmp_path, capsys):
     assert results.base.pairs.mrr == pytest.approx(mrr(given.encode, judged), abs=1e-5)
     assert mrr(given.encode, judged) != pytest.approx(mrr(prompted.encode, judged), abs=1e-3)
     trained = with_weights(given, load_file(Run(folder).kept_weights))
-    [tried] = [one for one in searched.tried if one.words == "the fine-tuned weights"]
+    [tried] = [one for one in searched.candidates if one.name == "the fine-tuned model"]
     assert tried.mrr == pytest.approx(mrr(trained.encode, chooses), abs=1e-5)
     shipped = load_again(folder / "model").prompts
     assert (shipped["query"], shipped["document"]) == (given.query, given.document)

@@ -73,8 +73,8 @@ def test_the_criterion_prefers_the_map_that_undoes_a_common_direction():
 
 def test_auto_from_text_to_folder(setting, tmp_path):
     outcome = whiten_model(setting)
-    assert list(outcome.tried) == [name_of(power) for power in (None, *POWERS)]
-    assert outcome.tried[name_of(outcome.power)] == max(outcome.tried.values())
+    assert list(outcome.candidates) == [name_of(power) for power in (None, *POWERS)]
+    assert outcome.candidates[name_of(outcome.power)] == max(outcome.candidates.values())
     assert outcome.sentences == 360
     assert outcome.gap < 1e-5
     assert read_results(setting.output) == outcome
@@ -170,7 +170,7 @@ def test_no_power_better_than_none_keeps_the_model(setting, monkeypatch):
 def test_where_the_same_pairs_choose_and_judge_the_interval_holds_for_every_power(setting):
     """Of 400 sentences 40 are held out, too few to split; a width that is asked for is written."""
     outcome = whiten_model(replace(setting, whitening=Whitening(dim=8)))
-    assert list(outcome.tried) == [name_of(power) for power in POWERS]
+    assert list(outcome.candidates) == [name_of(power) for power in POWERS]
     assert outcome.selected_on == f"{outcome.verdict.gain.items} halves of sentences"
     assert outcome.verdict.gain.candidates == len(POWERS)
     assert f"best of {len(POWERS)} tried" in outcome.verdict.text

@@ -38,7 +38,7 @@ def setting(toy_model: Path, toy_corpus: Path, tmp_path: Path) -> WhitenConfig:
 
 def test_auto_has_the_choice_between_the_flow_and_the_model_as_it_is(setting):
     outcome = whiten_model(setting)
-    assert list(outcome.tried) == ["as it is", "flow"]
+    assert list(outcome.candidates) == ["as it is", "flow"]
     assert outcome.sentences == 360
     assert read_results(setting.output) == outcome
 

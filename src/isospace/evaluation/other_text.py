@@ -292,7 +292,7 @@ def other_text_sentence(gains: Mapping[str, Gain]) -> str:
     """The gains in points of 100 with their 95 % intervals; no gains give no words.
 
     >>> lost = Gain(-0.002, -0.005, 0.001, 0.2, 600, 600, 100, 100)
-    >>> elsewhere_sentence({"STS": lost})
+    >>> other_text_sentence({"STS": lost})
     'On other text: STS -0.20 (-0.50 to +0.10).'
     """
     words = [f"{name} {found.points}" for name, found in gains.items()]

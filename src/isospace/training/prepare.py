@@ -318,7 +318,7 @@ def say_corpus(corpus: Corpus, judged_by_others: bool, progress: Progress) -> No
 def load_data(config: TrainConfig, other_text_selects: bool = False) -> Data:
     """Read the user's own files first, then the corpus, and divide what is held out of it.
 
-    `elsewhere_chooses`: a part of other text may choose, as of STS the dev sets.
+    `other_text_selects`: a part of other text may select, as of STS the dev sets.
 
     Raises:
         UserError: a file cannot be used, or the corpus leaves too little to measure on.

@@ -279,7 +279,7 @@ class _Session:
         after, other_text = before, {}
         if power is not None:
             after = self._measure(maps[power], weight)
-            other_text = self._elsewhere(maps[power], before, after)
+            other_text = self._other_text(maps[power], before, after)
         kept = "no power was chosen" if power is None else None
         among = None
         if ranks and not self.benchmark.split:
@@ -309,7 +309,7 @@ class _Session:
     def _measure(self, whitening: FittedMap | None, bm25_weight: float) -> Measured:
         return self.benchmark.measure(through(self.encode, whitening), bm25_weight)
 
-    def _elsewhere(
+    def _other_text(
         self, whitening: FittedMap | None, before: Measured, after: Measured
     ) -> dict[str, OtherTextScores]:
         """What the map does to other text."""
