@@ -462,7 +462,5 @@ def test_python(prompted, wanted):
     assert [hit.score for hit in hits] == pytest.approx(
         [wanted[0][hit.row] for hit in hits], abs=1e-5
     )
-    with pytest.raises(isospace.UserError, match="`side` query: has its own prompt"):
-        model.encode(TEXTS, side="query", prompt="x: ")
     other = isospace.load(str(prompted.folder), query_prompt="the cat: ")
     assert np.allclose(other.encode_query(TEXTS), prompted.vectors(TEXTS, "the cat: "), atol=1e-6)

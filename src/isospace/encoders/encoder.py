@@ -43,6 +43,7 @@ from isospace.encoders.noise import Noise
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Prompts, Side
+from isospace.encoders.routes import modules_of, router_of
 from isospace.encoders.words import WordIds
 from isospace.errors import UserError, first_line
 from isospace.objectives.base import Read, View, describe
@@ -70,7 +71,8 @@ class Encoder(nn.Module):
         prompts: put before the texts; default: those of the model.
 
     Raises:
-        UserError: not a text encoder, or a tokenizer that cannot pad.
+        UserError: not a text encoder, a tokenizer that cannot pad, or a `Router` with other routes
+            than those of queries and documents.
     """
 
     def __init__(
@@ -104,7 +106,8 @@ class Encoder(nn.Module):
         self._last: LastLayers | None = None
         self._checkpoints = False
         own = Prompts.own(model.prompts, model.default_prompt_name)
-        self.prompts = own if prompts is None else prompts
+        routed = router_of(model, source) is not None
+        self.prompts = replace(own if prompts is None else prompts, routed=routed)
         if self.tokenizer.pad_token_id is None and self.tokenizer.eos_token is not None:
             # As is usual for decoders: the mask says what is padding, whichever token stands there.
             self.tokenizer.pad_token = self.tokenizer.eos_token
@@ -205,11 +208,14 @@ class Encoder(nn.Module):
                 return name
         return f"layers {used} by {shares}, {token_pooling.pooling_mode}"
 
-    @property
-    def module_names(self) -> list[str]:
-        """Of each module its type, and what beside its weights decides what it gives."""
+    def modules_of(self, side: Side | None) -> list[nn.Module]:
+        """Return the modules that a text of a side passes, in order."""
+        return modules_of(self.model, side)
+
+    def module_names(self, side: Side | None) -> list[str]:
+        """Of each of these modules its type, and what beside its weights decides what it gives."""
         names = []
-        for module in self.model:
+        for module in self.modules_of(side):
             name = type(module).__name__
             if not getattr(module, "include_prompt", True):
                 name += " less prompt"
@@ -524,20 +530,23 @@ class Encoder(nn.Module):
         }
         return Batch(torch.from_numpy(padded), torch.from_numpy(mask), texts, prompts=prompts)
 
-    def _vectors(self, batch: Batch, *, normalised: bool, read: Read = "pooled") -> Tensor:
+    def _vectors(
+        self, batch: Batch, *, normalised: bool, read: Read = "pooled", side: Side | None = None
+    ) -> Tensor:
         """Vectors of a batch of single texts, under the noise in force.
 
         Args:
             batch: on the encoder's device.
             normalised: with the L2 normalisation that closes the model, if it has one.
             read: what of the states.
+            side: whose modules the texts pass.
 
         Returns:
             (batch, dim); of all tokens (batch, length, dim), zero at the padding.
         """
         ids, mask = batch.input_ids, batch.attention_mask
         features = self._features(batch)
-        modules = list(self.model)
+        modules = self.modules_of(side)
         while not normalised and isinstance(modules[-1], Normalize):
             modules.pop()
         changed = batch.changed.get(0)
@@ -857,7 +866,8 @@ class Encoder(nn.Module):
             precision: bf16 computes the matrix products in bfloat16, which is faster where the
                 processor has it and moves a vector by a cosine of about 1e-4.
             one_thread: a batch has one thread, so that the number of threads changes no bit.
-            side: whose prompt is put before every text; default: that of texts without a side.
+            side: whose prompt is put before every text, and whose modules it passes; default: those
+                of texts without a side.
 
         Returns:
             (n, dim) float32.
@@ -875,7 +885,8 @@ class Encoder(nn.Module):
             bf16 = torch.autocast(self.device.type, torch.bfloat16, enabled=precision == "bf16")
             with torch.inference_mode(), bf16:
                 batch = self.collate([ids[i] for i in rows], sides=(side,)).to(self.device)
-                encoded: np.ndarray = self._vectors(batch, normalised=True).float().cpu().numpy()
+                vectors = self._vectors(batch, normalised=True, side=side)
+                encoded: np.ndarray = vectors.float().cpu().numpy()
                 return encoded
 
         vectors = np.empty((len(ids), self.dim), dtype=np.float32)

@@ -8,7 +8,6 @@ import logging
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -378,10 +377,11 @@ def set_prompts(encoder: Encoder, query: str | None, document: str | None) -> No
     Raises:
         UserError: a bare word that is no name of one of its prompts.
     """
-    for side, value in (("query", query), ("document", document)):
+    given: dict[Side, str | None] = {"query": query, "document": document}
+    for side, value in given.items():
         if value is not None:
             text = prompt_text(f"{side}_prompt", value, encoder.model.prompts, encoder.source)
-            encoder.prompts = replace(encoder.prompts, **{side: text})
+            encoder.prompts = encoder.prompts.put(side, text)
 
 
 def as_encoder(
@@ -425,11 +425,16 @@ def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
 
     They are a SHA-256 over weights, architecture, tokenizer, prompt, length limit, modules and
     pooling: another seed, checkpoint, prompt or pooling has another hash. Default: of texts without
-    a side. Sides of one prompt do not differ.
+    a side. Sides that are encoded alike do not differ; modules that only other sides pass do not
+    count.
     """
-    of_texts = dict.fromkeys(encoder.fingerprint(None, side=side) for side in sides or (None,))
-    about = [*of_texts, encoder.pooling, encoder.module_names, encoder.architecture]
-    return state_hash(encoder.model, json.dumps(about, sort_keys=True, default=str))
+    asked = sides or (None,)
+    of_texts = dict.fromkeys(encoder.fingerprint(None, side=side) for side in asked)
+    passed = {tuple(encoder.modules_of(side)): side for side in asked}
+    names = [encoder.module_names(side) for side in passed.values()]
+    about = [*of_texts, encoder.pooling, *names, encoder.architecture]
+    every = dict.fromkeys(module for modules in passed for module in modules)
+    return state_hash(nn.Sequential(*every), json.dumps(about, sort_keys=True, default=str))
 
 
 def state_hash(module: nn.Module, about: str = "") -> str:

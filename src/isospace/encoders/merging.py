@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.prompts import SIDES
 from isospace.errors import UserError
 
 State: TypeAlias = Mapping[str, Tensor]
@@ -98,7 +99,7 @@ def require_alike(start: Encoder, other: Encoder) -> None:
 def _about(encoder: Encoder) -> dict[str, Any]:
     """Whatever decides, beside the weights, what the vector of a text is; in words."""
     about: dict[str, Any] = {
-        "modules": ", ".join(encoder.module_names),
+        "modules": " / ".join(dict.fromkeys(", ".join(encoder.module_names(s)) for s in SIDES)),
         "pooling": encoder.pooling,
         "prompts": encoder.prompts.summary or "none",
         "longest input": encoder.max_length,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from isospace.errors import UserError
 
@@ -26,11 +26,20 @@ NAMES: dict[Side, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Prompts:
-    """The text that is put before every text of a side, and before texts without one."""
+    """The text that is put before every text of a side, and before texts without one.
+
+    Attributes:
+        plain: before texts without a side.
+        query: before queries.
+        document: before documents.
+        routed: whether queries pass other modules than all other texts do, so that their vectors
+            differ without a prompt too.
+    """
 
     plain: str = ""
     query: str = ""
     document: str = ""
+    routed: bool = False
 
     @classmethod
     def own(cls, prompts: Mapping[str, str | None], default: str | None) -> Prompts:
@@ -53,10 +62,19 @@ class Prompts:
         """The prompt of a side; `None` is no side."""
         return {None: self.plain, "query": self.query, "document": self.document}[side]
 
+    def put(self, side: Side | None, text: str) -> Prompts:
+        """Return the prompts with another text for a side."""
+        changed: dict[str, Any] = {side or "plain": text}
+        return replace(self, **changed)
+
+    def way(self, side: Side | None) -> tuple[str, bool]:
+        """Name how texts of a side are encoded; equal for sides whose vectors are the same."""
+        return self.of(side), self.routed and side == "query"
+
     @property
     def sides(self) -> tuple[Side | None, ...]:
-        """Sides of different prompts: of those of one prompt the first of `SIDES`."""
-        return tuple({self.of(side): side for side in reversed(SIDES)}.values())
+        """Sides whose vectors differ: of those that are encoded alike the first of `SIDES`."""
+        return tuple({self.way(side): side for side in reversed(SIDES)}.values())
 
     @property
     def summary(self) -> str | None:

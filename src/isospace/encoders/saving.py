@@ -11,13 +11,20 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import sentence_transformers
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import CNN, Dense, Pooling, WordEmbeddings
+from sentence_transformers.sentence_transformer.modules import (
+    CNN,
+    Dense,
+    Pooling,
+    Router,
+    WordEmbeddings,
+)
 from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
+from torch import nn
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Place, loading
@@ -29,7 +36,7 @@ from isospace.system.files import atomic_folder
 from isospace.system.quiet import no_weight_bars
 
 _CLASSIC_TYPES = {
-    "CNN", "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Transformer",
+    "CNN", "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Router", "Transformer",
     "WeightedLayerPooling", "WordEmbeddings", "WordWeights",
 }  # fmt: skip
 _CLASSIC_POOLING = {
@@ -100,6 +107,8 @@ def _save_module(module: Any, folder: Path) -> None:
         }
         write_json(folder / module.config_file_name, config)
         module.tokenizer.save(str(folder))
+    elif isinstance(module, Router):
+        _save_routes(module, folder)
     else:
         module.save(str(folder))
         path = folder / "config.json"
@@ -114,6 +123,27 @@ def _save_module(module: Any, folder: Path) -> None:
         module.save_torch_weights(str(folder), safe_serialization=False)
 
 
+def _save_routes(router: Router, folder: Path) -> None:
+    """Write the modules of each route; sentence-transformers 5 is the first that reads them."""
+    types, structure = {}, {}
+    for route, routed in router.sub_modules.items():
+        modules = list(cast(nn.Sequential, routed))
+        names = [f"{route}_{i}_{type(module).__name__}" for i, module in enumerate(modules)]
+        for name, module in zip(names, modules, strict=True):
+            _save_module(module, folder / name)
+            types[name] = _classic_type(module)
+        structure[route] = names
+    # Not `route_mappings`, which is empty here: version 5 refuses to hear of it.
+    parameters = {"default_route": router.default_route, "allow_empty_key": router.allow_empty_key}
+    content = {"types": types, "structure": structure, "parameters": parameters}
+    write_json(folder / router.config_file_name, content)
+
+
+def _classic_type(module: Any) -> str:
+    """Return the name by which all versions of sentence-transformers find the class of a module."""
+    return f"sentence_transformers.models.{type(module).__name__}"
+
+
 def _modes(pooling: Pooling) -> tuple[str, ...]:
     """What a pooling joins, in its order."""
     modes = pooling.pooling_mode
@@ -126,7 +156,8 @@ def require_known_modules(encoder: Encoder) -> None:
     Raises:
         UserError: a module that cannot be loaded without further code.
     """
-    names = [type(module).__name__ for module in encoder.model]
+    every = [*encoder.model, *encoder.modules_of("query"), *encoder.modules_of("document")]
+    names = dict.fromkeys(type(module).__name__ for module in every)
     foreign = [name for name in names if name not in _CLASSIC_TYPES]
     if foreign:
         raise UserError(
@@ -212,8 +243,8 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
             path = f"{i}_{name}" if i or not encoder.is_transformer else ""
             if path:
                 _save_module(module, building / path)
-            classic_type = f"sentence_transformers.models.{name}"
-            modules.append({"idx": i, "name": str(i), "path": path, "type": classic_type})
+            entry = {"idx": i, "name": str(i), "path": path, "type": _classic_type(module)}
+            modules.append(entry)
         write_json(building / "modules.json", modules)
         usage = {
             "__version__": {"sentence_transformers": sentence_transformers.__version__},

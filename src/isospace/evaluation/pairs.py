@@ -29,7 +29,7 @@ Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 class SidedEncode:
     """An encoder of queries, of the documents that they look for, and of texts without a side.
 
-    Sides whose prompts are the same have the same function, by which `encode_columns` knows that a
+    Sides that are encoded alike have the same function, by which `encode_columns` knows that a
     text need not be encoded twice. Called itself it encodes texts without a side, so that it is an
     `Encode` too.
     """
@@ -57,8 +57,10 @@ class SidedEncode:
 
         `embed` takes texts, and as `side` whose prompt is put before them, as `Encoder.embed`.
         """
-        made = {prompts.of(side): partial(embed, side=side) for side in prompts.sides}
-        return cls(made[prompts.query], made[prompts.document], made[prompts.plain])
+        made = {prompts.way(side): partial(embed, side=side) for side in prompts.sides}
+        return cls(
+            made[prompts.way("query")], made[prompts.way("document")], made[prompts.way(None)]
+        )
 
 
 def sided(encode: Encode) -> SidedEncode:

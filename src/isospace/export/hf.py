@@ -29,6 +29,7 @@ from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.plain import KEY
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.prompts import Side
+from isospace.encoders.routes import require_one_way
 from isospace.encoders.saving import save_transformer, usage_of, write_json
 from isospace.encoders.sums import write_sums
 from isospace.errors import UserError, first_line
@@ -56,6 +57,7 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
         UserError: a part after the transformer that the folder cannot hold, a transformer that
             `transformers` alone cannot load, other vectors, or a folder in the way.
     """
+    require_one_way(encoder.prompts, encoder.source, "a Hugging Face folder")
     pooling = _pooling(encoder)
     with atomic_folder(folder) as building:
         save_transformer(encoder, building)

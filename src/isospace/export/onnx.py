@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES, TOLERANCE, cosines, require_parity
 from isospace.encoders.prompts import Side
+from isospace.encoders.routes import require_one_way
 from isospace.encoders.saving import require_known_modules
 from isospace.encoders.sums import write_sums
 from isospace.errors import UserError
@@ -171,6 +172,7 @@ def _require_packages() -> None:
 
 
 def _require_exportable(encoder: Encoder) -> None:
+    require_one_way(encoder.prompts, encoder.source, "an ONNX graph")
     require_known_modules(encoder)
     if getattr(encoder.tokenizer, "backend_tokenizer", None) is None:
         raise UserError(

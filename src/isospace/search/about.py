@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -104,13 +104,13 @@ class About:
             given_pooling=given_pooling,
         )
 
-    def prompts(self, plain: str) -> Prompts:
-        """Its prompts, beside the model's default prompt."""
+    def prompts(self, own: Prompts) -> Prompts:
+        """Return the prompts of a model with those of the index in place of its own."""
         query, document = (
-            plain if prompt is None else prompt
+            own.plain if prompt is None else prompt
             for prompt in (self.query_prompt, self.document_prompt)
         )
-        return Prompts(plain, query, document)
+        return replace(own, query=query, document=document)
 
     def write(self, folder: Path) -> None:
         """Write it into an index, atomically."""
@@ -177,7 +177,7 @@ def load_model(
             f"{error}. {folder} is an index of this model; if it is elsewhere now, say where with "
             "`model`"
         ) from error
-    encoder.prompts = about.prompts(encoder.prompts.plain)
+    encoder.prompts = about.prompts(encoder.prompts)
     set_prompts(encoder, query_prompt, None)
     if encoder.dim != about.dim:
         difference = f"{encoder.dim} dimensions, not {about.dim}"

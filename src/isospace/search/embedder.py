@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, cast, get_args
 
@@ -84,8 +83,8 @@ class Embedder:
             max_length: truncation in tokens; default: the model's own limit.
             precision: bf16 is faster where the processor has it.
             progress: where a bar is shown; default: nowhere.
-            side: "query" or "document", whose prompt is put before every text; `encode_query` and
-                `encode_document` are for these.
+            side: "query" or "document", whose prompt is put before every text unless another is
+                given; `encode_query` and `encode_document` are for these.
             others: sentence-transformers' other options, with values that ask for what is done here
                 anyway.
 
@@ -105,9 +104,7 @@ class Embedder:
             raise UserError(f"`batch_size` {batch_size}: expected 1 or more")
         if side is not None and side not in get_args(Side):
             raise UserError(f"`side` {side}: expected {' or '.join(get_args(Side))}")
-        encoder = self._prompted(prompt_name, prompt)
-        if side is not None and (prompt_name is not None or prompt is not None):
-            raise UserError(f"`side` {side}: has its own prompt; leave out `prompt`, `prompt_name`")
+        encoder = self._prompted(prompt_name, prompt, side)
         several = [texts] if isinstance(texts, str) else list(texts)
         require_strings("text", several)
         with (progress or Logged()).bar("encode", len(several)) as advance:
@@ -125,14 +122,14 @@ class Embedder:
 
     def encode_query(self, texts: str | Sequence[str], **options: Any) -> np.ndarray:
         """Vectors of texts that look for others; options as for `encode`."""
-        return self.encode(texts, side=_side("query", options), **options)
+        return self.encode(texts, side="query", **options)
 
     def encode_document(self, texts: str | Sequence[str], **options: Any) -> np.ndarray:
         """Vectors of texts that are looked for; options as for `encode`."""
-        return self.encode(texts, side=_side("document", options), **options)
+        return self.encode(texts, side="document", **options)
 
-    def _prompted(self, prompt_name: str | None, prompt: str | None) -> Encoder:
-        """The encoder, with another prompt where one is given."""
+    def _prompted(self, prompt_name: str | None, prompt: str | None, side: Side | None) -> Encoder:
+        """Return the encoder, with another prompt for texts of a side where one is given."""
         if prompt is None and prompt_name is not None:
             prompts = self.encoder.model.prompts
             if prompt_name not in prompts:
@@ -143,7 +140,7 @@ class Embedder:
             prompt = prompts[prompt_name]
         if prompt is None:
             return self.encoder
-        changed = replace(self.encoder.prompts, plain=prompt)
+        changed = self.encoder.prompts.put(side, prompt)
         return Encoder(self.encoder.model, self.encoder.source, changed)
 
     def similarity(self, a: TextsOrVectors, b: TextsOrVectors) -> np.ndarray:
@@ -193,12 +190,6 @@ class Embedder:
         if not isinstance(items, np.ndarray) or items.dtype.kind in "OU":
             vectors = self.encode(cast("str | Sequence[str]", items), side=side)
         return unit_rows(np.atleast_2d(vectors)).reshape(vectors.shape)
-
-
-def _side(side: Side, options: Mapping[str, Any]) -> Side | None:
-    """A side, unless the options name a prompt: as in sentence-transformers that one counts."""
-    named = options.get("prompt") is not None or options.get("prompt_name") is not None
-    return None if named else side
 
 
 def _require_known(options: dict[str, Any]) -> None:

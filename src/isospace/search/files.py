@@ -16,6 +16,7 @@ from isospace.corpus.docstrings import is_docstrings
 from isospace.corpus.overview import SAMPLE
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import PoolingName
+from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
 from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
 from isospace.search.columns import ColumnType, TypeGuess, fit
@@ -140,7 +141,7 @@ def index_files(
             _say_coverage(index.encoder, first, progress)
         else:
             index = SearchIndex.open(to, model)
-        if summary := index.about.prompts("").summary:
+        if summary := index.about.prompts(Prompts()).summary:
             progress.line("prompts", summary)
         changes = Changes(repeated=len(superseded))
         places, again = count(), RowsSeen()

@@ -44,14 +44,15 @@ vectors = model.encode(["one sentence", "another sentence"])
 
 def classic_usage(prompts: Prompts) -> Usage:
     """How a sentence-transformers folder of a model with these prompts is loaded."""
-    if not (prompts.query or prompts.document):
+    if not (prompts.query or prompts.document or prompts.routed):
         return CLASSIC
     code = CLASSIC.text.replace(
         'vectors = model.encode(["one sentence", "another sentence"])',
         'queries = model.encode_query(["what is looked for"])\n'
         'documents = model.encode_document(["one text", "another text"])',
     )
-    return Usage(CLASSIC.library, f"{code}\n\n{prompts_text(prompts)}")
+    told = f"\n\n{prompts_text(prompts)}" if prompts.summary else ""
+    return Usage(CLASSIC.library, f"{code}{told}")
 
 
 def prompts_text(prompts: Prompts) -> str:

@@ -22,6 +22,7 @@ from isospace.encoders.adapters import require_peft
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, resolve
 from isospace.encoders.prompts import Side, side_of
+from isospace.encoders.routes import require_one_way
 from isospace.encoders.saving import require_classic, require_read_alike
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import (
@@ -386,6 +387,7 @@ def require_trainable(config: TrainConfig, encoder: Encoder) -> None:
             "two views of a sentence, and no layers to train. It can be evaluated and whitened; "
             "train a transformer"
         )
+    require_one_way(encoder.prompts, config.model, "training")
     require_classic(encoder)
     require_read_alike(encoder)
 

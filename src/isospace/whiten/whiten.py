@@ -27,6 +27,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES, TOLERANCE
 from isospace.encoders.prompts import Side
+from isospace.encoders.routes import require_one_way
 from isospace.encoders.saving import parity_of_sides, require_classic, save_model
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import (
@@ -118,6 +119,7 @@ class _Session:
         require_other_text(config.other_text, config.text.corpus)
         with self.accelerator.main_process_first():
             self.encoder = self._load().to(self.accelerator.device)
+        require_one_way(self.encoder.prompts, config.model, "whitening")
         require_classic(self.encoder)
         _refusing(lambda: config.whitening.kept(self.encoder.dim))
         if config.whitening.kind == "flow":
