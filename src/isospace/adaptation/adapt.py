@@ -68,6 +68,7 @@ from isospace.training.lists import gives_cosines, require_scores
 from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, load_data, require_settings, say_corpus
 from isospace.training.queries import rows_of_queries
+from isospace.training.query_map import write_query_map
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, begun, require_free
 from isospace.training.selection import Choice
@@ -176,7 +177,7 @@ class _Search:
             own = hard_pairs(corpus, held_out)
         self.choosers = own.grouped()
         parts = self.folds.corpora if self.folds else ()
-        self.states = EncoderStates(self.training, corpus, parts)
+        self.states = EncoderStates(self.training, corpus, parts, config.queries_only)
         read = coverage(self.states.encoder, sample(corpus))
         if read.same:
             raise TooLittle(
@@ -222,10 +223,11 @@ class _Search:
         """Make every state, and measure it on what chooses; returns the (first) training."""
         # What was stopped has used up other minutes: it goes on as it was planned.
         by_clock = self.config.budget[1] == "minutes" and not self.run.last_checkpoint.is_file()
+        by_clock = by_clock and not self.config.queries_only
         first = self._fit(self.training)
         if by_clock:
             self._plan = self._first_plan(first)
-        if warning := self._foreseen(first):
+        if not self.config.queries_only and (warning := self._foreseen(first)):
             self.progress.line("budget", warning)
         if self._crossed is not None:
             with self._timed(BASE):
@@ -507,6 +509,8 @@ class _Search:
 
         Without a plan it is as many as `before`, where there was a training before.
         """
+        if self.config.queries_only:
+            return 0
         (amount, unit), plan = self.config.budget, self._plan
         loop, most = fit.loop, _most_updates(fit)
         if most < FEWEST_UPDATES:
@@ -598,6 +602,8 @@ class _Search:
             },
         )
         encoder = self.states.shipped(chosen, self._encode(chosen))
+        if encoder.prompts.routed and not results.ships_base:
+            write_query_map(self.run.folder, encoder)
         write_candidates(self.run.folder, candidates)
         write_run(self.run, results, encoder, self.data, before, after)
         shutil.rmtree(self.run.folder / _KEPT, ignore_errors=True)
@@ -701,6 +707,8 @@ class _Search:
         if results.with_bm25 is not None:
             self.progress.line("BM25", results.with_bm25.text)
         folder = self.run.folder
+        if self.config.queries_only and not results.ships_base:
+            self.progress.line("deploy", "keep the index; encode queries with this model")
         self.progress.line("took", f"{candidates.seconds:.0f} s; everything is in {folder}")
         self.progress.line("load it", f'SentenceTransformer("{self.run.model_folder}")')
 

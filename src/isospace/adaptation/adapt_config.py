@@ -60,6 +60,9 @@ class AdaptConfig:
     """A file of queries that somebody logged or another program wrote, each alone or with the
     passage that answers it, as for train: further pairs to train on, by which nothing is measured.
     """
+    queries_only: bool = False
+    """Map queries alone, so that documents keep the vectors of `model`, bit for bit, and an index
+    of them stays valid. Nothing is fine-tuned, and the budget does not matter."""
     max_length: Annotated[int, Field(ge=3)] | None = None
     """To how many tokens training cuts each text; default: as the recipes pairs and dropout do.
     Measuring sees all that the encoder takes."""
@@ -82,6 +85,16 @@ class AdaptConfig:
     """Random seed of the (first) training."""
     output: PathOrText | None = None
     """The folder of the run; default: a new folder in runs/, named by date and model."""
+
+    def __post_init__(self) -> None:
+        of_training = {"teacher": None, "queries": None, "seeds": 1}
+        if self.queries_only:
+            for name, default in of_training.items():
+                if getattr(self, name) != default:
+                    raise UserError(
+                        f"`{name}` is for fine-tuning, and with `queries_only` nothing is "
+                        "fine-tuned; leave one of the two out"
+                    )
 
     def training(self, recipe: str) -> TrainConfig:
         """The settings of one of the trainings, by a recipe."""

@@ -9,7 +9,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from isospace.adaptation.states import PAIR_MAPS, TEXT_MAPS, State
+from isospace.adaptation.states import (
+    PAIR_MAPS,
+    QUERIES_BY_PAIRS,
+    QUERY_MAPS,
+    TEXT_MAPS,
+    State,
+)
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.related import FEW_PAIRS
@@ -18,6 +24,7 @@ from isospace.encoders.merging import merge
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Side
+from isospace.errors import UserError
 from isospace.evaluation.pairs import SidedEncode, remembering
 from isospace.evaluation.vector_cache import cached
 from isospace.operators.fitted_whitening import Moments
@@ -26,8 +33,8 @@ from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.training.examples import Examples
 from isospace.training.prepare import require_trainable, start_of
-from isospace.whiten.fold import drop_normalize, fold
-from isospace.whiten.whiten import fit_rows, through
+from isospace.whiten.fold import drop_normalize, fold, fold_queries
+from isospace.whiten.whiten import fit_rows, through, through_queries
 
 Asked = tuple[Side | None, Iterable[str]]
 """Texts that are encoded, and on which side."""
@@ -43,6 +50,7 @@ class EncoderStates:
         config: names the base model.
         corpus: on whose pairs or passages the maps are fitted.
         parts: of it, on which maps are fitted too (`fitted_on`).
+        queries_only: try maps of queries alone.
 
     Attributes:
         trained: the weights that trainings ended with, to be averaged.
@@ -51,10 +59,17 @@ class EncoderStates:
             has enough, and so has each part.
 
     Raises:
-        UserError: a base model that cannot be loaded, trained, or written as standard modules.
+        UserError: a base model that cannot be loaded, trained, or written as standard modules; too
+            few pairs to map queries alone.
     """
 
-    def __init__(self, config: TrainConfig, corpus: Corpus, parts: Sequence[Corpus] = ()) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        corpus: Corpus,
+        parts: Sequence[Corpus] = (),
+        queries_only: bool = False,
+    ) -> None:
         self.config, self.corpus = config, corpus
         self.encoder = start_of(config)
         require_trainable(config, self.encoder)
@@ -70,6 +85,14 @@ class EncoderStates:
             len(self._related(part)[0]) >= FEW_PAIRS // 2 for part in parts
         )
         self.maps = PAIR_MAPS if enough else TEXT_MAPS
+        if queries_only:
+            if not enough:
+                raise UserError(
+                    f"`queries_only`: needs {FEW_PAIRS} pairs of texts that belong together, and "
+                    f"the text gives {len(self._pairs[0])}. Give more documents, name the columns "
+                    "of pairs (`columns`), or adapt documents too"
+                )
+            self.maps = QUERY_MAPS
 
     def _related(self, corpus: Corpus) -> tuple[list[str], list[str]]:
         """Return the sides of `FITTED_ON` pairs at most; none where dropout views train."""
@@ -96,7 +119,7 @@ class EncoderStates:
     @property
     def fit_texts(self) -> tuple[Asked, ...]:
         """The texts on which maps are fitted, with their sides."""
-        if self.maps is PAIR_MAPS:
+        if self.maps is not TEXT_MAPS:
             first, second = self._pairs
             return ("query", first), ("document", second)
         rows = fit_rows(self.corpus, max(1, len(self.config.text.columns)), 2 * FITTED_ON)
@@ -118,7 +141,10 @@ class EncoderStates:
             return self._loaded[1]
         if share not in self._moments:
             self._moments[share] = self._measured(with_bm25 if share else cache_folder())
-        return through(self._loaded[1], state.change.fit(self._moments[share]))
+        fitted = state.change.fit(self._moments[share])
+        if state.change.kind == QUERIES_BY_PAIRS:
+            return through_queries(self._loaded[1], fitted)
+        return through(self._loaded[1], fitted)
 
     def shipped(self, state: State, encode: SidedEncode) -> Encoder:
         """An encoder of standard modules that gives the vectors of a state.
@@ -133,7 +159,11 @@ class EncoderStates:
         encoder = start_of(self.config)
         encoder.model.load_state_dict(self._weights(state.share))
         if state.change is not None:
-            fold(encoder, state.change.fit(self._moments[state.share]))
+            fitted = state.change.fit(self._moments[state.share])
+            if state.change.kind == QUERIES_BY_PAIRS:
+                encoder = fold_queries(encoder, fitted)
+            else:
+                fold(encoder, fitted)
         for side in encoder.prompts.sides:
             own = encoder.embed(PROBES, side=side)
             require_parity(own, encode.of(side)(PROBES), self.config.model, TOLERANCE)

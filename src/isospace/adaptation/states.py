@@ -14,6 +14,7 @@ SHARES = (0.75, 0.5, 0.25)
 """Of the way from the base model to what was trained; all the way is the trained encoder itself."""
 
 BY_PAIRS, BY_TEXTS = "whitened by pairs", "whitened by single texts"
+QUERIES_BY_PAIRS = "queries whitened by pairs"
 """Kinds of maps."""
 
 
@@ -22,7 +23,7 @@ class MapChoice:
     """A map that is fitted on the corpus, before it is fitted.
 
     Attributes:
-        kind: `BY_PAIRS` or `BY_TEXTS`.
+        kind: `BY_PAIRS`, `BY_TEXTS` or `QUERIES_BY_PAIRS`, which leaves documents as they are.
         power: how far it goes.
     """
 
@@ -38,11 +39,15 @@ class MapChoice:
         """Fit the map for vectors of these moments."""
         if self.kind == BY_PAIRS:
             return moments.fit(self.power)
+        if self.kind == QUERIES_BY_PAIRS:
+            return moments.fit_queries(self.power)
         return Whitening().fit(moments.texts, self.power)
 
 
 PAIR_MAPS = tuple(MapChoice(BY_PAIRS, power) for power in (0.5, 0.75, 1.0))
 """What is tried behind an encoder where the corpus has pairs, from the mildest on."""
+QUERY_MAPS = tuple(MapChoice(QUERIES_BY_PAIRS, power) for power in (0.25, 0.5, 0.75))
+"""What is tried where documents are to keep their vectors."""
 TEXT_MAPS = tuple(MapChoice(BY_TEXTS, power) for power in (0.1, 0.25, 0.5))
 """What is tried where it has none: removing the mean alone, or leading directions, gains less
 (docs/results/domains.md)."""

@@ -19,10 +19,11 @@ from isospace.system.cache import cache_folder
 from isospace.system.devices import environment
 from isospace.system.processes import arithmetic
 from isospace.system.progress import Progress
-from isospace.training.card import classic_usage, model_card
+from isospace.training.card import model_card
 from isospace.training.fit import Fit
 from isospace.training.origin import Origin
 from isospace.training.prepare import Data, start_of
+from isospace.training.query_map import usage_in_run
 from isospace.training.results import CorpusFacts, RunResults, write_results
 from isospace.training.run import Run
 
@@ -138,7 +139,7 @@ def write_run(
     config, benchmark = run.config, data.benchmark
     if results.ships_base:
         encoder = start_of(config)
-    card = model_card(config, results, encoder.pooling, classic_usage(encoder.prompts))
+    card = model_card(config, results, encoder.pooling, usage_in_run(encoder))
     save_model(encoder, run.model_folder, card)
     run.write_items(
         before=benchmark.items(before.measured),

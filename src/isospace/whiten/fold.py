@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Module,
+    Normalize,
+    Router,
+)
 from torch import nn
 
 from isospace.encoders.encoder import Encoder
@@ -42,3 +47,30 @@ def fold(encoder: Encoder, fitted: FittedMap) -> None:
         encoder.model.append(dense.to(encoder.device))
     encoder.model.append(Normalize())
     encoder.model.similarity_fn_name = "cosine"
+
+
+def fold_queries(encoder: Encoder, fitted: WhiteningMap) -> Encoder:
+    """Return an encoder of the same weights that maps its queries alone.
+
+    Its last module is a `Router`: queries pass a dense layer without a bias, then L2 normalisation;
+    all other texts pass what closed the encoder, so that their vectors stay the same bit for bit.
+
+    Args:
+        encoder: the encoder, whose modules the new one takes over.
+        fitted: a map without a mean, fitted on its vectors without their closing normalisation.
+    """
+    closing: list[Module] = []
+    while isinstance(last := encoder.model[-1], Normalize):
+        closing.append(last)
+        encoder.model.pop(-1)
+    weight = fitted.kernel.T.float().contiguous()
+    dense = Dense(
+        weight.shape[1],
+        weight.shape[0],
+        bias=False,
+        activation_function=nn.Identity(),
+        init_weight=weight,
+    )
+    routes: dict[str, list[Module]] = {"query": [dense, Normalize()], "document": closing}
+    encoder.model.append(Router(routes, default_route="document").to(encoder.device))
+    return Encoder(encoder.model, encoder.source, encoder.prompts)

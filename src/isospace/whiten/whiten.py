@@ -364,6 +364,12 @@ def through(encode: Encode, whitening: FittedMap | None) -> SidedEncode:
     return sided(encode).each(mapped)
 
 
+def through_queries(encode: Encode, whitening: FittedMap) -> SidedEncode:
+    """Return the encoder with a map behind its queries alone, in float64."""
+    own = sided(encode)
+    return SidedEncode(through(own, whitening).queries, own.documents, own.plain)
+
+
 def try_powers(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, RetrievalScores]:
     """The ranks of the pairs by power; `auto` takes the highest MRR.
 

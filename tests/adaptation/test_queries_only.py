@@ -1,0 +1,199 @@
+"""`adapt` with maps of queries alone: documents keep the vectors of the base model."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from prompted import load_again
+from search_index import run
+from searches import short_search, write_documents
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense
+from toy import WORDS, sentences
+
+from isospace.adaptation.adapt import adapt
+from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.adaptation.results import read_candidates
+from isospace.config import CorpusConfig
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder, weights_hash
+from isospace.encoders.saving import save_model
+from isospace.errors import UserError
+from isospace.evaluation.pairs import SidedEncode
+from isospace.evaluation.retrieval import evaluate_retrieval
+from isospace.export.ship import export
+from isospace.operators.nearest import unit_rows
+from isospace.report.run_set import collect
+from isospace.report.write import write_report
+from isospace.system.progress import Silent
+from isospace.training.prepare import load_data
+
+NOISE, CONTENT = WORDS[:10], WORDS[10:]
+TEXTS = sentences(20, seed=3)
+
+
+def write_pairs(file: Path) -> Path:
+    """1,500 pairs that share words among words that say nothing."""
+    draw = random.Random(0)
+    with file.open("w", encoding="utf-8") as out:
+        for _ in range(1500):
+            shared = draw.sample(CONTENT, k=5)
+            first, second = (
+                " ".join(draw.sample(shared, k=4) + draw.choices(NOISE, k=6)) for _ in range(2)
+            )
+            out.write(json.dumps({"query": first, "answer": second}) + "\n")
+    return file
+
+
+def write_centred(toy: Path, folder: Path) -> Path:
+    """Write the toy with its mean removed, which is longer than all that tells texts apart."""
+    plain = SentenceTransformer(str(toy), device="cpu")
+    mean = torch.from_numpy(plain.encode(sentences(300, seed=1))).mean(0)
+    dense = Dense(
+        32, 32, activation_function=torch.nn.Identity(), init_weight=torch.eye(32), init_bias=-mean
+    )
+    model = SentenceTransformer(modules=[*plain, dense], device="cpu")
+    save_model(Encoder(model, "centred"), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def config(toy_model, tmp_path_factory) -> AdaptConfig:
+    folder = tmp_path_factory.mktemp("queries-only")
+    text = CorpusConfig(
+        corpus=(str(write_pairs(folder / "pairs.jsonl")),),
+        columns=("query", "answer"),
+        near_duplicates=False,
+    )
+    return AdaptConfig(
+        text=text,
+        model=str(write_centred(toy_model, folder / "base")),
+        max_drop=100,
+        queries_only=True,
+        output=folder / "run",
+    )
+
+
+@pytest.fixture(scope="module")
+def adapted(config):
+    return adapt(config, progress=Silent())
+
+
+def test_maps_of_queries_are_all_that_is_tried(adapted):
+    tried = [one.name for one in read_candidates(adapted.run.folder).candidates]
+    maps = [f"queries whitened by pairs, power {power}" for power in (0.25, 0.5, 0.75)]
+    assert [name.partition(", ")[2] for name in tried] == ["", *maps]
+    assert adapted.results.steps == 0
+    assert not adapted.results.ships_base
+
+
+def test_documents_keep_their_vectors_and_queries_have_those_that_were_measured(adapted, config):
+    base, model = load_again(Path(config.model)), load_again(adapted.model_folder)
+    assert model.encode_document(TEXTS).tobytes() == base.encode_document(TEXTS).tobytes()
+    assert model.encode(TEXTS).tobytes() == base.encode(TEXTS).tobytes()
+    encode = SidedEncode(model.encode_query, model.encode_document, model.encode)
+    pairs = load_data(adapted.run.config).benchmark.pairs
+    found, results = evaluate_retrieval(encode, pairs).mrr, adapted.results
+    assert found == pytest.approx(results.adapted.pairs.mrr, abs=1e-4)
+    assert found > results.base.pairs.mrr + 0.05
+    ours, before = (load_encoder(str(one)) for one in (adapted.run.folder, config.model))
+    assert weights_hash(ours, "document") == weights_hash(before, "document")
+
+
+def test_the_loader_of_the_card_maps_vectors_of_the_base_model(adapted, config):
+    card = (adapted.model_folder / "README.md").read_text(encoding="utf-8")
+    assert "## How to deploy" in card
+    [code] = [one for one in re.findall(r"```python\n(.*?)```", card, re.S) if "map_query" in one]
+    names = {}
+    exec(code.replace("path/to/", f"{adapted.run.folder}/"), names)
+    mapped = names["map_query"](load_again(Path(config.model)).encode_query(TEXTS))
+    wanted = load_again(adapted.model_folder).encode_query(TEXTS)
+    assert np.allclose(mapped, wanted, atol=1e-5)
+    assert np.allclose(
+        mapped[0], names["map_query"](load_again(Path(config.model)).encode(TEXTS[0]))
+    )
+
+
+def test_an_index_of_the_base_model_is_searched_with_the_adapted_one(
+    adapted, config, tmp_path, capsys
+):
+    file, index = tmp_path / "texts.txt", tmp_path / "index"
+    file.write_text("\n".join(TEXTS))
+    assert run(capsys, "index", file, "--to", index, "--model", config.model)[0] == 0
+    words = ["--index", index, "--model", adapted.run.folder, "-k", len(TEXTS), "--json"]
+    status, out, _ = run(capsys, "search", "a small green tree", *words)
+    hits = {hit["text"]: hit["cosine"] for hit in json.loads(out)["queries"][0]["hits"]}
+    model = load_again(adapted.model_folder)
+    query = unit_rows(model.encode_query(["a small green tree"]))[0]
+    wanted = unit_rows(model.encode_document(TEXTS)) @ query
+    assert status == 0
+    assert [hits[text] for text in TEXTS] == pytest.approx(wanted.tolist(), abs=1e-5)
+
+
+def test_what_was_stopped_goes_on_to_the_same_model(adapted, config, tmp_path):
+    stopped = tmp_path / "run"
+    shutil.copytree(adapted.run.folder, stopped)
+    for name in ("results.json", "query_map.safetensors", "candidates.json"):
+        (stopped / name).unlink()
+    shutil.rmtree(stopped / "model")
+    again = adapt(resume=stopped, progress=Silent())
+    for name in ("query_map.safetensors", "model/model.safetensors"):
+        assert (stopped / name).read_bytes() == (adapted.run.folder / name).read_bytes()
+    assert again.results.verdict == adapted.results.verdict
+
+
+def test_report_and_export_show_it(adapted, tmp_path):
+    page = write_report(collect([adapted.run.folder]), tmp_path / "report.html").read_text()
+    assert "queries whitened by pairs, power" in page
+    export(str(adapted.run.folder), "st", tmp_path / "st", progress=Silent())
+    here, there = load_again(adapted.model_folder), load_again(tmp_path / "st")
+    assert np.array_equal(here.encode_query(TEXTS), there.encode_query(TEXTS))
+    assert "How to deploy" in (tmp_path / "st" / "README.md").read_text()
+
+
+def test_a_model_that_drops_too_much_is_not_shipped(config, tmp_path):
+    kept = adapt(replace(config, max_drop=0, output=tmp_path / "run"), progress=Silent())
+    assert kept.results.ships_base
+    assert not (kept.run.folder / "query_map.safetensors").exists()
+    assert "How to deploy" not in (kept.model_folder / "README.md").read_text()
+
+
+def test_text_without_pairs_is_refused(config, toy_corpus, tmp_path, capsys):
+    words = ["adapt", toy_corpus, "--model", config.model, "--queries-only"]
+    status, _, err = run(capsys, *words, "-o", tmp_path / "run")
+    assert status == 2
+    assert "--queries-only: needs 100 pairs" in err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "setting", [{"teacher": "base+bm25"}, {"seeds": 2}, {"queries": "log.txt"}]
+)
+def test_settings_of_fine_tuning_are_refused(setting):
+    (name,) = setting
+    with pytest.raises(UserError, match=f"`{name}` is for fine-tuning"):
+        AdaptConfig(queries_only=True, **setting)
+
+
+def test_adapting_the_adapted_model_again_names_the_base(adapted, config, tmp_path):
+    again = replace(config, model=str(adapted.model_folder), output=tmp_path / "run")
+    with pytest.raises(UserError, match="Give the base model that it was made of"):
+        adapt(again, progress=Silent())
+
+
+def test_a_small_folder_is_cross_validated(toy_model, tmp_path):
+    rows = write_documents(tmp_path / "all.jsonl").read_text().splitlines()
+    (tmp_path / "docs.jsonl").write_text("\n".join(rows[:160]))
+    config = short_search(tmp_path / "docs.jsonl", toy_model, tmp_path / "run")
+    config = replace(config, text=replace(config.text, held_out=20), queries_only=True)
+    found = adapt(config, progress=Silent())
+    assert "cross-validated" in found.results.verdict.protocol
+    assert len(read_candidates(found.run.folder).candidates) == 4
