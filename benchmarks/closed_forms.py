@@ -26,7 +26,7 @@ from isospace.system.files import atomic_path
 from isospace.system.tables import markdown_table
 from isospace.training.examples import Examples
 from isospace.training.prepare import Data
-from isospace.whiten.whiten import fit_rows, through
+from isospace.whiten.whiten import fit_rows, through, through_queries
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "closed-forms.md"
 PICTURE = PAGE.parents[1] / "images" / "closed-forms.svg"
@@ -77,8 +77,11 @@ def rows(
             yield f"by {count:,} pairs, power 0.75", through(encode, moments(count).fit(0.75))
     for power in POWERS[:3]:
         fitted = moments(USUAL).fit_queries(power)
-        yield f"queries alone, power {2 * power:g}", _queries(encode, fitted)
-    yield f"queries alone, {KEPT:.0%} of their axes", _queries(encode, _projection(vectors[0]))
+        yield f"queries alone, power {2 * power:g}", through_queries(encode, fitted)
+    yield (
+        f"queries alone, {KEPT:.0%} of their axes",
+        through_queries(encode, _projection(vectors[0])),
+    )
     for count in TEXTS:
         lines = fit_rows(corpus, 1, count)
         own = embed([corpus[int(line)] for line in lines], side="document")
@@ -91,11 +94,6 @@ def rows(
     for power in (0.5, 0.75):
         own_map = PairMoments.of(*views).fit(power)
         yield f"{DROPOUT}, power {power:g}", through(encode, own_map)
-
-
-def _queries(encode: SidedEncode, fitted: WhiteningMap) -> SidedEncode:
-    """Return the encoder whose queries alone are mapped."""
-    return SidedEncode(through(encode, fitted).queries, encode.documents, encode.plain)
 
 
 def _projection(queries: torch.Tensor) -> WhiteningMap:
