@@ -15,7 +15,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_recipe_that_is_shown_is_what_the_command_says():
-    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "reproduce-a-row.md").read_text(encoding="utf-8")
     shown = re.search(r"\$ isospace recipes (\S+)\n(.*?)\n```", page, re.DOTALL)
     assert shown[2] == describe(shown[1]).rstrip()
 

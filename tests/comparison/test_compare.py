@@ -287,7 +287,7 @@ def test_the_verdict_goes_while_cells_are_missing(base, tmp_path):
         compare(settings, 1, tmp_path / "c")
     assert collect([tmp_path / "c"]).comparisons == {"c": None}
     assert not (tmp_path / "c" / "report.html").exists()
-    del settings["dcl"]  # what docs/compare.md advises; the page is then about the rest
+    del settings["dcl"]  # as the guide advises; the page is then about the rest
     compare(settings, 1, tmp_path / "c")
     assert list(collect([tmp_path / "c"]).groups()) == ["simcse"]
 

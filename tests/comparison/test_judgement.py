@@ -310,7 +310,7 @@ def test_starts_of_one_name_are_one_encoder(tmp_path):
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the STS sets")
 def test_three_quarters_of_stsb_dev_are_test_pairs_of_other_years():
-    """The numbers of docs/compare.md."""
+    """The numbers of docs/guides/compare-objectives.md."""
     tasks = load_sts(DATA)
     tests = {name: task.test_only() for name, task in tasks.items()}
     labels = load_labels("stsb-dev", tasks)
