@@ -220,7 +220,9 @@ class CorpusConfig:
 
 
 def as_corpus(value: Any) -> Any:
-    """The settings of the text as they are, or made of their JSON."""
+    """Return the settings of the text as they are, or made of their JSON or of one place."""
+    if isinstance(value, str):
+        return CorpusConfig(corpus=(value,))
     return CorpusConfig(**_settings(value)) if isinstance(value, Mapping) else value
 
 

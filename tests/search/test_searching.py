@@ -281,7 +281,7 @@ def test_fusion_finds_a_word_that_the_vector_misses(index, encode):
         np.sort(lifted)[:-11:-1].tolist(), abs=1e-5
     )
     assert index.search("zebra").hits[0][0].hybrid is None
-    assert results.protocol == "cosine and words (BM25, weight 6), fused, exact, 300 texts"
+    assert results.protocol == "cosine and words (BM25, weight 6), hybrid, exact, 300 texts"
     assert not index.search("zebra", hybrid=True, where="text LIKE '%qqq%'").hits[0]
 
 
@@ -337,7 +337,7 @@ def test_a_fused_search_shows_what_it_ranks_by(index, folder, capsys):
 def test_a_weight_below_zero_is_refused(index):
     with pytest.raises(UserError, match="`bm25_weight` -1: expected a number of 0 or more"):
         index.search("zebra", hybrid=True, bm25_weight=-1)
-    with pytest.raises(UserError, match="`bm25_weight` is of searches that are `hybrid`"):
+    with pytest.raises(UserError, match="`bm25_weight` is of `hybrid`"):
         index.search("zebra", bm25_weight=3)
 
 
