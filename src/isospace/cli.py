@@ -27,10 +27,10 @@ from isospace.system.trust import trusting_code
 from isospace.system.unicode import in_one_line
 from isospace.system.waiting import wait_passively
 from isospace.verbs import VERBS, load_verb
+from isospace.verbs.help import ALL, WORDS, show_help
 from isospace.verbs.options import MARKERS, as_options, checked_words, write_help
 from isospace.verbs.printing import print_result
 
-_HELP = ("-h", "--help")
 _NOT_FOR_HELP = (
     "torch",
     "isospace.objectives.companions",
@@ -55,11 +55,11 @@ class _WithOptions(logging.Formatter):
 def _usage() -> str:
     return "\n".join(
         [
-            "usage: isospace VERB [OPTIONS], isospace --version",
+            "usage: isospace COMMAND [OPTIONS], isospace --version",
             "",
             *(f"  {verb:<11} {summary}" for verb, summary in VERBS.items()),
             "",
-            "isospace VERB --help lists the options of a verb.",
+            f"isospace COMMAND --help shows the everyday options of a command, {ALL} all of them.",
         ]
     )
 
@@ -75,9 +75,10 @@ def _parse(arguments: Sequence[str]) -> Any:
         kwargs: dict[str, Any] = {}
         if hasattr(kind, "defaults"):
             kwargs["default"] = kind.defaults(words)
+        if _asks_for_help(words):
+            show_help(kind, verb, VERBS[verb], words, kwargs.get("default"))
         write_help(kind)
-        if not any(word in _HELP for word in words):
-            words = checked_words(kind, verb, words)
+        words = checked_words(kind, verb, words)
         try:
             return tyro.cli(
                 kind,
@@ -91,9 +92,13 @@ def _parse(arguments: Sequence[str]) -> Any:
             raise UserError(str(error)) from error
 
 
+def _asks_for_help(words: Sequence[str]) -> bool:
+    return not set(WORDS).isdisjoint(words)
+
+
 def _imports_for(words: Sequence[str]) -> AbstractContextManager[None]:
     """How modules are imported while these words are parsed: for a help text without torch."""
-    if not any(word in _HELP for word in words):
+    if not _asks_for_help(words):
         return nullcontext()
     # tyro has a rule for torch's types, which it makes where torch is imported when it begins.
     with tyro.constructors.ConstructorRegistry():
@@ -145,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     """Run a verb, here or in as many processes as it asks for; the exit status."""
-    if not arguments or arguments[0] in _HELP:
+    if not arguments or arguments[0] in WORDS:
         print_result(_usage())
         return 0 if arguments else 2
     if arguments[0] == "--version":

@@ -107,67 +107,61 @@ class CorpusConfig:
     """What to train on and how to clean it."""
 
     corpus: Files = ()
-    """Text to adapt to: documents (Markdown, HTML, reStructuredText, man pages, txt, PDF, Word),
-    rows (jsonl, csv, tsv, parquet) and lines of text, all but parquet as .gz, .zst or .xz too;
-    folders of these; URLs (s3://, ..., as fsspec knows them); - for standard input; docstrings for
-    those of the installed Python packages, or docstrings:FOLDER for those of the packages in a
-    folder."""
+    """Text to adapt to: documents (Markdown, HTML, reStructuredText, man pages, PDF, Word, txt),
+    tables (jsonl, csv, tsv, parquet), folders of these, or URLs. - reads standard input; docstrings
+    reads installed Python packages, docstrings:FOLDER those in a folder."""
     column: str = "text"
-    """Which column of jsonl, csv, tsv and parquet files holds the sentences."""
+    """Column that holds the text in jsonl, csv, tsv and parquet files."""
     columns: Names = ()
-    """Columns of the texts that belong together, for objectives that learn from such: anchor and
-    positive, or anchor, positive and hard negative. A row counts as one sentence."""
+    """Columns of texts that belong together: query and answer, or query, answer and hard
+    negative."""
     label_column: str | None = None
-    """Column that says what the texts of a row of `columns` are to each other (entailment, neutral,
-    contradiction), as text or whole numbers, for objectives that learn from such labels."""
+    """Column that says how the texts of `columns` relate: entailment, neutral or contradiction, in
+    words or whole numbers."""
     positive_label: str | None = None
-    """Label of the rows whose texts belong together. They alone are held out and give pairs to
-    measure by. Default: entailment; where no row has it, the halves of held-out anchors are
-    measured."""
+    """Label of the rows whose texts belong together; only they give test pairs. Default:
+    entailment."""
     group: str | None = None
-    """Column that says which rows belong together (document, thread, customer): they are held out
-    together, and count as one where chance is judged. It is read in `pairs` too. Of files that are
-    documents: folder. Default: rows that share or nearly share a text; each document."""
+    """Column that groups rows, such as by document or customer; a group is held out as a whole. For
+    documents: folder. Default: each document is a group, and so are rows that share or nearly share
+    a text."""
     test_relation: RelationName | None = None
-    """Which pairs of held-out documents select and test. Default: of docstrings summary-next; else
-    the first of title-passage, heading-section, first-rest and neighbours of which there are
-    enough."""
+    """Relation of documents that gives the validation and test pairs. Default: summary-next for
+    docstrings, else the first of title-passage, heading-section, first-rest and neighbours that has
+    enough pairs."""
     distractors: bool = False
-    """Look for the judging documents' passages among all passages of the corpus, and not of its
-    held-out documents alone; every passage is then encoded before and after."""
+    """Search all passages of the corpus for the test pairs, and not only the held-out ones. Every
+    passage is then encoded twice."""
     encoding: str = "utf-8"
-    """Encoding of the text files."""
+    """Encoding of text files."""
     delimiter: str | None = None
-    """Sign between the fields of csv and tsv files; default: a comma, a tab; of a csv whose first
-    line has no comma the semicolon, tab or | in it."""
+    """Character between the fields of csv and tsv files. Default: a comma or a tab; for a csv
+    without a comma in its first line, the semicolon, tab or | in it."""
     layout: Layout | None = None
-    """How txt files are read: lines, each a text of its own, or paragraphs, a document with blank
-    lines between them. Default: as each file looks."""
+    """How txt files are read: lines, each a text of its own, or paragraphs of a document. Default:
+    decided for each file."""
     strict: bool = False
-    """Refuse a document that cannot be read, or of which hardly anything is text; else it is named
-    and counted."""
+    """Stop at a document that cannot be read. Without it such documents are named and counted."""
     title_column: str | None = None
-    """Column that holds the title of the document whose text is in `column`."""
+    """Column that holds the title of the document in `column`."""
     document_column: str | None = None
-    """Column that says of which document a row is: rows that follow each other and name one are
-    the parts of one document, in their order, under the title of the first."""
+    """Column that names the document of a row. Consecutive rows of one name are the parts of one
+    document."""
     min_chars: NonNegativeInt = 10
-    """Texts of fewer characters are dropped; runs of white space count as one."""
+    """Texts with fewer characters are dropped."""
     passage_words: PositiveInt | None = 120
-    """Longer texts are cut to passages of at most so many words, at the ends of sentences; short
-    paragraphs of a document are joined. In scripts without spaces a character is a word. None:
-    every paragraph is as long as it is."""
+    """Longest passage in words; longer text is cut at the ends of sentences, and short paragraphs
+    are joined. In scripts without spaces a character is a word. None keeps every paragraph as it
+    is."""
     near_duplicates: bool = True
-    """Drop sentences that nearly repeat an earlier one: that share 80 % of their pairs of
-    neighbouring words (Jaccard). With `columns` only exact repetitions are dropped, and rows whose
-    texts are (nearly) the same are never in one batch of pairs, as they would be wrong negatives.
-    Whatever is kept, nothing is trained on that nearly repeats what is held out."""
+    """Drop texts that nearly repeat an earlier one (80 % of their word pairs are the same). With
+    `columns` only exact repetitions are dropped."""
     language: str | None = None
-    """ISO code of the language of documents, by which sentences are told; default: as each
-    paragraph looks."""
+    """ISO code of the documents' language, used to find sentences. Default: decided for each
+    paragraph."""
     held_out: NonNegativeInt = 2000
-    """Sentences that are kept out of training, for measuring, in whole groups (see `group`); at
-    most a tenth of the corpus."""
+    """Number of texts that are held out for measuring, in whole groups; at most a tenth of the
+    corpus."""
 
     def __post_init__(self) -> None:
         """Refuse columns that say two things, and settings of documents beside `columns`."""
@@ -279,124 +273,111 @@ class TrainConfig:
         PlainSerializer(_objective_to_dict),
     ] = field(default_factory=default_objective)
     model: NameOrPath = "minilm"
-    """The encoder to start from: minilm, a model folder, the folder of a run, or a Hub name."""
+    """The base model: minilm, a model folder, the folder of a run, or a Hub name."""
     pooling: PoolingName | None = None
-    """How the vectors of tokens become one of the sentence; default: as the model does it."""
+    """How token vectors become one sentence vector. Default: the model's own pooling."""
     bidirectional: bool = False
-    """Let every token of a decoder see those after it too, before, during and after the training;
-    best with the `pooling` mean."""
+    """Let every token of a decoder see the tokens after it too. It works best with the `pooling`
+    mean."""
     query_prompt: str | None = None
-    """Put before every text that looks for others (the first of `columns` and of pairs), such as
-    "query: ", or the name of one of the encoder's own prompts; "" for none. Default: the encoder's
-    own query prompt, if it has one."""
+    """Text put before every query, such as "query: ", or the name of one of the model's own
+    prompts; "" for none. Default: the model's own query prompt, if it has one."""
     document_prompt: str | None = None
-    """Put before every text that is looked for (the sentences of a corpus, all but the first of
-    `columns` and of pairs), in the same way. Default: the encoder's own document, passage or corpus
-    prompt."""
+    """Text put before every document, given in the same way. Default: the model's own document,
+    passage or corpus prompt."""
     dropout: DropoutRate | None = None
-    """Dropout rate of the encoder while it trains, for encoders that were built without dropout;
-    default: the encoder's own."""
+    """Dropout rate of the encoder in training. Default: the encoder's own."""
     trained_layers: PositiveInt | None = None
-    """Train so many of the last layers and what follows them, in less time and memory: all below
-    stays as it is, and runs once for the views of a text, without dropout. Default: all layers."""
+    """Train only this number of last layers, which takes less time and memory. Default: all
+    layers."""
     lora: PositiveInt | None = None
-    """Train low-rank adapters of so high a rank beside every linear layer, such as 16, and nothing
-    else of the encoder (LoRA); they are merged into what is shipped. They take higher learning
-    rates, such as 2e-4. Needs isospace[lora]. Default: all weights."""
+    """Train low-rank adapters (LoRA) of this rank, such as 16, instead of the encoder's weights.
+    They take higher learning rates, such as 2e-4, and need isospace[lora]. Default: all weights are
+    trained."""
     half_weights: bool = False
-    """Keep the encoder's own weights in bfloat16 and compute with them so, in half the memory; for
-    `lora`, whose adapters stay in float32. What ships is bfloat16 too. Default: float32."""
+    """Keep the encoder's frozen weights in bfloat16, in half the memory. It needs `lora`; the model
+    that is written is bfloat16 too."""
     gradient_checkpointing: bool = False
-    """Keep no more than the input of each layer for the backward pass, which runs the layer again:
-    less memory, a third more time. For objectives whose views are plain passes."""
+    """Save memory by running each layer again in the backward pass; training takes a third
+    longer."""
     views: ViewsChoice = "dropout"
-    """What is drawn together: dropout, views of one text; pairs, two texts of the corpus that
-    belong together (`relations` of documents, or two `columns`), in both directions; both, such
-    pairs and single texts mixed. For objectives that draw views of a text together."""
+    """What forms a positive pair: dropout, two views of one text; pairs, two texts of the corpus
+    that belong together; both, a mix of these."""
     relations: Annotated[tuple[RelationName, ...], Strict(False)] = ()
-    """Which relations of documents give the pairs to train on. Default: those with 100 pairs or
-    more but the one that judges, or that one where there is no other."""
+    """Relations of documents that give training pairs. Default: all with 100 pairs or more except
+    the one that tests."""
     without_title_words: bool = False
-    """Leave the words of a title or heading out of the passage that it is paired with, so that more
-    than shared words is learnt."""
+    """Remove the words of a title from the passage that it is paired with, so that training learns
+    more than shared words."""
     queries: PathOrText | None = None
-    """A file of queries that somebody logged or another program wrote (txt, jsonl, csv, tsv,
-    parquet), each alone or with the passage that answers it: further pairs to train on, by which
-    nothing is measured. A query alone is paired with the passage that the teacher, or the base
-    model, finds."""
+    """A file of real or generated queries, alone or with their passages: further pairs to train on.
+    A query alone is paired with the passage that the teacher or the base model finds."""
     teacher: NameOrPath | None = None
-    """Whose ranking the objective follows, where it follows one: base+bm25, the base model fused
-    with BM25; an encoder, a folder or Hub name (NAME+bm25: hybrid), or the average of several
-    (NAME,NAME); a cross-encoder; or a file of query, passage and score."""
+    """A teacher whose ranking the objective follows: base+bm25 (base model and BM25), an encoder
+    (NAME+bm25 adds BM25), several (NAME,NAME), a cross-encoder, or a file of query, passage and
+    score."""
     mined: NonNegativeInt = 0
-    """Texts of the corpus that are near to an example's first text and do not belong to it, drawn
-    afresh each time, to be ranked beside its batch. Each is one more pass."""
+    """Number of hard negatives that each example draws from the corpus and the teacher ranks. Each
+    costs one more pass."""
     max_length: Annotated[int, Field(ge=3)] | None = None
-    """Training texts are cut to this number of tokens. Default: 32 of lines of text (SimCSE's,
-    appendix A); of documents and `columns` what 95 % of the texts have, up to the encoder's
-    limit."""
+    """Number of tokens to which training cuts each text. Default: 32 for lines of text; for
+    documents and `columns` the length of 95 % of the texts."""
     batch_size: Annotated[int, Field(ge=2)] = 64
-    """Sentences in a batch, over all processes: each is contrasted with the others of its batch."""
+    """Sentences in a batch, over all processes. Each is contrasted with the others of its batch."""
     similar: Annotated[int, Field(ge=2)] | None = None
-    """Batches are made of groups of so many examples whose first texts are near each other by the
-    start's vectors, drawn anew each epoch: harder negatives than chance gives. The base model
-    encodes
-    these texts once, before the training. Default: batches are drawn freely."""
+    """Size of the groups of similar texts that batches are made of, which gives harder negatives.
+    Default: batches are drawn at random."""
     accumulate: PositiveInt = 1
-    """Batches whose gradients are summed for one update. A sentence is still contrasted with its
-    own batch only."""
+    """Number of batches whose gradients are summed for one update. Sentences are contrasted within
+    their own batch only."""
     pass_tokens: PositiveInt | None = None
-    """So many tokens of a batch pass the encoder at a time, so that a large batch fits in memory;
-    each passes twice (gradient caching, Gao et al. 2021), and the gradient is that of the whole
-    batch. Default: a batch passes at once."""
+    """Number of tokens of a batch that pass the encoder at a time (gradient caching), so that large
+    batches fit in memory. Default: the whole batch."""
     budget: Annotated[tuple[PositiveFloat, Unit], Strict(False), amount_of(Unit)] = (
         6_400,
         "sentences",
     )
-    """How long to train: a number, and sentences (or examples of several texts), tokens, epochs or
-    minutes. Evaluations take time beside these minutes."""
+    """How long to train: a number of sentences, tokens, epochs or minutes. Evaluations take extra
+    time."""
     learning_rate: PositiveFloat = 1e-5
-    """AdamW's learning rate at the start; it falls linearly to 0, without warm-up."""
+    """Initial learning rate of AdamW; it falls linearly to 0 without warm-up."""
     weight_decay: NonNegativeFloat = 0.0
     """Weight decay of AdamW."""
     hold_to_base: NonNegativeFloat = 0.0
-    """How strongly each update also pulls the encoder's weights to those of the base model: by this
-    times the learning rate of the way (L2-SP, Li et al. 2018, decoupled like AdamW's decay to 0).
-    100 takes a thousandth of the way at the learning rate 1e-5."""
+    """Strength of the pull of the weights towards those of the base model (L2-SP)."""
     clip_norm: PositiveFloat = 1.0
-    """Largest norm of the gradient of an update; a larger one is scaled down to it."""
+    """Largest norm of a gradient; larger ones are scaled down."""
     precision: PrecisionChoice = "auto"
-    """Arithmetic of the encoder: auto takes bf16 where the processor has it. Losses and weights are
-    float32 always."""
+    """Arithmetic of the encoder. auto takes bf16 where the processor has it; losses and weights are
+    always float32."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
-    """Random seed of the data order, the dropout masks and the head's weights."""
+    """Random seed of data order, dropout and new weights."""
     evaluations: PositiveInt = 2
-    """How often the encoder is measured during training, at even distances, the last time at the
-    end. The best of these states is kept (see `select`)."""
+    """Number of evaluations during training, at even distances; the last is at the end. `select`
+    keeps one of these checkpoints."""
     select: Rule = "label-free"
-    """Which of the measured states is kept: label-free takes the one that best finds texts of the
-    corpus that belong together (the last one, where the corpus has no such pairs); labels takes the
-    best on `labels`; last takes the last."""
+    """Which checkpoint is kept: label-free, the one with the highest validation MRR (the last,
+    where the corpus has no pairs); labels, the best on `labels`; last, the last."""
     labels: NameOrPath = "stsb-dev"
-    """The labelled pairs of `select` labels: stsb-dev or sickr-dev of `data`, or a file with the
+    """Labelled pairs for `select` labels: stsb-dev or sickr-dev of `data`, or a file with the
     columns sentence1, sentence2, score."""
     pairs: PathOrText | None = None
-    """A file of two columns, texts that belong together, on which the verdict is reached; default:
-    pairs of the corpus that were held out."""
+    """A file of two columns, query and answer, whose rows are the test pairs. Default: pairs of
+    held-out text."""
     data: NameOrPath | None = None
-    """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
+    """Folder with the STS sets in SentEval's layout, or hub. Default: ISOSPACE_DATA, if it is
+    set."""
     sts_sets: Annotated[tuple[STSColumn, ...], Strict(False)] = get_args(STSColumn)
-    """Which STS sets of `data` are scored. Fewer sets take less time, but the papers' average needs
-    all seven. Name none where `data` is given for its labels alone."""
+    """STS sets of `data` to score. The papers' average needs all seven."""
     other_text: Files = ()
-    """Other text, read as a corpus is by default: what happens to its held-out pairs is said beside
-    the verdict, with small sets that isospace brings along and STS (`data`)."""
+    """Other text, in files or folders, for the other-domain check. It is checked beside two small
+    sets that isospace carries and the STS sets of `data`."""
     output: PathOrText | None = None
-    """The folder of the run; default: a new folder in runs/, named by date, objective and model."""
+    """The folder of the run. Default: a new folder in runs/, named by date, objective and model."""
     checkpoint_minutes: NonNegativeFloat = 2.0
-    """Minutes between two checkpoints, at most: what a kill can cost."""
+    """Most minutes between two checkpoints, and so the most that an interruption can cost."""
     trackers: Annotated[tuple[Tracker, ...], Strict(False)] = ()
-    """Also send the metrics to these trackers; each needs its own package."""
+    """Trackers that get the metrics too; each needs its own package."""
 
     def to_dict(self) -> dict[str, Any]:
         """The settings in JSON's own types."""

@@ -11,6 +11,7 @@ import pytest
 from isospace.cli import main
 from isospace.objectives import OBJECTIVES
 from isospace.verbs import VERBS
+from isospace.verbs.help import EVERYDAY
 from isospace.verbs.options import write_help
 
 WITHOUT_TORCH = """
@@ -81,7 +82,7 @@ def test_help_imports_no_torch():
 
 
 def test_help_names_options_and_no_settings_of_the_core(capsys):
-    words = " ".join(help_of(capsys, "train").replace("│", " ").split())
+    words = " ".join(help_of(capsys, "train", "--help-all").replace("│", " ").split())
     assert "--select labels" in words
     assert "`labels`" not in words
 
@@ -90,3 +91,16 @@ def test_a_help_text_is_one_paragraph_and_inherited():
     write_help(Options)
     assert [f.metadata.get("help") for f in fields(Options)] == [None, "The name.", None]
     assert fields(Inner)[0].metadata["help"] == "How deep; goes with --batch-size."
+
+
+@pytest.mark.parametrize("command", EVERYDAY)
+def test_the_everyday_options_fit_a_screen_and_all_options_are_behind_another_word(capsys, command):
+    short = help_of(capsys, command)
+    assert len(short.splitlines()) <= 60
+    assert all(example in " ".join(short.split()) for example in EVERYDAY[command].examples)
+    assert "--output" in short
+    assert "--help-all" in short
+    assert "--held-out" not in short
+    everything = help_of(capsys, command, "--help-all")
+    assert {"--output", "--held-out"} <= set(everything.replace(",", " ").split())
+    assert "config" not in everything

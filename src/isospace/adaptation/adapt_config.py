@@ -36,55 +36,53 @@ class AdaptConfig:
     text: Annotated[CorpusConfig, BeforeValidator(as_corpus)] = field(default_factory=CorpusConfig)
     """The text to adapt to, and how it is cleaned."""
     model: NameOrPath = "minilm"
-    """The encoder to start from: minilm, a model folder, the folder of a run, or a Hub name."""
+    """The base model: minilm, a model folder, the folder of a run, or a Hub name."""
     budget: Annotated[tuple[PositiveFloat, _Unit], Strict(False), amount_of(_Unit)] = (
         6.0,
         "minutes",
     )
-    """How much may be done: minutes in all, of which reading the text uses up half at most, or
-    tokens to train on, however long the rest takes (the same on every machine)."""
+    """How much time the search may take: minutes, or tokens to train on. Tokens give the same
+    result on every machine."""
     max_drop: NonNegativeFloat = 2.0
-    """How many points of 100 may be lost on other text, on average over the small sets that
-    isospace carries and on each other one; what loses more on the validation pairs there is
-    rejected. 2 suits a model for one's own search; give 0.5 for one that serves other text too."""
+    """Largest drop on other text, in points of 100; a candidate that drops more is rejected. Give
+    0.5 for a model that must serve other text too."""
     other_text: Files = ()
-    """Other text, in files or folders as `corpus` has them, on which little should be lost, beside
-    what isospace carries and the STS sets of `data`."""
+    """Other text, in files or folders, for the other-domain check. It is checked beside two small
+    sets that isospace carries and the STS sets of `data`."""
     seeds: Annotated[int, Field(ge=1)] = 1
-    """How many trainings, each of another seed, share the budget; their weights are averaged."""
+    """Number of trainings that share the budget; their weights are averaged."""
     teacher: NameOrPath | None = None
-    """Whose ranking the trainings follow, as for train: base+bm25, encoders, a cross-encoder, or a
-    file of query, passage and score. Default: nobody's; what belongs together is all that counts.
-    """
+    """A teacher whose ranking the fine-tuning follows: base+bm25, an encoder, a cross-encoder, or a
+    file of query, passage and score. Default: no teacher; train on the pairs alone."""
     queries: PathOrText | None = None
-    """A file of queries that somebody logged or another program wrote, each alone or with the
-    passage that answers it, as for train: further pairs to train on, by which nothing is measured.
-    """
+    """A file of real or generated queries, alone or with their passages: further pairs to train on.
+    Nothing is measured on them."""
     queries_only: bool = False
     """Map queries alone, so that documents keep the vectors of `model`, bit for bit, and an index
     of them stays valid. Nothing is fine-tuned, and the budget does not matter."""
     max_length: Annotated[int, Field(ge=3)] | None = None
-    """To how many tokens training cuts each text; default: as the recipes pairs and dropout do.
-    Measuring sees all that the encoder takes."""
+    """Number of tokens to which training cuts each text. Default: that of the recipes `isospace
+    recipes pairs` and dropout."""
     pooling: PoolingName | None = None
-    """How the vectors of tokens become one of the sentence; default: as the model does it."""
+    """How token vectors become one sentence vector. Default: the model's own pooling."""
     query_prompt: str | None = None
-    """Put before every text that looks for others, such as "query: ", or the name of one of the
-    encoder's own prompts; "" for none. Default: the encoder's own query prompt, if it has one."""
+    """Text put before every query, such as "query: ", or the name of one of the model's own
+    prompts; "" for none. Default: the model's own query prompt, if it has one."""
     document_prompt: str | None = None
-    """Put before every text that is looked for, in the same way. Default: the encoder's own
-    document, passage or corpus prompt."""
+    """Text put before every document, given in the same way. Default: the model's own document,
+    passage or corpus prompt."""
     pairs: PathOrText | None = None
-    """A file of two columns, texts that belong together, on which the verdict is reached; default:
-    pairs of the corpus that were held out."""
+    """A file of two columns, query and answer, whose rows are the test pairs. Default: pairs of
+    held-out text."""
     data: NameOrPath | None = None
-    """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
+    """Folder with the STS sets in SentEval's layout, or hub. Default: ISOSPACE_DATA, if it is
+    set."""
     precision: PrecisionChoice = "auto"
-    """Arithmetic of training: auto takes bf16 where the processor has it."""
+    """Arithmetic of training. auto takes bf16 where the processor has it."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
-    """Random seed of the (first) training."""
+    """Random seed of the first training."""
     output: PathOrText | None = None
-    """The folder of the run; default: a new folder in runs/, named by date and model."""
+    """The folder of the run. Default: a new folder in runs/, named by date and model."""
 
     def __post_init__(self) -> None:
         of_training = {"teacher": None, "queries": None, "seeds": 1}

@@ -32,11 +32,12 @@ class Adapt(LoadsModels):
     """Options of `isospace adapt`."""
 
     corpus: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")] = ()
-    """The text to adapt to: folders, files or docstrings, as for train."""
+    """The text to adapt to: folders or files, or docstrings for those of installed Python
+    packages."""
     config: _Arguments = field(default_factory=_Arguments)
     """What to adapt, to what, and how much time there is."""
     resume: Path | None = None
-    """Go on with the run in this folder, by the settings that it was started with."""
+    """Continue the run in this folder with its own settings."""
     json: bool = False
     """Print results.json on standard output, and no progress."""
 

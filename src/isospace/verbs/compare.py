@@ -17,9 +17,10 @@ from isospace.system.cluster import Engine
 from isospace.system.quick_imports import quick_imports
 from isospace.system.typed_json import to_json
 from isospace.verbs.console import Console
+from isospace.verbs.help import WORDS
 from isospace.verbs.options import MARKERS, SharesWork, as_options
 from isospace.verbs.printing import print_json_text, print_result, print_table
-from isospace.verbs.train import DEFAULT_RECIPE, HELP, require_no_objectives
+from isospace.verbs.train import DEFAULT_RECIPE, require_no_objectives
 
 
 @dataclass(frozen=True)
@@ -29,29 +30,28 @@ class Compare(SharesWork):
     candidates: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="OBJECTIVE ...")
     ] = ()
-    """Objectives to compare, such as simcse whitenedcse. NAME:FIELD=VALUE,FIELD=VALUE gives one
-    options of its own, and its own learning_rate, dropout, batch_size, model or pooling."""
+    """Objectives to compare, such as simcse whitenedcse. NAME:FIELD=VALUE,FIELD=VALUE sets options
+    of one, also learning_rate, dropout, batch_size, model or pooling."""
     recipe: tuple[str, ...] = ()
-    """Compare these rows of `isospace recipes` instead of objectives, each with its own settings;
-    other options change a setting in all of them."""
+    """Compare these rows of `isospace recipes` instead of objectives; other options override a
+    setting in all of them."""
     recipe_settings: tyro.conf.Suppress[tyro.conf.Fixed[Mapping[str, TrainConfig]]] = field(
         default_factory=dict
     )
     config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)
     """How every candidate is trained, and where the results go."""
     seeds: int = 3
-    """How often each candidate is trained: with --seed, --seed + 1, and so on."""
+    """Number of trainings of each candidate: with --seed, --seed + 1, and so on."""
     verdict_on: Literal["pairs", "sts"] = "pairs"
-    """What the verdict is about: pairs that belong together, or the average of the STS sets."""
+    """Score that the verdict is about: MRR of the test pairs, or the average of the STS sets."""
     baselines: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=MODEL ...")] = ()
-    """Encoders that are scored as they are, each a row of its own: glove=glove:FILE, a model folder
-    such as whiten writes, the folder of a run, a Hub name. The verdict is never on one of them."""
+    """Models to score beside the candidates, without training: glove=glove:FILE, a model folder,
+    the folder of a run, a Hub name."""
     jobs: int = 1
-    """How many runs go on at a time, each as a process with its part of the cores, or with a GPU of
-    its own. Two at a time on two cores finish sooner than one after the other."""
+    """Number of runs at a time, each with its part of the cores or a GPU of its own."""
     engine: Engine = "local"
-    """Where the runs go on: on this machine, or on those of a Ray cluster (RAY_ADDRESS names it),
-    which share the folder of the comparison."""
+    """Where the runs go on: this machine, or a Ray cluster (RAY_ADDRESS names it) that shares the
+    folder."""
     json: bool = False
     """Print results.json on standard output, and no progress."""
 
@@ -68,7 +68,7 @@ class Compare(SharesWork):
         scan.add_argument("--recipe", nargs="*", default=[])
         recipes = {name: find(name) for name in scan.parse_known_args(words)[0].recipe}
         settings = {}
-        for name, recipe in () if set(HELP) & set(words) else recipes.items():
+        for name, recipe in () if set(WORDS) & set(words) else recipes.items():
             default = cls(config=recipe.config)
             parsed = tyro.cli(
                 cls, prog="isospace compare", args=words, default=default, config=MARKERS

@@ -27,8 +27,8 @@ class LoadsModels:
     """What every verb has that loads models."""
 
     trust_remote_code: bool = False
-    """Run code that comes with a model, in its folder or from the Hub; it can do all that you can.
-    Name a model of the Hub by the revision whose code you have read: NAME@REVISION."""
+    """Run code that comes with a model; it can do all that you can. Name a Hub model by the
+    revision that you have read: NAME@REVISION."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +36,8 @@ class SharesWork(LoadsModels):
     """What every verb has whose work several processes can share."""
 
     nproc: int = 1
-    """So many processes of this machine share the work, and each of its GPUs has one. Torchrun does
-    the same on several machines."""
+    """Number of processes of this machine that share the work, each with a GPU of its own if there
+    are any. Torchrun does the same on several machines."""
 
 
 _QUOTED = r"""(?<![^\s(\[{])(['"])(?:\\.|(?!\1).)*\1"""

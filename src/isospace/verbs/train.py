@@ -20,10 +20,10 @@ from isospace.recipes import find
 from isospace.system.quick_imports import quick_imports
 from isospace.verbs.console import Console
 from isospace.verbs.finished import show_finished
+from isospace.verbs.help import WORDS
 from isospace.verbs.options import SharesWork
 
 DEFAULT_RECIPE = "dropout"
-HELP = ("-h", "--help")
 if TYPE_CHECKING:
     _ObjectiveChoice = Objective
 else:
@@ -46,9 +46,9 @@ class Train(SharesWork):
     """The objective to train with; what follows its name are its own options, which NAME --help
     lists."""
     recipe: str = DEFAULT_RECIPE
-    """Start from the settings of a row of `isospace recipes`; other options change single ones."""
+    """Take the settings of a row of `isospace recipes`; other options override single ones."""
     resume: Path | None = None
-    """Go on with the run in this folder, by the settings that it was started with."""
+    """Continue the run in this folder with its own settings."""
     json: bool = False
     """Print results.json on standard output, and no progress."""
 
@@ -67,7 +67,7 @@ class Train(SharesWork):
         scan.add_argument("--json", action="store_true")
         scan.add_argument("--trust-remote-code", action="store_true")
         scan.add_argument("--nproc")
-        known, others = scan.parse_known_args([word for word in words if word not in HELP])
+        known, others = scan.parse_known_args([word for word in words if word not in WORDS])
         if known.resume and (known.recipe or others):
             refused = " ".join(filter(None, [known.recipe and "--recipe", *others]))
             raise UserError(

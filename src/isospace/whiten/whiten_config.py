@@ -32,37 +32,38 @@ class WhitenConfig:
     """
 
     model: NameOrPath = "minilm"
-    """minilm, a model folder, the folder of a run, a Hub name, or glove:FILE for word vectors."""
+    """The base model: minilm, a model folder, the folder of a run, a Hub name, or glove:FILE for
+    word vectors."""
     text: CorpusConfig = field(default_factory=CorpusConfig)
     """The text to fit on, and how it is cleaned."""
     by: By | None = None
-    """Which covariance whitens: pairs is that of the differences between texts of the corpus that
-    belong together, texts that of single texts. Default: pairs where the corpus has 100 of them."""
+    """Which covariance whitens: that of the differences within pairs, or that of single texts.
+    Default: pairs, where the corpus has 100 of them."""
     power: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] = "auto"
-    """How far to whiten: 0 only centres the vectors, 1 whitens them fully. auto tries several, and
-    takes the one by which most pairs of held-out texts find each other, or leaves the model as it
-    is. A flow knows 1 and auto only."""
+    """How far to whiten: 0 centres the vectors, 1 whitens them fully. auto tries several and keeps
+    the one with the highest validation MRR, or the model as it is."""
     whitening: Whitening = field(default_factory=Whitening)
     """Which whitening, and how the covariance is estimated."""
     sentences: Annotated[int, Field(ge=2)] | None = None
-    """Fit on so many sentences or pairs, spread evenly over the text; default: all sentences, or at
-    most 6,000 pairs."""
+    """Number of texts or pairs to fit on, spread over the corpus. Default: all texts, or at most
+    6,000 pairs."""
     pooling: PoolingName | None = None
-    """How the vectors of tokens become one of the sentence; default: as the model does it."""
+    """How token vectors become one sentence vector. Default: the model's own pooling."""
     query_prompt: str | None = None
-    """Put before the first text of every pair, such as "query: ", or the name of one of the
-    encoder's own prompts; "" for none. Default: the encoder's own query prompt, if it has one."""
+    """Text put before every query, such as "query: ", or the name of one of the model's own
+    prompts; "" for none. Default: the model's own query prompt, if it has one."""
     document_prompt: str | None = None
-    """Put before the sentences to fit on and before the second text of every pair, in the same way.
-    Default: the encoder's own document, passage or corpus prompt."""
+    """Text put before every document, given in the same way. Default: the model's own document,
+    passage or corpus prompt."""
     pairs: PathOrText | None = None
-    """A file of two columns, texts that belong together, on which the verdict is reached; default:
-    natural pairs of the held-out text, or else halves of its sentences."""
+    """A file of two columns, query and answer, whose rows are the test pairs. Default: pairs of
+    held-out text."""
     data: NameOrPath | None = None
-    """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
+    """Folder with the STS sets in SentEval's layout, or hub. Default: ISOSPACE_DATA, if it is
+    set."""
     other_text: Files = ()
-    """Other text, read as a corpus is by default: what happens to its held-out pairs is said beside
-    the verdict, with small sets that isospace brings along and STS (`data`)."""
+    """Other text, in files or folders, for the other-domain check. It is checked beside two small
+    sets that isospace carries and the STS sets of `data`."""
     output: PathOrText | None = None
     """The folder to write the model to."""
 
