@@ -543,7 +543,7 @@ class _Search:
             f"Nothing {'more ' if before else ''}was trained: a budget of "
             f"{number_of(amount, unit)} is too little for {FEWEST_UPDATES} updates of "
             f"{loop.tokens_per_step:,.0f} tokens"
-            f"{' with_bm25 what measuring takes' if unit == 'minutes' else ''}"
+            f"{', besides measuring' if unit == 'minutes' else ''}"
             f"{f'; about {enough:,} would do' if enough and not before else ''}."
         )
         return 0

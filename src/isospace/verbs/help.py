@@ -39,6 +39,7 @@ EVERYDAY = {
             "max_drop",
             "other_text",
             "queries",
+            "queries_only",
             "pairs",
             "columns",
             "output",
