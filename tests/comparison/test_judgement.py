@@ -159,9 +159,11 @@ def test_the_row_that_scores_highest_elsewhere_is_judged_whatever_the_others_gai
 
 def test_another_verdict_by_the_same_pairs_quotes_the_ledger(tmp_path):
     runs = {name: [write_scored(tmp_path / name, seed)] for seed, name in enumerate("ab")}
-    texts = [judge_runs({name: runs[name]}, "Avg").verdict.text for name in "aba"]
-    quoted = " These test pairs have given 2 verdicts on this machine."
-    assert [text.endswith(quoted) for text in texts] == [False, True, True]
+    found = [judge_runs({name: runs[name]}, "Avg") for name in "aba"]
+    assert [one.verdict.times_used for one in found] == [1, 2, 2]
+    assert found[0].earlier == ""
+    assert " 2 verdicts" in found[1].earlier
+    assert found[0].verdict.text == found[2].verdict.text
 
 
 def test_the_sentence_fits_two_lines_beside_its_protocol(tmp_path):

@@ -62,7 +62,7 @@ def test_the_verdict_says_what_happened_elsewhere(config, finished_run):
     results = finished_run.results
     assert list(results.other_text) == ["docstrings", "definitions"]
     words = {name: found.gain for name, found in results.other_text.items()}
-    assert results.verdict.text.endswith(other_text_sentence(words))
+    assert results.summary.endswith(other_text_sentence(words))
     for found in results.other_text.values():
         assert found.gain.mean == pytest.approx(found.adapted - found.base)
         assert found.gain.changed > 0
@@ -79,7 +79,7 @@ def test_other_text_is_elsewhere_too(config, tmp_path, caplog):
     with caplog.at_level(logging.INFO, "isospace"):
         results = train(named).results
     assert list(results.other_text) == ["other", "docstrings", "definitions"]
-    assert "On other text: other " in results.verdict.text
+    assert "On other text: other " in results.summary
     assert "test pairs halves of held-out sentences: no text belongs to another" in caplog.messages
     assert re.search(r"docstrings \(\d+ pairs\), definitions \(\d+ pairs\)", caplog.text)
 

@@ -34,7 +34,10 @@ def run_folder(toy_model, toy_corpus, tmp_path, capsys):
     assert status == 0, err
     assert out == ""
     assert "verdict" in err
-    assert "SentenceTransformer(" in err.strip().splitlines()[-1]
+    ended = err[err.index("\nverdict ") :].strip().splitlines()
+    assert len(ended) <= 6
+    assert "SentenceTransformer(" in ended[-2]
+    assert ended[-1].split() == ["report", str(tmp_path / "run" / "report.html")]
     return tmp_path / "run"
 
 

@@ -62,7 +62,7 @@ from isospace.system.quiet import saying_once
 from isospace.system.signals import StopRequest, polite_stop
 from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order
-from isospace.training.finish import Judged, run_results, write_run
+from isospace.training.finish import Judged, run_results, show_verdict, write_run
 from isospace.training.fit import FEWEST_UPDATES, Fit, evaluation_steps
 from isospace.training.lists import gives_cosines, require_scores
 from isospace.training.loop import Diverged
@@ -609,8 +609,8 @@ class _Search:
         shutil.rmtree(self.run.folder / _KEPT, ignore_errors=True)
         self._show(candidates, results)
         scores = [self.benchmark.pair_scores(one.measured.retrieval) for one in (before, after)]
-        if advised := advice(verdict, self.benchmark.pairs.unit, *scores):
-            self.progress.line("advice", advised)
+        advised = advice(verdict, self.benchmark.pairs.unit, *scores)
+        show_verdict(self.run, results, self.progress, advised)
         return FinishedRun(self.run, results)
 
     def _best_of(self, kind: Kind, state: State, chosen: State) -> Best:
@@ -703,14 +703,10 @@ class _Search:
             judging += f", which are the validation pairs too ({CORRECTED_NOTE})"
         rows = table_rows("", states, results.over_base(after))
         self.progress.table(f"before and after, on {judging}", rows)
-        self.progress.line("verdict", results.verdict.text)
-        if results.with_bm25 is not None:
-            self.progress.line("BM25", results.with_bm25.text)
         folder = self.run.folder
         if self.config.queries_only and not results.ships_base:
             self.progress.line("deploy", "keep the index; encode queries with this model")
         self.progress.line("took", f"{candidates.seconds:.0f} s; everything is in {folder}")
-        self.progress.line("load it", f'SentenceTransformer("{self.run.model_folder}")')
 
 
 def _most_updates(fit: Fit) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from isospace.comparison.results import (
 from isospace.comparison.shared_items import SharedItems
 from isospace.comparison.with_bm25 import bm25_rows, with_bm25_text
 from isospace.errors import UserError
-from isospace.evaluation.other_text import STS, gains_over, other_text_sentence
+from isospace.evaluation.other_text import STS, gains_over
 from isospace.evaluation.retrieval import Items
 from isospace.evaluation.scores import BenchmarkScores
 from isospace.evaluation.sts import PAPER_PROTOCOL
@@ -28,7 +28,7 @@ from isospace.statistics.counts import number_of
 from isospace.statistics.decision import differences, holm
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
-from isospace.statistics.verdict import VerdictKind, base_kept, counted, earlier, kind_of, reason
+from isospace.statistics.verdict import VerdictKind, base_kept, counted, kind_of, reason
 from isospace.system.ledger import judged
 from isospace.training.run import Run
 from isospace.training.selection import LABELS, LAST, PAIRS
@@ -107,9 +107,6 @@ def judge_runs(
     other = {n: [one.other_text for one in seeds] for n, seeds in baselines.items()}
     other |= rows.other_text
     other_text = _other_text_gains(other, tested, shared.shown("Avg") if measure == "MRR" else None)
-    if verdict.name is not None and verdict.name in other_text:
-        said = f"{verdict.text} {other_text_sentence(other_text[verdict.name])}"
-        verdict = replace(verdict, text=said)
     return ComparisonResults(
         measure=shown,
         protocol=protocol,
@@ -235,8 +232,7 @@ class _Judge:
             text += f"; highest of {len(others)} by {chosen_by}"
         text = f"{_head(kind, name, name in self.runs)}{text}{_reason(kind, decisive)}."
         words, model = self._model(name) if kind is VerdictKind.ADAPTED else ("", None)
-        words += earlier(self._judged(name))
-        return ComparisonVerdict(kind, name, text + words, model)
+        return ComparisonVerdict(kind, name, text + words, model, self._judged(name))
 
     def _gain(
         self,

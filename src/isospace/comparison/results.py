@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from isospace.errors import UserError
+from isospace.evaluation.other_text import other_text_sentence
+from isospace.evaluation.recommendation import HYBRID_ADAPTED, HYBRID_BASE, recommendation
+from isospace.evaluation.scores import ADAPTED, BASE
 from isospace.statistics.decision import Difference
 from isospace.statistics.gains import Gain
-from isospace.statistics.verdict import VerdictKind
+from isospace.statistics.verdict import VerdictKind, earlier
 from isospace.system import typed_json
 
 FORMAT = 9
@@ -98,12 +101,14 @@ class ComparisonVerdict:
             the start was chosen, so that there was nothing to judge.
         text: the sentence.
         model: the folder to load where `name` is advised, if there is one.
+        times_used: how many verdicts the test pairs have given on this machine, this one included.
     """
 
     kind: VerdictKind
     name: str | None
     text: str
     model: str | None
+    times_used: int = 1
 
 
 @dataclass(frozen=True)
@@ -147,6 +152,34 @@ class ComparisonResults:
     with_bm25_text: str
     other_text: dict[str, dict[str, Gain]]
     format: int = FORMAT
+
+    @property
+    def other_text_gains(self) -> dict[str, Gain]:
+        """Set of other text -> gain of the row that was tested; empty where none was."""
+        return self.other_text.get(self.verdict.name or "", {})
+
+    @property
+    def summary(self) -> str:
+        """The verdict, and what happened on other text."""
+        return f"{self.verdict.text} {other_text_sentence(self.other_text_gains)}".rstrip()
+
+    @property
+    def earlier(self) -> str:
+        """A sentence on earlier verdicts by the same pairs; empty where there are none."""
+        return earlier(self.verdict.times_used)
+
+    @property
+    def recommendation(self) -> str:
+        """Which way to search finds most of the test pairs; empty without MRR."""
+        if "MRR" not in self.scores[BASE] or not self.with_bm25:
+            return ""
+        base, row = self.scores[BASE]["MRR"].mean / 100, self.verdict.name
+        mrr = {BASE: base}
+        mrr |= {w: base + self.with_bm25[w].over_base.mean for w in ("BM25", HYBRID_BASE)}
+        if row is not None and self.verdict.kind is VerdictKind.ADAPTED:
+            mrr[ADAPTED] = base + self.gains[row]["MRR"].over_base.mean
+            mrr[HYBRID_ADAPTED] = base + self.with_bm25[f"{row} + BM25"].over_base.mean
+        return recommendation(mrr, f"model of {row}")
 
     def differing_settings(self) -> dict[str, dict[str, Any]]:
         """Row -> the settings that the rows do not share; empty where they share all.

@@ -288,15 +288,20 @@ def other_text_rows(found: Mapping[str, OtherTextScores]) -> list[dict[str, str]
     ]
 
 
+def other_text_words(gains: Mapping[str, Gain]) -> str:
+    """Return the gains in points of 100 with their 95 % intervals; no gains give no words."""
+    return ", ".join(f"{name} {found.points}" for name, found in gains.items())
+
+
 def other_text_sentence(gains: Mapping[str, Gain]) -> str:
-    """The gains in points of 100 with their 95 % intervals; no gains give no words.
+    """Return `other_text_words` as a sentence.
 
     >>> lost = Gain(-0.002, -0.005, 0.001, 0.2, 600, 600, 100, 100)
     >>> other_text_sentence({"STS": lost})
     'On other text: STS -0.20 (-0.50 to +0.10).'
     """
-    words = [f"{name} {found.points}" for name, found in gains.items()]
-    return f"On other text: {', '.join(words)}." if words else ""
+    words = other_text_words(gains)
+    return f"On other text: {words}." if words else ""
 
 
 def scores_of(seeds: Sequence[Items]) -> dict[str, Scores]:

@@ -91,7 +91,7 @@ def judge(gain: Gain, protocol: str, unit: str = "groups", times_used: int = 1) 
     kind = kind_of(gain)
     count = counted(gain, unit)
     text = f"{kind.value.capitalize()}: {gain} in {protocol}; {count}{reason(kind, gain)}."
-    return Verdict(kind, text + earlier(times_used), protocol, gain, times_used)
+    return Verdict(kind, text, protocol, gain, times_used)
 
 
 def base_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
@@ -146,11 +146,11 @@ def reason(kind: VerdictKind, gain: Gain) -> str:
 
 
 def earlier(times_used: int) -> str:
-    """A sentence on the other results that the pairs have judged; empty where they have none."""
+    """Return a sentence on earlier verdicts by the same pairs; empty where there are none."""
     return (
         ""
         if times_used == 1
-        else f" These test pairs have given {times_used:,} verdicts on this machine."
+        else f"These test pairs have given {times_used:,} verdicts on this machine."
     )
 
 

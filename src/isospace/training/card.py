@@ -73,7 +73,7 @@ def model_card(
         cited = f"\n```bibtex\n{config.objective.paper.bibtex}\n```\n"
     return f"""{heading(origin, title, usage)}
 
-{results.verdict.text}
+{results.summary}
 
 {usage.text}
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import isospace
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.saving import save_model
 from isospace.evaluation.benchmark import Measured
-from isospace.evaluation.other_text import other_text_scores, other_text_sentence
+from isospace.evaluation.other_text import other_text_scores, other_text_words
 from isospace.evaluation.pairs import Encode
 from isospace.evaluation.scores import table_rows
 from isospace.evaluation.vector_cache import cached
@@ -78,16 +78,13 @@ def run_results(
         step: of the weights of the result; 0 are the base model's.
         before: the base model.
         after: the result.
-        verdict: on the two; it is told what became of other text.
+        verdict: on the two.
         candidate: what else was done to the state that was kept, in words.
         selected: what the result is called where the verdict keeps the base model.
         among: what the verdict's own pairs chose the result among; `None` where others chose.
     """
     config, benchmark, corpus, choice = fit.config, fit.benchmark, fit.corpus, fit.choice
     other_text = other_text_scores(before.other_text, after.other_text)
-    if after is not before:
-        told = other_text_sentence({name: scores.gain for name, scores in other_text.items()})
-        verdict = replace(verdict, text=f"{verdict.text} {told}")
     return RunResults(
         isospace=isospace.__version__,
         config=config.to_dict(),
@@ -122,6 +119,17 @@ def run_results(
         environment={**environment(), "precision": arithmetic(fit.accelerator)},
         candidate="" if verdict.kind is VerdictKind.KEEP_BASE else candidate,
     )
+
+
+def show_verdict(run: Run, results: RunResults, progress: Progress, advice: str = "") -> None:
+    """Show the last lines of a run: the verdict, other text, what to use, how to load it."""
+    progress.line("verdict", results.verdict.text)
+    if results.other_text_gains:
+        progress.line("other text", other_text_words(results.other_text_gains))
+    progress.line("use", results.recommendation)
+    if advice:
+        progress.line("advice", advice)
+    progress.line("load it", f'SentenceTransformer("{run.model_folder}")')
 
 
 def write_run(

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isospace.evaluation.other_text import OtherTextScores
-from isospace.evaluation.scores import ADAPTED_HYBRID, BenchmarkScores, BM25Words
+from isospace.evaluation.other_text import OtherTextScores, other_text_sentence
+from isospace.evaluation.recommendation import recommendation
+from isospace.evaluation.scores import ADAPTED, ADAPTED_HYBRID, BASE, BenchmarkScores, BM25Words
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Verdict
 from isospace.system import typed_json
@@ -113,6 +114,27 @@ class RunResults:
         if ADAPTED_HYBRID in self.with_bm25.over_base and self.verdict.gain is not None:
             found[result] = self.verdict.gain
         return found
+
+    @property
+    def other_text_gains(self) -> dict[str, Gain]:
+        """Set of other text -> gain; empty where no other model than the base was tested."""
+        gains = {name: scores.gain for name, scores in self.other_text.items()}
+        return gains if any(one.changed for one in gains.values()) else {}
+
+    @property
+    def summary(self) -> str:
+        """The verdict, and what happened on other text."""
+        told = other_text_sentence(self.other_text_gains)
+        return f"{self.verdict.text} {told}".rstrip()
+
+    @property
+    def recommendation(self) -> str:
+        """Which way to search finds most of the test pairs."""
+        base = self.base.pairs.mrr
+        mrr = {BASE: base} | {way: base + one.mean for way, one in self.over_base().items()}
+        if self.ships_base:
+            mrr = {way: x for way, x in mrr.items() if not way.startswith(ADAPTED)}
+        return recommendation(mrr)
 
     @property
     def selected_by(self) -> str:

@@ -417,8 +417,8 @@ class FinishedRun:
 
     @property
     def verdict(self) -> str:
-        """The verdict in one sentence."""
-        return self.results.verdict.text
+        """The verdict, and what happened on other text."""
+        return self.results.summary
 
     @property
     def model_folder(self) -> Path:

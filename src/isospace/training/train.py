@@ -23,7 +23,7 @@ from isospace.system.progress import Logged, Progress
 from isospace.system.quiet import saying_once
 from isospace.system.signals import polite_stop
 from isospace.training import checkpoint
-from isospace.training.finish import Judged, run_results, write_run
+from isospace.training.finish import Judged, run_results, show_verdict, write_run
 from isospace.training.fit import Fit
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, require_free
@@ -123,9 +123,6 @@ def _judged(fit: Fit, run: Run, before: Judged) -> RunResults:
     }
     fit.progress.table("before and after, x 100", table_rows("", states))
     fit.progress.line("kept", results.kept)
-    fit.progress.line("verdict", results.verdict.text)
-    if results.with_bm25 is not None:
-        fit.progress.line("BM25", results.with_bm25.text)
     fit.progress.line("took", f"{results.seconds:.0f} s; everything is in {run.folder}")
-    fit.progress.line("load it", f'SentenceTransformer("{run.model_folder}")')
+    show_verdict(run, results, fit.progress)
     return results

@@ -82,6 +82,7 @@ class Compare(SharesWork):
         with quick_imports():
             from isospace.comparison.baselines import named_models
             from isospace.comparison.compare import compare
+            from isospace.evaluation.other_text import other_text_words
             from isospace.report.run_set import collect
             from isospace.report.scoreboard import comparison_tables
             from isospace.report.write import write_report
@@ -112,8 +113,10 @@ class Compare(SharesWork):
             for table in comparison_tables(folder.name, results):
                 print_table(table.caption, table.rows, table.note)
             print_result(results.verdict.text)
-            if results.with_bm25_text:
-                print_result(results.with_bm25_text)
+        if results.other_text_gains:
+            console.line("other text", other_text_words(results.other_text_gains))
+        if results.recommendation:
+            console.line("use", results.recommendation)
         if results.verdict.model is not None:
             console.line("load it", _how_to_load(Path(results.verdict.model)))
         # Last: the folder of a finished comparison may be read-only by now.

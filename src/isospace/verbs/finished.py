@@ -1,10 +1,11 @@
-"""What a verb that made a run shows at its end."""
+"""The end of a command that made a run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from isospace.system.typed_json import to_json
+from isospace.verbs.console import Console
 from isospace.verbs.options import as_options
 from isospace.verbs.printing import print_json_text, print_result
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_finished(outcome: FinishedRun, json: bool) -> None:
-    """Print results.json where JSON is asked for; write the run's report.
+    """Print results.json where JSON is asked for; write the run's report and say where it is.
 
     Of a run that had been finished before the verdict is said, as nothing told it on the way.
     """
@@ -25,4 +26,5 @@ def show_finished(outcome: FinishedRun, json: bool) -> None:
     elif outcome.earlier:
         print_result(f"{outcome.run.folder} had been finished. {outcome.verdict}")
     # Last: its folder may be read-only by now.
-    write_report(collect([outcome.run.folder]), in_words=as_options)
+    page = write_report(collect([outcome.run.folder]), in_words=as_options)
+    Console(json).line("report", str(page))

@@ -58,7 +58,7 @@ class Report(LoadsModels):
                 for found in comparison_tables(NAMED_RUNS, tested):
                     if "differences" in found.name:
                         print_table(found.caption, found.rows, found.note)
-                print_result(tested.verdict.text)
+                print_result(tested.summary)
         if run_set.untested:
             console.line("tests", f"none between these runs. {run_set.untested}")
         console.line("report", ", ".join(map(str, written)))

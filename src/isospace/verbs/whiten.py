@@ -48,8 +48,13 @@ class Whiten(SharesWork):
             return 0
         for title, rows in results.tables():
             print_table(title, rows)
-        print_result(
-            f"{results.text} Read back by sentence-transformers, its vectors are those that were "
-            f"measured (largest 1 - cosine: {results.gap:.1e})."
+        print_result(f"{results.verdict.text} {results.written}")
+        console = Console()
+        if results.other_words:
+            console.line("other text", results.other_words)
+        console.line("use", results.recommendation)
+        console.line(
+            "parity", f"largest 1 - cosine of the folder to what was measured: {results.gap:.1e}"
         )
+        console.line("load it", f'SentenceTransformer("{self.config.output}")')
         return 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from isospace.evaluation.other_text import OtherTextScores, other_text_sentence
-from isospace.evaluation.scores import BenchmarkScores, table_rows
+from isospace.evaluation.other_text import OtherTextScores, other_text_words
+from isospace.evaluation.recommendation import HYBRID_ADAPTED, HYBRID_BASE, recommendation
+from isospace.evaluation.scores import ADAPTED, BASE, BenchmarkScores, table_rows
 from isospace.operators.fitted_whitening import Whitening
 from isospace.statistics.verdict import Verdict, VerdictKind, counted, earlier, reason
 from isospace.system import typed_json
@@ -140,12 +141,31 @@ class WhiteningResults:
     @property
     def text(self) -> str:
         """The verdict, what became of other text, and what the folder holds."""
+        other = f"On other text: {self.other_words}." if self.other_words else ""
+        return " ".join(filter(None, [self.verdict.text, other, self.written]))
+
+    @property
+    def other_words(self) -> str:
+        """What became of other text; without such, of the STS average."""
+        words = other_text_words({name: one.gain for name, one in self.other_text.items()})
         before, after = self.before.sts_average, self.after.sts_average
-        gains = {name: scores.gain for name, scores in self.other_text.items()}
-        said = other_text_sentence(gains)
-        if not said and before is not None and after is not None and self.power is not None:
-            said = f"The STS average changes by {after - before:+.2f} points."
-        return " ".join(filter(None, [self.verdict.text, said, self.written]))
+        if words or before is None or after is None or self.power is None:
+            return words
+        return f"STS average {after - before:+.2f}"
+
+    @property
+    def recommendation(self) -> str:
+        """Which way to search finds most of the test pairs."""
+        mrr = {BASE: self.before.scores.pairs.mrr}
+        if known := self.before.scores.with_bm25:
+            mrr |= {"BM25": known.bm25.mrr, HYBRID_BASE: known.hybrid.mrr}
+        if self.whitened and self.power is not None:
+            seen = self.after.scores.pairs.mrr
+            gain = self.verdict.gain
+            mrr[ADAPTED] = seen if gain is None else mrr[BASE] + gain.mean
+            if hybrid := self.after.scores.with_bm25:  # less what choosing by these pairs has added
+                mrr[HYBRID_ADAPTED] = hybrid.hybrid.mrr + mrr[ADAPTED] - seen
+        return recommendation(mrr, "whitened model")
 
     def tables(self) -> list[tuple[str, list[dict[str, str]]]]:
         """Titles and rows for people."""
@@ -198,8 +218,7 @@ def sentence(verdict: Verdict, power: Power, unit: str) -> str:
         best = "" if gain is None else f"; the best other: {gain} in {verdict.protocol}"
         return f"{HEADS[kind]}: no power finds more of the validation pairs{best}."
     why = f"{counted(gain, unit)}{reason(kind, gain)}"
-    text = f"{HEADS[kind]}: {name_of(power)} changes it by {gain} in {verdict.protocol}; {why}."
-    return text + earlier(verdict.times_used)
+    return f"{HEADS[kind]}: {name_of(power)} changes it by {gain} in {verdict.protocol}; {why}."
 
 
 def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
@@ -210,7 +229,7 @@ def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
     fitted = "pairs of texts" if results.by == "pairs" else "sentences"
     return f"""{heading(origin, title, usage)}
 
-{results.text}
+{results.text} {earlier(results.verdict.times_used)}
 
 {usage.text}
 
