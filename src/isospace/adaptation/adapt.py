@@ -1,8 +1,9 @@
 """The search: tries candidates for an encoder and a text, selects one, tests it once.
 
 Candidates go from cheap to dear: the base model, alone and with BM25; whitening, which needs no
-training; the encoder trained on what belongs together in the documents (dropout views where nothing
-does); its weights merged with the base model's; maps behind that. Every state is measured on the
+training; the encoder trained on what belongs together in the documents, through whitening by pairs
+(on dropout views, without a map, where nothing does); its weights merged with the base model's;
+other maps behind that. Every state is measured on the
 pairs that choose, and on the choosing part of what lies elsewhere. The best of those that lose
 little there is taken, and judged against the base model on pairs and text that chose nothing.
 """
@@ -34,6 +35,8 @@ from isospace.adaptation.states import (
     Kind,
     State,
     allowed_states,
+    by_kind,
+    candidates,
 )
 from isospace.adaptation.times import Times
 from isospace.config import TrainConfig
@@ -72,7 +75,6 @@ from isospace.training.query_map import write_query_map
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, begun, require_free
 from isospace.training.selection import Choice
-from isospace.whiten.fold import drop_normalize
 
 MOST_EPOCHS = 4.0
 """However much time there is, no example is seen more often."""
@@ -189,7 +191,6 @@ class _Search:
             self.notes.append(f"{cause[:1].upper()}{cause[1:]}.")
         self._tried: dict[State, _Choosing] = {}
         self._judged: dict[State, Judged] = {}
-        self._kinds: list[Kind] = []
         self._steps: list[int] = []
         """The checkpoint that each training kept, of those that are not left out."""
         self._unseen = 0
@@ -231,8 +232,8 @@ class _Search:
             self.progress.line("budget", warning)
         if self._crossed is not None:
             with self._timed(BASE):
-                self._crossed.score([0.0])
-        self._try(Kind(BASE, (START,)))
+                self._crossed.score(candidates([0.0], self.states.maps))
+        self._try(START)
         with self._timed(BASE):
             encode = self._encode(START)
             self._weight = self.benchmark.choose_weight(encode, self.data.held_out)
@@ -246,54 +247,54 @@ class _Search:
             }
         self.progress.table("before training, x 100", table_rows("", {BASE: start.scores}))
         self.progress.line("pairs", self.benchmark.what_can_be_shown(start))
-        self._try(Kind(self.states.maps[0].kind, self._mapped(0.0)))
+        self._try(*(State(0.0, change) for change in self.states.maps))
         fit = self._train(first, by_clock)
         if self.states.trained and self._crossed is not None:
             self._cross_validate(self._crossed, fit.loop.total_steps)
         elif self.states.trained:
-            best = self._merge()
-            kind = self.states.maps[0].kind
-            self._try(Kind(f"fine-tuned, then {kind}", self._mapped(best.share)))
+            self._try_trained()
         return fit
 
-    def _mapped(self, *shares: float) -> tuple[State, ...]:
-        """List the candidates with these weights and a map behind them."""
-        return tuple(State(share, change) for share in shares for change in self.states.maps)
+    @property
+    def _trained(self) -> State:
+        """The fine-tuned weights, behind them the map that they were trained through."""
+        return State(1.0, self.states.through)
 
     def _cross_validate(self, crossed: CrossValidated, updates: int) -> None:
         """Fine-tune once more without each part of the documents, and try what comes of it."""
         seeds = range(self.training.seed, self.training.seed + len(self.states.trained))
         settings = [replace(self.training, seed=seed) for seed in seeds]
-        with self._timed("fine-tuned"):
+        states = candidates(FOLD_SHARES, self.states.maps)
+        if self.states.through is not None:  # weights that never were without a map
+            states = [state for state in states if state.change is not None]
+        with self._timed(self._trained.kind):
             crossed.train(settings, self.data, updates, self._stop, self.run.how_to_resume)
-            crossed.score(FOLD_SHARES)
-        whole, half = map(State, FOLD_SHARES)
-        self._try(Kind("fine-tuned", (whole,)))
-        self._try(Kind("merged", (half,)))
-        kind = self.states.maps[0].kind
-        self._try(Kind(f"fine-tuned, then {kind}", self._mapped(*FOLD_SHARES)))
+            crossed.score(states)
+        self._try(*states)
 
-    def _merge(self) -> State:
+    def _try_trained(self) -> None:
         """Try the fine-tuned weights, and back towards the base model as long as that finds more.
 
+        Behind them stands what they were trained through; then the best of them has other maps.
         Of minutes there must be some left for a further step, but for the first.
         What loses too much elsewhere is no reason to stop: less of the training may lose less.
         """
-        at = State(1.0)
-        self._try(Kind("fine-tuned", (at,)))
-        steps: list[State] = []
-        for nearer in map(State, SHARES):
-            if steps and self._plan and not self._plan.allows_another(time.monotonic()):
+        steps = [self._trained]
+        self._try(*steps)
+        for share in SHARES:
+            further = len(steps) > 1
+            if further and self._plan and not self._plan.allows_another(time.monotonic()):
                 self.notes.append("The minutes allowed for no further way back to the base model.")
                 break
-            self._measure(nearer, "merged")
+            at, nearer = steps[-1], State(share, self.states.through)
+            self._try(nearer)
             steps.append(nearer)
             mrr, allowed = self._mrr(), self._allowed()
             if at in allowed and mrr[nearer] <= mrr[at]:
                 break
-            at = nearer
-        self._kinds.append(Kind("merged", tuple(steps)))
-        return Kind("", (State(1.0), *steps)).best(self._mrr(), self._allowed())
+        share = Kind("", tuple(steps)).best(self._mrr(), self._allowed()).share
+        others = (State(share, change) for change in self.states.maps)
+        self._try(*(state for state in others if state not in steps))
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -307,15 +308,14 @@ class _Search:
     def _encode(self, state: State) -> SidedEncode:
         return self.states.encode(state, self.run.folder / _KEPT)
 
-    def _try(self, kind: Kind) -> None:
-        """Measure the states of a kind on the validation items."""
-        for state in kind.states:
-            self._measure(state, kind.name)
-        self._kinds.append(kind)
+    def _try(self, *states: State) -> None:
+        """Measure candidates on the validation items."""
+        for state in states:
+            self._measure(state)
 
-    def _measure(self, state: State, kind: str) -> None:
-        """Measure a state on the validation items."""
-        with self._timed(kind):
+    def _measure(self, state: State) -> None:
+        """Measure a candidate on the validation items."""
+        with self._timed(state.kind):
             encode = self._encode(state)
             if self._crossed is None:
                 scores = mrr_scores(self.choosers, evaluate_retrieval(encode, self.choosers))
@@ -360,7 +360,7 @@ class _Search:
 
     def _fit(self, settings: TrainConfig) -> Fit:
         """Load a training."""
-        with self._timed("fine-tuned"):
+        with self._timed(self._trained.kind):
             # What finds less than the base model may find more half-way back to it.
             fit = Fit(
                 settings,
@@ -371,7 +371,7 @@ class _Search:
                 due=partial(self._due, settings.evaluations),
                 vectors=self.run.folder / _KEPT,
             )
-            drop_normalize(fit.encoder)  # as of all candidates: each finds its vectors
+            self.states.put_behind(fit.encoder)
         return fit
 
     def _foreseen(self, fit: Fit) -> str | None:
@@ -409,7 +409,8 @@ class _Search:
             settings = replace(self.training, seed=self.training.seed + number)
             run = self._run_of(number, settings)
             fit = self._fit(settings) if number else loaded
-            with self._timed("fine-tuned"), fit.holding(run, self.run.how_to_resume):
+            kept = fit.holding(run, self.run.how_to_resume)
+            with self._timed(self._trained.kind), kept:
                 fit.begin()
                 if number and by_clock and self._plan:
                     self._plan = self._plan.for_the_next()
@@ -439,7 +440,7 @@ class _Search:
     def _keep(self, fit: Fit) -> None:
         """Note what a training ended with."""
         if fit.choice.step:
-            self.states.trained.append(checkpoint.load_weights(fit.run.kept_weights))
+            self.states.trained.append(self.states.read_trained(fit.run.kept_weights))
             self._steps.append(fit.choice.step)
         else:
             self.notes.append(f"A training was left out: {fit.choice.reason}.")
@@ -581,13 +582,10 @@ class _Search:
                 f"lost: {best.words}, {100 * (mrr[best] - mrr[START]):+.2f} points on the pairs "
                 f"that choose; {', '.join(f'{name} {100 * one.mean:+.2f}' for name, one in lost)}."
             )
-        candidates = Candidates(
-            tuple(
-                self._candidate_of(kind, state, allowed)
-                for kind in self._kinds
-                for state in kind.states
-            ),
-            tuple(self._best_of(kind, kind.best(mrr, allowed), chosen) for kind in self._kinds),
+        kinds = by_kind(self._tried)
+        searched = Candidates(
+            tuple(self._candidate_of(state, allowed) for kind in kinds for state in kind.states),
+            tuple(self._best_of(kind.best(mrr, allowed), chosen) for kind in kinds),
             {name: scores.mean for name, scores in self._beside.items()},
             tuple(self.notes),
             f"{len(self.choosers):,} {self.choosers.name}",
@@ -604,31 +602,31 @@ class _Search:
         encoder = self.states.shipped(chosen, self._encode(chosen))
         if encoder.prompts.routed and not results.ships_base:
             write_query_map(self.run.folder, encoder)
-        write_candidates(self.run.folder, candidates)
+        write_candidates(self.run.folder, searched)
         write_run(self.run, results, encoder, self.data, before, after)
         shutil.rmtree(self.run.folder / _KEPT, ignore_errors=True)
-        self._show(candidates, results)
+        self._show(searched, results)
         scores = [self.benchmark.pair_scores(one.measured.retrieval) for one in (before, after)]
         advised = advice(verdict, self.benchmark.pairs.unit, *scores)
         show_verdict(self.run, results, self.progress, advised)
         return FinishedRun(self.run, results)
 
-    def _best_of(self, kind: Kind, state: State, chosen: State) -> Best:
+    def _best_of(self, state: State, chosen: State) -> Best:
         found = self._tried[state]
         return Best(
-            kind.name,
+            state.kind,
             state.words,
             state == chosen,
             found.scores.mean,
             None if state == START else gain(found.scores, self._tried[START].scores),
             {} if state == START else found.other_text,
-            self._times.kinds[kind.name],
+            self._times.kinds[state.kind],
         )
 
-    def _candidate_of(self, kind: Kind, state: State, allowed: Sequence[State]) -> Candidate:
+    def _candidate_of(self, state: State, allowed: Sequence[State]) -> Candidate:
         found = self._tried[state]
         change = {name: one.mean for name, one in found.other_text.items()}
-        return Candidate(state.words, kind.name, found.scores.mean, change, state in allowed)
+        return Candidate(state.words, state.kind, found.scores.mean, change, state in allowed)
 
     def _among(self, chosen: State, allowed: Sequence[State]) -> ChosenAmong:
         """What the test pairs have chosen the state among.
@@ -686,17 +684,17 @@ class _Search:
             changed_queries(pairs, worse, ranks, [own[len(better) :] for own in first]),
         )
 
-    def _show(self, candidates: Candidates, results: RunResults) -> None:
+    def _show(self, searched: Candidates, results: RunResults) -> None:
         """Show the candidates, the one that was selected, and its scores on the test pairs."""
-        self.progress.table("candidates, on the validation pairs, x 100", candidates.rows())
-        for sentence in candidates.notes:
+        self.progress.table("candidates, on the validation pairs, x 100", searched.rows())
+        for sentence in searched.notes:
             self.progress.line("note", sentence)
-        selected = candidates.selected.name
-        if results.ships_base and not candidates.best[0].selected:
+        selected = searched.selected.name
+        if results.ships_base and not searched.best[0].selected:
             selected += "; the base model is kept all the same, because of the verdict"
         self.progress.line("selected", selected)
         states, after = {BASE: results.base}, f"{ADAPTED}{results.not_shipped}"
-        if not candidates.best[0].selected:
+        if not searched.best[0].selected:
             states[after] = results.adapted
         judging = "the test pairs"
         if not self.benchmark.split:
@@ -706,7 +704,7 @@ class _Search:
         folder = self.run.folder
         if self.config.queries_only and not results.ships_base:
             self.progress.line("deploy", "keep the index; encode queries with this model")
-        self.progress.line("took", f"{candidates.seconds:.0f} s; everything is in {folder}")
+        self.progress.line("took", f"{searched.seconds:.0f} s; everything is in {folder}")
 
 
 def _most_updates(fit: Fit) -> int:

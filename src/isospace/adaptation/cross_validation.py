@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from isospace.adaptation.changed import first_texts
 from isospace.adaptation.encoder_states import EncoderStates
-from isospace.adaptation.states import State, candidates
+from isospace.adaptation.states import State
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
@@ -272,20 +272,30 @@ class CrossValidated:
                     file = self._kept / f"fold-{part}-{one.seed}.safetensors"
                     if not file.is_file():
                         own = self.folds.data(data, part)
-                        _train(one, own, updates, stop, file, self._kept, how_to_resume)
+                        with self._states.fitted_on(own.corpus, []):
+                            _train(
+                                one,
+                                self._states,
+                                own,
+                                updates,
+                                stop,
+                                file,
+                                self._kept,
+                                how_to_resume,
+                            )
                     files.append(file)
                     advance(1)
 
-    def score(self, shares: Sequence[float]) -> None:
-        """Score the candidates with these weights in every part."""
-        with self._progress.bar("score", FOLDS * len(shares)) as advance:
+    def score(self, states: Sequence[State]) -> None:
+        """Score these candidates in every part."""
+        with self._progress.bar("score", FOLDS * len(states)) as advance:
             for part, pairs in enumerate(self.folds.of_part):
-                with self._fitted(part, any(shares)):
-                    for state in candidates(shares, self._states.maps):
+                with self._fitted(part, any(state.share for state in states)):
+                    for state in states:
                         encode = self._states.encode(state, self._kept)
                         found = evaluate_retrieval(encode, pairs)
                         self._found.setdefault(state, []).append(found)
-                        advance(state.change is None)
+                        advance(1)
 
     def scores(self, state: State) -> Scores:
         """Return the MRR of all pairs, each by the candidate that was made without its document."""
@@ -347,12 +357,13 @@ class CrossValidated:
 
     def _fitted(self, part: int, trained: bool) -> AbstractContextManager[None]:
         """Make candidates without the documents of a part."""
-        weights = map(checkpoint.load_weights, self._trained[part]) if trained else ()
+        weights = map(self._states.read_trained, self._trained[part]) if trained else ()
         return self._states.fitted_on(self.folds.corpora[part], list(weights))
 
 
 def _train(
     settings: TrainConfig,
+    states: EncoderStates,
     data: Data,
     updates: int,
     stop: StopRequest,
@@ -372,7 +383,7 @@ def _train(
         due=lambda total, _: [total],
         vectors=vectors,
     )
-    drop_normalize(fit.encoder)
+    states.put_behind(fit.encoder)
     with fit.holding(run, how_to_resume):
         fit.begin()
         fit.measure_start(updates)

@@ -14,6 +14,7 @@ from isospace.adaptation.states import (
     QUERIES_BY_PAIRS,
     QUERY_MAPS,
     TEXT_MAPS,
+    THROUGH,
     State,
 )
 from isospace.config import TrainConfig
@@ -31,6 +32,7 @@ from isospace.operators.fitted_whitening import Moments
 from isospace.operators.pair_whitening import PairMoments
 from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
+from isospace.training import checkpoint
 from isospace.training.examples import Examples
 from isospace.training.prepare import require_trainable, start_of
 from isospace.whiten.fold import drop_normalize, fold, fold_queries
@@ -57,6 +59,7 @@ class EncoderStates:
         encoder: in the state that was asked for last, without its map.
         maps: that are tried behind these states, before they are fitted: by pairs where the corpus
             has enough, and so has each part.
+        through: the map among them that training goes through, where they are by pairs.
 
     Raises:
         UserError: a base model that cannot be loaded, trained, or written as standard modules; too
@@ -85,6 +88,7 @@ class EncoderStates:
             len(self._related(part)[0]) >= FEW_PAIRS // 2 for part in parts
         )
         self.maps = PAIR_MAPS if enough else TEXT_MAPS
+        self.through = THROUGH if enough and not queries_only else None
         if queries_only:
             if not enough:
                 raise UserError(
@@ -115,6 +119,25 @@ class EncoderStates:
         finally:
             self.corpus, self.trained, self._moments, self._pairs = own
             self._loaded, self._remembers = None, False
+
+    def put_behind(self, encoder: Encoder) -> None:
+        """Put the map that training goes through behind a base model that is to be trained.
+
+        The map is the base model's and stays as it is: weights that learn in front of it find more,
+        once it is fitted on them again, than those that learn without it
+        (docs/results/fine-tuning.md). Where there is none, only a closing normalisation goes.
+        """
+        drop_normalize(encoder)
+        if self.through is not None:
+            self.encode(State(0.0, self.through), cache_folder())  # which fits it
+            fold(encoder, self.through.fit(self._moments[0.0]))
+            drop_normalize(encoder)
+            encoder.model[-1].requires_grad_(False)
+
+    def read_trained(self, file: Path) -> dict[str, Tensor]:
+        """Read the weights that a training ended with, without the map behind them."""
+        weights = checkpoint.load_weights(file)
+        return {name: weights[name] for name in self._start}
 
     @property
     def fit_texts(self) -> tuple[Asked, ...]:

@@ -37,8 +37,9 @@ class Passes:
     Attributes:
         choosing: in float32: of any weights that are tried, what chooses.
         pairs: those of them that are of the corpus' own pairs.
-        mapped: what maps are fitted on.
-        judging: in float32: of those that are taken, what judges and what maps are fitted on.
+        mapped: what maps are fitted on: a part of `choosing` where training goes through a map, as
+            all that is trained then has one; else of `judging`.
+        judging: in float32: of those that are taken, what judges.
         evaluation: in the arithmetic of training: of one evaluation of one training. Every training
             evaluates the base model too, of which all but the noisy views are kept after the first.
     """
@@ -86,7 +87,11 @@ class Passes:
         evaluation = of_pairs(encoder, held_out.pairs)
         evaluation += tokens_of(encoder, ("document", held_out.sentences))
         evaluation += 2 * tokens_of(encoder, ("document", noisy), max_length=config.max_length)
-        return cls(choosing, own, mapped, judging + mapped, evaluation)
+        if states.through is None:
+            judging += mapped
+        else:
+            choosing += mapped
+        return cls(choosing, own, mapped, judging, evaluation)
 
 
 def of_pairs(encoder: Encoder, pairs: TextPairs, *with_bm25: Asked) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from isospace.evaluation.other_text import CARRIED
+from isospace.evaluation.scores import BASE
 from isospace.operators.fitted_whitening import Whitening, WhiteningMap
 from isospace.operators.pair_whitening import PairMoments
 from isospace.statistics.gains import Gain
@@ -48,6 +49,8 @@ PAIR_MAPS = tuple(MapChoice(BY_PAIRS, power) for power in (0.5, 0.75, 1.0))
 """What is tried behind an encoder where the corpus has pairs, from the mildest on."""
 QUERY_MAPS = tuple(MapChoice(QUERIES_BY_PAIRS, power) for power in (0.25, 0.5, 0.75))
 """What is tried where documents are to keep their vectors."""
+THROUGH = PAIR_MAPS[1]
+"""What training goes through where the corpus has pairs (docs/results/fine-tuning.md)."""
 TEXT_MAPS = tuple(MapChoice(BY_TEXTS, power) for power in (0.1, 0.25, 0.5))
 """What is tried where it has none: removing the mean alone, or leading directions, gains less
 (docs/results/domains.md)."""
@@ -75,6 +78,14 @@ class State:
                 weights = f"{self.share:g} of the way from the base model to the fine-tuned one"
         return weights if self.change is None else f"{weights}, {self.change.words}"
 
+    @property
+    def kind(self) -> str:
+        """Name the row of the table that it belongs to."""
+        if not self.share:
+            return BASE if self.change is None else self.change.kind
+        weights = "merged" if self.share < 1 else "fine-tuned"
+        return weights if self.change is None else f"{weights}, then {self.change.kind}"
+
 
 START = State()
 
@@ -98,6 +109,14 @@ class Kind:
         """
         own = [state for state in self.states if state in allowed] or list(self.states)
         return max(own, key=lambda state: choosing[state])
+
+
+def by_kind(states: Iterable[State]) -> list[Kind]:
+    """Group candidates by their kinds, in the order in which these come first."""
+    found: dict[str, list[State]] = {}
+    for state in states:
+        found.setdefault(state.kind, []).append(state)
+    return [Kind(name, tuple(own)) for name, own in found.items()]
 
 
 def allowed_states(other_text: Mapping[State, Mapping[str, Gain]], max_drop: float) -> list[State]:
