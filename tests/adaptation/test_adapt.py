@@ -17,10 +17,10 @@ from sentence_transformers.sentence_transformer.modules import Normalize
 from toy import sentences, write_toy_cross_encoder
 
 from isospace.adaptation import adapt as adapt_module
-from isospace.adaptation.adapt import adapt
+from isospace.adaptation.adapt import _Search, adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.results import read_candidates
-from isospace.adaptation.states import PAIR_MAPS, START, TEXT_MAPS, Kind, State
+from isospace.adaptation.states import PAIR_MAPS, START, TEXT_MAPS, THROUGH, Kind, State
 from isospace.adaptation.times import Times
 from isospace.cli import main
 from isospace.config import CorpusConfig
@@ -65,16 +65,18 @@ def test_candidates_stand_in_order_and_one_is_selected(adapted):
     assert names == [
         "base model",
         "whitened by pairs",
-        "fine-tuned",
-        "merged",
         "fine-tuned, then whitened by pairs",
+        "merged, then whitened by pairs",
     ]
     best = max(searched.candidates, key=lambda one: one.mrr)
     assert searched.selected.name == best.name
     assert [one.selected for one in searched.best].count(True) == 1
-    merged = [one for one in searched.candidates if one.kind == "merged"]
-    assert 1 <= len(merged) <= 3
-    assert len(searched.candidates) == 2 + 2 * len(PAIR_MAPS) + len(merged)
+    trained = [one for one in searched.candidates if "fine-tuned" in one.name]
+    through = [one for one in trained if one.name.endswith(THROUGH.words)]
+    assert through[0].kind == "fine-tuned, then whitened by pairs"
+    assert 2 <= len(through) <= 4
+    assert len(trained) == len(through) + len(PAIR_MAPS) - 1
+    assert len(searched.candidates) == 1 + len(PAIR_MAPS) + len(trained)
     assert searched.best[0].gain is None
     assert not (adapted.run.folder / "candidates").exists()
     assert "definitions" in searched.selected.other_text
@@ -157,7 +159,7 @@ def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, adapted, monk
         with pytest.raises(Interrupted, match="adapt `resume`"):
             adapt(config)
     before = Times(config.output / "candidates", 0.0).kinds
-    assert before["fine-tuned"] > 0
+    assert before["fine-tuned, then whitened by pairs"] > 0
     again = adapt(resume=config.output)
     searched = read_candidates(config.output)
     assert all(one.seconds > before.get(one.name, 0.0) for one in searched.best)
@@ -168,6 +170,36 @@ def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, adapted, monk
     assert adapt(resume=config.output).results == again.results
     shutil.rmtree(again.run.model_folder)
     assert_same_weights(adapt(resume=config.output).run, adapted.run)
+
+
+def test_training_goes_through_the_map_of_the_base_model_which_stays_as_it_is(
+    config, monkeypatch, tmp_path
+):
+    seen = {}
+    measure_start, keep = fit_module.Fit.measure_start, _Search._keep
+
+    def begun(fit, updates):
+        seen["dense"] = {k: v.clone() for k, v in fit.encoder.model[-1].state_dict().items()}
+        seen["vectors"] = fit.encoder.embed(sentences(20))
+        measure_start(fit, updates)
+
+    def kept(search, fit):
+        keep(search, fit)
+        base = search._encode(State(0.0, THROUGH)).documents(sentences(20))
+        seen["wanted"] = base
+        seen["fit"], [seen["trained"]] = fit, search.states.trained
+
+    monkeypatch.setattr(fit_module.Fit, "measure_start", begun)
+    monkeypatch.setattr(_Search, "_keep", kept)
+    adapt(replace(config, output=tmp_path / "run"))
+    vectors, wanted = seen["vectors"], seen["wanted"]
+    lengths = [np.linalg.norm(x, axis=1, keepdims=True) for x in (vectors, wanted)]
+    assert np.allclose(vectors / lengths[0], wanted / lengths[1], atol=1e-5)
+    dense, tuned = seen["dense"], seen["fit"].encoder.model
+    assert all(value.equal(dense[name]) for name, value in tuned[-1].state_dict().items())
+    base = load_encoder(config.model).model.state_dict()
+    assert seen["trained"].keys() == base.keys()
+    assert any(not value.equal(base[name]) for name, value in seen["trained"].items())
 
 
 def assert_same_weights(one: Run, other: Run) -> None:
@@ -251,7 +283,7 @@ def test_without_time_there_is_no_training_and_it_is_said(config):
     finished = adapt(replace(config, budget=(100, "tokens"), seeds=2, output=output))
     assert not (output / "seeds").exists()
     searched = read_candidates(finished.run.folder)
-    assert {one.kind for one in searched.best}.isdisjoint({"fine-tuned", "merged"})
+    assert [one.kind for one in searched.best] == ["base model", "whitened by pairs"]
     assert "Nothing was trained: a budget of 100 tokens is too little for 10" in searched.notes[0]
     assert re.search(r"about [\d,]+ would do\.$", searched.notes[0])
     assert finished.results.steps == finished.results.model_step == 0
@@ -322,7 +354,7 @@ def test_a_training_that_diverges_is_told_and_the_ladder_goes_on(config, monkeyp
     finished = adapt(replace(config, output=config.output.with_name("diverged")))
     searched = read_candidates(finished.run.folder)
     assert "diverged at update 7" in searched.notes[0]
-    assert "fine-tuned" not in [one.kind for one in searched.best]
+    assert [one.kind for one in searched.best] == ["base model", "whitened by pairs"]
 
 
 def test_seeds_share_the_budget_and_their_weights_are_averaged(config, adapted):
@@ -415,7 +447,10 @@ def test_sentences_train_by_dropout(toy_model, tmp_path):
     config = AdaptConfig(
         text=text, model=str(toy_model), budget=(30_000, "tokens"), output=tmp_path / "run"
     )
-    assert adapt(config).run.config.views == "dropout"
+    finished = adapt(config)
+    assert finished.run.config.views == "dropout"
+    kinds = [one.kind for one in read_candidates(finished.run.folder).best]
+    assert kinds[1:4] == ["whitened by single texts", "fine-tuned", "merged"]
 
 
 @pytest.mark.parametrize(
@@ -429,7 +464,8 @@ def test_a_teacher_is_followed(config, toy_model, tmp_path, teacher, variant, mi
     settings = finished.run.config
     assert (settings.objective.variant, settings.mined) == (variant, mined)
     assert "distillation" in finished.run.steps()[0]["terms"]
-    assert "fine-tuned" in [one.kind for one in read_candidates(finished.run.folder).best]
+    kinds = [one.kind for one in read_candidates(finished.run.folder).best]
+    assert "fine-tuned, then whitened by pairs" in kinds
 
 
 def test_a_teacher_that_cannot_teach_is_refused_before_anything_is_tried(

@@ -100,7 +100,9 @@ def test_the_verdict_is_of_all_documents(finished):
     assert finished.results.split
     searched = read_candidates(finished.run.folder)
     names = {one.kind for one in searched.candidates}
-    assert {"base model", "fine-tuned", "merged", "fine-tuned, then whitened by pairs"} <= names
+    behind = "then whitened by pairs"
+    trained = {f"fine-tuned, {behind}", f"merged, {behind}"}
+    assert names == {"base model", "whitened by pairs", *trained}
     if verdict.gain is not None:
         assert verdict.gain.groups == DOCUMENTS
         assert verdict.gain.candidates == 1
@@ -112,9 +114,9 @@ def test_what_was_trained_on_a_document_does_not_judge_it(config, tmp_path, monk
     seen = []
     fold_train = cross_validation._train
 
-    def noted(settings, data, *rest):
+    def noted(settings, states, data, *rest):
         seen.append({data.corpus[line] for line in data.corpus.train_rows.tolist()})
-        fold_train(settings, data, *rest)
+        fold_train(settings, states, data, *rest)
 
     monkeypatch.setattr(cross_validation, "_train", noted)
     finished = adapt(replace(config, output=tmp_path / "run"))

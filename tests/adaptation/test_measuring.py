@@ -62,7 +62,7 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
 ):
     """Where all that is counted is done: merging goes to its end, and a trained state is judged."""
     monkeypatch.setattr("isospace.adaptation.adapt.SHARES", (0.5,))
-    monkeypatch.setattr("isospace.adaptation.encoder_states.PAIR_MAPS", PAIR_MAPS[:1])
+    monkeypatch.setattr("isospace.adaptation.encoder_states.PAIR_MAPS", PAIR_MAPS[:2])
     monkeypatch.setattr("isospace.adaptation.adapt.choose", lambda values: len(values) - 1)
     # What both chooses and judges passes once.
     monkeypatch.setattr("isospace.corpus.groups.SMALLEST_SPLIT", 30)
@@ -78,9 +78,8 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
         monkeypatch.setattr(_Search, "_updates", noted)
         finished = adapt(replace(config, precision=precision, output=tmp_path / "run", **prompts))
     assert finished.results.split
-    assert (
-        read_candidates(finished.run.folder).selected.kind == "fine-tuned, then whitened by pairs"
-    )
+    selected = read_candidates(finished.run.folder).selected.kind
+    assert selected.endswith("ed, then whitened by pairs")
     [(passes, fit)] = counted
     # Beside them the probes pass, by which a model is held against what was measured.
     evaluations = len(fit.evaluations) * passes.evaluation

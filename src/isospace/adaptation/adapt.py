@@ -3,9 +3,9 @@
 Candidates go from cheap to dear: the base model, alone and with BM25; whitening, which needs no
 training; the encoder trained on what belongs together in the documents, through whitening by pairs
 (on dropout views, without a map, where nothing does); its weights merged with the base model's;
-other maps behind that. Every state is measured on the
-pairs that choose, and on the choosing part of what lies elsewhere. The best of those that lose
-little there is taken, and judged against the base model on pairs and text that chose nothing.
+other maps behind that. Every state is measured on the pairs that choose, and on the choosing part
+of what lies elsewhere. The best of those that lose little there is taken, and judged against the
+base model on pairs and text that chose nothing.
 """
 
 from __future__ import annotations
@@ -409,8 +409,7 @@ class _Search:
             settings = replace(self.training, seed=self.training.seed + number)
             run = self._run_of(number, settings)
             fit = self._fit(settings) if number else loaded
-            kept = fit.holding(run, self.run.how_to_resume)
-            with self._timed(self._trained.kind), kept:
+            with self._timed(self._trained.kind), fit.holding(run, self.run.how_to_resume):
                 fit.begin()
                 if number and by_clock and self._plan:
                     self._plan = self._plan.for_the_next()

@@ -272,17 +272,7 @@ class CrossValidated:
                     file = self._kept / f"fold-{part}-{one.seed}.safetensors"
                     if not file.is_file():
                         own = self.folds.data(data, part)
-                        with self._states.fitted_on(own.corpus, []):
-                            _train(
-                                one,
-                                self._states,
-                                own,
-                                updates,
-                                stop,
-                                file,
-                                self._kept,
-                                how_to_resume,
-                            )
+                        _train(one, self._states, own, updates, stop, file, how_to_resume)
                     files.append(file)
                     advance(1)
 
@@ -368,7 +358,6 @@ def _train(
     updates: int,
     stop: StopRequest,
     file: Path,
-    vectors: Path,
     how_to_resume: str,
 ) -> None:
     """Fine-tune, and write the last weights into a file; of a training that diverged the base's."""
@@ -381,9 +370,10 @@ def _train(
         data,
         start_competes=False,
         due=lambda total, _: [total],
-        vectors=vectors,
+        vectors=file.parent,
     )
-    states.put_behind(fit.encoder)
+    with states.fitted_on(data.corpus, []):
+        states.put_behind(fit.encoder)
     with fit.holding(run, how_to_resume):
         fit.begin()
         fit.measure_start(updates)
