@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from itertools import count, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 from unittest.mock import patch
 
-from cell_archive import pack, unpack, unpack_baselines
+from cell_archive import BASELINES, pack, unpack
+from isospace.comparison.baselines import Baseline
 from isospace.comparison.compare import Measure, compare
 from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults
@@ -24,11 +22,8 @@ from isospace.errors import Stopped, UserError
 from isospace.recipes import STS_COLUMNS
 from isospace.report.papers import mean_sd
 from isospace.statistics.decision import Difference
-from isospace.statistics.gains import Gain
-from isospace.system.files import write_text
 from isospace.system.progress import Logged
 from isospace.system.tables import markdown_table
-from isospace.system.typed_json import to_json
 from isospace.training.run import Run
 
 
@@ -77,8 +72,7 @@ def run(
     """Run what neither the folder of the runs nor the archive has, put it into both, and judge.
 
     The candidates share one corpus, and the STS sets where these are measured. `baselines` are the
-    models of rows that are not trained; what they came to is archived too, but scored again on
-    another machine.
+    models of rows that are not trained; their scores are archived too.
     """
     first = next(iter(candidates.values()))
     try:
@@ -89,8 +83,7 @@ def run(
     except (UserError, Stopped) as error:
         sys.exit(str(error))
     pack(runs, archive)
-    if found is None:
-        raise RuntimeError("the first of several processes judges")
+    assert found is not None  # the first of several processes judges
     return found
 
 
@@ -104,47 +97,16 @@ def judged_again(
 ) -> ComparisonResults:
     """What the finished runs of an archive say together; nothing is trained, no text is read.
 
-    `names` are of rows, trained or not, of which the first `seeds` count (default: all); those that
-    are not are archived by `seeds_of`. How often their pairs have judged on this machine is not
-    told: a page is of no machine.
+    `names` are of rows, trained or not, of which the first `seeds` count (default: all). How often
+    their pairs have judged on this machine is not told: a page is of no machine.
     """
     with TemporaryDirectory() as folder, patch.dict(os.environ, ISOSPACE_CACHE=folder):
         unpack(archive, Path(folder), corpus, sts)
         runs = {name: sorted(Path(folder).glob(f"{name}/seed-*"))[:seeds] for name in names}
         there = {name: list(map(Run, found)) for name, found in runs.items() if found}
-        scored = unpack_baselines(archive, Path(folder))
-        baselines = {
-            name: [scored[one] for one in takewhile(scored.__contains__, seeds_of(name))]
-            for name in names
-            if name in scored
-        }
+        scored = {name: Baseline.read(Path(folder, BASELINES, name)) for name in names}
+        baselines = {name: [found] for name, found in scored.items() if found}
         return judge_runs(there, measure, baselines)
-
-
-def seeds_of(name: str) -> Iterator[str]:
-    """How the seeds of a row that `compare` does not train are called, from the first on.
-
-    >>> names = seeds_of("st-mnrl")
-    >>> next(names), next(names), next(names)
-    ('st-mnrl', 'st-mnrl-1', 'st-mnrl-2')
-    """
-    return (f"{name}-{seed}" if seed else name for seed in count())
-
-
-def publish(path: Path, results: ComparisonResults, every_score: bool = False) -> None:
-    """Write the record: no paths, and of so many pairs of rows differences in one score alone.
-
-    `every_score` keeps those in all scores, for a page that shows them.
-    """
-    for settings in results.settings.values():
-        settings["text"]["corpus"] = [Path(corpus).name for corpus in settings["text"]["corpus"]]
-        settings["data"] = settings["data"] and "STS"
-    differences = results.differences
-    if not every_score:
-        differences = {results.measure: differences[results.measure]}
-    verdict = replace(results.verdict, model=None)
-    record = replace(results, verdict=verdict, differences=differences)
-    write_text(path, json.dumps(json.loads(to_json(record))) + "\n")
 
 
 def papers_columns(results: ComparisonResults) -> str:
@@ -169,20 +131,13 @@ def difference(results: ComparisonResults, over: str, under: str) -> Difference:
     raise KeyError((over, under))
 
 
-def mean_of(gains: Sequence[Gain]) -> str:
-    """The mean of independent gains, and its interval, in points of 100."""
-    mean = sum(gain.mean for gain in gains) / len(gains)
-    half = math.hypot(*((gain.high - gain.low) / 2 for gain in gains)) / len(gains)
-    return f"{100 * mean:+.2f} ({100 * (mean - half):+.2f} to {100 * (mean + half):+.2f})"
-
-
 def tested(results: ComparisonResults, chosen_by: str) -> str:
     """The gain of each row in the score of the verdict, the largest first.
 
     `chosen_by` is what chose the checkpoints.
     """
     measure = results.measure
-    rows = [{"": "start", measure: mean_sd(results.scores["start"][measure].seeds)}]
+    rows = [{"": "base model", measure: mean_sd(results.scores["base model"][measure].seeds)}]
     for name, columns in sorted(
         results.gains.items(), key=lambda row: -row[1][measure].over_base.mean
     ):

@@ -4,7 +4,7 @@
     python benchmarks/baselines.py --judge STS_FOLDER
     python benchmarks/baselines.py CORPUS STS_FOLDER --cost
 
-Goes on where it was stopped, and with the cells whose records are in docs/results/baselines-cells.
+Goes on where it was stopped, and with the cells in docs/results/baselines-TABLE-cells.npz.xz.
 Rows of more than five passes have half the sentences and one seed, beside `simcse` with as many.
 `declutr` needs documents: paragraphs of the docstrings of the installed packages, of 70 words
 or more, beside `simcse` on the same. With --judge the finished runs are judged again. With --cost
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import archived
+from cell_archive import BASELINES, read
 from common import LENGTH, draw
 from contest import contest, machine
 from first_table import PROJECTOR
@@ -39,7 +40,6 @@ from isospace.whiten.whiten_config import WhitenConfig
 from training import updates
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "baselines.md"
-CELLS = PAGE.with_name("baselines-cells")
 CORPUS = "english_mixed.txt.gz"
 """The text of the runs in the archive."""
 SEEDS = 3
@@ -130,6 +130,7 @@ TABLES = {
     "paragraphs": Table(("simcse", "declutr"), FROM_CLS, sentences=8_000, seeds=1, paragraphs=True),
     "mean": Table(tuple(FROM_MEAN), FROM_MEAN, learning_rate=1e-5, pooling=None),
 }
+CELLS = {name: PAGE.with_name(f"baselines-{name}-cells.npz.xz") for name in TABLES}
 
 
 def main() -> None:
@@ -143,7 +144,7 @@ def main() -> None:
         known = json.loads(COST.read_text(encoding="utf-8")) if COST.exists() else {}
         write_text(COST, json.dumps(known | cost(options), indent=1) + "\n")
     for name in () if options.cost else options.only:
-        table, runs, cells = TABLES[name], options.output / name, CELLS / name
+        table, runs, cells = TABLES[name], options.output / name, CELLS[name]
         corpus = options.output / PARAGRAPHS if table.paragraphs else options.corpus
         corpus = corpus or Path(CORPUS)
         sts = options.judge or options.sts
@@ -173,9 +174,10 @@ def post_hoc(table: Table, archive: Path, corpus: Path, folder: Path) -> dict[st
 
     Those of which the archive knows what they came to are left out.
     """
+    known, _ = read(archive)
     models = {}
     for name, (whitening, power) in POST_HOC.items():
-        if (archive / f"baseline-{name}.tar.xz").exists():
+        if f"{BASELINES}{name}" in known:
             continue
         models[name] = folder / "models" / name
         if not models[name].exists():
@@ -249,8 +251,7 @@ def write_paragraphs(path: Path) -> None:
 
 
 def _draw(name: str, results: ComparisonResults) -> None:
-    """The record beside the page; in the page the verdict and the rows, the largest gain first."""
-    archived.publish(PAGE.with_name(f"baselines-{name}.json"), results)
+    """Draw the verdict and the rows, the largest gain first."""
     tested = archived.tested(results, "STS-B dev")
     draw(
         PAGE,

@@ -1,103 +1,106 @@
-"""What the finished runs of a comparison came to, in small files: no weights, and no test data.
+"""Store the finished runs of a study in one small file: scores, no weights, and no test data.
 
-So a comparison that takes hours can be gone on with on another machine, and judged again when the
-statistics change, without training again.
+A study of hours can go on at another machine, and be judged again without training. The file
+is npz in xz: an array for each column of the test items, with a row for each cell (`base`,
+`ROW/seed-N`, `baselines/ROW`), and their results as JSON. Ranks are exact. Burdens, which only
+intervals need, are float16. Cosines of STS pairs have 256 levels, and a shift that restores their
+exact correlation with the gold scores.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import lzma
+import math
 import shutil
-import tarfile
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import rankdata
 
 from isospace.comparison.baselines import Baseline
-from isospace.comparison.shared_items import Items
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, load_labels, load_sts_data
+from isospace.evaluation.beside_bm25 import NO_SHARED
 from isospace.evaluation.pairs import TextPairs
+from isospace.evaluation.retrieval import BURDENS, Items
 from isospace.statistics.correlation import spearman
 from isospace.system import typed_json
+from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.files import atomic_path, sync_tree
 from isospace.training.run import Run
 
-_SETTINGS, _RESULTS, _METRICS, _ITEMS = "config.json", "results.json", "metrics.jsonl", "after.npz"
-_START = "start.npz"
-_BASELINE = "baseline-"
-"""How the names of the files begin that hold what an untrained encoder came to."""
-_GROUPS = "MRR group"
-"""Beside what the start came to; archives of before there were groups have none."""
-_OTHER_TEXT = "elsewhere/"
-"""Begins the columns of other text; older archives have none."""
+_BASE, BASELINES = "base", "baselines/"
+_RESULTS, _SETTINGS, _SCORES, _ITEMS = "results.json", "config.json", "scores.json", "items.npz"
+_GROUPS, _TEXTS = "MRR group", "results"
+_OTHER_TEXT = "other_text/"
+_SHIFT = " shift"
+_LEVELS = 256
+
+
+def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
+    """Return the results of each cell, and its stored items; nothing where there is no file."""
+    if not archive.exists():
+        return {}, {}
+    arrays = dict(np.load(io.BytesIO(lzma.decompress(archive.read_bytes()))))
+    results: dict[str, Any] = json.loads(arrays.pop(_TEXTS).tobytes())
+    for column, rows in arrays.items():
+        if rows.dtype == np.uint8:
+            arrays[column] = np.cumsum(rows, axis=0, dtype=np.uint8)
+    return results, {
+        cell: {column: rows[place] for column, rows in arrays.items()}
+        for place, cell in enumerate(results)
+    }
+
+
+def _write(archive: Path, results: dict[str, Any], items: dict[str, Items]) -> None:
+    cells = sorted(results)
+    arrays = {name: np.stack([items[cell][name] for cell in cells]) for name in items[_BASE]}
+    for column, rows in arrays.items():
+        if rows.dtype == np.uint8:  # the seeds of a row differ little
+            arrays[column] = np.diff(rows, axis=0, prepend=np.zeros_like(rows[:1]))
+    text = json.dumps({cell: results[cell] for cell in cells})
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays, **{_TEXTS: np.frombuffer(text.encode(), np.uint8)})
+    with atomic_path(archive) as temporary:
+        temporary.write_bytes(lzma.compress(buffer.getvalue(), preset=9 | lzma.PRESET_EXTREME))
 
 
 def pack(runs: Path, archive: Path) -> None:
-    """Put the finished runs of a comparison of one start into an archive, without paths.
+    """Add the finished runs of a comparison of one base model to an archive, without paths.
 
     Args:
         runs: the comparison's folder.
-        archive: a folder, with a file for each run; those that are there stay as they are.
+        archive: a file; the cells that it has stay as they are.
     """
-    for folder in sorted(path.parent for path in runs.glob(f"*/seed-*/{_RESULTS}")):
-        file = archive / f"{folder.parent.name}-{folder.name}.tar.xz"
-        run, name = Run(folder), f"{folder.parent.name}/{folder.name}"
-        if run.results is None or file.exists():
-            continue
-        if not (archive / _START).exists():
-            with atomic_path(archive / _START) as temporary:
-                groups = {_GROUPS: run.items("group")["MRR"]}
-                temporary.write_bytes(_arrays(_state(run, "before") | groups))
-        evaluations = [
-            json.dumps(line) + "\n"
-            for line in run.metrics()
-            if line["kind"] in ("evaluation", "look")
-        ]
-        contents = {
-            _METRICS: "".join(evaluations).encode(),
-            _ITEMS: _arrays(_state(run, "after")),
-            _RESULTS: _placed(run.results_path, "CORPUS", "STS", name),
-            _SETTINGS: _placed(folder / _SETTINGS, "CORPUS", "STS", name),
-        }
-        _write(file, {f"{name}/{part}": content for part, content in contents.items()})
-    for folder in sorted(runs.glob("baselines/*")):
-        file, baseline = archive / f"{_BASELINE}{folder.name}.tar.xz", Baseline.read(folder)
-        if baseline is not None and not file.exists():
+    results, items = read(archive)
+    there, known = len(results), {}
+    for path in sorted(runs.glob(f"*/seed-*/{_RESULTS}")):
+        run, name = Run(path.parent), "/".join(path.parts[-3:-1])
+        known = known or {part: run.items(part) for part in ("group", "gold", "seen")}
+        if not results:
+            results[_BASE], items[_BASE] = None, _stored(_state(run, "before"), known)
+        if name not in results:
+            settings = json.loads(run.config.to_json())
+            found = json.loads(typed_json.to_json(replace(run.finished, config=settings)))
+            results[name] = _placed(found, "CORPUS", "STS", name)
+            items[name] = _stored(_state(run, "after"), known)
+    for folder in sorted(runs.glob(f"{BASELINES}*")):
+        name, baseline = f"{BASELINES}{folder.name}", Baseline.read(folder)
+        if baseline is not None and name not in results:
             about = replace(baseline.about, model=Path(baseline.about.model).name)
-            with TemporaryDirectory() as copy:
-                Baseline(about, baseline.items, baseline.other_text).write(Path(copy))
-                parts = {part.name: part.read_bytes() for part in sorted(Path(copy).iterdir())}
-            _write(file, {f"baselines/{folder.name}/{part}": parts[part] for part in parts})
-
-
-def _write(file: Path, contents: Mapping[str, bytes]) -> None:
-    """A compressed archive of these files, by path."""
-    with atomic_path(file) as temporary, tarfile.open(temporary, "w:xz", preset=9) as tar:
-        for path, content in contents.items():
-            entry = tarfile.TarInfo(path)
-            entry.size = len(content)
-            tar.addfile(entry, io.BytesIO(content))
-
-
-def unpack_baselines(archive: Path, runs: Path) -> dict[str, Baseline]:
-    """Row -> what an encoder that was not trained came to, of an archive; the files go to `runs`.
-
-    Its model is known by name alone.
-    """
-    for file in sorted(archive.glob(f"{_BASELINE}*.tar.xz")):
-        with tarfile.open(file) as tar:
-            tar.extractall(runs, filter="data")
-    there = {folder.name: Baseline.read(folder) for folder in sorted(runs.glob("baselines/*"))}
-    return {name: baseline for name, baseline in there.items() if baseline is not None}
+            results[name] = json.loads(typed_json.to_json(about))
+            items[name] = _stored(read_arrays(folder / _ITEMS), known)
+    if len(results) > there:
+        _write(archive, results, items)
 
 
 def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
-    """Put the runs of an archive where a comparison finds them, but for those that it has.
+    """Put the cells of an archive where a comparison finds them, but for those that it has.
 
     Args:
         archive: what `pack` made.
@@ -108,86 +111,127 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
     Raises:
         UserError: the sets are not those of the archive.
     """
-    shared: dict[str, Items] = {}
-    for file in sorted(archive.glob("*-seed-*.tar.xz")):
-        with tarfile.open(file) as tar:
-            folder = runs / Path(tar.getnames()[0]).parent
-            # Where there is a checkpoint the run was trained here.
-            if any((folder / part).exists() for part in (_RESULTS, "checkpoints")):
-                continue
-            # Beside its place until it is whole, since results make a run a finished one.
-            new = folder.with_name(f".{folder.name}.tmp")
-            shutil.rmtree(new, ignore_errors=True)
-            new.mkdir(parents=True)
-            for part in tar.getnames():
-                member = tar.extractfile(part)
-                if member is not None:
-                    (new / Path(part).name).write_bytes(member.read())
-        for name in (_RESULTS, _SETTINGS):
-            path = new / name
-            path.write_bytes(_placed(path, str(corpus), str(sts), str(folder)))
-        run = Run(new)
-        if not shared:
-            before, other = _parted(archive / _START)
-            shared = _test_pairs(run, before) | {"other_text_before": other}
-        after, other = _parted(new / _ITEMS)
-        run.write_items(after=after, other_text_after=other, **shared)
-        (new / _ITEMS).unlink()
+    results, items = read(archive)
+    known: dict[str, Items] = {}
+    # Baselines come last: a run knows their gold scores.
+    for name in sorted(results, key=lambda name: (name.startswith(BASELINES), name)):
+        folder = runs / name
+        # Where there is a checkpoint the run was trained here.
+        here = (_RESULTS, _SCORES, "checkpoints")
+        if name == _BASE or any((folder / part).exists() for part in here):
+            continue
+        # Apart until it is whole, since results make a run a finished one.
+        new = folder.with_name(f".{folder.name}.tmp")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        if name.startswith(BASELINES):
+            write_arrays(new / _ITEMS, **_restored(items[name], known))
+            (new / _SCORES).write_text(json.dumps(results[name]), encoding="utf-8")
+        else:
+            placed = _placed(results[name], str(corpus), str(sts), str(folder))
+            (new / _RESULTS).write_text(json.dumps(placed), encoding="utf-8")
+            (new / _SETTINGS).write_text(json.dumps(placed["config"]), encoding="utf-8")
+            run = Run(new)
+            known = known or _test_pairs(run, items[_BASE])
+            states = {"before": items[_BASE], "after": items[name]}
+            run.write_items(**known, **_parted({k: _restored(v, known) for k, v in states.items()}))
         sync_tree(new)
         shutil.rmtree(folder, ignore_errors=True)
         new.rename(folder)
 
 
-def _test_pairs(run: Run, before: Items) -> dict[str, Items]:
-    """What a run knows of its test pairs, and what the start came to, where the sets are its own.
-
-    The pairs of MRR have no text here: where the archive knows no groups each is its own.
-    """
-    groups = before.pop(_GROUPS, np.arange(len(before["MRR"])))
+def _test_pairs(run: Run, base: Items) -> dict[str, Items]:
+    """Return what a run knows of its test pairs; refuse STS sets that are not its own."""
     config = run.config
     tasks = load_sts_data(config.data) if config.data else {}
     labels = load_labels(config.labels, tasks) if config.select == "labels" else None
     tests = {name: task.test_only() for name, task in tasks.items()}
     known = Benchmark(TextPairs("", (), ()), "", tests, labels, ()).test_pairs()
-    recorded = {} if run.finished.base.sts is None else run.finished.base.sts.known()
-    for column, score in recorded.items():
-        cosines, gold = before.get(column, np.array([])), known["gold"].get(column, np.array([]))
-        if column != "Avg" and (
-            len(cosines) != len(gold) or round(100 * spearman(cosines, gold), 2) != score
-        ):
+    recorded = run.finished.base.sts
+    for column in ({} if recorded is None else recorded.known()).keys() - {"Avg"}:
+        gold, found = known["gold"].get(column, np.array([])), math.nan
+        if len(gold) == len(base[column]):
+            found = 100 * spearman(_cosines(base[column], base[column + _SHIFT], gold), gold)
+        if not abs(found - recorded.known()[column]) < 0.5:  # that of `unseen` pairs is exact
             raise UserError(
                 f"{config.output}: comes from the archive, and was scored on other pairs of "
                 f"{column} than {config.data} has"
             )
-    return {"before": before, **known, "group": known["group"] | {"MRR": groups}}
+    return {**known, "group": known["group"] | {"MRR": base[_GROUPS]}}
 
 
 def _state(run: Run, state: str) -> Items:
-    """What every item came to before or after training, those of other text among them."""
+    """Return the item columns "before" or "after" training, other text included."""
     other = run.items(f"other_text_{state}")
     return run.items(state) | {f"{_OTHER_TEXT}{name}": array for name, array in other.items()}
 
 
-def _parted(path: Path) -> tuple[Items, Items]:
-    """What `_state` gave: of the runs' own items, and of other text."""
-    items: tuple[Items, Items] = {}, {}
-    for name, array in np.load(path).items():
-        items[name.startswith(_OTHER_TEXT)][name.removeprefix(_OTHER_TEXT)] = array
-    return items
+def _parted(states: dict[str, Items]) -> dict[str, Items]:
+    """Undo `_state` for each state."""
+    parted: dict[str, Items] = {}
+    for state, columns in states.items():
+        for name, array in columns.items():
+            other = "other_text_" * name.startswith(_OTHER_TEXT)
+            parted.setdefault(other + state, {})[name.removeprefix(_OTHER_TEXT)] = array
+    return parted
 
 
-def _arrays(columns: dict[str, np.ndarray]) -> bytes:
-    """Not compressed: xz does that better."""
-    buffer = io.BytesIO()
-    np.savez(buffer, **columns)
-    return buffer.getvalue()
+def _stored(columns: Items, known: dict[str, Items]) -> Items:
+    """Return compact arrays of what pages show: of runs on STS, the sets and the MRR."""
+    stored: Items = {_GROUPS: known["group"]["MRR"]}
+    for name, array in columns.items():
+        if name in known["gold"]:
+            gold, unseen = known["gold"][name], ~known["seen"][name]
+            order, shift = rankdata(array, "dense") - 1, 0.0
+            if order.max() >= _LEVELS:  # fewer are kept as they are
+                order = _LEVELS * (rankdata(array) - 0.5) / len(array)
+                shift = _shift(np.floor(order), array, gold, unseen)
+            stored[name], stored[name + _SHIFT] = order.astype(np.uint8), np.array(shift)
+        elif name == "MRR" or not (known["gold"] or name == f"{NO_SHARED}{BURDENS}"):
+            if name.endswith(BURDENS):
+                array = array.astype(np.float16)
+            elif array.dtype.kind == "f":  # reciprocal ranks, with halves
+                array = np.round(2 / array).astype(np.uint32)
+            stored[name] = array
+    return stored
 
 
-def _placed(path: Path, corpus: str, sts: str, output: str) -> bytes:
-    """Settings or results with these paths in them."""
-    # The sum is of other paths.
-    values = typed_json.without_sum(json.loads(path.read_text(encoding="utf-8")))
-    config = values.get("config", values)
+def _restored(stored: Items, known: dict[str, Items]) -> Items:
+    """Undo `_stored`, as far as that is possible."""
+    columns: Items = {}
+    for name, array in stored.items():
+        if name in known["gold"]:
+            columns[name] = _cosines(array, stored[name + _SHIFT], known["gold"][name])
+        elif array.dtype == np.uint32:
+            columns[name] = 2 / array
+        elif name.endswith(BURDENS):
+            columns[name] = array.astype(np.float64)
+        elif name != _GROUPS and not name.endswith(_SHIFT):
+            columns[name] = array
+    return columns
+
+
+def _cosines(levels: np.ndarray, shift: Any, gold: np.ndarray) -> np.ndarray:
+    """Return numbers in the order of the cosines, but for pairs of one of many levels."""
+    if not shift:
+        return levels.astype(np.float64)
+    within = np.random.default_rng(0).random(len(levels))
+    return np.asarray(levels + within + shift * rankdata(gold) / len(gold))
+
+
+def _shift(levels: np.ndarray, cosines: np.ndarray, gold: np.ndarray, unseen: np.ndarray) -> float:
+    """Return the shift that gives pairs that no label holds the correlation of their cosines."""
+    exact = spearman(cosines[unseen], gold[unseen])
+
+    def excess(shift: float) -> float:
+        return spearman(_cosines(levels, shift, gold)[unseen], gold[unseen]) - exact
+
+    return float(brentq(excess, -_LEVELS, _LEVELS))
+
+
+def _placed(results: dict[str, Any], corpus: str, sts: str, output: str) -> dict[str, Any]:
+    """Return results with these paths in their settings."""
+    config = results["config"]
     config["text"]["corpus"], config["output"] = [corpus], output
     config["data"] = config["data"] and sts
-    return (json.dumps(values, indent=2) + "\n").encode()
+    return results

@@ -6,9 +6,9 @@
 From [CLS], with the settings, the number of evaluations and the rule of first_table.py, but twice
 its sentences, five seeds and 1,000 sentences held out.
 Goes on where it was stopped, as every comparison does, and with the cells whose records are in
-docs/results/comparison-cells; the report is in the folder of the runs. With --judge nothing is
-trained and no text is read: the finished runs in comparison-cells are judged again, and the page is
-drawn of what they say.
+docs/results/comparison-cells.npz.xz; the report is in the folder of the runs. With --judge nothing
+is trained and no text is read: the runs in the archive are judged again, and the page is drawn of
+what they say.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "results" / "comparison.md"
 CORPUS = "english_mixed.txt.gz"
 """The text of the runs in the archive."""
 OBJECTIVES = ("simcse", "whitenedcse", "scd", "simcse++", "iso")
-CELLS = PAGE.with_name("comparison-cells")
+CELLS = PAGE.with_name("comparison-cells.npz.xz")
 SEEDS, SENTENCES, EVALUATIONS, HELD_OUT = 5, 32_000, 4, 1_000
 
 
@@ -56,8 +56,7 @@ def main() -> None:
 
 
 def _draw(results: ComparisonResults) -> None:
-    """The whole record beside the page; in it the verdict and the tables."""
-    archived.publish(PAGE.with_suffix(".json"), results, every_score=True)
+    """Draw the verdict and the tables."""
     tables = filter(None, (make("", results) for make in COMPARISON_TABLES))
     parts = {table.name: f"{markdown_table(table.rows)}\n\n{table.note}" for table in tables}
     parts |= {"verdict": results.verdict.text, "scores": archived.papers_columns(results)}

@@ -1,7 +1,4 @@
-"""Corpora of documents, and objectives on their texts: what relations.py and domains.py share.
-
-Both keep finished runs in one archive, so that a row of both pages is trained once.
-"""
+"""Corpora of documents, and objectives on their texts: what relations.py and domains.py share."""
 
 from __future__ import annotations
 
@@ -18,9 +15,6 @@ from isospace.config import (
 from isospace.objectives import CT, SCD, TSDAE, Iso, SimCSE, SimCSEPP, WhitenedCSE
 from isospace.recipes import find
 
-CELLS = Path(__file__).parent.parent / "docs" / "results" / "documents-cells"
-"""The archive, with a folder for each corpus and start."""
-RUNS = Path("runs/documents")
 TOKENS = 200_000
 """On which every row is trained."""
 PRECISION: PrecisionChoice = "float32"

@@ -12,21 +12,21 @@ STS sets.
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import platform
-import tarfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cell_archive import unpack
 from common import draw
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
@@ -44,10 +44,11 @@ from isospace.statistics.influence import Scores, mean_scores, spearman_scores
 from isospace.statistics.verdict import VerdictKind, kind_of
 from isospace.system.cache import cache_folder
 from isospace.system.files import write_text
+from isospace.training.run import Run
 
 HERE = Path(__file__).parent.parent
 PAGE = HERE / "docs" / "results" / "placebo.md"
-CELLS = HERE / "docs" / "results" / "comparison-cells"
+CELLS = HERE / "docs" / "results" / "comparison-cells.npz.xz"
 RECORD = HERE / "tests" / "statistics" / "differences.npz"
 
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 5000)
@@ -175,7 +176,7 @@ def main() -> None:
     torch.set_num_threads(1)
     began = time.perf_counter()
     docstrings = embed_docstrings()
-    start, runs = archive()
+    start, runs = archive(options.sts)
     print(f"items after {time.perf_counter() - began:.0f} s", flush=True)
     samples = options.samples
     ladder = [docstrings.whitened(power) for power in np.linspace(0.05, 1.0, RUNGS)]
@@ -248,21 +249,20 @@ def embed_docstrings() -> Docstrings:
     )
 
 
-def archive() -> tuple[dict[str, Floats], dict[str, dict[str, Floats]]]:
+def archive(sts: Path) -> tuple[dict[str, Floats], dict[str, dict[str, Floats]]]:
     """Items of the base model (item,), and of each objective (seed, item), of the comparison."""
-    runs: dict[str, list[dict[str, Floats]]] = {}
-    for file in sorted(CELLS.glob("*-seed-*.tar.xz")):
-        with tarfile.open(file) as tar:
-            [name] = [name for name in tar.getnames() if name.endswith("after.npz")]
-            member = tar.extractfile(name)
-            assert member is not None
-            items = dict(np.load(io.BytesIO(member.read())))
-        runs.setdefault(name.split("/")[0], []).append(items)
+    items: dict[str, list[dict[str, Floats]]] = {}
+    with TemporaryDirectory() as folder:
+        unpack(CELLS, Path(folder), Path(), sts)
+        runs = [Run(path) for path in sorted(Path(folder).glob("*/seed-*"))]
+        for run in runs:
+            items.setdefault(run.folder.parent.name, []).append(run.items("after"))
+        start = runs[0].items("before")
     stacked = {
         objective: {column: np.stack([seed[column] for seed in seeds]) for column in seeds[0]}
-        for objective, seeds in runs.items()
+        for objective, seeds in items.items()
     }
-    return dict(np.load(CELLS / "start.npz")), stacked
+    return start, stacked
 
 
 def rank(

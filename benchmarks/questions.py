@@ -3,7 +3,7 @@
     python benchmarks/questions.py CORPUS STS_FOLDER [--jobs 2] [--seeds 3] [--output FOLDER]
     python benchmarks/questions.py --judge STS_FOLDER
 
-Goes on where it was stopped, and with the cells whose records are in docs/results/questions-cells.
+Goes on where it was stopped, and with the cells in docs/results/questions-cells.npz.xz.
 All runs start from [CLS] with one budget. Weights of added terms are chosen by STS-B dev, from one
 seed each; then every row has all seeds and is judged once, on test pairs that STS-B dev does not
 have. With --judge the finished runs are judged again.
@@ -46,7 +46,7 @@ from isospace.system.tables import markdown_table
 from isospace.training.run import Run
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "questions.md"
-CELLS = PAGE.with_name("questions-cells")
+CELLS = PAGE.with_name("questions-cells.npz.xz")
 LEFT_ON = PAGE.with_name("questions-left-on.json")
 """What the first question came to; it needs the models, which no archive has."""
 CORPUS = "english_mixed.txt.gz"

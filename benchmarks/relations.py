@@ -4,9 +4,8 @@
     python benchmarks/relations.py --judge
 
 FOLDER holds docstrings, debian-en and python-docs as benchmarks/corpora.py makes them. Goes on
-where it was stopped, and with the runs whose records are in docs/results/documents-cells, where
-benchmarks/domains.py puts its own. With --judge the finished runs are judged again: no text, no
-training.
+where it was stopped, and with the cells in docs/results/relations-CORPUS-cells.npz.xz. With --judge
+the finished runs are judged again: no text, no training.
 
 All rows of a corpus have one budget in tokens, and are judged by a relation that trains none of
 them. Rows of pairs are the recipe `pairs`, whose settings were chosen on pairs that do not judge
@@ -24,8 +23,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import archived
+from cell_archive import BASELINES, read
 from common import draw
-from documents import BY_RELATION, CELLS, RUNS, SOURCES, Source, on_one_text, pairs
+from documents import BY_RELATION, SOURCES, Source, on_one_text, pairs
 from isospace.comparison.results import ComparisonResults
 from isospace.config import TrainConfig
 from isospace.objectives import Iso
@@ -35,6 +35,7 @@ from isospace.whiten.whiten import whiten_model
 from isospace.whiten.whiten_config import WhitenConfig
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "relations.md"
+RUNS = Path("runs/documents")
 SEEDS = 3
 WHITENED = "soft-whitening"
 UNDER_TITLES = {"title-passage", "heading-section"}
@@ -74,12 +75,16 @@ def main() -> None:
         rows = candidates(SOURCES[name], options.folder or Path("FOLDER"))
         if not options.judge:
             models = _whitened(name, options)
-            runs, cells = options.output / name, CELLS / name
-            archived.run(rows, options.seeds, runs, cells, options.jobs, models, "pairs")
+            runs = options.output / name
+            archived.run(rows, options.seeds, runs, cells_of(name), options.jobs, models, "pairs")
         corpus = Path(rows["simcse"].text.corpus[0])
-        # Of the archive, where rows are too that this page does not have.
         names = (*rows, WHITENED)
-        _draw(name, archived.judged_again(names, CELLS / name, corpus, Path(), "MRR"))
+        _draw(name, archived.judged_again(names, cells_of(name), corpus, Path(), "MRR"))
+
+
+def cells_of(corpus: str) -> Path:
+    """Return the archive of a corpus."""
+    return PAGE.with_name(f"relations-{corpus}-cells.npz.xz")
 
 
 def _whitened(corpus: str, options: argparse.Namespace) -> dict[str, Path]:
@@ -87,7 +92,7 @@ def _whitened(corpus: str, options: argparse.Namespace) -> dict[str, Path]:
 
     None where the archive knows what it came to.
     """
-    if (CELLS / corpus / f"baseline-{WHITENED}.tar.xz").exists():
+    if f"{BASELINES}{WHITENED}" in read(cells_of(corpus))[0]:
         return {}
     output: Path = options.output / "models" / corpus / WHITENED
     if not output.exists():
@@ -110,8 +115,7 @@ def _whitened(corpus: str, options: argparse.Namespace) -> dict[str, Path]:
 
 
 def _draw(name: str, results: ComparisonResults) -> None:
-    """The record beside the page; in the page the verdict, gains, scores and BM25's rows."""
-    archived.publish(PAGE.with_name(f"relations-{name}.json"), results)
+    """Draw the verdict, gains, scores and BM25's rows."""
     draw(
         PAGE,
         {

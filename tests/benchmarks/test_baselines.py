@@ -3,7 +3,6 @@
 import importlib
 import json
 import sys
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,11 +61,10 @@ def test_costs_are_drawn_once_they_are_measured(baselines, monkeypatch):
 def test_archived_cells_have_the_settings_that_the_command_asks_for(baselines, table):
     """Another default of a setting would make the command refuse all of its finished runs."""
     wanted = baselines.TABLES[table].candidates(Path("CORPUS"), Path("STS"))
-    files = sorted((baselines.CELLS / table).glob("*-seed-*.tar.xz"))
-    assert files
-    for file in files:
-        with tarfile.open(file) as cell:
-            name = next(part for part in cell.getnames() if part.endswith("config.json"))
-            config = TrainConfig.from_json(cell.extractfile(name).read().decode())
-        row, seed = name.split("/")[0], int(name.split("/")[1].removeprefix("seed-"))
-        assert config == replace(wanted[row], seed=seed, output=config.output), file.name
+    results, _ = baselines.read(baselines.CELLS[table])
+    runs = {name: found for name, found in results.items() if "/seed-" in name}
+    assert runs
+    for name, found in runs.items():
+        config = TrainConfig.from_json(json.dumps(found["config"]))
+        row, seed = name.split("/seed-")
+        assert config == replace(wanted[row], seed=int(seed), output=config.output), name

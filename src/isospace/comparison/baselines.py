@@ -22,7 +22,7 @@ from isospace.training.prepare import Data
 
 FORMAT = 2
 """Of scores.json. 1 had MRR and R@1, R@5 and R@10 of the encoder alone."""
-_OTHER_TEXT = "elsewhere/"
+_OTHER_TEXT = "other_text/"
 """Begins the columns of other text."""
 _SCORES, _ITEMS = "scores.json", "items.npz"
 
