@@ -102,6 +102,9 @@ def _over_corpora(corpora: Mapping[str, Any]) -> str:
         cells["STS"] = f"{sum(sts) / len(sts):+.2f}" if sts and None not in sts else ""
         cells["adapt over it"] = _mean([own["adapt over"].get(row) for own in having])
         table.append(cells)
+        if row == ADAPT:
+            found = [own["rows"][row]["hybrid over base"] for own in having]
+            table.append({"": f"{ADAPT} + BM25", "gain": _mean(found)})
     return markdown_table(table)
 
 
