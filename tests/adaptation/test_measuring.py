@@ -62,7 +62,7 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
 ):
     """Where all that is counted is done: merging goes to its end, and a trained state is judged."""
     monkeypatch.setattr("isospace.adaptation.adapt.SHARES", (0.5,))
-    monkeypatch.setattr("isospace.adaptation.encoder_states.PAIR_MAPS", PAIR_MAPS[:2])
+    monkeypatch.setattr("isospace.adaptation.encoder_states.PAIR_MAPS", PAIR_MAPS[1:2])
     monkeypatch.setattr("isospace.adaptation.adapt.choose", lambda values: len(values) - 1)
     # What both chooses and judges passes once.
     monkeypatch.setattr("isospace.corpus.groups.SMALLEST_SPLIT", 30)
