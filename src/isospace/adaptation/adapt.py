@@ -3,9 +3,9 @@
 Candidates go from cheap to dear: the base model, alone and with BM25; whitening, which needs no
 training; the encoder trained on what belongs together in the documents, through whitening by pairs
 (on dropout views, without a map, where nothing does); its weights merged with the base model's;
-other maps behind that. Every state is measured on the pairs that choose, and on the choosing part
-of what lies elsewhere. The best of those that lose little there is taken, and judged against the
-base model on pairs and text that chose nothing.
+other maps behind that. Every candidate is scored on the
+validation pairs, and on the validation part of other text. The best of those that drop little there
+is selected, and compared with the base model once, on test pairs and other text.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ class _Search:
 
         Behind them stands what they were trained through; then the best of them has other maps.
         Of minutes there must be some left for a further step, but for the first.
-        What loses too much elsewhere is no reason to stop: less of the training may lose less.
+        Too large a drop on other text is no reason to stop: less of the training may drop less.
         """
         steps = [self._trained]
         self._try(*steps)
@@ -354,7 +354,7 @@ class _Search:
         return {state: found.scores.mean for state, found in self._tried.items()}
 
     def _allowed(self) -> list[State]:
-        """The states that lose little enough, as far as the choosing part elsewhere shows."""
+        """Return the candidates whose drop on the validation part of other text is small enough."""
         other_text = {state: found.other_text for state, found in self._tried.items()}
         return allowed_states(other_text, self.config.max_drop)
 
@@ -577,9 +577,9 @@ class _Search:
         if mrr[best] > mrr[chosen]:
             lost = self._tried[best].other_text.items()
             self.notes.append(
-                f"What finds most loses more than the {self.config.max_drop:g} points that may be "
-                f"lost: {best.words}, {100 * (mrr[best] - mrr[START]):+.2f} points on the pairs "
-                f"that choose; {', '.join(f'{name} {100 * one.mean:+.2f}' for name, one in lost)}."
+                f"The best candidate drops more than {self.config.max_drop:g} points on other text: "
+                f"{best.words}, {100 * (mrr[best] - mrr[START]):+.2f} points on validation pairs; "
+                f"{', '.join(f'{name} {100 * one.mean:+.2f}' for name, one in lost)}."
             )
         kinds = by_kind(self._tried)
         searched = Candidates(

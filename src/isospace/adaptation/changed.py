@@ -59,7 +59,7 @@ def changed_queries(
     """The queries at these places, before and after.
 
     Args:
-        pairs: that judge.
+        pairs: the test pairs.
         places: of some of them.
         ranks: (query,) of the right texts of all, before and after.
         first: for each of the places the texts that stood first, before and after.

@@ -39,7 +39,7 @@ class Passes:
         pairs: those of them that are of the corpus' own pairs.
         mapped: what maps are fitted on: a part of `choosing` where training goes through a map, as
             all that is trained then has one; else of `judging`.
-        judging: in float32: of those that are taken, what judges.
+        judging: in float32: of those that are selected, the test texts.
         evaluation: in the arithmetic of training: of one evaluation of one training. Every training
             evaluates the base model too, of which all but the noisy views are kept after the first.
     """

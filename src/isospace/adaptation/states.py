@@ -96,16 +96,16 @@ class Kind:
 
     Attributes:
         name: for people.
-        states: of which one is taken.
+        states: of which one is selected.
     """
 
     name: str
     states: tuple[State, ...]
 
     def best(self, choosing: Mapping[State, float], allowed: Sequence[State]) -> State:
-        """The state that finds most of the validation pairs, of those that lose little elsewhere.
+        """Return the candidate with the highest validation MRR among those that drop little.
 
-        Where all lose too much the best of them stands for the kind; it is not taken.
+        Where all drop too much, the best of them represents the kind; it is not selected.
         """
         own = [state for state in self.states if state in allowed] or list(self.states)
         return max(own, key=lambda state: choosing[state])
@@ -120,7 +120,7 @@ def by_kind(states: Iterable[State]) -> list[Kind]:
 
 
 def allowed_states(other_text: Mapping[State, Mapping[str, Gain]], max_drop: float) -> list[State]:
-    """The states that lose little enough elsewhere, as far as was seen.
+    """Return the candidates whose drop on other text is small enough, as far as was seen.
 
     It is the change itself that is bounded, and no bound of its error: sets that are encoded in
     seconds could show of hardly any state that it loses less than half a point. Those that isospace

@@ -53,7 +53,7 @@ class Baseline:
     Attributes:
         about: which one it is, and its scores.
         items: as `Benchmark.items` gives them.
-        other_text: as `Elsewhere.items` gives them; empty of older ones.
+        other_text: as `OtherText.items` gives them; empty of older ones.
     """
 
     about: BaselineScores

@@ -262,7 +262,7 @@ class Encoder(nn.Module):
         if self.transformer.config.output_hidden_states:
             return f"every layer is read (pooling {self.pooling})"
         if adapters.stand_in(self.transformer):
-            return "adapters stand beside its layers"
+            return "its layers have adapters"
         if self.is_half:
             return "weights in half precision"
         if torch.is_grad_enabled() and self._checkpoints:

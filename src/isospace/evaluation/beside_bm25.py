@@ -72,7 +72,7 @@ class BesideBM25:
 
     @property
     def measure(self) -> str:
-        """The one that judges."""
+        """Name the measure of the verdict."""
         return next(iter(self.scores["encoder"]))
 
     def over(self, start: BesideBM25, way: Way) -> dict[str, Gain]:

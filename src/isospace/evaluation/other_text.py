@@ -98,7 +98,7 @@ class OtherText:
         labels: ScoredPairs | None = None,
         chooses: bool = False,
     ) -> OtherText:
-        """The sets that are elsewhere for a corpus.
+        """Return the sets of other text for a corpus.
 
         Args:
             corpus: what is adapted to; docstrings are not elsewhere where it has some.
@@ -305,7 +305,7 @@ def other_text_sentence(gains: Mapping[str, Gain]) -> str:
 
 
 def scores_of(seeds: Sequence[Items]) -> dict[str, Scores]:
-    """Set -> the scores of the seeds of one row, of what `Elsewhere.items` gave of each.
+    """Set -> the scores of the seeds of one row, of what `OtherText.items` gave of each.
 
     Sets of which not all seeds have the same pairs are left out.
     """

@@ -17,7 +17,7 @@ from isospace.system.tables import Table
 
 
 def other_text_gains_table(name: str, results: ComparisonResults) -> Table | None:
-    """What each row gains or loses elsewhere; `None` of runs of before this was measured."""
+    """Return the gains of each row on other text; `None` where it was not measured."""
     if not results.other_text:
         return None
     rows = [
@@ -32,7 +32,7 @@ def other_text_gains_table(name: str, results: ComparisonResults) -> Table | Non
 
 
 def other_text_table(run_set: RunSet) -> Table | None:
-    """Every set elsewhere before and after; `None` of older runs."""
+    """Return the scores of every set of other text before and after; `None` of older runs."""
     rows = []
     for group, runs in run_set.groups().items():
         done = [results.other_text for results in finished(runs) if results.other_text]

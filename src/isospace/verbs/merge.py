@@ -22,7 +22,7 @@ class Merge(LoadsModels):
     """The model that the others were trained from: minilm, a model folder, the folder of a run, or
     a Hub name."""
     models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")]
-    """What was trained from it, named in the same way; of several the mean is taken."""
+    """What was trained from it, named in the same way; several are averaged."""
     to: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
     """The folder to make, for sentence-transformers."""
     share: float = 0.5
