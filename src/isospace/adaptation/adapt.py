@@ -577,7 +577,7 @@ class _Search:
         if mrr[best] > mrr[chosen]:
             lost = self._tried[best].other_text.items()
             self.notes.append(
-                f"The best candidate drops more than {self.config.max_drop:g} points on other text: "
+                f"On other text the best drops more than {self.config.max_drop:g} points: "
                 f"{best.words}, {100 * (mrr[best] - mrr[START]):+.2f} points on validation pairs; "
                 f"{', '.join(f'{name} {100 * one.mean:+.2f}' for name, one in lost)}."
             )
