@@ -1,11 +1,9 @@
-"""The search: tries candidates for an encoder and a text, selects one, tests it once.
+"""The search: try candidates for an encoder and a text, select one, test it once.
 
-Candidates go from cheap to dear: the base model, alone and with BM25; whitening, which needs no
-training; the encoder trained on what belongs together in the documents, through whitening by pairs
-(on dropout views, without a map, where nothing does); its weights merged with the base model's;
-other maps behind that. Every candidate is scored on the
-validation pairs, and on the validation part of other text. The best of those that drop little there
-is selected, and compared with the base model once, on test pairs and other text.
+The candidates go from cheap to dear: the base model; whitening, which needs no training; the
+encoder fine-tuned through it; its weights merged with those of the base model. Each candidate is
+scored on the validation pairs and on the validation part of other text. A candidate that drops too
+much on other text is rejected. The best of the others is scored once on the test pairs.
 """
 
 from __future__ import annotations
@@ -277,7 +275,7 @@ class _Search:
 
         Behind them stands what they were trained through; then the best of them has other maps.
         Of minutes there must be some left for a further step, but for the first.
-        Too large a drop on other text is no reason to stop: less of the training may drop less.
+        A candidate that drops too much is no reason to stop: less of the training may drop less.
         """
         steps = [self._trained]
         self._try(*steps)
