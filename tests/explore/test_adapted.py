@@ -45,7 +45,7 @@ def session(adapted):
 
 def test_start_and_result_stand_beside_each_other(adapted, session, toy_model):
     assert [model.name for model in session.models] == ["bert", "run"]
-    assert session.corpus == "docs.jsonl, by which the ladder judged"
+    assert session.corpus == "docs.jsonl, its test pairs"
     texts = sentences(5)
     start = load_encoder(str(toy_model), "last2", query_prompt="look for: ")
     result = load_encoder(str(adapted.run.folder))
@@ -56,15 +56,15 @@ def test_start_and_result_stand_beside_each_other(adapted, session, toy_model):
 
 
 def test_halves_of_surrogate_pairs_are_no_text_for_a_page(adapted):
-    [first, *others] = adapted.searched.better
-    searched = replace(adapted.searched, better=(replace(first, query="half \ud83d"), *others))
-    assert replace(adapted, searched=searched).changes.gained[0].query == "half ?"
+    [first, *others] = adapted.candidates.better
+    searched = replace(adapted.candidates, better=(replace(first, query="half \ud83d"), *others))
+    assert replace(adapted, candidates=searched).changes.gained[0].query == "half ?"
 
 
 def test_the_ranks_are_those_of_the_ladder(adapted, session):
     """What a query finds on the page is what the ladder has told of it."""
     gained, lost = session.changes.gained, session.changes.lost
-    assert (gained, lost) == (adapted.searched.better, adapted.searched.worse)
+    assert (gained, lost) == (adapted.candidates.better, adapted.candidates.worse)
     assert len(gained) == 10
     pairs = load_data(adapted.run.config).benchmark.pairs
     for one in (*gained, *lost):
@@ -108,7 +108,7 @@ def test_passages_are_shown_where_their_parts_judged(tmp_path, toy_model, judge)
 
 
 def test_a_kept_start_stands_alone(adapted):
-    kept = replace(adapted.run.finished, model_step=0, made="")
+    kept = replace(adapted.run.finished, model_step=0, candidate="")
     before = adapted.run.results_path.read_bytes()
     write_results(adapted.run.results_path, kept)
     try:
@@ -127,7 +127,7 @@ def test_another_text_than_the_ladders_is_refused(adapted, documents):
     before = documents.read_bytes()
     documents.write_bytes(b"".join(before.splitlines(keepends=True)[:-300]))
     try:
-        with pytest.raises(UserError, match=r"no longer what this ladder judged by.*`corpus`"):
+        with pytest.raises(UserError, match=r"no longer what this run was tested by.*`corpus`"):
             adapted.texts(Logged())
     finally:
         documents.write_bytes(before)
@@ -156,7 +156,7 @@ def test_the_verb_opens_a_ladder_by_its_folder(
     (models, texts, names, changes), err = opened(monkeypatch, capsys, folder)
     assert models == [str(toy_model), folder]
     assert (list(texts), names, changes) == (session.texts, session.corpus, session.changes)
-    assert "distinct texts of docs.jsonl, by which the ladder judged" in err
+    assert "distinct texts of docs.jsonl, its test pairs" in err
 
     words = (folder, "--corpus", toy_corpus)
     (models, texts, names, changes), _ = opened(monkeypatch, capsys, *words)

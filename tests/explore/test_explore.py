@@ -140,8 +140,8 @@ def test_queries_that_changed_most_are_offered_first(client):
     for link, one in zip(links, (*gained, *lost), strict=True):
         page = searched.get(link).text
         right = (
-            f"Its right text, rank {one.ranks[0]:,g} under A and {one.ranks[1]:g} under B when the "
-            f"ladder judged: {one.right}"
+            f"Its right text, rank {one.ranks[0]:,g} under A and {one.ranks[1]:g} under B "
+            f"among the test pairs: {one.right}"
         )
         assert right in text_of(page)
         assert unescape(re.search(r'<input id="q"[^>]*value="([^"]*)"', page)[1]) == one.query

@@ -337,7 +337,7 @@ def test_a_fused_search_shows_what_it_ranks_by(index, folder, capsys):
 def test_a_weight_below_zero_is_refused(index):
     with pytest.raises(UserError, match="`bm25_weight` -1: expected a number of 0 or more"):
         index.search("zebra", hybrid=True, bm25_weight=-1)
-    with pytest.raises(UserError, match="`bm25_weight` is of `hybrid`"):
+    with pytest.raises(UserError, match="`bm25_weight` is of `hybrid` searches"):
         index.search("zebra", bm25_weight=3)
 
 

@@ -294,7 +294,7 @@ def documents(toy_model, tmp_path):
     ("changes", "message"),
     [
         ({"teacher": None}, "`teacher` is missing: rankcse as set follows a ranking"),
-        ({"objective": SimCSE()}, "`teacher` start.bm25: simcse as set follows no ranking"),
+        ({"objective": SimCSE()}, "`teacher` base.bm25: simcse as set follows no ranking"),
         ({"objective": RankCSE(distillation_weight=0.0)}, "rankcse as set follows no ranking"),
         (
             {"objective": SimCSE(), "teacher": None},
@@ -343,7 +343,7 @@ def test_a_cross_encoder_needs_candidates_and_stands_alone(documents, cross, toy
 def test_a_run_follows_a_teacher_and_says_what_it_is(documents, caplog):
     with caplog.at_level("INFO", "isospace"):
         finished = train(documents)
-    said = [line for line in caplog.messages if line.startswith("teacher start and BM25 (weight")]
+    said = [line for line in caplog.messages if line.startswith("teacher base and BM25 (weight")]
     assert len(said) == 1
     assert "MB of vectors on disk" in said[0]
     metrics = (finished.run.folder / "metrics.jsonl").read_text().splitlines()
@@ -419,7 +419,7 @@ def test_a_run_of_single_sentences_follows_a_teacher(toy_model, tmp_path):
     file.write_text("\n".join(sentences(200)))
     objective = RankCSE(own_text="out", variant="listmle")
     config = replace(short_run(toy_model, file, tmp_path / "run"), objective=objective)
-    finished = train(replace(config, teacher=f"start,{toy_model}", mined=1))
+    finished = train(replace(config, teacher=f"base,{toy_model}", mined=1))
     assert finished.results.steps == 20
 
 
