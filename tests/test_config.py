@@ -57,7 +57,7 @@ def test_json_both_ways(name):
         ("select", "best", "`select` 'best': expected 'label-free', 'labels' or 'last'"),
         ("trackers", ("mlflow",), "`trackers` 'mlflow'"),
         ("pairs", 3, "`pairs` 3: expected a path"),
-        ("text", "a.txt", "`text` 'a.txt': expected a CorpusConfig"),
+        ("text", 7, "`text` 7: expected a CorpusConfig"),
         ("objective", SimCSE, "expected an objective, such as SimCSE()"),
         ("bach_size", 8, "`bach_size`: no such setting. Did you mean batch_size"),
     ],

@@ -14,10 +14,10 @@ from isospace.evaluation.other_text import CARRIED, DATA, carried
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
-NOUNS = r"""  1 This software and database is being provided to you, the LICENSEE
+NOUNS = """  1 This software and database is being provided to you, the LICENSEE
 00001740 03 n 01 entity 0 003 ~ 00001930 n 0000 | that which is known to have its own existence
-04612026 06 n 02 yarmulke 0 skull_cap 0 001 @ 03000001 n 0000 | a small cap without a brim for men;
-\ "he wore a yarmulke"
+04612026 06 n 02 yarmulke 0 skull_cap 0 001 @ 03000001 n 0000 | a small cap without a brim for men; \
+"he wore a yarmulke"
 00007846 03 n 02 Paris 0 City_of_Light 0 000 | the capital and the largest city of France
 00014742 04 a 02 near(p) 0 close 1 000 | not far away; at no great distance
 """

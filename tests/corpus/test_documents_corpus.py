@@ -497,7 +497,7 @@ def test_what_judges_pairs_of_columns_of_which_none_can_be_held_out(tmp_path):
     assert re.search(
         "halves of held-out sentences: of the rows of `columns` one other, which belong together, "
         "fewer than 2 can be held out",
-        overview(load_corpus(config, tmp_path / "cache")).judge,
+        overview(load_corpus(config, tmp_path / "cache")).test_pairs,
     )
 
 

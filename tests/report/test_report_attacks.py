@@ -38,7 +38,7 @@ def attacked_run(folder, texts):
             VerdictKind.ADAPTED, next(source), next(source), usual.verdict.gain
         ),
         environment={next(source): next(source)},
-        made=next(source),
+        candidate=next(source),
     )
     run.log("step", {"step": 5, "sentences": 320, "terms": {"info_nce": 0.1}})
     vectors = np.random.default_rng(0).normal(size=(2, len(texts) + 20, 8))

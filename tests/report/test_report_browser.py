@@ -80,7 +80,7 @@ def test_hovering_shows_the_sentence_and_runs_nothing(browser):
     ActionChains(browser).move_to_element(marks[0]).perform()
     assert hint(browser).text == EVIL
     assert browser.title == "isospace: 2 runs"
-    chosen = [plot.find_elements(By.CSS_SELECTOR, ".selected") for plot in (before, after)]
+    chosen = [plot.find_elements(By.CSS_SELECTOR, ".chosen") for plot in (before, after)]
     assert [[mark.get_attribute("aria-label") for mark in marks] for marks in chosen] == [
         [EVIL]
     ] * 2

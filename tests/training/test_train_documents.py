@@ -74,8 +74,8 @@ def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
         assert main(["index", str(file), "--to", str(to), "--model", str(model), "--json"]) == 0
         assert About.read(to).bm25_weight == 1.5
     index = SearchIndex.open(to)
-    assert "weight 1.5" in index.search("the cat", fused=True).protocol
-    assert "weight 3" in index.search("the cat", fused=True, bm25_weight=3).protocol
+    assert "weight 1.5" in index.search("the cat", hybrid=True).protocol
+    assert "weight 3" in index.search("the cat", hybrid=True, bm25_weight=3).protocol
     assert chosen_weight(documents.model) is chosen_weight("minilm") is None
 
 

@@ -80,7 +80,8 @@ def run(capsys, *words):
 def with_weights(prompted, weights):
     """The same prompts before other weights."""
     other = Prompted(prompted.folder, prompted.query, prompted.document)
-    other.model.load_state_dict(weights)
+    own = other.model.state_dict()
+    other.model.load_state_dict({name: weights[name] for name in own})
     return other
 
 
@@ -295,8 +296,9 @@ def test_adapt(prompted, tmp_path):
     definitions = data.other_text.chooses["definitions"]
     trained = with_weights(prompted, load_file(run.kept_weights))
     pairs = Examples.of(run.config, data.corpus).related_texts(data.corpus, FITTED_ON)
-    for encoder, words in ((prompted, "the base model"), (trained, "the fine-tuned model")):
-        assert tried[words].mrr == pytest.approx(mrr(encoder.encode, chooses), abs=1e-5)
+    assert tried["the base model"].mrr == pytest.approx(mrr(prompted.encode, chooses), abs=1e-5)
+    tuned = tried["the fine-tuned model, whitened by pairs, power 0.75"]
+    assert tuned.mrr == pytest.approx(mrr(whitened_by(trained, *pairs, 0.75), chooses), abs=1e-5)
     whitened, mapped = (
         whitened_by(prompted, *pairs),
         tried["the base model, whitened by pairs, power 1"],
@@ -314,10 +316,10 @@ def test_adapt(prompted, tmp_path):
     assert said(prompted) in (finished.model_folder / "README.md").read_text()
 
 
-def whitened_by(encoder, first, second):
+def whitened_by(encoder, first, second, power=1.0):
     """An encoder behind which queries and documents are whitened, whatever the side of a text."""
     sides = encoder.queries(first), encoder.documents(second)
-    kernel = PairMoments.of(*map(torch.from_numpy, sides)).fit(1.0).kernel.numpy()
+    kernel = PairMoments.of(*map(torch.from_numpy, sides)).fit(power).kernel.numpy()
 
     def mapped(encode):
         return lambda texts: encode(texts) @ kernel
@@ -349,8 +351,12 @@ def test_adapt_by_prompts_that_are_given(tmp_path, capsys):
     assert results.base.pairs.mrr == pytest.approx(mrr(given.encode, judged), abs=1e-5)
     assert mrr(given.encode, judged) != pytest.approx(mrr(prompted.encode, judged), abs=1e-3)
     trained = with_weights(given, load_file(Run(folder).kept_weights))
-    [tried] = [one for one in searched.candidates if one.name == "the fine-tuned model"]
-    assert tried.mrr == pytest.approx(mrr(trained.encode, chooses), abs=1e-5)
+    name = "the fine-tuned model, whitened by pairs, power 0.75"
+    [tried] = [one for one in searched.candidates if one.name == name]
+    related = Examples.of(Run(folder).config, data.corpus).related_texts(data.corpus, FITTED_ON)
+    assert tried.mrr == pytest.approx(
+        mrr(whitened_by(trained, *related, 0.75), chooses), abs=1e-5
+    )
     shipped = load_again(folder / "model").prompts
     assert (shipped["query"], shipped["document"]) == (given.query, given.document)
 

@@ -50,7 +50,7 @@ class Prompts:
             default: name of the prompt of texts without a side.
 
         >>> Prompts.own({"query": "query: ", "document": "", "passage": "passage: "}, None)
-        Prompts(plain='', query='query: ', document='passage: ')
+        Prompts(plain='', query='query: ', document='passage: ', routed=False)
         """
         query, document = (
             next((text for name in names if (text := prompts.get(name))), "")

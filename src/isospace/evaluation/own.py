@@ -113,7 +113,7 @@ class OwnScores:
     def to_json(self) -> dict[str, Any]:
         """All of it."""
         with_bm25 = None if self.with_bm25 is None else self.with_bm25.to_json()
-        return asdict(replace(self, with_bm25=None)) | {"beside": with_bm25}
+        return asdict(replace(self, with_bm25=None)) | {"with_bm25": with_bm25}
 
 
 def load_own(

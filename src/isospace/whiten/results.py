@@ -209,7 +209,7 @@ def sentence(verdict: Verdict, power: Power, unit: str) -> str:
 
     >>> from isospace.statistics.gains import Gain
     >>> gain = Gain(-0.02, -0.03, -0.01, 0.001, 900, 300, 500, 200)
-    >>> verdict = Verdict(VerdictKind.KEEP_START, "", "MRR, your pairs", gain)
+    >>> verdict = Verdict(VerdictKind.KEEP_BASE, "", "MRR, your pairs", gain)
     >>> print(sentence(verdict, 1.0, "groups")[:63])
     Keep the model as it is: power 1 changes it by -2.00 points (95
     """
