@@ -46,9 +46,10 @@ def attacked_run(folder, texts):
     changed = Changed(next(source), next(source), (9.0, 1.0), ((next(source),), (next(source),)))
     one = Best(next(source), next(source), True, 0.5, None, {}, 1.0)
     tried = Candidate(next(source), "base model", 0.5, {next(source): 0.1}, True)
+    baseline = next(source)
     searched = Candidates(
-        (tried,), (one,), {next(source): 0.4}, (next(source),), next(source), 0.5, next(source),
-        (changed,), (changed,), 2.0, {},
+        (tried,), (one,), {baseline: 0.4}, (next(source),), next(source), 0.5, next(source),
+        (changed,), (changed,), 2.0, {baseline: usual.verdict.gain},
     )  # fmt: skip
     typed_json.write(folder / FILE, searched)
     return run

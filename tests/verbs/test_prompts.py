@@ -354,9 +354,7 @@ def test_adapt_by_prompts_that_are_given(tmp_path, capsys):
     name = "the fine-tuned model, whitened by pairs, power 0.75"
     [tried] = [one for one in searched.candidates if one.name == name]
     related = Examples.of(Run(folder).config, data.corpus).related_texts(data.corpus, FITTED_ON)
-    assert tried.mrr == pytest.approx(
-        mrr(whitened_by(trained, *related, 0.75), chooses), abs=1e-5
-    )
+    assert tried.mrr == pytest.approx(mrr(whitened_by(trained, *related, 0.75), chooses), abs=1e-5)
     shipped = load_again(folder / "model").prompts
     assert (shipped["query"], shipped["document"]) == (given.query, given.document)
 

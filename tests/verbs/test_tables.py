@@ -40,7 +40,7 @@ def test_no_figure_is_cut(width, terminal):
 
 def test_a_wide_table_turns_its_rows_to_columns():
     wide, narrow = drawn(ROWS, 200), drawn(ROWS, 80)
-    assert [line.split()[1] for line in wide if line.startswith("│")] == ["base", "adapted"]
+    assert [line.split()[1] for line in wide if line.startswith("│")] == ["base", "result"]
     first = [line.split()[1] for line in narrow if line.startswith("│")]
     assert first == [*SETS]
     assert max(map(cell_len, narrow)) <= 80
