@@ -184,7 +184,7 @@ SQL = f"expected an SQL condition, such as id = 'a', on {COLUMNS}"
         ),
         (
             ["index", "t.csv", "--to", "new", "--keep", "text"],
-            'column "text": expected another name than id, text, vector, rank, cosine, bm25, fused, '
+            'column "text": expected another name than id, text, vector, rank, cosine, bm25, hybrid, '
             "without a dot or a leading underscore. Rename it in the file",
         ),
         (
