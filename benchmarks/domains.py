@@ -416,9 +416,8 @@ class _Summary:
         sts, before = [one["sts"] for one in about], self.about[BASE][0]["sts"]
         if before is not None and None not in sts:
             known["STS"] = round(100 * (float(np.mean(sts)) - before), 3)
-        for name in ("seconds",):
-            if name in about[0]:
-                known[name] = round(float(np.mean([one[name] for one in about])), 1)
+        if "seconds" in about[0]:
+            known["seconds"] = round(float(np.mean([one["seconds"] for one in about])), 1)
         for name in ("selected", "verdict"):
             if name in about[0]:
                 known[name] = [one[name] for one in about]

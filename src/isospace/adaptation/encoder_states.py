@@ -148,22 +148,22 @@ class EncoderStates:
         rows = fit_rows(self.corpus, max(1, len(self.config.text.columns)), 2 * FITTED_ON)
         return (("document", [self.corpus[int(row)] for row in rows]),)
 
-    def encode(self, state: State, with_bm25: Path) -> SidedEncode:
+    def encode(self, state: State, folder: Path) -> SidedEncode:
         """Texts to the vectors of a state; valid until another is asked for.
 
         What its weights made of a list of texts is kept on disk: the base model's in the user's
-        cache, the others' in the folder `beside`, so that a run that was stopped encodes nothing
+        cache, the others' in `folder`, so that a run that was stopped encodes nothing
         anew.
         """
         share = state.share
         if self._loaded is None or self._loaded[0] != share:
             self.encoder.model.load_state_dict(self._weights(share))
-            encode = cached(self.encoder, with_bm25 if share else cache_folder())
+            encode = cached(self.encoder, folder if share else cache_folder())
             self._loaded = share, remembering(encode) if self._remembers else encode
         if state.change is None:
             return self._loaded[1]
         if share not in self._moments:
-            self._moments[share] = self._measured(with_bm25 if share else cache_folder())
+            self._moments[share] = self._measured(folder if share else cache_folder())
         fitted = state.change.fit(self._moments[share])
         if state.change.kind == QUERIES_BY_PAIRS:
             return through_queries(self._loaded[1], fitted)

@@ -94,10 +94,10 @@ class Passes:
         return cls(choosing, own, mapped, judging, evaluation)
 
 
-def of_pairs(encoder: Encoder, pairs: TextPairs, *with_bm25: Asked) -> int:
+def of_pairs(encoder: Encoder, pairs: TextPairs, *others: Asked) -> int:
     """Tokens that pass where pairs find each other, `beside` other texts that the call encodes."""
     return tokens_of(
-        encoder, ("query", pairs.first), ("document", Targets.of(pairs).texts), *with_bm25
+        encoder, ("query", pairs.first), ("document", Targets.of(pairs).texts), *others
     )
 
 
