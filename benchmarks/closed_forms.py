@@ -14,7 +14,8 @@ from typing import Any
 import altair as alt
 import torch
 
-from common import draw
+from common import draw, mean_gain
+from isospace.adaptation.encoder_states import FITTED_ON
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.evaluation.pairs import SidedEncode
@@ -33,11 +34,10 @@ PICTURE = PAGE.parents[1] / "images" / "closed-forms.svg"
 POWERS = (0.25, 0.5, 0.75, 1.0)
 PAIRS = (300, 1_000, 3_000, 12_000)
 """How many pairs a map is fitted on."""
-USUAL = 3_000
 TEXTS = (1_000, 12_000)
 DROPOUT = "by dropout pairs"
 TEST, VALIDATION, HARD = "test", "validation", "validation, harder"
-FUSED = "hybrid"
+HYBRID = "hybrid"
 HYBRID_GAIN = "hybrid over base + BM25"
 ON_THE_PAGE = (
     "by pairs, power 0.75",
@@ -50,6 +50,8 @@ ON_THE_PAGE = (
     "queries alone, 75% of their axes",
 )
 """The rows that the page of domains.py shows too."""
+CLOSED_FORMS = ("by ", "queries alone")
+"""How the names of their rows begin."""
 KEPT = 0.75
 """Share of the principal axes of the queries that are kept."""
 
@@ -71,12 +73,12 @@ def rows(
         return PairMoments.of(*(side[rows] for side in vectors))
 
     for power in POWERS:
-        yield f"by pairs, power {power:g}", through(encode, moments(USUAL).fit(power))
+        yield f"by pairs, power {power:g}", through(encode, moments(FITTED_ON).fit(power))
     for count in PAIRS:
-        if count != USUAL:
+        if count != FITTED_ON:
             yield f"by {count:,} pairs, power 0.75", through(encode, moments(count).fit(0.75))
     for power in POWERS[:3]:
-        fitted = moments(USUAL).fit_queries(power)
+        fitted = moments(FITTED_ON).fit_queries(power)
         yield f"queries alone, power {2 * power:g}", through_queries(encode, fitted)
     yield (
         f"queries alone, {KEPT:.0%} of their axes",
@@ -89,7 +91,7 @@ def rows(
         for power in (0.5, 0.75):
             mapped = through(encode, Whitening().fit(single, power))
             yield f"by {count:,} single texts, power {power:g}", mapped
-    lines = [corpus[int(line)] for line in fit_rows(corpus, 1, USUAL)]
+    lines = [corpus[int(line)] for line in fit_rows(corpus, 1, FITTED_ON)]
     views = [torch.from_numpy(embed(lines, View(), side="document")) for _ in range(2)]
     for power in (0.5, 0.75):
         own_map = PairMoments.of(*views).fit(power)
@@ -106,7 +108,7 @@ def _projection(queries: torch.Tensor) -> WhiteningMap:
 def draw_page(record: Mapping[str, Any]) -> None:
     """Draw the tables and the picture of what was measured, corpus by corpus."""
     names = list(
-        dict.fromkeys(row for own in record.values() for row in own["rows"] if is_row(row))
+        dict.fromkeys(row for own in record.values() for row in own["rows"] if _is_row(row))
     )
     each = [
         {"": row} | {corpus: f"{own['rows'][row][TEST][0]:+.2f}" for corpus, own in record.items()}
@@ -118,27 +120,19 @@ def draw_page(record: Mapping[str, Any]) -> None:
     _draw_trade(record)
 
 
-def is_row(row: str) -> bool:
+def _is_row(row: str) -> bool:
     """Tell whether a row of domains.py is one of a closed form, or of BM25."""
-    return row.startswith(("by ", "queries alone", "BM25", "base model"))
+    return row.startswith((*CLOSED_FORMS, "BM25", "base model"))
 
 
 def _over_corpora(record: Mapping[str, Any], row: str) -> dict[str, str]:
-    """Return a row of means over the corpora; squares of half-widths add."""
+    """Return a row of means over the corpora."""
     cells = {"": row}
     for name in (TEST, VALIDATION, HARD, HYBRID_GAIN, "docstrings", "definitions"):
         found = [own["rows"][row][name] for own in record.values() if name in own["rows"][row]]
         if found:
-            mean = sum(value for value, _, _ in found) / len(found)
-            half = sum(((high - low) / 2) ** 2 for _, low, high in found) ** 0.5 / len(found)
-            cells[name] = cell([mean, mean - half, mean + half])
+            cells[name] = mean_gain(found)
     return cells
-
-
-def cell(value: list[float]) -> str:
-    """Return a gain with its interval, in points."""
-    mean, low, high = value
-    return f"{mean:+.2f} ({low:+.2f} to {high:+.2f})"
 
 
 def _draw_trade(record: Mapping[str, Any]) -> None:

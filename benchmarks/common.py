@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from isospace.evaluation.sts import load_sts
+from isospace.statistics.gains import Gain
 from isospace.system.files import write_text
 
 BATCH, LENGTH = 64, 32
@@ -38,3 +39,21 @@ def draw(path: Path, parts: Mapping[str, str]) -> None:
         before, rest = page.split(begin)
         page = before + begin + f"{text.rstrip()}\n" + end + rest.split(end)[1]
     write_text(path, page)
+
+
+def points(found: Gain) -> list[float]:
+    """Return a gain and the ends of its interval, in points."""
+    return [round(100 * value, 3) for value in (found.mean, found.low, found.high)]
+
+
+def gain_cell(found: Sequence[float]) -> str:
+    """Return a gain with its interval, (mean, low, high) in points, as a cell of a table."""
+    mean, low, high = found
+    return f"{mean:+.2f} ({low:+.2f} to {high:+.2f})"
+
+
+def mean_gain(found: Sequence[Sequence[float]]) -> str:
+    """Return the mean of independent gains as a cell; squares of half-widths add."""
+    mean = sum(value for value, _, _ in found) / len(found)
+    half = sum(((high - low) / 2) ** 2 for _, low, high in found) ** 0.5 / len(found)
+    return gain_cell((mean, mean - half, mean + half))

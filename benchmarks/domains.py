@@ -36,13 +36,14 @@ import torch
 
 import closed_forms
 from closed_forms import HARD, TEST, VALIDATION
+from common import points
 from documents import PRECISION, SOURCES, TOKENS, on_one_text, pairs, published
-from domains_page import draw_page
+from domains_page import ADAPT, MNRL, MNRL_WHITENED, draw_page
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
-from isospace.adaptation.encoder_states import EncoderStates
+from isospace.adaptation.encoder_states import FITTED_ON, EncoderStates
 from isospace.adaptation.results import read_candidates
-from isospace.adaptation.states import PAIR_MAPS, SHARES, TEXT_MAPS, candidates
+from isospace.adaptation.states import PAIR_MAPS, SHARES, TEXT_MAPS, THROUGH, candidates
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
@@ -53,11 +54,10 @@ from isospace.evaluation.pairs import SidedEncode, TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.evaluation.vector_cache import cached
 from isospace.operators.pair_whitening import PairMoments
-from isospace.statistics.gains import Gain, gain
+from isospace.statistics.gains import gain
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.system.cache import cache_folder
 from isospace.system.files import write_text
-from isospace.training import checkpoint
 from isospace.training.examples import Examples
 from isospace.training.prepare import load_data, start_of
 from isospace.training.run import Run
@@ -68,24 +68,19 @@ from peer_recipes import train_peer
 
 RECORD = Path(__file__).parent.parent / "docs" / "results" / "domains.json"
 RUNS = Path("runs/domains")
-BASE, BM25, HYBRID = "base model", "BM25", "base model + BM25"
-ADAPT = {
+BASE, BM25, HYBRID_BASE = "base model", "BM25", "base model + BM25"
+ADAPT_TOKENS = {
     "adapt, no training": 1,
-    "adapt": TOKENS,
+    ADAPT: TOKENS,
     "adapt, 2,000,000 tokens": 2_000_000,
 }
 """Row -> tokens to fine-tune on: 200,000 in six minutes of two slow cores, 2,000,000 in thirty."""
 PAPERS = ("simcse", "whitenedcse", "scd-published", "simcse++-published")
 """The objectives of the three papers."""
-MNRL = "st-mnrl"
-MNRL_WHITENED = f"{MNRL}, then whitened by pairs"
-POWER = 0.75
 FEWEST_SEEDS = 3
 """Of two seeds an interval says next to nothing: then the first stands alone."""
 CLOSED = "closed forms"
 """The unit of work that measures all rows that train nothing."""
-FITTED_ON = 3_000
-"""Pairs on which whitening behind fine-tuning is fitted, as `adapt` does it."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +104,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--draw", action="store_true")
     parser.add_argument("--only", nargs="+", choices=SOURCES, default=list(SOURCES))
-    parser.add_argument("--rows", nargs="+", default=[CLOSED, *ADAPT, MNRL, *PAPERS])
+    parser.add_argument("--rows", nargs="+", default=[CLOSED, *ADAPT_TOKENS, MNRL, *PAPERS])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--sts", type=Path)
@@ -208,8 +203,8 @@ class _Study:
         for name, own in self.sets.items():
             found = evaluate_retrieval(encode, own)
             arrays |= _arrays(name, found)
-        _, beside = find_pairs(encode, self.sets[TEST], self.weight)
-        arrays |= _arrays(closed_forms.FUSED, beside.hybrid) | _arrays(BM25, beside.bm25)
+        _, with_bm25 = find_pairs(encode, self.sets[TEST], self.weight)
+        arrays |= _arrays(closed_forms.HYBRID, with_bm25.hybrid) | _arrays(BM25, with_bm25.bm25)
         sts = {name: own.mean for name, own in self.sts.measure(encode).items()}
         return arrays, {"sts": next(iter(sts.values()), None)}
 
@@ -227,7 +222,7 @@ class _Study:
                 self.encoder, self.encode, self.data, self.config
             ):
                 yield name, encode, {}
-        elif row in ADAPT:
+        elif row in ADAPT_TOKENS:
             with TemporaryDirectory() as folder:
                 output = Path(folder, "run")
                 model, more = self._adapted(row, output)
@@ -248,7 +243,10 @@ class _Study:
                 output = Path(folder, "run")
                 run = train(self._set(replace(config, output=output))).run
                 own = run.finished
-                more = seconds() | {"updates": own.steps, "selected by": self._validation(run)}
+                more = seconds() | {
+                    "updates": own.steps,
+                    "selected by": self._validation(run, Path(folder)),
+                }
                 yield row, cached(load_encoder(str(run.model_folder)), Path(folder)), more
 
     def _papers(self) -> Mapping[str, TrainConfig]:
@@ -256,9 +254,9 @@ class _Study:
             self.source, self.folder, self.base
         )
 
-    def _validation(self, run: Run) -> float:
+    def _validation(self, run: Run, folder: Path) -> float:
         """Return the validation MRR of the model that a training kept."""
-        encode = cached(load_encoder(str(run.model_folder)), cache_folder())
+        encode = cached(load_encoder(str(run.model_folder)), folder)
         return evaluate_retrieval(encode, self.data.held_out.pairs).mrr
 
     def _whitened(self, model: Path, folder: Path) -> tuple[SidedEncode, float]:
@@ -273,13 +271,13 @@ class _Study:
             torch.from_numpy(embed(texts, side=side))
             for texts, side in zip(sides, ("query", "document"), strict=True)
         )
-        fitted = PairMoments.of(first, second).fit(POWER)
+        fitted = PairMoments.of(first, second).fit(THROUGH.power)
         return through(cached(encoder, folder), fitted), time.monotonic() - started
 
     def _adapted(self, row: str, output: Path) -> tuple[Encoder, dict[str, Any]]:
         """Run `adapt`; return the model, and what is known of all its candidates."""
         started = time.monotonic()
-        tokens = ADAPT[row] if self.tokens is None else min(ADAPT[row], self.tokens)
+        tokens = ADAPT_TOKENS[row] if self.tokens is None else min(ADAPT_TOKENS[row], self.tokens)
         config = AdaptConfig(
             text=self.source.text(self.folder),
             model=self.base,
@@ -297,7 +295,7 @@ class _Study:
             "verdict": run.finished.verdict.text,
             "ships base model": run.finished.ships_base,
         }
-        if row == "adapt":
+        if row == ADAPT:
             about["candidates"] = self._candidates(run)
         return load_encoder(str(run.model_folder)), about
 
@@ -306,8 +304,8 @@ class _Study:
         found = read_candidates(run.folder)
         assert found is not None
         states = EncoderStates(run.config, self.data.corpus)
-        if any("trained" in one.name for one in found.candidates):
-            states.trained.append(checkpoint.load_weights(run.kept_weights))
+        if any("fine-tuned" in one.name for one in found.candidates):
+            states.trained.append(states.read_trained(run.kept_weights))
         maps = (*PAIR_MAPS, *TEXT_MAPS)
         by_words = {state.words: state for state in candidates((0.0, 1.0, *SHARES), maps)}
         rows = []
@@ -320,9 +318,9 @@ class _Study:
                 rows.append(
                     {
                         "name": one.name,
-                        "validation, harder": one.mrr,
-                        "validation": plain,
-                        "test": test,
+                        HARD: one.mrr,
+                        VALIDATION: plain,
+                        TEST: test,
                         "allowed": one.allowed,
                         "selected": one.name == found.selected.name,
                     }
@@ -374,7 +372,7 @@ class _Summary:
 
     def _scores(self, row: str, name: str) -> Scores:
         """Return the MRR of all seeds of a row on a set."""
-        groups = self.groups[TEST if name in (closed_forms.FUSED, BM25) else name]
+        groups = self.groups[TEST if name in (closed_forms.HYBRID, BM25) else name]
         ranks = np.stack([own[name] for own in self._arrays[row]])
         burdens = np.stack([own[f"{name} burdens"] for own in self._arrays[row]], axis=1)
         return mean_scores(1 / ranks, np.array(groups), burdens)
@@ -382,30 +380,30 @@ class _Summary:
     def record(self) -> dict[str, Any]:
         """Return what the pages show."""
         base = {name: self._scores(BASE, name) for name in self.sets}
-        hybrid = self._scores(BASE, closed_forms.FUSED)
+        hybrid = self._scores(BASE, closed_forms.HYBRID)
         rows: dict[str, Any] = {
-            BM25: {TEST: _points(gain(self._scores(BASE, BM25), base[TEST]))},
-            HYBRID: {TEST: _points(gain(hybrid, base[TEST]))},
+            BM25: {TEST: points(gain(self._scores(BASE, BM25), base[TEST]))},
+            HYBRID_BASE: {TEST: points(gain(hybrid, base[TEST]))},
         }
         for row in self._arrays:
             if row == BASE:
                 continue
             own: dict[str, Any] = {
-                name: _points(gain(self._scores(row, name), base[name])) for name in self.sets
+                name: points(gain(self._scores(row, name), base[name])) for name in self.sets
             }
-            fused = self._scores(row, closed_forms.FUSED)
-            own[closed_forms.HYBRID_GAIN] = _points(gain(fused, hybrid))
-            own["hybrid over base"] = _points(gain(fused, base[TEST]))
+            fused = self._scores(row, closed_forms.HYBRID)
+            own[closed_forms.HYBRID_GAIN] = points(gain(fused, hybrid))
+            own["hybrid over base"] = points(gain(fused, base[TEST]))
             rows[row] = own | self._known(row)
         return {
             "base": {name: round(100 * own.mean, 3) for name, own in base.items()},
             "pairs": {name: len(own) for name, own in self.groups.items()},
             "groups": len(set(self.groups[TEST])),
             "rows": rows,
-            "adapt over": self._over("adapt"),
+            "adapt over": self._over(ADAPT),
             "best paper": self._best_paper(),
             "candidates": [
-                one["candidates"] for one in self.about.get("adapt", []) if "candidates" in one
+                one["candidates"] for one in self.about.get(ADAPT, []) if "candidates" in one
             ],
         }
 
@@ -429,7 +427,7 @@ class _Summary:
             return {}
         mine = self._scores(row, TEST)
         return {
-            other: _points(gain(mine, self._scores(other, TEST)))
+            other: points(gain(mine, self._scores(other, TEST)))
             for other in self._arrays
             if other != row
         }
@@ -442,11 +440,6 @@ class _Summary:
             if row in self.about
         }
         return max(there, key=there.__getitem__, default=None)
-
-
-def _points(found: Gain) -> list[float]:
-    """Return the gain and the ends of its interval, in points."""
-    return [round(100 * value, 3) for value in (found.mean, found.low, found.high)]
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import altair as alt
 
 import closed_forms
 from closed_forms import HYBRID_GAIN, TEST
-from common import draw
+from common import draw, gain_cell, mean_gain
 from isospace.report.figures import AFTER, INK, styled
 from isospace.system.files import atomic_path
 from isospace.system.tables import markdown_table
@@ -18,7 +18,7 @@ from isospace.system.tables import markdown_table
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "domains.md"
 PICTURE = PAGE.parents[1] / "images" / "domains.svg"
 MEANS = PAGE.parents[1] / "images" / "gains.svg"
-ADAPT, MNRL = "adapt", "st-mnrl"
+ADAPT, MNRL, MNRL_WHITENED = "adapt", "st-mnrl", "st-mnrl, then whitened by pairs"
 BEST = "the best of the papers' objectives"
 BY_PAIRS, QUERIES = "by pairs, power 0.75", "queries alone, power 1"
 DRAWN = {
@@ -34,7 +34,7 @@ IN_TABLES = {
     "whitened by pairs": BY_PAIRS,
     "queries alone": QUERIES,
     MNRL: MNRL,
-    f"{MNRL}, then whitened by pairs": f"{MNRL}, then whitened by pairs",
+    MNRL_WHITENED: MNRL_WHITENED,
     ADAPT: ADAPT,
     "adapt, 2,000,000 tokens": "adapt, 2,000,000 tokens",
 }
@@ -79,13 +79,13 @@ def _rows(corpora: Mapping[str, Any]) -> list[str]:
     hidden = [
         row
         for row in names
-        if row.startswith(("by ", "queries alone")) and row not in closed_forms.ON_THE_PAGE
+        if row.startswith(closed_forms.CLOSED_FORMS) and row not in closed_forms.ON_THE_PAGE
     ]
     return [row for row in names if row not in hidden]
 
 
 def _over_corpora(corpora: Mapping[str, Any]) -> str:
-    """Draw every row's means over the corpora; squares of half-widths add.
+    """Draw every row's means over the corpora.
 
     Corpora are few and were not drawn from anything: intervals are for other seeds and items.
     """
@@ -111,11 +111,7 @@ def _over_corpora(corpora: Mapping[str, Any]) -> str:
 def _mean(found: list[list[float] | None]) -> str:
     """Return the mean of gains with its interval, in points; nothing where none has one."""
     there = [value for value in found if value is not None]
-    if not there:
-        return ""
-    mean = sum(value for value, _, _ in there) / len(there)
-    half = sum(((high - low) / 2) ** 2 for _, low, high in there) ** 0.5 / len(there)
-    return closed_forms.cell([mean, mean - half, mean + half])
+    return mean_gain(there) if there else ""
 
 
 def _corpus(own: Mapping[str, Any]) -> str:
@@ -127,8 +123,8 @@ def _corpus(own: Mapping[str, Any]) -> str:
     table = [
         {
             "": name,
-            "gain": closed_forms.cell(found[TEST]),
-            "hybrid": closed_forms.cell(found[HYBRID_GAIN]) if HYBRID_GAIN in found else "",
+            "gain": gain_cell(found[TEST]),
+            "hybrid": gain_cell(found[HYBRID_GAIN]) if HYBRID_GAIN in found else "",
             "definitions": f"{found['definitions'][0]:+.2f}" if "definitions" in found else "",
         }
         for name, found in sorted(rows.items(), key=lambda row: -row[1][TEST][0])

@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from scipy import special
 
-from common import draw
+from common import draw, gain_cell, mean_gain, points
 from documents import SOURCES, TOKENS, pairs
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
@@ -42,7 +42,7 @@ from isospace.evaluation.vector_cache import cached
 from isospace.objectives import RankCSE, SimCSE
 from isospace.operators.fitted_whitening import WhiteningMap
 from isospace.operators.pair_whitening import PairMoments
-from isospace.statistics.gains import Gain, gain
+from isospace.statistics.gains import gain
 from isospace.statistics.influence import Scores
 from isospace.system.cache import cache_folder
 from isospace.system.devices import device_name
@@ -58,6 +58,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "results" / "fine-tuning.md"
 RECORDS = PAGE.with_suffix(".json")
 POWER, FITTED_ON = 0.75, 3_000
 SHARES = (0.5, 0.75)
+HIDDEN = f"{SHARES[0]:g} of the way"
+"""How rows begin that the page does not show."""
 """Of the way from the base model's weights to the fine-tuned ones."""
 VALIDATION, OVER_WHITENED = "validation", "over the whitened base model"
 BATCH_TOKENS = 1 << 15
@@ -320,14 +322,9 @@ def _rows(on: OnCorpus, way: Way, name: str, loop: Loop) -> Iterator[tuple[str, 
 def _record(on: OnCorpus, row: str, encode: SidedEncode) -> dict[str, Any]:
     """Return the gains of a row over the base model, and over the whitened base model."""
     scores = {name: _scores(encode, own) for name, own in on.sets.items()}
-    gains = {name: _points(gain(own, on.base[name])) for name, own in scores.items()}
-    over = _points(gain(scores[VALIDATION], on.whitened))
+    gains = {name: points(gain(own, on.base[name])) for name, own in scores.items()}
+    over = points(gain(scores[VALIDATION], on.whitened))
     return {"row": row, **gains, OVER_WHITENED: over}
-
-
-def _points(found: Gain) -> list[float]:
-    """Return the gain and the ends of its interval, in points."""
-    return [round(100 * value, 3) for value in (found.mean, found.low, found.high)]
 
 
 def _draw(records: Sequence[Mapping[str, Any]]) -> None:
@@ -337,7 +334,10 @@ def _draw(records: Sequence[Mapping[str, Any]]) -> None:
         of_row = rows.setdefault((record["way"], record["row"]), {})
         of_row.setdefault(record["corpus"], []).append(record)
     ordered = {
-        key: rows[key] for way in WAYS for key in rows if key[0] == way and "0.5" not in key[1]
+        key: rows[key]
+        for way in WAYS
+        for key in rows
+        if key[0] == way and not key[1].startswith(HIDDEN)
     }
     now = {c: _mean(own, VALIDATION)[0] for c, own in rows.get((AS_NOW, BEHIND), {}).items()}
     means, corpora = [], []
@@ -359,7 +359,7 @@ def _mean(records: Sequence[Mapping[str, Any]], name: str) -> list[float]:
 def _over_corpora(
     found: Mapping[str, Sequence[Mapping[str, Any]]], now: Mapping[str, float]
 ) -> dict[str, str]:
-    """Return a row of means over the corpora; squares of half-widths add.
+    """Return a row of means over the corpora.
 
     The difference to the plain encoder, then whitened, is of the same pairs of each corpus. Its
     interval is that of Student's t over the corpora.
@@ -368,24 +368,14 @@ def _over_corpora(
     for name in (VALIDATION, "definitions"):
         values = [_mean(own, name) for own in found.values() if name in own[0]]
         if values:
-            mean = sum(value for value, _, _ in values) / len(values)
-            half = sum(((high - low) / 2) ** 2 for _, low, high in values) ** 0.5 / len(values)
-            cells[name] = _cell(mean, half)
+            cells[name] = mean_gain(values)
     changes = [_mean(own, VALIDATION)[0] - now[c] for c, own in found.items() if c in now]
     cells["over the plain encoder, then whitened"] = ""
     if len(changes) > 1 and any(changes):
         n, mean = len(changes), float(np.mean(changes))
         half = float(special.stdtrit(n - 1, 0.975) * np.std(changes, ddof=1) / n**0.5)
-        cells["over the plain encoder, then whitened"] = (
-            f"{mean:+.2f} ({mean - half:+.2f} to {mean + half:+.2f})"
-        )
-    trained = [one["seconds"].get("training", 0.0) for own in found.values() for one in own]
-    cells["seconds of training"] = f"{np.mean(trained):.0f}"
+        cells["over the plain encoder, then whitened"] = gain_cell((mean, mean - half, mean + half))
     return cells
-
-
-def _cell(mean: float, half: float) -> str:
-    return f"{mean:+.2f} ({mean - half:+.2f} to {mean + half:+.2f})"
 
 
 if __name__ == "__main__":

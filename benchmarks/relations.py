@@ -9,7 +9,7 @@ the finished runs are judged again: no text, no training.
 
 All rows of a corpus have one budget in tokens, and are judged by a relation that trains none of
 them. Rows of pairs are the recipe `pairs`, whose settings were chosen on pairs that do not judge
-(benchmarks/trained_rung.py).
+(benchmarks/fine_tuning.py).
 """
 
 from __future__ import annotations

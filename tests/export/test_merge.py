@@ -45,7 +45,7 @@ def test_the_folder_has_the_mean_of_the_weights(toy_model, trained, tmp_path, ca
     card = (to / "README.md").read_text()
     assert "0.5 of the base model's and 0.5 of the mean of these 2" in card
     assert "  - `trained0`, licence: mit\n  - `trained1`, licence: mit\n" in card
-    assert f"Start: `{toy_model.name}`; pooling: mean" in card
+    assert f"Base model: `{toy_model.name}`; pooling: mean" in card
     assert str(tmp_path) not in card
 
 

@@ -104,7 +104,7 @@ def adapt(
 
     Raises:
         UserError: bad input; refused before the work starts. `TooLittle` where it is the text, so
-            that the start is best kept.
+            that the base model is best kept.
         Stopped: a signal (then `Interrupted`), a full disk, or a loss that diverged.
     """
     started = time.monotonic()
@@ -140,7 +140,7 @@ class _Choosing:
 
     Attributes:
         scores: MRR of the pairs.
-        other_text: set -> gain over the base model on the part that chooses.
+        other_text: set -> gain over the base model on its validation part.
     """
 
     scores: Scores
@@ -219,7 +219,7 @@ class _Search:
             raise Stopped(f"{error}; {run.how_to_resume}") from error
 
     def _search(self) -> Fit:
-        """Make every state, and measure it on what chooses; returns the (first) training."""
+        """Make every candidate, and score it on the validation pairs; return the first training."""
         # What was stopped has used up other minutes: it goes on as it was planned.
         by_clock = self.config.budget[1] == "minutes" and not self.run.last_checkpoint.is_file()
         by_clock = by_clock and not self.config.queries_only
@@ -239,7 +239,7 @@ class _Search:
             bm25, hybrid = start.with_bm25.bm25, start.with_bm25.hybrid
             if self._crossed is None:
                 bm25, hybrid = rank_beside(encode, self.choosers, self._weight)
-            self._beside = {
+            self._baselines = {
                 "BM25": mrr_scores(self.choosers, bm25),
                 f"{BASE} + BM25": mrr_scores(self.choosers, hybrid),
             }
@@ -271,11 +271,11 @@ class _Search:
         self._try(*states)
 
     def _try_trained(self) -> None:
-        """Try the fine-tuned weights, and back towards the base model as long as that finds more.
+        """Try the fine-tuned weights, then merged weights as long as these find more.
 
-        Behind them stands what they were trained through; then the best of them has other maps.
-        Of minutes there must be some left for a further step, but for the first.
-        A candidate that drops too much is no reason to stop: less of the training may drop less.
+        All candidates have the map that training went through. The best of them is then tried with
+        the other maps. With a budget of minutes, each merge but the first needs time that is left.
+        A candidate that drops too much does not end the search: merging may reduce the drop.
         """
         steps = [self._trained]
         self._try(*steps)
@@ -583,7 +583,7 @@ class _Search:
         searched = Candidates(
             tuple(self._candidate_of(state, allowed) for kind in kinds for state in kind.states),
             tuple(self._best_of(kind.best(mrr, allowed), chosen) for kind in kinds),
-            {name: scores.mean for name, scores in self._beside.items()},
+            {name: scores.mean for name, scores in self._baselines.items()},
             tuple(self.notes),
             f"{len(self.choosers):,} {self.choosers.name}",
             self.config.max_drop,
@@ -593,7 +593,7 @@ class _Search:
             self._times.whole,
             {
                 name: gain(scores, self._tried[START].scores)
-                for name, scores in self._beside.items()
+                for name, scores in self._baselines.items()
             },
         )
         encoder = self.states.shipped(chosen, self._encode(chosen))

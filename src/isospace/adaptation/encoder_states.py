@@ -152,8 +152,7 @@ class EncoderStates:
         """Texts to the vectors of a state; valid until another is asked for.
 
         What its weights made of a list of texts is kept on disk: the base model's in the user's
-        cache, the others' in `folder`, so that a run that was stopped encodes nothing
-        anew.
+        cache, the others' in `folder`, so that a run that was stopped encodes nothing anew.
         """
         share = state.share
         if self._loaded is None or self._loaded[0] != share:

@@ -62,7 +62,7 @@ class Passes:
 
         Args:
             states: with the encoder whose tokenizer, limit and prompts all weights have.
-            data: what judges, what chooses elsewhere, and what evaluations measure.
+            data: the test pairs, the validation pairs of other text, and what evaluations measure.
             choosers: validation pairs.
             config: of a training, with its `max_length`.
         """
@@ -95,7 +95,7 @@ class Passes:
 
 
 def of_pairs(encoder: Encoder, pairs: TextPairs, *others: Asked) -> int:
-    """Tokens that pass where pairs find each other, `beside` other texts that the call encodes."""
+    """Count the tokens of texts that find each other, and of the other texts of the call."""
     return tokens_of(
         encoder, ("query", pairs.first), ("document", Targets.of(pairs).texts), *others
     )

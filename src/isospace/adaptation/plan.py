@@ -12,8 +12,7 @@ from isospace.training.fit import evaluation_steps
 
 EARLIEST = 24
 """Updates that come before any evaluation. A long training is evaluated down to here, as on some
-text pairs teach most in so many, and less than nothing in three times as many
-(docs/results/domains.md)."""
+text pairs teach most in so many, and less than nothing in three times as many."""
 BETWEEN_EVALUATIONS = 5
 """Before the end a training is evaluated only where it has gone on since the last time for so many
 times as long as that takes: the evaluation in the middle is then a tenth of the whole at most."""

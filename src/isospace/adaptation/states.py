@@ -52,8 +52,7 @@ QUERY_MAPS = tuple(MapChoice(QUERIES_BY_PAIRS, power) for power in (0.25, 0.5, 0
 THROUGH = PAIR_MAPS[1]
 """What training goes through where the corpus has pairs (docs/results/fine-tuning.md)."""
 TEXT_MAPS = tuple(MapChoice(BY_TEXTS, power) for power in (0.1, 0.25, 0.5))
-"""What is tried where it has none: removing the mean alone, or leading directions, gains less
-(docs/results/domains.md)."""
+"""What is tried where it has none; removing the mean alone, or leading directions, gained less."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ def allowed_states(other_text: Mapping[State, Mapping[str, Gain]], max_drop: flo
     what is truly lost; those that were named are bounded one by one.
 
     Args:
-        other_text: of each state set -> gain over the base model on the part that chooses.
+        other_text: of each state set -> gain over the base model on its validation part.
         max_drop: points of 100.
     """
     return [

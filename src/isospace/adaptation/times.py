@@ -15,7 +15,7 @@ _FILE = "seconds.json"
 class _Noted:
     kinds: dict[str, float]
     whole: float
-    format: int = 1
+    format: int = 2
 
 
 class Times:
@@ -38,7 +38,7 @@ class Times:
         self._file, self._started = folder / _FILE, started
         earlier = _Noted({}, 0.0)
         if self._file.is_file():
-            earlier = typed_json.read(self._file, _Noted, "times of a search", known=1)
+            earlier = typed_json.read(self._file, _Noted, "times of a search", known=2)
         self.kinds, self._earlier = dict(earlier.kinds), earlier.whole
 
     @property

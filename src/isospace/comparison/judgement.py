@@ -43,13 +43,12 @@ def judge_runs(
     measure: Literal["MRR", "Avg"],
     baselines: Mapping[str, Sequence[Baseline]] | None = None,
 ) -> ComparisonResults:
-    """Compare finished runs with the start of the first of them, and with each other.
+    """Compare finished runs with the base model of the first of them, and with each other.
 
     Runs from another encoder, or with another pooling or prompt, are compared with that base model
-    as
-    well: it is a row of its own, that can be what the verdict advises, and they have to gain over
-    it too. Test pairs that stand among the labels which chose the checkpoints are left out of the
-    gains.
+    as well: it is a row of its own, that can be what the verdict advises, and they have to gain
+    over it too. Test pairs that stand among the labels which chose the checkpoints are left out of
+    the gains.
 
     The row with the highest criterion, the score that chose its checkpoints, is judged once; how
     the others are tested (gains and differences, corrected by Holm) decides nothing. Baselines have
@@ -363,7 +362,7 @@ def _require_one_start(runs: Collection[Run]) -> None:
         first, expected = firsts.setdefault(_prompted_start(run), (run, ranks))
         if np.abs(ranks - expected).mean() > _ROUNDING + 1 / len(ranks):
             raise UserError(
-                f"{first.folder} and {run.folder}: their starts are not the same encoder, though "
+                f"{first.folder} and {run.folder}: their base models differ, though "
                 f"both are called {run.config.model}: untrained, one has an MRR of "
                 f"{100 * expected.mean():.2f} and the other of {100 * ranks.mean():.2f}, and the "
                 "ranks differ. Remove the runs from the old one, or name the other base model "

@@ -165,7 +165,7 @@ def whole_groups(
 def split_groups(
     groups: Sequence[str], at_most_share: float = 1 / 3, at_most: int = 1000
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions of the validation items and of those that judge, both ascending.
+    """Return the positions of the validation items and of the test items, both ascending.
 
     Groups go whole to one side, in the order of a hash of their names. Both sides are all items
     where these are fewer than `SMALLEST_SPLIT`, or where no group is small enough to choose.

@@ -1,11 +1,11 @@
 """Weights between a base model and what was trained from it.
 
 Networks that were trained from the same base model lie in one basin, so that the mean of their
-weights
-is a network too: of several results (model soups, Wortsman et al. 2022a,
-https://proceedings.mlr.press/v162/wortsman22a.html), or between start and result, which keeps more
-of what the start could do (WiSE-FT, Wortsman et al. 2022b, https://arxiv.org/abs/2109.01903; of
-embedding models LM-Cocktail, Xiao et al. 2024, https://aclanthology.org/2024.findings-acl.145).
+weights is a network too: of several results (model soups, Wortsman et al. 2022a,
+https://proceedings.mlr.press/v162/wortsman22a.html), or between base model and result, which keeps
+more of what the base model could do (WiSE-FT, Wortsman et al. 2022b,
+https://arxiv.org/abs/2109.01903; of embedding models LM-Cocktail, Xiao et al. 2024,
+https://aclanthology.org/2024.findings-acl.145).
 """
 
 from __future__ import annotations

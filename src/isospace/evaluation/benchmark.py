@@ -226,8 +226,8 @@ class Benchmark:
     def choose_weight(self, encode: Encode, held_out: HeldOut) -> float:
         """The weight of BM25 fused with an encoder.
 
-        The validation pairs checkpoints choose it, unless they are made of single sentences, or
-        judge too.
+        The validation pairs select it. Pairs of single sentences, and validation pairs that are the
+        test pairs too, do not.
         """
         judging = np.isin(held_out.pairs.ids(), self.pairs.ids())
         if not held_out.natural or judging.any():

@@ -101,10 +101,10 @@ class OtherText:
         """Return the sets of other text for a corpus.
 
         Args:
-            corpus: what is adapted to; docstrings are not elsewhere where it has some.
+            corpus: what is adapted to; docstrings are left out where it has some.
             folders: other corpora, each read as a corpus is by default.
             tasks: STS sets as `load_sts_data` reads them, dev sets included.
-            labels: scored validation pairs checkpoints.
+            labels: scored pairs that select checkpoints.
             chooses: whether the parts that may choose do: then STS has such a part, the dev sets.
 
         Raises:

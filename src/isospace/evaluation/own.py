@@ -100,7 +100,7 @@ class OwnData:
 class OwnScores:
     """The scores of the n rows of one file: 0 to 1, or -1 to 1 for correlations.
 
-    `beside` has BM25's where the rows are queries.
+    `with_bm25` has the scores of BM25 where the rows are queries.
     """
 
     file: str

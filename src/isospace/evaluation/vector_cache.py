@@ -1,4 +1,4 @@
-"""What a start makes of the test texts, on disk: all runs from one base model encode them once."""
+"""Vectors of the test texts on disk: all runs from one base model encode them once."""
 
 from __future__ import annotations
 

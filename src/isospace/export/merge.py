@@ -86,7 +86,7 @@ def _card(names: Sequence[str], share: float, pooling: str, usage: Usage) -> str
 
 - Weights: {1 - share:g} of the base model's and {share:g} of {mean}:
 {listed}
-- Start: `{origin.name}`; pooling: {pooling}
+- Base model: `{origin.name}`; pooling: {pooling}
 - Licence of the base model: {origin.licence_text}
 - Scores: not measured here; `isospace evaluate` measures them
 

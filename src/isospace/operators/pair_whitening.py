@@ -35,8 +35,8 @@ from isospace.operators.fitted_whitening import Moments, WhiteningMap
 from isospace.operators.whitening import regularise
 
 SHRINKAGE = 0.25
-"""The least shrinkage. Ledoit and Wolf's is best for more pairs of the corpus; the text that is
-searched later is other text, and loses less with at least this share (docs/results/domains.md)."""
+"""The least shrinkage. Ledoit and Wolf's is best for further pairs of the corpus; other text loses
+less with at least this share."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,8 +55,8 @@ RECIPES: dict[str, Recipe] = {
             learning_rate=5e-5,
         ),
         "ours",
-        note="Adapts a finished sentence encoder to documents that will be searched. Chosen by "
-        "trials on six corpora (docs/results/domains.md); what adapt trains with.",
+        note="Adapts a finished sentence encoder to documents that will be searched. Selected "
+        "by validation pairs of six corpora. `adapt` trains with it, through whitening by pairs.",
         corpus="yours: documents",
     ),
     **SIMCSE,

@@ -51,8 +51,8 @@ def candidates_part(run: Run, number: int, split: bool) -> CandidatesPart | None
         candidates.rows(),
         " ".join(
             [
-                "Gains are over the row start, with 95 % intervals. The gain of the row that was "
-                "taken is too high, because these pairs selected it: the verdict above "
+                "Gains are over the base model, with 95 % intervals. The gain of the selected "
+                "candidate is too high, because these pairs selected it: the verdict above "
                 f"{verdict}. They may have selected the weight of BM25 too. Columns of other text "
                 "are changes on its validation pairs; a table below is of its test pairs: "
                 f"{candidates.other_text}. Minutes are a candidate's own.",
@@ -62,7 +62,7 @@ def candidates_part(run: Run, number: int, split: bool) -> CandidatesPart | None
     )
     tried = Table(
         "tried",
-        "Every state that was tried, x 100",
+        "All candidates, x 100",
         candidates.all_rows(),
         "Other columns are changes on validation pairs of other text. What loses more there than "
         f"{candidates.max_drop:g} points is rejected.",

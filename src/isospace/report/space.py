@@ -57,7 +57,7 @@ def layouts(before: Vectors, after: Vectors) -> tuple[Vectors, Vectors]:
     if np.array_equal(before, after):
         return first, first
     spread = first[:, 0].std()
-    # scikit-learn's own scale of a base model: small, so that the early steps can order it.
+    # scikit-learn's own scale of an initial layout: small, so that the early steps can order it.
     return first, _layout(after, 1e-4 * first / spread if spread > 0 else "pca")
 
 

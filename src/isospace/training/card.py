@@ -66,7 +66,7 @@ def model_card(
     """Markdown for the README.md of a run's model, which has this pooling."""
     title = f"adapted {'with' if config.objective.reads_labels else 'without'} labels"
     if results.ships_base:
-        title = f"the starting encoder, {'in bfloat16' if config.half_weights else 'unchanged'}"
+        title = f"the base model, {'in bfloat16' if config.half_weights else 'unchanged'}"
     origin = results.origin
     cited = ""
     if not _untrained(results):
@@ -79,7 +79,7 @@ def model_card(
 
 {_scores(results)}
 
-- Start: `{origin.name}`; pooling: {results.pooling}
+- Base model: `{origin.name}`; pooling: {results.pooling}
 - {_reading(pooling)}
 {_training(config, results)}
 - Licence of the base model: {origin.licence_text}
@@ -172,7 +172,7 @@ def _scores(results: RunResults) -> str:
         lines.append(f"{GAIN}: with 95 % intervals for other pairs.{note}")
     if not results.ships_base and results.other_text:
         table = markdown_table(other_text_rows(results.other_text))
-        lines.append(f"\n{table}\n\nElsewhere, x 100: {PROTOCOL}; gains with 95 % intervals.")
+        lines.append(f"\n{table}\n\nOther text, x 100: {PROTOCOL}; gains with 95 % intervals.")
     if results.base.sts is not None:
         rows = [
             {"x 100": name} | {column: scores.cells()[name] for column, scores in columns.items()}

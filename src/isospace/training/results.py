@@ -1,4 +1,4 @@
-"""What results.json of a run holds: the one place that knows its fields and its older formats."""
+"""What results.json of a run holds: the one place that knows its fields."""
 
 from __future__ import annotations
 

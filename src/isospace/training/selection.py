@@ -9,9 +9,9 @@ cosine, and
 
 Like a contrastive loss it asks that what belongs together lies close and all else lies far; unlike
 the training loss its two sides are different texts, so that it cannot be raised by growing
-insensitive to dropout, and unlike a loss it does not move with the spread of the cosines alone. The
-start is one of the evaluations: it is kept where nothing beats it (but by adapt, where the best
-of the others is merged with it).
+insensitive to dropout, and unlike a loss it does not move with the spread of the cosines alone.
+The base model is one of the evaluations: it is kept where nothing beats it (but by adapt, where
+the best of the others is merged with it).
 
 Where the corpus has none, the last evaluation is kept: neither the halves of sentences nor any
 other measurement without labels was found to choose better (docs/results/selection.md).
@@ -46,7 +46,7 @@ class Choice:
         rule: how it was chosen.
         criterion: name of the measurement that decided.
         value: its value at the evaluation kept.
-        base_value: its value at the start.
+        base_value: its value for the base model.
         collapsed: steps of evaluations that have collapsed, which the label-free rule sets aside.
         reason: one sentence for people.
     """
@@ -147,5 +147,6 @@ def _reason(
         which = " that has not collapsed" if collapsed and rule == "label-free" else ""
         return f"no checkpoint{which} beats the base model by {criterion} ({start[criterion]:.4f})"
     return (
-        f"step {step} has the best {criterion}: {kept[criterion]:.4f}, start {start[criterion]:.4f}"
+        f"step {step} has the best {criterion}: {kept[criterion]:.4f}, "
+        f"base model {start[criterion]:.4f}"
     )

@@ -31,8 +31,8 @@ class Explore(LoadsModels):
     adapt left stands for two: its base model and its result."""
     corpus: tuple[str, ...] = ()
     """The texts to look in, as train takes them: documents, rows and lines in files, folders and
-    URLs, - for standard input, or docstrings. Default for a folder that adapt left: the texts that
-    judged."""
+    URLs, - for standard input, or docstrings. Default for a folder that adapt left: the texts of
+    its test pairs."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
     encoding: str = "utf-8"

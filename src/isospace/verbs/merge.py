@@ -18,7 +18,7 @@ from isospace.verbs.printing import print_json
 class Merge(LoadsModels):
     """Options of `isospace merge`."""
 
-    start: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="START")]
+    start: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BASE")]
     """The model that the others were trained from: minilm, a model folder, the folder of a run, or
     a Hub name."""
     models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")]

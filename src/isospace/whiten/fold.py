@@ -20,10 +20,16 @@ FittedMap: TypeAlias = WhiteningMap | Flow
 """A map of vectors, fitted once and the same for every sentence."""
 
 
-def drop_normalize(encoder: Encoder) -> None:
-    """Take a closing L2 normalisation off an encoder, in place; cosines stay what they are."""
-    while isinstance(encoder.model[-1], Normalize):
+def drop_normalize(encoder: Encoder) -> list[Module]:
+    """Take a closing L2 normalisation off an encoder, in place, and return what was taken off.
+
+    Cosines stay what they are.
+    """
+    closing: list[Module] = []
+    while isinstance(last := encoder.model[-1], Normalize):
+        closing.append(last)
         encoder.model.pop(-1)
+    return closing
 
 
 def fold(encoder: Encoder, fitted: FittedMap) -> None:
@@ -59,10 +65,7 @@ def fold_queries(encoder: Encoder, fitted: WhiteningMap) -> Encoder:
         encoder: the encoder, whose modules the new one takes over.
         fitted: a map without a mean, fitted on its vectors without their closing normalisation.
     """
-    closing: list[Module] = []
-    while isinstance(last := encoder.model[-1], Normalize):
-        closing.append(last)
-        encoder.model.pop(-1)
+    closing = drop_normalize(encoder)
     weight = fitted.kernel.T.float().contiguous()
     dense = Dense(
         weight.shape[1],
@@ -73,4 +76,5 @@ def fold_queries(encoder: Encoder, fitted: WhiteningMap) -> Encoder:
     )
     routes: dict[str, list[Module]] = {"query": [dense, Normalize()], "document": closing}
     encoder.model.append(Router(routes, default_route="document").to(encoder.device))
+    encoder.model.similarity_fn_name = "cosine"
     return Encoder(encoder.model, encoder.source, encoder.prompts)

@@ -235,7 +235,7 @@ def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
 
 {tables}
 
-- Start: `{origin.name}`; pooling: {results.pooling}
+- Base model: `{origin.name}`; pooling: {results.pooling}
 - Fitted on {results.sentences:,} {fitted} (none is quoted here), digest `{results.corpus}`:
   `{results.whitening}`
 - Licence of the base model: {origin.licence_text}

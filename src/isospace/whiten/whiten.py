@@ -1,8 +1,8 @@
 """Whiten any encoder after the fact: fit on a corpus, choose how far, judge, fold, save.
 
-Three disjoint sets of text, and no labels: sentences or pairs to fit on, validation pairs the
-power, and pairs for the verdict (`pairs`, or others that were held out; where there are too few to
-split, the same, and the verdict's interval is wider for it). The map is fitted on the pooled
+Three disjoint sets of text, and no labels: sentences or pairs to fit on, validation pairs
+that select the power, and test pairs (`pairs`, or others that were held out). Where there are too
+few to split, both are the same, and the verdict's interval is wider for it. The map is fitted on the pooled
 vectors, before the encoder's closing L2 normalisation; a new normalisation follows it.
 """
 
@@ -79,7 +79,7 @@ from isospace.whiten.results import (
 from isospace.whiten.whiten_config import By, Power, WhitenConfig
 
 MOST_PAIRS = 6_000
-"""More change the map by less than the verdict can show (docs/results/domains.md)."""
+"""More change the map by less than the verdict can show (docs/results/closed-forms.md)."""
 _CHUNK = 4096  # sentences whose vectors are held at once
 _COMPARED = 100  # held-out sentences for which the folder must give the measured vectors
 
