@@ -301,7 +301,7 @@ def test_starts_of_one_name_are_one_encoder(tmp_path):
     assert judge_runs({"a": [first], "b": [other]}, "MRR").scores["base model"]["MRR"].n == 1
     rewrite(other, before={"MRR": 1 / (1 / ranks + 1)})
     with pytest.raises(
-        UserError, match=r"1 and .*2: their starts are not the same encoder.*minilm"
+        UserError, match=r"1 and .*2: their base models differ.*minilm"
     ):
         judge_runs({"a": [first], "b": [other]}, "MRR")
     settings = json.loads((other.folder / "config.json").read_text()) | {"query_prompt": "query: "}

@@ -124,12 +124,12 @@ class Folds:
 
     @property
     def described(self) -> str:
-        """How the pairs judge, in words."""
+        """Describe the test pairs, in words."""
         documents = number_of(len(set(self.pairs.groups or ())), "documents")
         return (
             f"{self.relation}: {len(self.pairs):,} pairs of {documents}. These are too few to hold "
-            f"some out, so each judges once: each of {FOLDS} parts judges models that are made "
-            "without it (cross-validation)"
+            f"some out. The documents are split into {FOLDS} parts, and each part tests models made "
+            "from the others (cross-validation)"
         )
 
     def benchmark(self, own: Benchmark) -> Benchmark:
@@ -141,8 +141,8 @@ class Folds:
     def note(self) -> str:
         """What the verdict is about, in words."""
         return (
-            f"The verdict is about the procedure: {FOLDS} models judged, each made without a part "
-            "of the documents. The model in the folder is made the same way of all documents."
+            f"The verdict is about the procedure: it was tested on {FOLDS} models, each made "
+            "without a part of the documents. The model in the folder is made of all documents."
         )
 
     def data(self, own: Data, part: int) -> Data:

@@ -135,7 +135,7 @@ def _why_no_pairs(corpus: Corpus) -> str:
 
 
 def judging(corpus: Corpus) -> str:
-    """What chooses and judges, in words; where it is halves of sentences, why no pairs do."""
+    """Describe the validation pairs and the test pairs; where they are halves, say why."""
     pairs = corpus.pairs
     if not pairs.test:
         held = {} if corpus.related is None else corpus.related.counts(held=True)
@@ -146,5 +146,5 @@ def judging(corpus: Corpus) -> str:
         return f"halves of held-out sentences: {why}"
     name = pairs.relation or "natural pairs"
     if not pairs.split:
-        return f"{name}: {len(pairs.test):,} held-out pairs, which choose too"
-    return f"{name}: {len(pairs.dev):,} held-out pairs choose, {len(pairs.test):,} others judge"
+        return f"{name}: {len(pairs.test):,} pairs, which are the validation pairs too"
+    return f"{name}: {len(pairs.dev):,} validation pairs, {len(pairs.test):,} test pairs"

@@ -2,8 +2,8 @@
 
 Three disjoint sets of text, and no labels: sentences or pairs to fit on, validation pairs
 that select the power, and test pairs (`pairs`, or others that were held out). Where there are too
-few to split, both are the same, and the verdict's interval is wider for it. The map is fitted on the pooled
-vectors, before the encoder's closing L2 normalisation; a new normalisation follows it.
+few to split, both are the same, and the verdict's interval is wider for it. The map is fitted on
+the pooled vectors, before the encoder's closing L2 normalisation; a new normalisation follows it.
 """
 
 from __future__ import annotations
