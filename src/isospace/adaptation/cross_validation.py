@@ -128,8 +128,8 @@ class Folds:
         documents = number_of(len(set(self.pairs.groups or ())), "documents")
         return (
             f"{self.relation}: {len(self.pairs):,} pairs of {documents}. These are too few to hold "
-            f"some out. The documents are split into {FOLDS} parts, and each part tests models made "
-            "from the others (cross-validation)"
+            f"some out. The documents are split into {FOLDS} parts, and each part tests models "
+            "made from the others (cross-validation)"
         )
 
     def benchmark(self, own: Benchmark) -> Benchmark:
