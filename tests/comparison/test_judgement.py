@@ -300,9 +300,7 @@ def test_starts_of_one_name_are_one_encoder(tmp_path):
     rewrite(other, before={"MRR": flipped})
     assert judge_runs({"a": [first], "b": [other]}, "MRR").scores["base model"]["MRR"].n == 1
     rewrite(other, before={"MRR": 1 / (1 / ranks + 1)})
-    with pytest.raises(
-        UserError, match=r"1 and .*2: their base models differ.*minilm"
-    ):
+    with pytest.raises(UserError, match=r"1 and .*2: their base models differ.*minilm"):
         judge_runs({"a": [first], "b": [other]}, "MRR")
     settings = json.loads((other.folder / "config.json").read_text()) | {"query_prompt": "query: "}
     (other.folder / "config.json").write_text(json.dumps(settings))
