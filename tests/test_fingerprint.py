@@ -34,8 +34,10 @@ from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 
 RECORD = Path(__file__).with_suffix(".json")
-NAMES = ("simcse", "whitenedcse", "scd", "simcse++", "barlow-twins", "iso")
-SMALL = {"scd": {"projector": (16, 16)}, "barlow-twins": {"projector": (16, 16)}}
+NEEDS_MORE = ("declutr", "tsdae", "diffcse", "sbert-softmax", "rankcse")
+"""Objectives that need documents, a decoder, labels or a teacher, and not sentences alone."""
+NAMES = tuple(name for name in OBJECTIVES if name not in NEEDS_MORE)
+SMALL = dict.fromkeys(("scd", "barlow-twins", "vicreg"), {"projector": (16, 16)})
 TEXTS = sentences(120)
 
 
