@@ -12,11 +12,11 @@ import argparse
 import time
 from dataclasses import replace
 
+from isospace.commands.console import Console
 from isospace.config import CorpusConfig
 from isospace.recipes import RECIPES
 from isospace.training.evaluations import run_evaluation
 from isospace.training.prepare import make_accelerator, prepare
-from isospace.verbs.console import Console
 
 
 def main() -> None:

@@ -20,9 +20,9 @@ import numpy as np
 
 from common import draw, lines
 from contest import machine
+from isospace.commands.console import Console
 from isospace.search import SearchIndex
 from isospace.search.index import SLICE
-from isospace.verbs.console import Console
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "search.md"
 K = 10

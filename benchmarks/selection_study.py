@@ -68,11 +68,11 @@ def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str,
     import torch
     from safetensors.torch import load_file, save_file
 
+    from isospace.commands.console import Console
     from isospace.config import CorpusConfig, TrainConfig
     from isospace.evaluation.retrieval import evaluate_retrieval
     from isospace.training.evaluations import run_evaluation
     from isospace.training.prepare import make_accelerator, prepare
-    from isospace.verbs.console import Console
 
     start, name, seed = cell
     table = first_table.TABLES[start]

@@ -21,10 +21,10 @@ from pathlib import Path
 from latex2mathml.converter import convert
 
 from isospace.cli import main as isospace
+from isospace.commands import COMMANDS
+from isospace.commands.objectives import objective_row
 from isospace.objectives import OBJECTIVES
 from isospace.system.tables import markdown_table
-from isospace.verbs import VERBS
-from isospace.verbs.objectives import objective_row
 
 ROOT = Path(__file__).parent.parent
 SITE = ROOT / "site"
@@ -41,7 +41,7 @@ def commands_page() -> str:
         "Exit status: 0 done, 1 stopped before the end, 2 bad input.\n"
     )
     return intro + "".join(
-        f"\n## isospace {name}\n\n```text\n{_help(name)}\n```\n" for name in VERBS
+        f"\n## isospace {name}\n\n```text\n{_help(name)}\n```\n" for name in COMMANDS
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isospace.verbs.recipes import describe
+from isospace.commands.recipes import describe
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

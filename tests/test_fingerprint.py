@@ -37,7 +37,7 @@ RECORD = Path(__file__).with_suffix(".json")
 NEEDS_MORE = ("declutr", "tsdae", "diffcse", "sbert-softmax", "rankcse")
 """Objectives that need documents, a decoder, labels or a teacher, and not sentences alone."""
 NAMES = tuple(name for name in OBJECTIVES if name not in NEEDS_MORE)
-SMALL = dict.fromkeys(("scd", "barlow-twins", "vicreg"), {"projector": (16, 16)})
+SMALL = {name: {"projector": (16, 16)} for name in ("scd", "barlow-twins", "vicreg")}
 TEXTS = sentences(120)
 
 

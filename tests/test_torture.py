@@ -8,10 +8,10 @@ import pytest
 from torture import ON_A_DISK, SHARED, TROUBLES, trouble
 
 
-def losses_of(verb, troubles):
+def losses_of(command, troubles):
     """What was lost by one trouble of each kind."""
-    tolls = list(trouble([verb], dict.fromkeys(troubles, 1), random.Random(0)))
-    met = {name for name in troubles if verb in SHARED.get(name, (verb,))}
+    tolls = list(trouble([command], dict.fromkeys(troubles, 1), random.Random(0)))
+    met = {name for name in troubles if command in SHARED.get(name, (command,))}
     assert {name for name, _, _ in tolls} >= met - set(ON_A_DISK)
     assert all(toll.times for _, _, toll in tolls)
     return [loss for _, _, toll in tolls for loss in toll.losses]
@@ -27,6 +27,6 @@ def test_nothing_is_lost_by_a_kill_or_a_full_disk():
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("verb", ["train", "encode"])
-def test_nothing_is_lost_by_any_trouble(verb):
-    assert losses_of(verb, TROUBLES) == []
+@pytest.mark.parametrize("command", ["train", "encode"])
+def test_nothing_is_lost_by_any_trouble(command):
+    assert losses_of(command, TROUBLES) == []

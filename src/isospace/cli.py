@@ -1,4 +1,4 @@
-"""The command line: each verb parses, calls one function, prints.
+"""The command line: each command parses, calls one function, prints.
 
 Exit status: 0 done, 1 stopped before the end, 2 bad input.
 """
@@ -17,6 +17,10 @@ import tyro
 from rich.console import Console as Terminal
 
 import isospace
+from isospace.commands import COMMANDS, load_command
+from isospace.commands.help import ALL, WORDS, show_help
+from isospace.commands.options import MARKERS, as_options, checked_words, write_help
+from isospace.commands.printing import print_result
 from isospace.errors import Interrupted, Stopped, UserError, no_such
 from isospace.system.launch import first, launch, launched, launched_here, left_alone
 from isospace.system.lazy import lazy_imports
@@ -26,10 +30,6 @@ from isospace.system.signals import end_with_input
 from isospace.system.trust import trusting_code
 from isospace.system.unicode import in_one_line
 from isospace.system.waiting import wait_passively
-from isospace.verbs import VERBS, load_verb
-from isospace.verbs.help import ALL, WORDS, show_help
-from isospace.verbs.options import MARKERS, as_options, checked_words, write_help
-from isospace.verbs.printing import print_result
 
 _NOT_FOR_HELP = (
     "torch",
@@ -57,7 +57,7 @@ def _usage() -> str:
         [
             "usage: isospace COMMAND [OPTIONS], isospace --version",
             "",
-            *(f"  {verb:<11} {summary}" for verb, summary in VERBS.items()),
+            *(f"  {command:<11} {summary}" for command, summary in COMMANDS.items()),
             "",
             f"isospace COMMAND --help shows the everyday options of a command, {ALL} all of them.",
         ]
@@ -65,25 +65,25 @@ def _usage() -> str:
 
 
 def _parse(arguments: Sequence[str]) -> Any:
-    """The verb's dataclass, made of its options; ends the process after a help text."""
-    verb, *words = arguments
-    if verb not in VERBS:
-        raise UserError(no_such("command", verb, VERBS, "isospace --help"))
+    """The command's dataclass, made of its options; ends the process after a help text."""
+    command, *words = arguments
+    if command not in COMMANDS:
+        raise UserError(no_such("command", command, COMMANDS, "isospace --help"))
     with _imports_for(words):
         with quick_imports():
-            kind = load_verb(verb)
+            kind = load_command(command)
         kwargs: dict[str, Any] = {}
         if hasattr(kind, "defaults"):
             kwargs["default"] = kind.defaults(words)
         if _asks_for_help(words):
-            show_help(kind, verb, VERBS[verb], words, kwargs.get("default"))
+            show_help(kind, command, COMMANDS[command], words, kwargs.get("default"))
         write_help(kind)
-        words = checked_words(kind, verb, words)
+        words = checked_words(kind, command, words)
         try:
             return tyro.cli(
                 kind,
-                prog=f"isospace {verb}",
-                description=VERBS[verb],
+                prog=f"isospace {command}",
+                description=COMMANDS[command],
                 args=words,
                 config=MARKERS,
                 **kwargs,
@@ -107,7 +107,7 @@ def _imports_for(words: Sequence[str]) -> AbstractContextManager[None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb.
+    """Run one command.
 
     Args:
         argv: the words after `isospace`; default: those of this process.
@@ -149,22 +149,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """Run a verb, here or in as many processes as it asks for; the exit status."""
+    """Run a command, here or in as many processes as it asks for; the exit status."""
     if not arguments or arguments[0] in WORDS:
         print_result(_usage())
         return 0 if arguments else 2
     if arguments[0] == "--version":
         print_result(f"isospace {isospace.__version__}")
         return 0
-    verb = _parse(arguments)
-    processes = getattr(verb, "nproc", 1)
+    command = _parse(arguments)
+    processes = getattr(command, "nproc", 1)
     if processes < 1:
         raise UserError(f"`nproc` {processes}: expected 1 or more")
     if processes > 1 and not launched():
         return launch(arguments, processes)
     _silence_libraries()
-    with saying_once(), trusting_code(getattr(verb, "trust_remote_code", False)):
-        return int(verb.run())
+    with saying_once(), trusting_code(getattr(command, "trust_remote_code", False)):
+        return int(command.run())
 
 
 def _drop_unwritten() -> None:
@@ -176,7 +176,7 @@ def _drop_unwritten() -> None:
 
 
 def _say(error: BaseException) -> None:
-    """Say in a line what ended a verb."""
+    """Say in a line what ended a command."""
     text = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
     if isinstance(error, UserError | Stopped):  # it may quote a file
         text = in_one_line(as_options(text))

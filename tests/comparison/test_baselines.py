@@ -208,7 +208,7 @@ def test_a_baseline_that_is_far_ahead_is_not_advised(tmp_path):
         judge_runs({"a": [run]}, "MRR", {"best": [other]})
 
 
-def test_the_verb(base, tmp_path, words, capsys):
+def test_the_command(base, tmp_path, words, capsys):
     command = [
         "compare", "simcse", "--corpus", *base.text.corpus, "--held-out", "40", "--model", base.model,
         "--seeds", "1", "--batch-size", "8", "--budget", "16", "sentences", "--evaluations", "1",

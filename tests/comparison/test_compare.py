@@ -21,6 +21,8 @@ from sts_files import write_senteval
 from warm import isospace
 
 from isospace.cli import main
+from isospace.commands.compare import Compare, _how_to_load
+from isospace.commands.options import as_options
 from isospace.comparison.compare import candidate, compare
 from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import read_results
@@ -33,8 +35,6 @@ from isospace.report.write import write_report
 from isospace.system.progress import Silent
 from isospace.training.run import Run
 from isospace.training.train import train
-from isospace.verbs.compare import Compare, _how_to_load
-from isospace.verbs.options import as_options
 
 
 def test_contestants_are_read(base):
@@ -316,7 +316,7 @@ def _words(base, budget):
             "--batch-size", "8", "--budget", str(budget), "sentences", "--evaluations", "1", "--precision", "float32"]  # fmt: skip
 
 
-def test_the_verb(base, tmp_path, capsys):
+def test_the_command(base, tmp_path, capsys):
     words = _words(base, 16)
     assert main(["compare", *words]) == 2
     assert "give one or more objectives" in capsys.readouterr().err

@@ -100,7 +100,7 @@ def test_weights_that_a_folder_lacks_are_the_same_in_every_process(toy_model, tm
 
 
 def test_settings_that_would_not_be_followed_are_refused(toy_model, tmp_path):
-    """Vectors cut by one broke every verb; the other changed what is read without a word."""
+    """Vectors cut by one broke every command; the other changed what is read without a word."""
     model = SentenceTransformer(str(toy_model), truncate_dim=8, device="cpu")
     with pytest.raises(UserError, match=r"cut vectors to 8 numbers \(truncate_dim\)"):
         as_encoder(model)

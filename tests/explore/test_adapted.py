@@ -134,7 +134,7 @@ def test_another_text_than_the_ladders_is_refused(adapted, documents):
 
 
 def opened(monkeypatch, capsys, *words):
-    """What the verb opens the session with."""
+    """What the command opens the session with."""
     seen = []
 
     def look(models, texts, names, *rest):

@@ -9,6 +9,7 @@ from report_runs import results_of
 from sentence_transformers import SentenceTransformer
 from toy import sentences
 
+from isospace.commands.export import Export
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
@@ -24,7 +25,6 @@ from isospace.training.origin import Origin
 from isospace.training.results import CorpusFacts, write_results
 from isospace.training.run import Run, run_of
 from isospace.training.selection import Choice
-from isospace.verbs.export import Export
 
 RESULTS = replace(
     results_of(mrr=0.5, gain=0.125),

@@ -1,4 +1,4 @@
-"""Reports: the page of finished, unfinished and older runs, its pictures, and the verb."""
+"""Reports: the page of finished, unfinished and older runs, its pictures, and the command."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from report_runs import EVIL, evaluations, finish, page_of, write_run, write_sample
 
 from isospace.cli import main
+from isospace.commands.finished import show_finished
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import Stopped, UserError
 from isospace.objectives import OBJECTIVES
@@ -28,7 +29,6 @@ from isospace.report.figures import (
 from isospace.report.run_set import RunSet, collect
 from isospace.report.scoreboard import runs_table
 from isospace.training.run import FinishedRun, Run
-from isospace.verbs.finished import show_finished
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def test_pictures_by_suffix(run, tmp_path):
         write_picture(found, tmp_path / "curves.xyz")
 
 
-def test_the_verb(run, tmp_path, capsys):
+def test_the_command(run, tmp_path, capsys):
     words = ["report", str(run.folder), "--output", str(tmp_path / "p.html"), "--json"]
     assert main([*words, "--picture", str(tmp_path / "p.svg")]) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["verdict"] == "adapted"

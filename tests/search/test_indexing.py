@@ -1,4 +1,4 @@
-"""From files to an index: types, edits, kills, and what the verbs say."""
+"""From files to an index: types, edits, kills, and what the commands say."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ def test_nothing_found_is_said(folder, capsys):
     )
 
 
-def test_the_verbs_tell_the_story(toy_model, tmp_path, capsys, monkeypatch, lowered):
+def test_the_commands_tell_the_story(toy_model, tmp_path, capsys, monkeypatch, lowered):
     monkeypatch.chdir(tmp_path)
     Path("t.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     _, out, err = run(capsys, "index", "t.txt", "--model", toy_model)

@@ -96,8 +96,8 @@ def run(capsys, words):
 def test_two_models_side_by_side(capsys, words, toy_model, tmp_path):
     other = tmp_path / "other"
     other.symlink_to(toy_model)
-    verb, first, *options = words
-    asked = [verb, first, other, *options, "--query", f" {sentences(1)[0]} ", "-k", "3"]
+    command, first, *options = words
+    asked = [command, first, other, *options, "--query", f" {sentences(1)[0]} ", "-k", "3"]
     asked += ["--query", "blue river"]
     status, out, err = run(capsys, asked)
     assert status == 0
@@ -171,8 +171,8 @@ def test_bad_words_are_refused_before_the_corpus_is_read(capsys, words, more, me
 
 
 def test_bad_models_are_refused_before_the_corpus_is_read(capsys, words):
-    verb, model, *options = words
-    status, _, err = run(capsys, [verb, model, "./typo", *options, "--query", "a"])
+    command, model, *options = words
+    status, _, err = run(capsys, [command, model, "./typo", *options, "--query", "a"])
     assert status == 2
     assert err.startswith("isospace: ./typo: not a folder")
 

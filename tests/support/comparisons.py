@@ -14,12 +14,12 @@ from isospace.system.jobs import Ended, Job
 
 
 class WarmJob:
-    """A verb as `isospace.system.jobs` runs it, in a warm process; no pipe ends it."""
+    """A command as `isospace.system.jobs` runs it, in a warm process; no pipe ends it."""
 
     def __init__(self, job: Job, variables: dict[str, str], _lifeline: int) -> None:
         self._log = job.log
-        verb = job.command.index("isospace") + 1
-        self._process = WarmProcess(isospace_main, list(job.command[verb:]), **variables)
+        command = job.command.index("isospace") + 1
+        self._process = WarmProcess(isospace_main, list(job.command[command:]), **variables)
 
     def ended(self) -> Ended | None:
         """How it ended, `None` while it runs."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from toy import sentences
 
+from isospace.commands.options import as_options
 from isospace.comparison.results import (
     BM25Row,
     ComparisonProtocol,
@@ -38,7 +39,6 @@ from isospace.training.origin import Origin
 from isospace.training.results import CorpusFacts, RunResults, write_results
 from isospace.training.run import Run
 from isospace.training.selection import Choice
-from isospace.verbs.options import as_options
 
 STS = dict(
     zip(

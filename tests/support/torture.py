@@ -52,13 +52,13 @@ class Command:
     """A command that can be troubled.
 
     Attributes:
-        verb: its name.
+        command: its name.
         first: output -> its words.
         again: output -> the words that go on with what is there.
         made: output -> what it made, to be compared.
     """
 
-    verb: str
+    command: str
     first: Callable[[Path], list[str]]
     again: Callable[[Path], list[str]]
     made: Callable[[Path], Any]
@@ -347,10 +347,10 @@ def commands(folder: Path) -> list[Command]:
     def index(output: Path) -> list[str]:
         return ["index", str(many), "--model", str(model), "--to", str(output)]
 
-    def resumed(verb: str, first: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
+    def resumed(command: str, first: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
         def again(output: Path) -> list[str]:
             begun = (output / "config.json").exists()
-            return [verb, "--resume", str(output)] if begun else first(output)
+            return [command, "--resume", str(output)] if begun else first(output)
 
         return again
 
@@ -448,7 +448,7 @@ def _undisturbed(command: Command, output: Path) -> tuple[Any, float, int]:
         began = time.monotonic()
         process = WarmProcess(isospace_main, command.first(output))
         if process.wait() != DONE:
-            raise RuntimeError(f"{command.verb} fails undisturbed: {process.err}")
+            raise RuntimeError(f"{command.command} fails undisturbed: {process.err}")
         seconds = time.monotonic() - began
     whole = command.made(output)
     size = sum(file.stat().st_size for file in output.rglob("*") if file.is_file())
@@ -457,28 +457,28 @@ def _undisturbed(command: Command, output: Path) -> tuple[Any, float, int]:
 
 
 def trouble(
-    verbs: list[str] | None, counts: dict[str, int], draw: random.Random
+    commands: list[str] | None, counts: dict[str, int], draw: random.Random
 ) -> Iterator[tuple[str, str, Toll]]:
     """Make trouble so many times, shared out over the commands.
 
     Args:
-        verbs: the commands; default: all.
+        commands: the commands; default: all.
         counts: trouble -> times.
         draw: the moments.
 
     Yields:
-        A trouble, a verb, and what became of it.
+        A trouble, a command, and what became of it.
     """
     with tempfile.TemporaryDirectory() as place, small_disk(Path(place, "disk")) as mounted:
         os.environ["XDG_CACHE_HOME"] = str(Path(place, "cache"))
-        found = [c for c in commands(Path(place)) if not verbs or c.verb in verbs]
+        found = [c for c in commands(Path(place)) if not commands or c.command in commands]
         for command in found:
-            output = Path(place, "disk", command.verb)
+            output = Path(place, "disk", command.command)
             whole, seconds, size = _undisturbed(command, output)
             for name, times in counts.items():
                 if name in ON_A_DISK and not mounted:
                     continue
-                if command.verb not in SHARED.get(name, (command.verb,)):
+                if command.command not in SHARED.get(name, (command.command,)):
                     continue
                 toll, wanted = Toll(), -(-times // len(found))
                 for _ in range(TRIES * wanted):
@@ -488,29 +488,29 @@ def trouble(
                     TROUBLES[name](scene)
                     for left in output.parent.iterdir():  # what was killed at last may leave some
                         shutil.rmtree(left)
-                print(f"{name}, {command.verb}: {toll.times} times, {len(toll.losses)} losses")
+                print(f"{name}, {command.command}: {toll.times} times, {len(toll.losses)} losses")
                 for words, often in toll.said.most_common(12):
                     print(f"    {often} x {words}")
                 for loss in toll.losses:
                     print(f"    LOST {loss}")
                 sys.stdout.flush()
-                yield name, command.verb, toll
+                yield name, command.command, toll
 
 
-def write_page(page: Path, name: str, verb: str, toll: Toll, made: str) -> None:
+def write_page(page: Path, name: str, command: str, toll: Toll, made: str) -> None:
     """Put what became of a command into the record, and the record into the page."""
     record = page.with_suffix(".json")
     rows = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     row = {"times": toll.times, "refused": toll.refused, "losses": len(toll.losses), "made": made}
-    rows.setdefault(name, {})[verb] = row
+    rows.setdefault(name, {})[command] = row
     record.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     lines = ["| trouble | command | times | said to be damaged | losses |", "|---|---|---|---|---|"]
     lines += [
-        f"| {name} | {verb} | {row['times']} | {row['refused']} | {row['losses']} |"
+        f"| {name} | {command} | {row['times']} | {row['refused']} | {row['losses']} |"
         for name in TROUBLES
-        for verb, row in rows.get(name, {}).items()
+        for command, row in rows.get(name, {}).items()
     ]
-    made_by = sorted({row["made"] for by_verb in rows.values() for row in by_verb.values()})
+    made_by = sorted({row["made"] for by_command in rows.values() for row in by_command.values()})
     text, mark, _ = page.read_text(encoding="utf-8").partition("## Counts\n")
     shown = "\n".join([" ".join(made_by), "", *lines, ""])
     page.write_text(f"{text}{mark}\n{shown}", encoding="utf-8")
@@ -530,10 +530,10 @@ def main() -> int:
     counts = {name: counts[name] for name in options.troubles}
     made = f"Seed {options.seed}; {platform.machine()}, Python {platform.python_version()}."
     lost = 0
-    for name, verb, toll in trouble(options.only, counts, random.Random(options.seed)):
+    for name, command, toll in trouble(options.only, counts, random.Random(options.seed)):
         lost += len(toll.losses)
         if options.page:
-            write_page(options.page, name, verb, toll, made)
+            write_page(options.page, name, command, toll, made)
     return int(lost > 0)
 
 

@@ -73,7 +73,7 @@ class Place:
 
 _started: list[WarmProcess] = []
 _MEASURING = {"train", "adapt", "compare", "whiten"}
-"""Verbs that measure elsewhere."""
+"""Commands that measure elsewhere."""
 
 
 class WarmProcess:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from isospace.commands.options import as_options
 from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.errors import UserError
 from isospace.system import arrays
 from isospace.training.run import Run
 from isospace.training.train import train
-from isospace.verbs.options import as_options
 
 
 def test_two_processes_do_not_work_on_one_run(config):

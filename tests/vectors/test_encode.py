@@ -18,10 +18,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import quantize_embeddings
 from warm import WarmProcess
 
+from isospace.commands.encode import Encode
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.vectors import encode as module
-from isospace.verbs.encode import Encode
 
 
 @pytest.fixture

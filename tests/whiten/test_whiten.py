@@ -14,6 +14,8 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 from toy import sentences
 from warm import run_together
 
+from isospace.commands.options import MARKERS
+from isospace.commands.whiten import Whiten
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
@@ -26,8 +28,6 @@ from isospace.operators.nearest import unit_rows
 from isospace.operators.pair_whitening import SHRINKAGE
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Verdict, VerdictKind
-from isospace.verbs.options import MARKERS
-from isospace.verbs.whiten import Whiten
 from isospace.whiten.results import model_card, name_of, read_results
 from isospace.whiten.whiten import through, try_powers, whiten_model
 from isospace.whiten.whiten_config import POWERS, WhitenConfig
@@ -332,10 +332,10 @@ def test_a_power_cannot_be_chosen_without_text_for_it(setting, tmp_path):
 def test_the_command_line(setting, tmp_path, capsys):
     arguments = [setting.model, "--corpus", *setting.text.corpus, "-o", str(setting.output)]
     arguments += ["--power", "0.25", "--shrinkage", "0.1", "--dim", "8", "--remove", "1"]
-    verb = tyro.cli(Whiten, args=arguments, config=MARKERS)
-    assert verb.config.power == 0.25
-    assert verb.config.whitening == Whitening(shrinkage=0.1, dim=8, remove=1)
-    assert verb.run() == 0
+    command = tyro.cli(Whiten, args=arguments, config=MARKERS)
+    assert command.config.power == 0.25
+    assert command.config.whitening == Whitening(shrinkage=0.1, dim=8, remove=1)
+    assert command.run() == 0
     printed = capsys.readouterr().out
     assert "before and after" in printed
     assert "The folder holds the whitened model" in printed

@@ -13,12 +13,12 @@ from sentence_transformers import SentenceTransformer
 from toy import sentences
 from warm import run_together
 
+from isospace.commands.options import MARKERS
+from isospace.commands.whiten import Whiten
 from isospace.config import CorpusConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.operators.fitted_whitening import Moments, Whitening
-from isospace.verbs.options import MARKERS
-from isospace.verbs.whiten import Whiten
 from isospace.whiten.results import read_results
 from isospace.whiten.whiten import whiten_model
 from isospace.whiten.whiten_config import WhitenConfig
@@ -79,8 +79,8 @@ def test_moments_are_not_enough_for_a_flow():
 
 def test_the_command_line(setting):
     arguments = [setting.model, "--kind", "flow", "--epochs", "3", "--seed", "2"]
-    verb = tyro.cli(Whiten, args=arguments, config=MARKERS)
-    assert verb.config.whitening == Whitening(kind="flow", epochs=3, seed=2)
+    command = tyro.cli(Whiten, args=arguments, config=MARKERS)
+    assert command.config.whitening == Whitening(kind="flow", epochs=3, seed=2)
 
 
 @pytest.mark.slow

@@ -169,8 +169,8 @@ def run_model(folder: Path) -> Path | None:
 
 def resume_command(folder: Path) -> str:
     """What goes on with the run in a folder, for messages."""
-    verb = "adapt " if (folder / ADAPT_SETTINGS).is_file() else ""
-    return f"{verb}`resume` {shlex.quote(str(folder))}"
+    command = "adapt " if (folder / ADAPT_SETTINGS).is_file() else ""
+    return f"{command}`resume` {shlex.quote(str(folder))}"
 
 
 def require_undamaged(folder: Path) -> None:

@@ -28,7 +28,7 @@ _OTHER_OPTIONS: dict[str, tuple[Any, str]] = {
     "normalize": (False, "it is called normalize_embeddings"),
     "convert_to_numpy": (True, "vectors are a numpy array"),
     "convert_to_tensor": (False, "vectors are a numpy array; torch.from_numpy makes it a tensor"),
-    "show_progress_bar": (False, "pass `progress`, such as isospace.verbs.console.Console()"),
+    "show_progress_bar": (False, "pass `progress`, such as isospace.commands.console.Console()"),
     "device": (None, "give it to isospace.load"),
     "output_value": ("sentence_embedding", "sentence-transformers' model is .encoder.model"),
     "truncate_dim": (None, "cut the vectors: vectors[:, :dim]"),

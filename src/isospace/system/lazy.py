@@ -1,6 +1,6 @@
 """Imports that are put off until a module is used.
 
-The help of a verb needs the names, defaults and docstrings of settings, some of which stand in
+The help of a command needs the names, defaults and docstrings of settings, some of which stand in
 modules that import torch: seconds, for text that could be there at once. The standard library's
 LazyLoader does not serve: a second `import` of the same module makes it run.
 """

@@ -1,7 +1,7 @@
-"""What long work tells whoever watches: lines, tables, bars. A verb of the command line draws them.
+"""Progress of long work: lines, tables and bars, which the command line draws.
 
-Below the verbs nothing prints. Whoever calls from Python passes a `Progress` of their own, or reads
-the lines in the log `isospace` (`logging.basicConfig(level=logging.INFO)` shows them).
+Nothing below the commands prints. Python users pass a `Progress` of their own, or read the lines in
+the log `isospace` (`logging.basicConfig(level=logging.INFO)` shows them).
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ HEADS = {
     VerdictKind.CANNOT_TELL: "Cannot tell",
     VerdictKind.KEEP_BASE: "Keep the model as it is",
 }
-"""The four verdicts in the words of this verb."""
+"""The four verdicts in the words of this command."""
 
 
 def name_of(power: Power) -> str:
@@ -200,7 +200,7 @@ def read_results(folder: Path) -> WhiteningResults:
 
 
 def sentence(verdict: Verdict, power: Power, unit: str) -> str:
-    """The verdict in the words of this verb.
+    """The verdict in the words of this command.
 
     Args:
         verdict: of the benchmark.

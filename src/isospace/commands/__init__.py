@@ -1,0 +1,38 @@
+"""The commands of the command line.
+
+A command is a file of its name and a row in `COMMANDS`. The file holds a dataclass of that name:
+its fields are the options, and its method `run` returns the exit status. Only the command that a
+user types is imported, and it imports torch and other slow packages inside `run`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+COMMANDS = {
+    "adapt": "Find the best encoder for a text in the time there is; say what it gains.",
+    "corpus": "Show what is understood of a text before anything is trained on it.",
+    "train": "Adapt an encoder to a text without labels, and say whether that helped.",
+    "compare": "Train several objectives on the same text, and say which one to adapt with.",
+    "evaluate": "Score a model on the STS sets and on data of your own.",
+    "neighbours": "List the texts that are nearest to a query, by several models side by side.",
+    "explore": "Show one or two models in the browser: neighbours, similarities, geometry.",
+    "whiten": "Whiten a model's vectors by a text, and say whether that helped.",
+    "merge": "Average the weights of a model and of what was trained from it.",
+    "export": "Write a model in a format for others to load, and check the copy.",
+    "encode": "Turn text of any size into files of vectors; goes on where it was stopped.",
+    "index": "Make text of any size searchable on disk, add to it, or delete from it.",
+    "search": "List the texts of an index that are nearest to a query.",
+    "report": "Make a page and tables from the folders of runs or of a comparison.",
+    "objectives": "List the objectives that can be trained.",
+    "recipes": "List the published settings and their scores, or show one in full.",
+    "doctor": "Say what works on this machine, and what to install for what does not.",
+}
+"""Every command, with what it does in one sentence."""
+
+
+def load_command(name: str) -> type[Any]:
+    """The dataclass of a command's options."""
+    kind: type[Any] = getattr(import_module(f"isospace.commands.{name}"), name.capitalize())
+    return kind

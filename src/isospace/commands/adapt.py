@@ -1,0 +1,67 @@
+"""The command `adapt`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.commands.console import Console
+from isospace.commands.finished import show_finished
+from isospace.commands.options import LoadsModels, as_options
+from isospace.commands.printing import print_result
+from isospace.errors import TooLittle, UserError
+from isospace.system.quick_imports import quick_imports
+from isospace.system.settings import settings
+
+
+# Two settings as the command line writes them; their help is that of the class below.
+@settings
+class _Arguments(AdaptConfig):
+    """What to adapt, to what, and how much time there is."""
+
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+
+
+@dataclass(frozen=True)
+class Adapt(LoadsModels):
+    """Options of `isospace adapt`."""
+
+    corpus: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")] = ()
+    """The text to adapt to: folders or files, or docstrings for those of installed Python
+    packages."""
+    config: _Arguments = field(default_factory=_Arguments)
+    """What to adapt, to what, and how much time there is."""
+    resume: Path | None = None
+    """Continue the run in this folder with its own settings."""
+    json: bool = False
+    """Print results.json on standard output, and no progress."""
+
+    def run(self) -> int:
+        """Search, or go on."""
+        with quick_imports():
+            from isospace.adaptation.adapt import adapt
+        from isospace.statistics.verdict import VerdictKind
+
+        config = self.config
+        if self.resume and (self.corpus or config != _Arguments()):
+            raise UserError(
+                f"--resume {self.resume}: goes on by the settings that it was started with; leave "
+                "the others out, or start a new run"
+            )
+        if self.corpus:
+            text = replace(config.text, corpus=(*self.corpus, *config.text.corpus))
+            config = replace(config, text=text)
+        try:
+            outcome = adapt(None if self.resume else config, self.resume, Console(self.json))
+        except TooLittle as error:
+            reason = as_options(str(error))
+            verdict = {"kind": VerdictKind.KEEP_BASE, "text": f"Keep the base model: {reason}"}
+            print_result(json.dumps({"verdict": verdict}) if self.json else verdict["text"])
+            return 0
+        show_finished(outcome, self.json)
+        return 0

@@ -1,0 +1,162 @@
+"""The command `compare`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from isospace.commands.console import Console
+from isospace.commands.help import WORDS
+from isospace.commands.options import MARKERS, SharesWork, as_options
+from isospace.commands.printing import print_json_text, print_result, print_table
+from isospace.commands.train import DEFAULT_RECIPE, require_no_objectives
+from isospace.config import TrainConfig
+from isospace.errors import UserError
+from isospace.recipes import find
+from isospace.system.cluster import Engine
+from isospace.system.quick_imports import quick_imports
+from isospace.system.typed_json import to_json
+
+
+@dataclass(frozen=True)
+class Compare(SharesWork):
+    """Options of `isospace compare`."""
+
+    candidates: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="OBJECTIVE ...")
+    ] = ()
+    """Objectives to compare, such as simcse whitenedcse. NAME:FIELD=VALUE,FIELD=VALUE sets options
+    of one, also learning_rate, dropout, batch_size, model or pooling."""
+    recipe: tuple[str, ...] = ()
+    """Compare these rows of `isospace recipes` instead of objectives; other options override a
+    setting in all of them."""
+    recipe_settings: tyro.conf.Suppress[tyro.conf.Fixed[Mapping[str, TrainConfig]]] = field(
+        default_factory=dict
+    )
+    config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)
+    """How every candidate is trained, and where the results go."""
+    seeds: int = 3
+    """Number of trainings of each candidate: with --seed, --seed + 1, and so on."""
+    verdict_on: Literal["pairs", "sts"] = "pairs"
+    """Score that the verdict is about: MRR of the test pairs, or the average of the STS sets."""
+    baselines: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=MODEL ...")] = ()
+    """Models to score beside the candidates, without training: glove=glove:FILE, a model folder,
+    the folder of a run, a Hub name."""
+    jobs: int = 1
+    """Number of runs at a time, each with its part of the cores or a GPU of its own."""
+    engine: Engine = "local"
+    """Where the runs go on: this machine, or a Ray cluster (RAY_ADDRESS names it) that shares the
+    folder."""
+    json: bool = False
+    """Print results.json on standard output, and no progress."""
+
+    @classmethod
+    def defaults(cls, words: Sequence[str]) -> Compare:
+        """Return the defaults; with --recipe they hold the settings of every recipe.
+
+        The words are parsed once for each recipe, so that what they set replaces its own settings.
+
+        Raises:
+            UserError: no such recipe.
+        """
+        scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        scan.add_argument("--recipe", nargs="*", default=[])
+        recipes = {name: find(name) for name in scan.parse_known_args(words)[0].recipe}
+        settings = {}
+        for name, recipe in () if set(WORDS) & set(words) else recipes.items():
+            default = cls(config=recipe.config)
+            parsed = tyro.cli(
+                cls, prog="isospace compare", args=words, default=default, config=MARKERS
+            )
+            settings[name] = parsed.config
+        config = find(next(iter(recipes), DEFAULT_RECIPE)).config
+        return cls(config=config, recipe_settings=settings)
+
+    def run(self) -> int:
+        """Run what is missing, compare, print."""
+        with quick_imports():
+            from isospace.comparison.baselines import named_models
+            from isospace.comparison.compare import compare
+            from isospace.evaluation.other_text import other_text_words
+            from isospace.report.run_set import collect
+            from isospace.report.scoreboard import comparison_tables
+            from isospace.report.write import write_report
+            from isospace.training.run import REPORT
+
+        where = "objectives come before it: isospace compare OBJECTIVE ... --corpus FILE"
+        require_no_objectives(self.config.text.corpus, where)
+        settings = self._settings()
+        folder = self.config.output
+        if folder is None:
+            raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
+        console = Console(self.json)
+        results = compare(
+            settings,
+            self.seeds,
+            folder,
+            self.verdict_on,
+            self.jobs,
+            named_models(self.baselines),
+            console,
+            self.engine,
+        )
+        if results is None:  # another process than the first
+            return 0
+        if self.json:
+            print_json_text(to_json(results))
+        else:
+            for table in comparison_tables(folder.name, results):
+                print_table(table.caption, table.rows, table.note)
+            print_result(results.verdict.text)
+        if results.other_text_gains:
+            console.line("other text", other_text_words(results.other_text_gains))
+        if results.recommendation:
+            console.line("use", results.recommendation)
+        if results.verdict.model is not None:
+            console.line("load it", _how_to_load(Path(results.verdict.model)))
+        # Last: the folder of a finished comparison may be read-only by now.
+        runs = [folder / run for runs in results.runs.values() for run in runs]
+        with console.bar("report", len(runs) + 1) as advance:
+            for reported in (*runs, folder):
+                write_report(collect([reported]), in_words=as_options)
+                advance(1)
+        console.line("report", str(folder / REPORT))
+        return 0
+
+    def _settings(self) -> Mapping[str, TrainConfig]:
+        """Return the settings of each candidate by its name."""
+        from isospace.comparison.compare import candidate
+
+        named = self.candidates or self.recipe
+        if not named:
+            raise UserError(
+                "give one or more objectives to compare, such as simcse whitenedcse; or published "
+                "settings: `recipe` simcse-bert-base whitenedcse-bert-base"
+            )
+        if self.candidates and self.recipe:
+            raise UserError(
+                f"{self.candidates[0]} and `recipe` {self.recipe[0]}: a comparison is of "
+                "objectives, or of recipes. Leave one of the two out"
+            )
+        twice = [text for text in named if named.count(text) > 1]
+        if twice:
+            raise UserError(f"{twice[0]}: the same candidate twice; leave one out")
+        return self.recipe_settings or {
+            text: candidate(text, self.config) for text in self.candidates
+        }
+
+
+def _how_to_load(model: Path) -> str:
+    from isospace.training.run import Run
+
+    if model.is_dir():
+        return f'SentenceTransformer("{model}")'
+    run = Run(model.parent)
+    if run.last_checkpoint.is_file():
+        return f"{model} is gone; {run.to_resume[0]} makes it again"
+    return f"{model} is gone, and so is its checkpoint: remove the run and compare again"

@@ -1,0 +1,126 @@
+"""The command `corpus`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from isospace.commands.console import Console
+from isospace.commands.options import LoadsModels
+from isospace.commands.printing import print_json, print_table
+from isospace.config import CorpusConfig
+from isospace.errors import TooLittle, UserError
+from isospace.statistics.counts import number_of
+
+if TYPE_CHECKING:
+    from isospace.corpus.overview import Overview
+
+_SHOWN = 160
+"""Characters of an example that are printed."""
+
+
+@dataclass(frozen=True)
+class _Arguments(CorpusConfig):
+    """What to read and how to clean it."""
+
+    corpus: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+
+
+@dataclass(frozen=True)
+class Corpus(LoadsModels):
+    """Options of `isospace corpus`."""
+
+    config: _Arguments
+    model: str = "minilm"
+    """The encoder whose tokenizer is asked about the text: minilm, a model folder, the folder of a
+    run, or a Hub name."""
+    json: bool = False
+    """Print everything as JSON, and no progress."""
+
+    def run(self) -> int:
+        """Read, look, print."""
+        from isospace.commands.train import DEFAULT_RECIPE
+        from isospace.corpus.corpus import load_corpus
+        from isospace.corpus.coverage import coverage
+        from isospace.corpus.overview import overview, sample
+        from isospace.corpus.reading import TXT_LINES, TXT_PARAGRAPHS
+        from isospace.encoders.loading import load_encoder, resolve
+        from isospace.recipes import find
+        from isospace.system.cache import cache_folder
+        from isospace.training.prepare import require_enough
+
+        if not self.config.corpus:
+            raise UserError("give files or a folder to look at: isospace corpus FOLDER")
+        resolve(self.model)  # before the corpus is read
+        console = Console(self.json)
+        console.line("reading", ", ".join(self.config.corpus))
+        text = CorpusConfig(**vars(self.config))
+        corpus = load_corpus(text, cache_folder())
+        texts = sample(corpus)
+        found = overview(corpus, texts)
+        tokens = coverage(load_encoder(self.model), texts)
+        if self.json:
+            print_json(asdict(found) | {"model": self.model, "tokens": asdict(tokens)})
+            return 0
+        console.line("files", _files(found))
+        console.line("corpus", corpus.summary)
+        kinds = (TXT_LINES, TXT_PARAGRAPHS)
+        txt = [number_of(corpus.counts[kind], kind) for kind in kinds if kind in corpus.counts]
+        if txt and not all(map(os.path.isfile, self.config.corpus)):
+            console.line("txt", f"{', '.join(txt)}; `layout` lines or paragraphs decides for all")
+        console.line("texts", f"{found.texts:,}; words: {_quantiles(found.words)}")
+        shares = [f"{100 * share:.0f} % {name}" for name, share in found.languages.items()]
+        console.line("language", f"{', '.join(shares)} (of a sample of {len(texts)})")
+        many = f"{tokens.per_word:.1f} a word, {100 * tokens.unknown:.1f} % unknown"
+        console.line("tokens", f"{many}; of a text: {_quantiles(tokens.lengths)} ({self.model})")
+        if tokens.warning:
+            console.line("warning", tokens.warning)
+        console.line("test pairs", found.test_pairs)
+        try:
+            require_enough(replace(find(DEFAULT_RECIPE).config, text=text), corpus)
+        except TooLittle as error:
+            console.line("warning", f"train and adapt have too little here: {error}")
+        rows = [
+            {
+                "relation": name,
+                "train": f"{one.train:,}",
+                "held out": f"{one.held_out:,}",
+                "note": one.why,
+            }
+            for name, one in found.relations.items()
+        ]
+        if rows:
+            print_table("relations of the documents", rows)
+        for name, one in found.relations.items():
+            if one.examples:
+                print_table(name, [_example(name, *pair) for pair in one.examples])
+        return 0
+
+
+def _files(found: Overview) -> str:
+    """Such as "9 html, 9 markdown; 1 not read"."""
+    files = [f"{count:,} {format}" for format, count in found.files.items()]
+    unread = found.counts.get("unreadable files", 0)
+    return (", ".join(files) or "none") + (f"; {unread:,} not read" if unread else "")
+
+
+def _quantiles(found: dict[float, int]) -> str:
+    """Such as "half up to 12, 95 % up to 40, all up to 80"."""
+    words = {0.5: "half", 1.0: "all"}
+    return ", ".join(
+        f"{words.get(share, f'{100 * share:.0f} %')} up to {size:,}"
+        for share, size in found.items()
+    )
+
+
+def _example(relation: str, first: str, second: str) -> dict[str, str]:
+    """A pair under the names of its two parts, where the relation has such."""
+    one, _, other = relation.partition("-")
+    return {one if other else "a text": _short(first), other or "another": _short(second)}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

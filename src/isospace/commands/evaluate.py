@@ -1,0 +1,53 @@
+"""The command `evaluate`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import tyro
+
+from isospace.commands.console import Console
+from isospace.commands.options import LoadsModels
+from isospace.commands.printing import print_json, print_table
+from isospace.evaluation.evaluate_config import EvaluateConfig
+
+
+@dataclass(frozen=True)
+class Evaluate(LoadsModels):
+    """Options of `isospace evaluate`."""
+
+    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
+        "minilm",
+    )
+    """minilm, a model folder, the folder of a run, a Hub name, or glove:FILE for word vectors.
+    Several are rows of one table."""
+    config: EvaluateConfig = field(default_factory=EvaluateConfig)
+    """What they are scored on, and how."""
+    subsets: bool = False
+    """Also print every sub-set of the STS sets, and their scores by each way to average in use:
+    all, mean and wmean."""
+    json: bool = False
+    """Print everything as JSON."""
+
+    def run(self) -> int:
+        """Load, score, print."""
+        from isospace.evaluation.evaluate import evaluate_models, tables_of
+        from isospace.evaluation.transfer import Transfer
+        from isospace.training.run import run_of
+
+        evaluations = evaluate_models(self.models, self.config, Console(self.json))
+        if self.json:
+            found = [evaluation.to_json() for evaluation in evaluations]
+            print_json(found if len(found) > 1 else found[0])
+        else:
+            for title, rows, note in tables_of(evaluations, self.subsets):
+                print_table(title, rows, note)
+        for model, evaluation in zip(self.models, evaluations, strict=True):
+            run, transfer = run_of(model), evaluation.of(Transfer)
+            if transfer is not None and self.config.transfer is not None and run is not None:
+                # Another pooling or precision is not what the run shipped.
+                own = self.config.pooling in (None, run.finished.pooling)
+                if own and self.config.precision == "float32":
+                    run.write_transfer(self.config.transfer, transfer.to_json())
+        return 0

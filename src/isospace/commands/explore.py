@@ -1,0 +1,108 @@
+"""The command `explore`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import webbrowser
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from isospace.commands.console import Console
+from isospace.commands.options import LoadsModels
+from isospace.commands.printing import print_result
+from isospace.encoders.pooling import PoolingName
+from isospace.encoders.precision import Precision
+from isospace.errors import UserError
+
+
+@dataclass(frozen=True)
+class Explore(LoadsModels):
+    """Options of `isospace explore`."""
+
+    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
+        "minilm",
+    )
+    """One or two, each minilm, a model folder, the folder of a run, or a Hub name. The folder that
+    adapt left stands for two: its base model and its result."""
+    corpus: tuple[str, ...] = ()
+    """The texts to look in, as train takes them: documents, rows and lines in files, folders and
+    URLs, - for standard input, or docstrings. Default for a folder that adapt left: the texts of
+    its test pairs."""
+    column: str = "text"
+    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
+    encoding: str = "utf-8"
+    """Encoding of the text files."""
+    query_prompt: str | None = None
+    """Put before what is looked for, such as "query: ", or the name of one of the model's own
+    prompts; "" for none. Default: the model's own query prompt, if it has one."""
+    document_prompt: str | None = None
+    """Put before every text of the corpus, in the same way. Default: the model's own
+    document, passage or corpus prompt."""
+    pooling: PoolingName | None = None
+    """How the vectors of tokens become one of the text; default: the models' own."""
+    precision: Precision = "float32"
+    """bf16 is faster where the processor has it."""
+    port: int = 8265
+    """Port of the page on this machine; 0 takes one that is free."""
+    open: bool = False
+    """Open the page in the browser."""
+    json: bool = False
+    """Print the address as JSON, and no progress."""
+
+    def run(self) -> int:
+        """Read, encode, serve until Ctrl-C."""
+        from isospace.explore.adapted import Adapted
+        from isospace.explore.session import require_one_or_two
+
+        require_one_or_two(self.models)
+        adapted = Adapted.of(self.models[0]) if len(self.models) == 1 else None
+        if not self.corpus and adapted is None:
+            raise UserError("give a corpus (--corpus FILE, or --corpus docstrings)")
+        missing = [module for module in ("starlette", "uvicorn") if find_spec(module) is None]
+        if missing:
+            raise UserError(f"explore needs {', '.join(missing)}: pip install 'isospace[explore]'")
+        from isospace.encoders.loading import resolve
+        from isospace.explore.app import HOST, listen, make_server
+        from isospace.explore.session import open_session
+        from isospace.search.neighbours import Texts, read_corpus
+
+        for model in self.models:
+            resolve(model)  # before the corpus is read
+        console = Console(self.json)
+        names = ", ".join(Path(name).name or name for name in self.corpus)
+        with listen(self.port) as listener:
+            texts: Texts
+            if adapted is None or self.corpus:
+                texts = read_corpus(self.corpus, self.column, self.encoding, console)
+            else:
+                texts, names = adapted.texts(console), adapted.texts_name
+            if adapted is not None and adapted.kept_base:
+                console.line("adapt", "it kept the base model, which is shown alone")
+            session = open_session(
+                self.models if adapted is None else adapted.models(),
+                texts,
+                names,
+                self.precision,
+                console,
+                self.query_prompt,
+                self.document_prompt,
+                self.pooling,
+                None if adapted is None else adapted.changes,
+            )
+            url = f"http://{HOST}:{listener.getsockname()[1]}/"
+            console.line("explore", f"{url}  (Ctrl-C ends it)")
+            if self.json:
+                print_result(json.dumps({"url": url}))
+                sys.stdout.flush()  # a script reads it while the page is served
+            if self.open:
+                webbrowser.open(url)
+            try:
+                make_server(session).run(sockets=[listener])
+            except KeyboardInterrupt:
+                console.line("ended", "nothing was written")
+        return 0

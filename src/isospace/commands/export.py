@@ -1,0 +1,76 @@
+"""The command `export`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from isospace.commands.console import Console
+from isospace.commands.options import LoadsModels
+from isospace.commands.printing import print_json
+from isospace.encoders.pooling import PoolingName
+
+
+@dataclass(frozen=True)
+class Export(LoadsModels):
+    """Options of `isospace export`."""
+
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    """A run's folder, a model folder, minilm, or a Hub name."""
+    to: Literal["st", "onnx", "hf"]
+    """What to write: st is the sentence-transformers folder that older versions and servers read,
+    onnx a graph from token ids to the vector, hf a Hugging Face folder."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """The folder to make; default: st, onnx or hf in the run's folder, and for other models
+    MODEL-st, MODEL-onnx or MODEL-hf in the current folder."""
+    int8: bool = False
+    """With --to onnx: also write a smaller graph with int8 weights, and measure what it loses."""
+    pooling: PoolingName | None = None
+    """How the vectors of tokens become one of the text, in the folder too; default: the model's
+    own."""
+    query_prompt: str | None = None
+    """Put before every query, such as "query: ", or the name of one of the model's own prompts; ""
+    for none. The folder says so to those that load it. Default: the model's own query prompt."""
+    document_prompt: str | None = None
+    """Put before every document, in the same way. Default: the model's own document, passage or
+    corpus prompt."""
+    sample: Path | None = None
+    """With --int8: a file or folder of sentences to measure the loss on; default: sentences that
+    the run kept out of training, or the docstrings of Python."""
+    column: str | None = None
+    """Which column of --sample holds the sentences; default: text."""
+    encoding: str | None = None
+    """Encoding of the text files of --sample; default: utf-8."""
+    json: bool = False
+    """Print the outcome as JSON."""
+
+    def run(self) -> int:
+        """Export, and say what the check found."""
+        from isospace.export.ship import export
+
+        console = Console(self.json)
+        shipment = export(
+            self.model,
+            self.to,
+            self.output,
+            self.int8,
+            self.sample,
+            self.column,
+            self.encoding,
+            console,
+            self.query_prompt,
+            self.document_prompt,
+            self.pooling,
+        )
+        if self.json:
+            print_json({**asdict(shipment), "folder": str(shipment.folder)})
+            return 0
+        console.line("export", f"{self.model} as {self.to}, into {shipment.folder}")
+        gap = f"{shipment.gap:.1e} (limit {shipment.limit:g})"
+        console.line("parity", f"largest 1 - cosine to the model {gap}")
+        if shipment.loss is not None:
+            console.line("int8", shipment.loss.text)
+        return 0

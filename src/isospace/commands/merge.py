@@ -1,0 +1,64 @@
+"""The command `merge`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from isospace.commands.console import Console
+from isospace.commands.options import LoadsModels
+from isospace.commands.printing import print_json
+from isospace.encoders.pooling import PoolingName
+
+
+@dataclass(frozen=True)
+class Merge(LoadsModels):
+    """Options of `isospace merge`."""
+
+    start: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BASE")]
+    """The model that the others were trained from: minilm, a model folder, the folder of a run, or
+    a Hub name."""
+    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")]
+    """What was trained from it, named in the same way; several are averaged."""
+    to: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    """The folder to make, for sentence-transformers."""
+    share: float = 0.5
+    """How far from the base model: 0 is the base model, 1 the mean of the models."""
+    pooling: PoolingName | None = None
+    """How the vectors of tokens become one of the sentence, in all of them; default: as they do it,
+    which must then be the same."""
+    query_prompt: str | None = None
+    """Put before every query, such as "query: ", or the name of one of the models' own prompts; ""
+    for none. The folder says so to those that load it. Default: the models' own query prompt, which
+    must then be the same."""
+    document_prompt: str | None = None
+    """Put before every document, in the same way. Default: the models' own document, passage or
+    corpus prompt."""
+    json: bool = False
+    """Print the outcome as JSON."""
+
+    def run(self) -> int:
+        """Merge, and say what the check of the folder found."""
+        from isospace.export.merge import merge_models
+
+        gap = merge_models(
+            self.start,
+            self.models,
+            self.share,
+            self.to,
+            self.pooling,
+            self.query_prompt,
+            self.document_prompt,
+        )
+        if self.json:
+            print_json({**asdict(self), "to": str(self.to), "gap": gap})
+            return 0
+        console = Console(self.json)
+        mean = f"the mean of {', '.join(self.models)}" if len(self.models) > 1 else self.models[0]
+        console.line("merge", f"{self.share:g} of the way from {self.start} to {mean}")
+        console.line("parity", f"largest 1 - cosine of the folder to these weights: {gap:.1e}")
+        console.line("load it", f'SentenceTransformer("{self.to}")')
+        return 0

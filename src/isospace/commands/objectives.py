@@ -1,0 +1,41 @@
+"""The command `objectives`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from isospace.commands.printing import print_json, print_table
+from isospace.objectives import OBJECTIVES
+from isospace.objectives.base import describe
+
+
+@dataclass(frozen=True)
+class Objectives:
+    """Options of `isospace objectives`."""
+
+    json: bool = False
+    """Print the table as JSON."""
+
+    def run(self) -> int:
+        """Print the table."""
+        rows = [objective_row(name) for name in OBJECTIVES]
+        if self.json:
+            print_json(rows)
+        else:
+            print_table("objectives", rows)
+        return 0
+
+
+def objective_row(name: str) -> dict[str, str]:
+    """The row of an objective in the table of objectives."""
+    objective = OBJECTIVES[name]()
+    return {
+        "objective": name,
+        "from": objective.paper.title.split(":")[0],
+        "year": str(objective.paper.year),
+        "views": describe(objective.views),
+        "head": objective.head_summary,
+        "terms": ", ".join(objective.term_names),
+        "passes": objective.all_passes,
+        "paper": objective.paper.url,
+    }

@@ -1,0 +1,209 @@
+"""Settings as the command line writes them: `its_field` of the core is --its-field here."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from types import MappingProxyType, NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import docstring_parser
+import tyro
+from tyro.constructors import PrimitiveConstructorSpec
+
+from isospace.errors import UserError, did_you_mean, in_words, no_such
+
+MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+"""How options are named: without the names of the dataclasses that hold them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadsModels:
+    """What every command has that loads models."""
+
+    trust_remote_code: bool = False
+    """Run code that comes with a model; it can do all that you can. Name a Hub model by the
+    revision that you have read: NAME@REVISION."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharesWork(LoadsModels):
+    """What every command has whose work several processes can share."""
+
+    nproc: int = 1
+    """Number of processes of this machine that share the work, each with a GPU of its own if there
+    are any. Torchrun does the same on several machines."""
+
+
+_QUOTED = r"""(?<![^\s(\[{])(['"])(?:\\.|(?!\1).)*\1"""
+_SETTING = re.compile(rf"{_QUOTED}|(?P<command>adapt )?`(?P<name>[a-z][a-z0-9_]*)`")
+"""A setting as the core names it; or a text in quotes, as messages quote the user's own."""
+
+
+def as_options(text: str) -> str:
+    """A text of the core, in which settings are `named_so`, with their options in place of them.
+
+    `resume`, which only a run has, becomes the whole command, of train or, where it says so, adapt.
+    What stands in quotes stays.
+
+    >>> as_options("`batch_size` 1: expected 2 or more; `resume` runs/a")
+    '--batch-size 1: expected 2 or more; isospace train --resume runs/a'
+    >>> as_options("filter '`output` = 1'")
+    "filter '`output` = 1'"
+    """
+    return _SETTING.sub(_option, text)
+
+
+def _option(found: re.Match[str]) -> str:
+    command, name = found["command"] or "", found["name"]
+    if name is None:  # a text in quotes
+        return found[0]
+    option = "--" + name.replace("_", "-")
+    if name != "resume":
+        return command + option
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    shared = f"--nproc {processes} " if processes > 1 else ""
+    return f"isospace {command or 'train '}{shared}{option}"
+
+
+def write_help(kind: type[Any]) -> None:
+    """Make the docstring under each field, in `kind` and the dataclasses in it, its help text.
+
+    tyro reads these docstrings too, but would show the line breaks of the source, and settings as
+    the core names them.
+    """
+    described: dict[str, str] = {}
+    for parent in reversed(kind.__mro__):
+        if is_dataclass(parent):
+            described |= _described(parent)
+    types = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        text = " ".join(described.get(field.name, "").split())
+        if text:
+            field.metadata = MappingProxyType({**field.metadata, "help": as_options(text)})
+        for part in _dataclasses(types[field.name]):
+            write_help(part)
+
+
+@functools.cache
+def _described(kind: type[Any]) -> dict[str, str]:
+    """Field of a dataclass itself -> the docstring under it."""
+    found = docstring_parser.parse_from_object(kind).params
+    return {item.arg_name: inspect.cleandoc(item.description or "") for item in found}
+
+
+def _dataclasses(annotation: Any) -> Iterator[type[Any]]:
+    """The dataclasses that an annotation names."""
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _dataclasses(part)
+
+
+_MANY = 1_000_000
+"""Values of an option that takes as many as there are."""
+
+
+def checked_words(kind: type[Any], command: str, words: Sequence[str]) -> list[str]:
+    """Return the words after a command as tyro reads them: each amount as two words.
+
+    Args:
+        kind: the command's dataclass.
+        command: the command's name.
+        words: what follows the name.
+
+    Raises:
+        UserError: there is no such option, objective or choice; or a wrong amount, such as
+            "10 minuts".
+    """
+    known = dict(_options(kind))
+    names_objective = any(field.name == "objective" for field in fields(kind))
+    found: list[str] = []
+    rest = deque(words)
+    values = 0  # that the last option still takes
+    while rest:
+        word = rest.popleft()
+        found.append(word)
+        name, equals, value = word.partition("=")
+        option = name.replace("_", "-")
+        if not option.startswith("-") or option == "-":
+            if names_objective and values == 0:
+                _require_objective(word)
+            values -= 1
+            continue
+        if not option.startswith("--"):
+            values = 1
+            continue
+        if option not in known:
+            raise UserError(no_such("option", name, known, f"isospace {command} --help"))
+        choices, amount, values = known[option]
+        values = 0 if equals else values
+        if not equals:
+            value = rest[0] if rest else ""
+        if choices and not value.startswith("-"):
+            _require_choice(name, value, choices)
+        if amount:
+            given = _amount_words([value] if equals else [], rest)
+            amount.instance_from_str(given)
+            found[-1:] = [name, *given]
+            values = 0
+    return found
+
+
+def _require_objective(word: str) -> None:
+    from isospace.objectives import OBJECTIVES  # which imports torch
+
+    if word not in OBJECTIVES:
+        raise UserError(no_such("objective", word, OBJECTIVES))
+
+
+def _require_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        expected = [f"expected {in_words(choices, 'or')}", did_you_mean(value, choices)]
+        raise UserError(f"{name} {value}: {'. '.join(filter(None, expected))}")
+
+
+def _amount_words(first: Sequence[str], rest: deque[str]) -> list[str]:
+    """Take a number and a unit, in one word or two, off the words of a command."""
+    given = [part for word in first for part in word.split()]
+    while len(given) < 2 and rest and not rest[0].startswith("-"):
+        given += rest.popleft().split()
+    return given
+
+
+def _options(kind: type[Any]) -> Iterator[tuple[str, tuple[Sequence[str], Any, int]]]:
+    """Yield every option: its words if it is a choice, how an amount is read, how many values."""
+    types = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        parts = list(_dataclasses(types[field.name]))
+        for part in parts:
+            yield from _options(part)
+        if parts:
+            continue
+        annotation, *notes = _plain(types[field.name])
+        name = next(filter(None, (getattr(note, "name", None) for note in notes)), field.name)
+        option = name.replace("_", "-")
+        amounts = [note for note in notes if isinstance(note, PrimitiveConstructorSpec)]
+        values = _MANY if get_origin(annotation) is tuple else int(annotation is not bool)
+        yield f"--{option}", (_choices(annotation), amounts[0] if amounts else None, values)
+        if annotation is bool:
+            yield f"--no-{option}", ((), None, values)
+
+
+def _plain(annotation: Any) -> tuple[Any, ...]:
+    """Split an annotation into the type and what is noted of it."""
+    return get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    """Return the words of a choice; none of any other type."""
+    parts = [annotation] if get_origin(annotation) is Literal else get_args(annotation)
+    words = [part for part in parts if part is not NoneType]
+    if all(get_origin(word) is Literal for word in words):
+        return tuple(str(word) for literal in words for word in get_args(literal))
+    return ()

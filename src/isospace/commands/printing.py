@@ -1,0 +1,78 @@
+"""What a command prints on standard output: results as text, as a table, as JSON."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+import sys
+from collections.abc import Collection
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console as Terminal
+from rich.text import Text
+
+from isospace.commands.tables import draw_table
+from isospace.system.tables import Rows, columns_of, markdown_table
+
+_LEAST = 50
+"""Cells of a text that are shown however narrow the terminal, over several lines if need be."""
+
+
+def print_result(text: str) -> None:
+    """Results go to standard output; everything else goes to standard error."""
+    sys.stdout.write(text + "\n")
+
+
+def print_json(content: Any) -> None:
+    """Results as JSON on standard output; NaN and infinities, which it does not have, as null."""
+    print_json_text(json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _fitting(rows: Rows, texts: Collection[str], width: int) -> list[dict[str, str]]:
+    """The rows with the cells of `texts` cut to an even share of what the others leave."""
+    columns = columns_of(rows)
+    others = [name for name in columns if name not in texts]
+    taken = sum(max(cell_len(row[name]) for row in [{name: name}, *rows]) for name in others)
+    room = max(_LEAST, (width - taken - 3 * len(columns) - 1) // len(texts))
+    return [
+        {name: _cut(cell, room) if name in texts else cell for name, cell in row.items()}
+        for row in rows
+    ]
+
+
+def _cut(cell: str, room: int) -> str:
+    text = Text(cell)
+    text.truncate(room, overflow="ellipsis")
+    return text.plain
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return list(map(_finite, content))
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def print_json_text(text: str) -> None:
+    """JSON on standard output, with JSON's own escapes for what the encoding there lacks."""
+    if codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8":
+        text = json.dumps(json.loads(text), indent=2)
+    print_result(text)
+
+
+def print_table(title: str, rows: Rows, note: str = "", texts: Collection[str] = ()) -> None:
+    """A title, rows as a table, and what is said under it; in a file or a pipe as Markdown.
+
+    On a terminal the cells of the columns `texts`, which a corpus may have of any length, are cut
+    to what the width leaves them.
+    """
+    terminal = Terminal(highlight=False, markup=False, emoji=False)
+    if terminal.is_terminal:
+        draw_table(terminal, title, _fitting(rows, texts, terminal.width) if texts else rows)
+    else:
+        print_result(f"{title}\n\n{markdown_table(rows)}\n")
+    if note:
+        print_result(f"{note}\n")

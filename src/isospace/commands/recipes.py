@@ -1,0 +1,141 @@
+"""The command `recipes`: all published settings in a table, or one in full."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, Any
+
+import tyro
+
+from isospace.commands.options import as_options
+from isospace.commands.printing import print_json, print_result, print_table
+from isospace.config import TrainConfig, objective_name
+from isospace.recipes import HERE, RECIPES, Recipe, find
+
+_WIDTH = 100
+_ALWAYS_SHOWN = ("model", "batch_size", "learning_rate", "budget")
+
+
+@dataclass(frozen=True)
+class Recipes:
+    """Options of `isospace recipes`."""
+
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = ""
+    """Show everything about this recipe."""
+    json: bool = False
+    """Print the recipe, or all of them, as JSON."""
+
+    def run(self) -> int:
+        """Print the table, or one row."""
+        if self.json:
+            name = self.name
+            recipes = [_to_dict(*row) for row in RECIPES.items()]
+            print_json(_to_dict(name, find(name)) if name else recipes)
+        elif self.name:
+            print_result(describe(self.name))
+        else:
+            print_table("recipes (averages as published)", overview())
+        return 0
+
+
+def overview() -> list[dict[str, str]]:
+    """A row of cells per recipe: what it aims at, and the averages that are published."""
+    return [
+        {
+            "recipe": name,
+            "aims at": recipe.table,
+            "STS": _cell(recipe.published.get("Avg")),
+            "transfer": _cell(recipe.published_transfer.get("Avg")),
+            "dev": _cell(recipe.published_dev),
+        }
+        for name, recipe in RECIPES.items()
+    ]
+
+
+def describe(name: str) -> str:
+    """Everything about one recipe, as text of at most 100 columns.
+
+    Raises:
+        UserError: no such recipe.
+    """
+    recipe = find(name)
+    paper, dev = recipe.config.objective.paper, _cell(recipe.published_dev)
+    lines = {
+        "aims at": recipe.table,
+        "STS": _numbers(recipe.published, "Spearman x 100, test sets"),
+        "transfer": _numbers(recipe.published_transfer, "accuracy in per cent"),
+        "STS-B dev": f"{dev} (Spearman x 100)" if dev else "",
+        "note": as_options(recipe.note),
+        "here": as_options(HERE) if recipe.config.select == "labels" else "",
+        "objective": f"{objective_name(recipe.config.objective)} ({paper.title}, {paper.year})",
+        "corpus": recipe.corpus,
+        "settings": ", ".join(f"{key} {value}" for key, value in settings(recipe).items()),
+    }
+    wrapped = (
+        textwrap.fill(
+            text,
+            _WIDTH,
+            initial_indent=f"{label:<11} ",
+            subsequent_indent=" " * 12,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        for label, text in lines.items()
+        if text
+    )
+    return "\n".join([name, *wrapped, f"  {command(name)}"])
+
+
+def command(name: str) -> str:
+    """The command line that runs a recipe."""
+    data = " --data FOLDER" if RECIPES[name].config.select == "labels" else ""
+    return f"isospace train --recipe {name} --corpus FILE{data}"
+
+
+def settings(recipe: Recipe) -> dict[str, str]:
+    """The main settings, and every one that differs from its field's default."""
+    config, default = recipe.config, TrainConfig()
+    shown = _changed(config, default) | _changed(config.text, default.text)
+    shown |= _changed(config.objective, type(config.objective)())
+    return {name.replace("_", "-"): _plain(value) for name, value in shown.items()}
+
+
+def _changed(settings: Any, default: Any) -> dict[str, Any]:
+    """The plain fields of a dataclass that differ from another's or are always shown."""
+    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    return {
+        name: value
+        for name, value in values.items()
+        if not is_dataclass(value) and (name in _ALWAYS_SHOWN or value != getattr(default, name))
+    }
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " ".join(map(_plain, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _numbers(values: Mapping[str, float], unit: str) -> str:
+    cells = ", ".join(f"{column} {value:.2f}" for column, value in values.items())
+    return f"{cells} ({unit})" if values else ""
+
+
+def _to_dict(name: str, recipe: Recipe) -> dict[str, Any]:
+    return {
+        "recipe": name,
+        "aims_at": recipe.table,
+        "sts_spearman_x100": recipe.published,
+        "transfer_accuracy": recipe.published_transfer,
+        "stsb_dev_spearman_x100": recipe.published_dev,
+        "note": as_options(recipe.note),
+        "corpus": recipe.corpus,
+        "command": command(name),
+        "config": recipe.config.to_dict(),
+    }

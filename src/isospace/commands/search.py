@@ -1,0 +1,94 @@
+"""The command `search`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from isospace.commands.index import DEFAULT_FOLDER
+from isospace.commands.options import LoadsModels
+from isospace.commands.printing import print_json, print_result, print_table
+from isospace.system.unicode import in_one_line
+
+if TYPE_CHECKING:
+    from isospace.search import Hit
+
+
+@dataclass(frozen=True)
+class Search(LoadsModels):
+    """Options of `isospace search`."""
+
+    queries: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="QUERY ...")]
+    """What to look for; each text is a query of its own."""
+    index: Path = DEFAULT_FOLDER
+    """A folder that `isospace index` made."""
+    k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 10
+    """How many texts to list."""
+    where: str | None = None
+    """Only rows that match this SQL condition, as "year > 2000 AND id != 'a'"."""
+    exact: bool = False
+    """Compare the query with every row, also where the index is large."""
+    hybrid: bool = False
+    """Rank by shared words (BM25) and by vectors together."""
+    bm25_weight: float | None = None
+    """How much BM25 counts with --hybrid: the best match of words is worth so many standard
+    deviations of the query's cosines. Default: what the run of the index's model has chosen, or
+    2."""
+    model: str | None = None
+    """The model that the index was made with, where its folder has moved."""
+    query_prompt: str | None = None
+    """Put before every query, such as "query: ", or the name of one of the model's own prompts; ""
+    for none. Default: what the index keeps."""
+    json: bool = False
+    """Print everything as JSON."""
+
+    def run(self) -> int:
+        """Search and print."""
+        from isospace.search import SearchIndex
+
+        index = SearchIndex.open(self.index, self.model, self.query_prompt)
+        results = index.search(
+            self.queries, self.k, self.where, self.exact, self.hybrid, self.bm25_weight
+        )
+        pairs = list(zip(self.queries, results.hits, strict=True))
+        if self.json:
+            lists = [{"query": query, "hits": list(map(_as_json, hits))} for query, hits in pairs]
+            print_json({"protocol": results.protocol, "queries": lists})
+            return 0
+        for query, hits in pairs:
+            title = f"{in_one_line(query)}  ({results.protocol})"
+            if hits:
+                print_table(title, _rows(hits), texts=["text"])
+            else:
+                print_result(f"{title}: nothing found")
+        return 0
+
+
+def _as_json(hit: Hit) -> dict[str, Any]:
+    """Give all of a hit but scores that only a hybrid search has."""
+    return {name: value for name, value in asdict(hit).items() if value is not None}
+
+
+def _scores(hit: Hit) -> dict[str, str]:
+    """Show what a hit ranks by, and the parts of a hybrid score."""
+    cosine = {"cosine": f"{hit.cosine:.3f}"}
+    if hit.hybrid is None:
+        return cosine
+    return {"hybrid": f"{hit.hybrid:.3f}", **cosine, "BM25": f"{hit.bm25:.2f}"}
+
+
+def _rows(hits: Sequence[Hit]) -> list[dict[str, str]]:
+    return [
+        {"rank": str(rank)}
+        | _scores(hit)
+        | {"id": in_one_line(hit.id), "text": in_one_line(hit.text)}
+        | {
+            name: "" if value is None else in_one_line(str(value))
+            for name, value in hit.metadata.items()
+        }
+        for rank, hit in enumerate(hits, 1)
+    ]

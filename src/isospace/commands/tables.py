@@ -1,0 +1,71 @@
+"""How a table looks to people: the one maker of the tables that commands show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.console import Console as Terminal
+from rich.segment import Segments
+from rich.table import Table as Drawing
+
+from isospace.system.tables import Rows, columns_of, is_number
+
+_FIGURES = 24
+"""A cell with a digit that is no longer than this counts as figures, which are never cut."""
+_TEXT = 12
+"""The narrowest column that text is folded into."""
+
+
+def draw_table(terminal: Terminal, title: str, rows: Rows) -> None:
+    """Print a title and a table, in which figures keep every digit.
+
+    On a narrow terminal text is folded; where that is not enough, rows become columns if these fit.
+    A log file has no width that matters: there nothing is folded.
+    """
+    columns = columns_of(rows)
+    grid: list[tuple[str, ...]] = [columns]
+    grid += [tuple(row.get(column, "") for column in columns) for row in rows]
+    turned = list(zip(*grid, strict=True))
+    if terminal.is_terminal and _least_width(grid) > terminal.width >= _least_width(turned):
+        grid = turned
+    width = max(terminal.width, _least_width(grid)) if terminal.is_terminal else _full_width(grid)
+    terminal.print(title, style="bold", soft_wrap=True, markup=False)
+    lines = terminal.render(_drawing(grid), terminal.options.update(width=width))
+    terminal.print(Segments(lines), crop=False, end="")
+
+
+def _drawing(grid: Sequence[Sequence[str]]) -> Drawing:
+    """The table: headings above, numbers on the right."""
+    drawing = Drawing(header_style="bold")
+    for place, (heading, *cells) in enumerate(zip(*grid, strict=True)):
+        numbers = all(map(is_number, filter(None, cells)))
+        drawing.add_column(
+            heading,
+            justify="right" if numbers and place else "left",
+            no_wrap=_are_figures(cells),
+            overflow="fold",
+        )
+    for row in grid[1:]:
+        drawing.add_row(*row)
+    return drawing
+
+
+def _are_figures(cells: Sequence[str]) -> bool:
+    return all(
+        cell_len(cell) <= _FIGURES and any(map(str.isdigit, cell)) for cell in filter(None, cells)
+    )
+
+
+def _full_width(grid: Sequence[Sequence[str]]) -> int:
+    """Of the table with nothing folded, its lines between the columns included."""
+    return 1 + sum(3 + max(map(cell_len, column)) for column in zip(*grid, strict=True))
+
+
+def _least_width(grid: Sequence[Sequence[str]]) -> int:
+    """Of the table with its text folded."""
+    width = 1
+    for column in zip(*grid, strict=True):
+        widest = max(map(cell_len, column))
+        width += 3 + (widest if _are_figures(column[1:]) else min(widest, _TEXT))
+    return width

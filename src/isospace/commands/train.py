@@ -1,0 +1,121 @@
+"""The command `train`."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+
+from isospace.commands.console import Console
+from isospace.commands.finished import show_finished
+from isospace.commands.help import WORDS
+from isospace.commands.options import SharesWork
+from isospace.config import TrainConfig
+from isospace.errors import UserError, no_such
+from isospace.objectives import OBJECTIVES
+from isospace.objectives.base import Objective
+from isospace.recipes import find
+from isospace.system.quick_imports import quick_imports
+
+DEFAULT_RECIPE = "dropout"
+if TYPE_CHECKING:
+    _ObjectiveChoice = Objective
+else:
+    _ObjectiveChoice = tyro.extras.subcommand_type_from_defaults(
+        {name: kind() for name, kind in OBJECTIVES.items()},
+        {name: inspect.getdoc(kind).splitlines()[0] for name, kind in OBJECTIVES.items()},
+        prefix_names=False,
+    )
+
+
+@dataclass(frozen=True)
+class Train(SharesWork):
+    """Options of `isospace train`."""
+
+    config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)
+    """How to train, and where the result goes."""
+    objective: _ObjectiveChoice = field(
+        default_factory=lambda: find(DEFAULT_RECIPE).config.objective
+    )
+    """The objective to train with; what follows its name are its own options, which NAME --help
+    lists."""
+    recipe: str = DEFAULT_RECIPE
+    """Take the settings of a row of `isospace recipes`; other options override single ones."""
+    resume: Path | None = None
+    """Continue the run in this folder with its own settings."""
+    json: bool = False
+    """Print results.json on standard output, and no progress."""
+
+    @classmethod
+    def defaults(cls, words: Sequence[str]) -> Train:
+        """The defaults: those of the recipe that the words name.
+
+        Raises:
+            UserError: no such recipe or objective; or settings for a run that has its own.
+        """
+        if words and not words[0].startswith("-") and words[0] not in OBJECTIVES:
+            raise UserError(_no_objective(words[0]))
+        scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        scan.add_argument("--recipe", nargs="?")
+        scan.add_argument("--resume", nargs="?")
+        scan.add_argument("--json", action="store_true")
+        scan.add_argument("--trust-remote-code", action="store_true")
+        scan.add_argument("--nproc")
+        known, others = scan.parse_known_args([word for word in words if word not in WORDS])
+        if known.resume and (known.recipe or others):
+            refused = " ".join(filter(None, [known.recipe and "--recipe", *others]))
+            raise UserError(
+                f"--resume {known.resume}: goes on by the settings that the run was started with, "
+                f"so that {refused} would change nothing. Leave that out, or start a new run"
+            )
+        name = known.recipe or DEFAULT_RECIPE
+        config = find(name).config
+        return cls(config=config, objective=config.objective, recipe=name)
+
+    def run(self) -> int:
+        """Train, or go on."""
+        from isospace.system.launch import first
+
+        with quick_imports():
+            from isospace.training.train import train
+
+        where = "objectives come first, or last: isospace train --corpus FILE OBJECTIVE"
+        require_no_objectives(self.config.text.corpus, where)
+        config = None if self.resume else replace(self.config, objective=self.objective)
+        outcome = train(config, self.resume, Console(self.json))
+        if not first():  # of the processes that share the run
+            return 0
+        show_finished(outcome, self.json)
+        return 0
+
+
+def require_no_objectives(corpus: Sequence[str], where: str) -> None:
+    """Refuse as texts what are objectives, or nearly: what follows `corpus` is read as one.
+
+    `where` says where they belong.
+    """
+    from isospace.corpus.docstrings import is_docstrings
+
+    for word in corpus:
+        name = word.partition(":")[0]
+        if word == "-" or "://" in word or is_docstrings(word) or Path(word).exists():
+            continue
+        if name in OBJECTIVES:
+            raise UserError(f"{word}: is read as a text, as it follows `corpus`; {where}")
+        if not Path(word).suffix and get_close_matches(name, OBJECTIVES):
+            raise UserError(f"{no_such('objective', name, OBJECTIVES)} No text is called so either")
+
+
+def _no_objective(word: str) -> str:
+    """What is wrong with the first word, where it is no objective."""
+    from isospace.corpus.docstrings import is_docstrings
+
+    if is_docstrings(word) or Path(word).exists():
+        return f"{word}: no objective, but a text; give it as one: isospace train --corpus {word}"
+    return no_such("objective", word, OBJECTIVES)

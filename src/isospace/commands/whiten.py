@@ -1,0 +1,60 @@
+"""The command `whiten`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from isospace.commands.console import Console
+from isospace.commands.options import SharesWork
+from isospace.commands.printing import print_json_text, print_result, print_table
+from isospace.system.quick_imports import quick_imports
+from isospace.system.settings import settings
+from isospace.system.typed_json import to_json
+from isospace.whiten.whiten_config import WhitenConfig
+
+
+# Two settings as the command line writes them; their help is that of the class below.
+@settings
+class _Arguments(WhitenConfig):
+    """What to whiten, by what, and how far."""
+
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = WhitenConfig.model
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+
+
+@dataclass(frozen=True)
+class Whiten(SharesWork):
+    """Options of `isospace whiten`."""
+
+    config: _Arguments = field(default_factory=_Arguments)
+    """What to whiten, and how far."""
+    json: bool = False
+    """Print everything as JSON, and no progress."""
+
+    def run(self) -> int:
+        """Whiten, print."""
+        with quick_imports():
+            from isospace.whiten.whiten import whiten_model
+
+        results = whiten_model(self.config, Console(self.json))
+        if results is None:  # processes other than the first
+            return 0
+        if self.json:
+            print_json_text(to_json(results))
+            return 0
+        for title, rows in results.tables():
+            print_table(title, rows)
+        print_result(f"{results.verdict.text} {results.written}")
+        console = Console()
+        if results.other_words:
+            console.line("other text", results.other_words)
+        console.line("use", results.recommendation)
+        console.line(
+            "parity", f"largest 1 - cosine of the folder to what was measured: {results.gap:.1e}"
+        )
+        console.line("load it", f'SentenceTransformer("{self.config.output}")')
+        return 0

@@ -1,0 +1,263 @@
+"""Every command as a user types it: output, exit status, no traceback."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shlex
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+from toy import sentences
+
+from isospace.cli import _parse, _WithOptions, main
+from isospace.commands.doctor import Doctor
+from isospace.objectives import OBJECTIVES
+from isospace.recipes import RECIPES
+
+
+def run(capsys, *words: str) -> tuple[int, str, str]:
+    status = main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err
+    return status, out, err
+
+
+@pytest.fixture
+def run_folder(toy_model, toy_corpus, tmp_path, capsys):
+    words = ["train", "--corpus", toy_corpus, "--model", toy_model, "--batch-size", "16"]
+    words += ["--budget", "64", "sentences", "--evaluations", "1", "--output", tmp_path / "run"]
+    status, out, err = run(capsys, *words)
+    assert status == 0, err
+    assert out == ""
+    assert "verdict" in err
+    ended = err[err.index("\nverdict ") :].strip().splitlines()
+    assert len(ended) <= 6
+    assert "SentenceTransformer(" in ended[-2]
+    assert ended[-1].split() == ["report", str(tmp_path / "run" / "report.html")]
+    return tmp_path / "run"
+
+
+def test_says_which_version_this_is(capsys):
+    assert run(capsys, "--version") == (0, f"isospace {version('isospace')}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fly"], "no such command"),
+        (["train"], "--corpus is missing"),
+        (["train", "--recipe", "nonsense"], "no such recipe"),
+        (["train", "--corpus", "no-such-file.txt"], "no-such-file.txt"),
+        (["train", "--corpus", "x", "--batch-size", "many"], "batch-size"),
+        (["train", "--corpus", "x", "--budget", "ten", "minutes"], "ten is no number"),
+        (
+            ["train", "--corpus", "x", "--budget", "10 minuts"],
+            "--budget 10 minuts: unknown unit minuts; give sentences, tokens, epochs or minutes",
+        ),
+        (["adapt", "x", "--budget", "10", "days"], "unknown unit days; give minutes or tokens"),
+        (
+            ["compare", "scd", "--budget=10"],
+            "--budget 10: has no unit; give a number and sentences",
+        ),
+        (["train", "--corpus", "x", "--budget", "--seed", "3"], "--budget (nothing): has no unit"),
+        (["train", "--corpus", "x", "--bogus"], "--bogus: no such option."),
+        (
+            ["train", "--corpus", "x", "--modle", "y"],
+            "--modle: no such option. Did you mean --model",
+        ),
+        (["search", "x", "y", "--querry", "z"], "--querry: no such option. Did you mean --queries"),
+        (["trian", "x"], "trian: no such command. Did you mean train?"),
+        (
+            ["train", "--corpus", "x", "--precision=bf61"],
+            "--precision bf61: expected auto, bf16 or float32. Did you mean bf16?",
+        ),
+        (["encode", "minilm", "x", "--as", "word"], "--as word: expected query or document"),
+        (
+            ["train", "--corpus", "x", "--seed", "3", "simsce"],
+            "simsce: no such objective. Did you mean simcse",
+        ),
+        (["train", "--corpus", "x", "simcse", "--temperature", "0"], "temperature"),
+        (["train", "--corpus", "x", "--model", "./nowhere"], "./nowhere: not a folder"),
+        (["train", "--corpus", "x", "--labels", "mine.csv"], "labels choose nothing with"),
+        (["train", "--corpus", "x.csv", "--columns", "q", "a", "a"], "one is named twice"),
+        (["train", "--resume", "no-such-run"], "not a run (no such folder)"),
+        (["train", "--resume", "run", "--seed", "3"], "so that --seed 3 would change nothing"),
+        (["train", "--resume", "run", "--recipe", "dropout"], "so that --recipe would change"),
+        (["train", "--resume=run", "whitenedcse"], "so that whitenedcse would change nothing"),
+        (["evaluate", "minilm"], "nothing to score on"),
+        (["evaluate", "./nowhere", "--own", "none.csv"], "none.csv"),
+        (["report"], "runs"),
+        (["report", "no-such-run"], "not a run"),
+        (["export", "my-run/", "--to", "st"], "my-run/: neither a folder here nor a model"),
+        (["export", "my model", "--to", "st"], "my model: neither a folder here nor a model"),
+        (["export", "a--b", "--to", "st"], "a--b: neither a folder here nor a model"),
+    ],
+)
+def test_bad_words_exit_with_2_and_say_why(capsys, words, message):
+    status, out, err = run(capsys, *words)
+    assert status == 2
+    assert message in " ".join((out + err).split())
+
+
+def test_names_of_columns_are_parted_by_blanks(capsys, tmp_path):
+    (tmp_path / "faq.csv").write_text("q,a\nwhat purrs,cats do\n", encoding="utf-8")
+    status, _, err = run(capsys, "corpus", tmp_path / "faq.csv", "--columns", "q,a")
+    assert status == 2
+    assert "parted by blanks" in err
+
+
+def test_warnings_name_options_as_they_are_typed():
+    written = _WithOptions("%(message)s").format
+    ours, theirs = (
+        logging.LogRecord(name, logging.WARNING, "", 0, "see `max_length`", None, None)
+        for name in ("isospace.corpus.reading", "transformers")
+    )
+    assert written(ours) == "see --max-length"
+    assert written(theirs) == "see `max_length`"
+
+
+def test_train_then_report_and_evaluate(capsys, run_folder, tmp_path):
+    status, out, _ = run(capsys, "report", run_folder, "--picture", tmp_path / "c.svg", "--json")
+    assert status == 0
+    row = json.loads(out)["runs"][0]
+    assert row["objective"] == "simcse"
+    assert (tmp_path / "c.svg").read_text().lstrip().startswith("<svg")
+
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{a}\t{a} and more\n" for a in sentences(20)), encoding="utf-8")
+    for model in (run_folder, run_folder / "model"):
+        status, out, _ = run(capsys, "evaluate", model, "--own", pairs, "--json")
+        assert status == 0
+        report = json.loads(out)
+        assert report["own"][0]["n"] == 20
+        assert report["pooling"] == "mean"
+    status, out, _ = run(capsys, "evaluate", run_folder, "--own", pairs)
+    assert "MRR" in out
+
+
+def test_train_prints_json_only_when_asked(capsys, toy_model, toy_corpus, tmp_path):
+    words = ["train", "--json", "--corpus", toy_corpus, "--model", toy_model, "--evaluations", "1"]
+    words += ["--budget", "64", "sentences", "--output", tmp_path / "run", "whitenedcse"]
+    status, out, err = run(capsys, *words)
+    assert status == 0
+    assert err == ""
+    assert json.loads(out)["config"]["objective"]["name"] == "whitenedcse"
+
+
+@pytest.mark.parametrize(("command", "rows"), [("objectives", OBJECTIVES), ("recipes", RECIPES)])
+def test_tables(capsys, command, rows):
+    status, out, _ = run(capsys, command)
+    assert status == 0
+    assert all(name in out for name in rows)
+    status, out, _ = run(capsys, command, "--json")
+    assert len(json.loads(out)) == len(rows)
+
+
+def test_an_interruption_claims_nothing_about_files(capsys, monkeypatch):
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Doctor, "run", interrupt)
+    assert run(capsys, "doctor") == (1, "", "isospace: interrupted\n")
+
+
+def test_transfer_needs_its_folder(capsys, toy_model, tmp_path):
+    assert main(["evaluate", str(toy_model), "--transfer", "sklearn", "--data", "hub"]) == 2
+    assert "--transfer: give the folder that holds the tasks" in capsys.readouterr().err
+
+
+def test_help_is_given_for_a_run_that_goes_on_too(capsys):
+    status, out, err = run(capsys, "train", "--resume", "run", "--help")
+    assert (status, err) == (0, "")
+    assert out.startswith("usage: isospace train")
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("simsce", "simsce: no such objective. Did you mean simcse"),
+        ("zzz", "zzz: no such objective. `isospace objectives` lists all"),
+        ("docstrings", "give it as one: isospace train --corpus docstrings"),
+        (".", "give it as one: isospace train --corpus ."),
+    ],
+)
+def test_train_without_an_objective_of_that_name(capsys, word, message):
+    status, _, err = run(capsys, "train", word)
+    assert status == 2
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("train", "--corpus", "{text}", "simcsee"),
+            "simcsee: no such objective. Did you mean simcse",
+        ),
+        (("compare", "--corpus", "{text}", "simcse"), "simcse: is read as a text, as it follows"),
+        (("compare", "--corpus", "{text}", "simcse:head=none"), "come before it: isospace compare"),
+        (("train", "--corpus", "{text}", "nothing.txt", "simcse"), "nothing.txt: no such file or"),
+    ],
+)
+def test_an_objective_behind_the_texts_is_no_text(capsys, tmp_path, words, message):
+    text = tmp_path / "notes.txt"
+    text.write_text("one line\n")
+    status, _, err = run(capsys, *(word.format(text=text) for word in words))
+    assert status == 2
+    assert message in err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = [sys.executable, "-m", "isospace", "train", "--help"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize("words", [["--help"], ["--version"]])
+@pytest.mark.parametrize(
+    ("output", "status", "said"),
+    [
+        ("| true", 1, ""),
+        ("> /dev/full", 1, "isospace: [Errno 28] No space left on device\n"),
+        (">&-", 0, ""),
+    ],
+)
+def test_what_cannot_be_printed_is_no_traceback(buffered, words, output, status, said):
+    command = shlex.join([sys.executable, "-m", "isospace", *words])
+    script = f"set -o pipefail; {command} {output}"
+    environment = os.environ | {"PYTHONUNBUFFERED": "" if buffered else "1"}
+    done = subprocess.run(
+        ["bash", "-c", script], env=environment, stderr=subprocess.PIPE, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (status, said)
+
+
+def test_an_error_is_one_line_that_cannot_steer_the_terminal(capsys, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('"te\x1b[2Jxt\nsecond",b\nc,d\n')
+    status, out, err = run(capsys, "train", "--corpus", str(path))
+    assert (status, out) == (2, "")
+    assert "a.csv" in err
+    assert "te [2Jxt second" in err
+    assert err.count("\n") == 1
+    assert err[:-1].isprintable()
+
+
+@pytest.mark.parametrize(
+    "words", [["10", "minutes"], ["10 minutes"], ["1", "minute"], ["1 minute"]]
+)
+@pytest.mark.parametrize(
+    "command", [["train", "--corpus", "x"], ["adapt", "x"], ["compare", "scd"]]
+)
+def test_a_budget_is_one_word_or_two(command, words):
+    amount = float(words[0].split()[0])
+    for given in (["--budget", *words], [f"--budget={words[0]}", *words[1:]]):
+        assert _parse([*command, *given, "--seed", "7"]).config.budget == (amount, "minutes")

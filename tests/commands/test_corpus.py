@@ -1,0 +1,110 @@
+"""`isospace corpus`, and a folder of documents through the commands that read one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from isospace.cli import main
+
+TOPICS = {
+    "cats": "A cat sleeps on the warm roof of the house for most of the day. It hunts mice at night.",
+    "ships": "A ship carries grain across the sea to the harbour in the north. The crew is small.",
+    "songs": "An old song is sung by the river when the harvest is over. Nobody knows who wrote it.",
+}
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """Nine documents of three formats, and a file that cannot be read."""
+    place = tmp_path / "docs"
+    place.mkdir()
+    for number in range(3):
+        for name, text in TOPICS.items():
+            body = f"{text} This is note {'i' * (number + 1)} about {name} and what they do."
+            title = f"{name.title()} {'abc'[number]}"
+            (place / f"{name}{number}.md").write_text(f"# {title}\n\n{body}\n\n```\ncode()\n```\n")
+            (place / f"{name}{number}.html").write_text(
+                f"<html><body><nav>menu</nav><h1>{title}, a page</h1><p>On {body}</p></body></html>"
+            )
+    (place / "broken.docx").write_bytes(b"no zip")
+    return place
+
+
+def test_what_was_understood_is_shown(folder, capsys):
+    assert main(["corpus", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["counts"]["documents"] == 18
+    assert found["counts"]["unreadable files"] == 1
+    assert found["counts"]["code blocks left out"] == 9
+    assert found["relations"]["title-passage"]["train"] > 0
+    assert found["languages"]["en"] == 1.0
+    assert found["tokens"]["unknown"] == 0
+    assert "test_pairs" in found
+    assert found["files"] == {"html": 9, "markdown": 9}
+    why = {name: relation["why"] for name, relation in found["relations"].items()}
+    assert why == {
+        "title-passage": "fewer than 100 held-out pairs: too few to judge by",
+        "heading-section": "no headings",
+        "first-rest": "fewer than 100 held-out pairs: too few to judge by",
+        "summary-next": "no docstrings",
+        "neighbours": "no document of two passages or more",
+        "crops": "",
+        "links": "no document names another by its path",
+    }
+
+    assert main(["corpus", str(folder)]) == 0
+    shown = capsys.readouterr()
+    assert "title-passage" in shown.out
+    assert "18 documents" in shown.err
+    assert "| title-passage |" in shown.out
+    assert "9 html, 9 markdown; 1 not read" in shown.err
+    assert "no headings" in shown.out
+
+
+def test_how_txt_files_of_a_folder_are_read_is_said(folder, capsys):
+    (folder / "lines.txt").write_text("The first sentence.\nAnother of the sentences.\n")
+    (folder / "notes.txt").write_text("The notes\n=========\n\nA paragraph of the notes.\n")
+    assert main(["corpus", str(folder)]) == 0
+    shown = capsys.readouterr().err
+    assert "1 txt file with lines, 1 txt file with paragraphs; --layout lines or" in shown
+    assert main(["corpus", str(folder / "lines.txt")]) == 0
+    shown = capsys.readouterr().err
+    assert "1 txt file with lines" in shown
+    assert "--layout" not in shown
+
+
+def test_strict_refuses_what_cannot_be_read(folder, capsys):
+    assert main(["corpus", str(folder), "--strict"]) == 2
+    assert "broken.docx" in capsys.readouterr().err
+
+
+def test_nothing_to_look_at_is_a_hint(capsys):
+    assert main(["corpus"]) == 2
+    assert "isospace corpus FOLDER" in capsys.readouterr().err
+
+
+def test_a_bad_model_is_refused_before_the_text_is_read(folder, capsys):
+    assert main(["corpus", str(folder), "--model", "./none"]) == 2
+    assert capsys.readouterr().err.startswith("isospace: ./none: not a folder")
+
+
+def test_passages_of_a_folder_are_indexed_and_found(folder, tmp_path, capsys):
+    assert main(["index", str(folder), "--to", str(tmp_path / "index")]) == 0
+    words = ["search", "feline at night", "--index", str(tmp_path / "index"), "-k", "1", "--json"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "cats" in json.dumps(found)
+
+
+def test_too_little_to_train_on_is_said_before_it_is_tried(folder, tmp_path, capsys):
+    assert main(["corpus", str(folder)]) == 0
+    assert "train and adapt have too little here: " in capsys.readouterr().err
+    few = tmp_path / "few.txt"
+    few.write_text("One line with some words in it.\nAnd another one of the kind.\n")
+    assert main(["corpus", str(few)]) == 0
+    shown = capsys.readouterr().err
+    assert "test pairs halves of held-out sentences: no text belongs to another" in shown
+    assert "fewer than a batch of 64" in shown

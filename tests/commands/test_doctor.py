@@ -1,0 +1,89 @@
+"""`isospace doctor`: what it looks at, and what it says about what is missing."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from isospace.cli import main
+
+
+@pytest.fixture(autouse=True)
+def cheap_imports(monkeypatch):
+    monkeypatch.setattr("isospace.commands.doctor.IMPORTS", ("json", "decimal"))
+
+
+def diagnose(capsys) -> dict[str, dict[str, object]]:
+    assert main(["doctor", "--json"]) == 0
+    return {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}
+
+
+def test_a_package_that_does_not_import_is_a_finding(capsys, monkeypatch):
+    monkeypatch.setattr("isospace.commands.doctor.IMPORTS", ("json", "no_such_module"))
+    findings = diagnose(capsys)
+    good, bad = findings["import json"], findings["import no_such_module"]
+    assert (good["ok"], bad["ok"]) == (True, False)
+    assert "ModuleNotFoundError" in bad["text"]
+    assert "bf16" not in findings  # torch could be what does not import
+
+
+def test_a_package_that_ends_the_interpreter_is_a_finding(capsys, monkeypatch, tmp_path):
+    (tmp_path / "crashes.py").write_text("import os; os._exit(3)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr("isospace.commands.doctor.IMPORTS", ("json", "crashes"))
+    found = diagnose(capsys)["json, crashes"]
+    assert not found["ok"]
+    assert "ended with status 3" in found["text"]
+
+
+def test_minilm_and_the_data_folder_are_looked_at(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("ISOSPACE_DATA", str(tmp_path))
+    findings = diagnose(capsys)
+    assert findings["minilm"]["ok"]
+    assert not findings["ISOSPACE_DATA"]["ok"]
+    assert str(tmp_path) in findings["ISOSPACE_DATA"]["text"]
+
+
+def test_each_import_has_its_seconds(capsys):
+    findings = diagnose(capsys)
+    for name in ("json", "decimal"):
+        seconds, unit = findings[f"import {name}"]["text"].split()
+        assert float(seconds) >= 0
+        assert unit == "s"
+
+
+def test_people_get_a_table(capsys):
+    assert main(["doctor"]) == 0
+    assert "| ok | minilm | installed, checksum verified |" in capsys.readouterr().out
+
+
+def test_doctor_misses_each_module_that_a_verb_needs(capsys, monkeypatch):
+    absent = {"onnxruntime", "uvicorn"}
+    monkeypatch.setattr(
+        "isospace.commands.doctor.find_spec", lambda name: None if name in absent else name
+    )
+    found = diagnose(capsys)
+    onnx, explore = found["onnx, onnxscript, onnxruntime"], found["starlette, uvicorn"]
+    assert not onnx["ok"]
+    assert onnx["text"].endswith("without onnxruntime: pip install 'isospace[onnx]'")
+    assert not explore["ok"]
+    assert "without uvicorn" in explore["text"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_doctor_takes_the_hub_for_data(capsys, monkeypatch, there):
+    monkeypatch.setenv("ISOSPACE_DATA", "hub")
+    monkeypatch.setattr("isospace.commands.doctor.find_spec", lambda _: "module" if there else None)
+    found = diagnose(capsys)
+    assert found["ISOSPACE_DATA"]["ok"] is there
+    assert ("isospace[hub]" in found["ISOSPACE_DATA"]["text"]) is not there
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no safe path")
+def test_it_runs_nothing_of_the_folder_that_the_user_is_in(capsys, monkeypatch, tmp_path):
+    (tmp_path / "colorsys.py").write_text("raise RuntimeError('a file of the user ran')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("isospace.commands.doctor.IMPORTS", ("colorsys",))
+    assert diagnose(capsys)["import colorsys"]["ok"]

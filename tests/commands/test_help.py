@@ -1,0 +1,106 @@
+"""The help texts: without torch, without riddles of the core."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field, fields
+
+import pytest
+
+from isospace.cli import main
+from isospace.commands import COMMANDS
+from isospace.commands.help import EVERYDAY
+from isospace.commands.options import write_help
+from isospace.objectives import OBJECTIVES
+
+WITHOUT_TORCH = """
+import contextlib, io, sys
+
+from isospace.cli import main
+from isospace.commands import COMMANDS
+
+for words in [[], *([command] for command in COMMANDS), ["train", "whitenedcse"]]:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        status = main([*words, "--help"])
+    heavy = {"torch._C", "transformers", "sklearn", "lancedb"} & set(sys.modules)
+    assert status == 0 and not heavy, f"{words}: {status}, {heavy}"
+    assert " ".join(["isospace", *words]) in out.getvalue()
+"""
+
+
+@dataclass(frozen=True)
+class Inner:
+    depth: int = 1
+    """How deep; goes with
+    `batch_size`."""
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner = field(default_factory=Inner)
+    name: str = ""
+    """The name."""
+
+
+@dataclass(frozen=True)
+class Options(Outer):
+    name: str = "x"
+    plain: int = 0
+
+
+def help_of(capsys, *words: str) -> str:
+    assert main([*words, "--help"]) == 0
+    return capsys.readouterr().out
+
+
+def test_no_words_show_the_commands(capsys):
+    for words, status in (([], 2), (["--help"], 0)):
+        assert main(words) == status
+        out = capsys.readouterr().out
+        assert all(command in out and summary in out for command, summary in COMMANDS.items())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(capsys, command):
+    out = help_of(capsys, command)
+    assert f"isospace {command}" in out
+    assert COMMANDS[command] in out
+    assert "--json" in out
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_is_a_sub_command_with_help(capsys, name):
+    out = help_of(capsys, "train", "--corpus", "x", name)
+    assert f"isospace train {name}" in out
+    assert OBJECTIVES[name].__doc__.splitlines()[0] in " ".join(out.split())
+
+
+def test_help_imports_no_torch():
+    subprocess.run([sys.executable, "-c", WITHOUT_TORCH], check=True, timeout=120)
+
+
+def test_help_names_options_and_no_settings_of_the_core(capsys):
+    words = " ".join(help_of(capsys, "train", "--help-all").replace("│", " ").split())
+    assert "--select labels" in words
+    assert "`labels`" not in words
+
+
+def test_a_help_text_is_one_paragraph_and_inherited():
+    write_help(Options)
+    assert [f.metadata.get("help") for f in fields(Options)] == [None, "The name.", None]
+    assert fields(Inner)[0].metadata["help"] == "How deep; goes with --batch-size."
+
+
+@pytest.mark.parametrize("command", EVERYDAY)
+def test_the_everyday_options_fit_a_screen_and_all_options_are_behind_another_word(capsys, command):
+    short = help_of(capsys, command)
+    assert len(short.splitlines()) <= 60
+    assert all(example in " ".join(short.split()) for example in EVERYDAY[command].examples)
+    assert "--output" in short
+    assert "--help-all" in short
+    assert "--held-out" not in short
+    everything = help_of(capsys, command, "--help-all")
+    assert {"--output", "--held-out"} <= set(everything.replace(",", " ").split())
+    assert "config" not in everything

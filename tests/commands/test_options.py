@@ -1,0 +1,31 @@
+"""What the core calls `its_field`, the command line calls --its-field."""
+
+from __future__ import annotations
+
+import pytest
+
+from isospace.commands.console import Console
+from isospace.commands.options import as_options
+
+
+def test_resume_is_a_command_that_starts_as_many_processes(monkeypatch):
+    assert as_options("go on: `resume` runs/a") == "go on: isospace train --resume runs/a"
+    assert as_options("adapt `resume` runs/a") == "isospace adapt --resume runs/a"
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    wanted = "isospace train --nproc 2 --resume runs/a"
+    assert as_options("`resume` runs/a") == wanted
+
+
+def test_what_is_no_setting_stays():
+    text = "`isospace recipes` lists all; see `Views` and `x-y`"
+    assert as_options(text) == text
+
+
+@pytest.mark.parametrize("user", ["`output` = 'x", '`resume` = "x"', """`a` = 'x' or "y" = `to`"""])
+def test_what_a_user_wrote_is_quoted_as_it_is(user):
+    assert as_options(f"filter {user!r}: the model's `to`") == f"filter {user!r}: the model's --to"
+
+
+def test_the_story_of_the_core_names_options(capsys):
+    Console().line("note", "try a larger `held_out`")
+    assert capsys.readouterr().err == "note      try a larger --held-out\n"

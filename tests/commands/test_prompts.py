@@ -1,0 +1,470 @@
+"""Every command puts the prompt of a side before its texts, as sentence-transformers would."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from prompted import KINDS, Prompted, load_again, write_prompted
+from safetensors.torch import load_file
+from searches import short_search
+from searches import write_documents as write_titled
+from toy import sentences, write_documents
+from transformers import AutoConfig
+
+import isospace
+from isospace.adaptation.encoder_states import FITTED_ON
+from isospace.adaptation.results import read_candidates
+from isospace.cli import main
+from isospace.comparison.results import read_results
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.corpus.corpus import load_corpus
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.saving import save_model
+from isospace.evaluation import geometry
+from isospace.evaluation.benchmark import hard_pairs
+from isospace.evaluation.own import Triples, load_own
+from isospace.evaluation.pairs import SidedEncode, TextPairs
+from isospace.evaluation.retrieval import evaluate_retrieval, rank_targets
+from isospace.explore.session import open_session
+from isospace.objectives import SimCSE
+from isospace.operators.nearest import unit_rows
+from isospace.operators.pair_whitening import PairMoments
+from isospace.search import SearchIndex
+from isospace.system.cache import cache_folder
+from isospace.system.progress import Silent
+from isospace.training.examples import Examples
+from isospace.training.prepare import load_data, make_accelerator, prepare
+from isospace.training.run import Run
+
+TEXTS, QUERIES = sentences(30), sentences(3, seed=5)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def prompted(request, tmp_path_factory):
+    return write_prompted(tmp_path_factory.mktemp(request.param), KINDS[request.param])
+
+
+@pytest.fixture(scope="module")
+def wanted(prompted):
+    """(query, text) cosines of queries with documents."""
+    return unit_rows(prompted.queries(QUERIES)) @ unit_rows(prompted.documents(TEXTS)).T
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    texts = sentences(480, seed=3)
+    rows = [{"q": a, "a": b} for a, b in zip(texts[::2], texts[1::2], strict=True)]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+    return path
+
+
+def run(capsys, *words):
+    status = main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    assert status == 0, err
+    return out, err
+
+
+def with_weights(prompted, weights):
+    """The same prompts before other weights."""
+    other = Prompted(prompted.folder, prompted.query, prompted.document)
+    own = other.model.state_dict()
+    other.model.load_state_dict({name: weights[name] for name in own})
+    return other
+
+
+def mrr(encode, pairs):
+    return evaluate_retrieval(encode, pairs).mrr
+
+
+def said(prompted):
+    return f"queries {prompted.query!r}, documents {prompted.document!r}"
+
+
+def test_encode(prompted, texts, tmp_path, capsys):
+    for side in ("query", "document", None):
+        words = ["--as", side] if side else []
+        run(capsys, "encode", prompted.folder, texts, "-o", tmp_path / f"{side}.npy", *words)
+        vectors = {"query": prompted.queries, "document": prompted.documents}
+        assert np.allclose(
+            np.load(tmp_path / f"{side}.npy"), vectors.get(side, prompted.plain)(TEXTS), atol=1e-6
+        )
+    out = tmp_path / "given.npy"
+    words = ["--as", "query", "--query-prompt", "the cat: "]
+    _, err = run(capsys, "encode", prompted.folder, texts, "-o", out, *words)
+    assert "'the cat: ' before every text" in err
+    assert np.allclose(np.load(out), prompted.vectors(TEXTS, "the cat: "), atol=1e-6)
+    words = ["-o", tmp_path / "no.npy", "--query-prompt", "the cat: "]
+    assert main(["encode", str(prompted.folder), str(texts), *map(str, words)]) == 2
+    assert "--as query" in capsys.readouterr().err
+
+
+def test_index_and_search(prompted, wanted, texts, tmp_path, capsys):
+    folder = tmp_path / "index"
+    _, err = run(capsys, "index", texts, "--model", prompted.folder, "--to", folder)
+    assert said(prompted) in err
+    out, _ = run(capsys, "search", *QUERIES, "--index", folder, "-k", len(TEXTS), "--json")
+    for cosines, query in zip(wanted, json.loads(out)["queries"], strict=True):
+        found = {hit["text"]: hit["cosine"] for hit in query["hits"]}
+        assert [found[text] for text in TEXTS] == pytest.approx(cosines.tolist(), abs=1e-5)
+    words = [str(texts), "--to", str(folder), "--document-prompt", "the dog: "]
+    assert main(["index", *words]) == 2
+    assert "keeps those that it was made with" in capsys.readouterr().err
+
+
+def test_an_index_keeps_the_prompts_that_it_was_given(prompted, texts, tmp_path, capsys):
+    words = ["--model", prompted.folder, "--to", tmp_path / "index"]
+    words += ["--query-prompt", "the cat: ", "--document-prompt", "the dog: "]
+    run(capsys, "index", texts, *words)
+    [hits] = SearchIndex.open(tmp_path / "index").search(QUERIES[0], len(TEXTS)).hits
+    query = unit_rows(prompted.vectors(QUERIES[:1], "the cat: "))
+    cosines = query @ unit_rows(prompted.vectors([hit.text for hit in hits], "the dog: ")).T
+    assert [hit.cosine for hit in hits] == pytest.approx(cosines[0].tolist(), abs=1e-5)
+
+
+def test_a_search_may_have_another_prompt(prompted, texts, tmp_path, capsys):
+    run(capsys, "index", texts, "--model", prompted.folder, "--to", tmp_path / "index")
+    words = ["--index", tmp_path / "index", "--query-prompt", "the cat: ", "--json"]
+    out, _ = run(capsys, "search", QUERIES[0], "-k", len(TEXTS), *words)
+    [found] = json.loads(out)["queries"]
+    query = unit_rows(prompted.vectors(QUERIES[:1], "the cat: "))
+    documents = unit_rows(prompted.documents([hit["text"] for hit in found["hits"]]))
+    cosines = [hit["cosine"] for hit in found["hits"]]
+    assert cosines == pytest.approx((query @ documents.T)[0].tolist(), abs=1e-5)
+    words = ["search", "x", "--index", str(tmp_path / "index"), "--query-prompt", "nonsense"]
+    assert main(words) == 2
+    assert "--query-prompt nonsense: not a prompt of" in capsys.readouterr().err
+
+
+def test_neighbours(prompted, wanted, texts, capsys):
+    words = [word for query in QUERIES for word in ("--query", query)]
+    words += ["--corpus", texts, "-k", len(TEXTS), "--json"]
+    out, _ = run(capsys, "neighbours", prompted.folder, *words)
+    for cosines, query in zip(wanted, json.loads(out)["queries"], strict=True):
+        [near] = query["neighbours"].values()
+        found = {one["text"]: one["cosine"] for one in near}
+        assert [found[text] for text in TEXTS] == pytest.approx(cosines.tolist(), abs=1e-5)
+
+
+def test_explore(prompted, wanted):
+    session = open_session([str(prompted.folder)], TEXTS, "toy", progress=Silent())
+    [near] = session.neighbours(QUERIES[0], len(TEXTS)).lists
+    found = {one.text: one.cosine for one in near}
+    assert [found[text] for text in TEXTS] == pytest.approx(wanted[0].tolist(), abs=1e-5)
+    [matrix] = session.similarities("\n".join(QUERIES)).matrices
+    plain = unit_rows(prompted.plain(QUERIES))
+    assert np.allclose(matrix, plain @ plain.T, atol=1e-5)
+
+
+def test_evaluate(prompted, tmp_path, pairs, capsys):
+    texts = sentences(90, seed=4)
+    triples = [texts[i : i + 3] for i in range(0, 90, 3)]
+    path = tmp_path / "triples.tsv"
+    rows = [("anchor", "positive", "negative"), *triples]
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    out, _ = run(capsys, "evaluate", prompted.folder, "--own", path, "--json")
+    [own] = json.loads(out)["own"]
+    content = load_own(path).content
+    assert isinstance(content, Triples)
+    targets = list(dict.fromkeys((*content.positives, *content.negatives)))
+    places = np.array([targets.index(text) for text in content.positives])
+    ranks = rank_targets(prompted.queries(content.anchors), prompted.documents(targets), places)
+    assert own["values"]["MRR"] == pytest.approx(ranks.mrr, abs=1e-5)
+    plain = rank_targets(*map(prompted.plain, (content.anchors, targets)), places)
+    assert abs(ranks.mrr - plain.mrr) > 1e-4
+    words = ["--own", pairs, "--kind", "pairs", "--json"]
+    out, _ = run(capsys, "evaluate", prompted.folder, *words)
+    [own] = json.loads(out)["own"]
+    found = evaluate_retrieval(prompted.encode, load_own(pairs, "pairs").content)
+    assert own["values"]["MRR"] == pytest.approx(found.mrr, abs=1e-5)
+
+
+def test_train_by_columns(prompted, pairs, tmp_path):
+    text = CorpusConfig(corpus=(str(pairs),), columns=("q", "a"), held_out=40)
+    config = TrainConfig(
+        text=text,
+        objective=SimCSE(supervision="pairs", head="none"),
+        model=str(prompted.folder),
+        batch_size=8,
+        budget=(8, "sentences"),
+        evaluations=1,
+        select="last",
+        output=tmp_path / "run",
+        precision="float32",
+    )
+    data, loop = prepare(config, make_accelerator(config), Silent())
+    rows = loop.examples.rows[0]
+    sides = (prompted.query, prompted.document)
+    for row, tokens, prompt in zip(rows, loop.tokens, sides, strict=True):
+        [ids] = tokens.batch(np.array([row]))
+        assert ids.tolist() == prompted.model.tokenizer(prompt + data.corpus[row])["input_ids"]
+    finished = isospace.train(config)
+    judged = data.benchmark.pairs
+    start = evaluate_retrieval(prompted.encode, judged)
+    assert finished.results.base.pairs.mrr == pytest.approx(start.mrr, abs=1e-5)
+    result = load_encoder(str(prompted.folder))
+    result.model.load_state_dict(load_file(finished.run.kept_weights))
+    encode = SidedEncode.of_prompts(result.prompts, result.embed)
+    assert finished.results.adapted.pairs.mrr == pytest.approx(
+        evaluate_retrieval(encode, judged).mrr, abs=1e-5
+    )
+    chosen = finished.run.evaluations()[0]["pairs_mrr"]
+    assert chosen == pytest.approx(
+        evaluate_retrieval(prompted.encode, data.held_out.pairs).mrr, abs=1e-5
+    )
+    shipped, ours = load_again(finished.model_folder), load_encoder(str(finished.model_folder))
+    assert np.allclose(shipped.encode_query(TEXTS), ours.embed(TEXTS, side="query"), atol=1e-6)
+    assert shipped.prompts["query"] == prompted.query
+    assert shipped.prompts["document"] == prompted.document
+    card = (finished.model_folder / "README.md").read_text()
+    assert "encode_query" in card
+    assert said(prompted) in card
+
+
+def test_train_on_pairs_of_documents(prompted, tmp_path):
+    """A title or heading is a query, what stands under it a document; of crops one is each."""
+    folder = write_documents(tmp_path / "documents")
+    text = CorpusConfig(
+        corpus=(str(folder),), test_relation="heading-section", near_duplicates=False
+    )
+    config = TrainConfig(
+        text=text,
+        objective=SimCSE(head="none"),
+        views="pairs",
+        relations=("title-passage", "crops"),
+        model=str(prompted.folder),
+        batch_size=8,
+        budget=(16, "sentences"),
+        learning_rate=1e-3,
+        evaluations=1,
+        select="last",
+        output=tmp_path / "run",
+        precision="float32",
+    )
+    data, loop = prepare(config, make_accelerator(config), Silent())
+    examples, tokenizer = loop.examples, prompted.model.tokenizer
+    prompts = (prompted.query, prompted.document)
+    of_titles = np.flatnonzero(~examples.cropped)
+    for rows in examples.rows[[of_titles[0], of_titles[-1]]]:
+        for row, tokens, prompt in zip(rows, loop.tokens, prompts, strict=True):
+            [ids] = tokens.batch(np.array([row]))
+            assert ids.tolist() == tokenizer(prompt + data.corpus[int(row)])["input_ids"]
+    batch, drawn = loop._micro_batch(0), loop._order.batch(0)
+    assert 0 < examples.cropped[drawn].sum() < len(drawn)  # some are crops, and some are not
+    views = zip(loop.plan.views, loop.sources.of_view, strict=True)
+    source_of = {view.text: source for view, source in views}
+    for text, prompt in enumerate(prompts):
+        before = tokenizer(prompt)["input_ids"][:-1]
+        ids = batch.stack([source_of[text]]).input_ids
+        assert ids[:, : len(before)].tolist() == [before] * len(drawn)
+
+    finished = isospace.train(config)
+    [start, last] = finished.run.evaluations()
+    chooses, judged = data.held_out.pairs, data.benchmark.pairs
+    sample = prompted.documents(data.held_out.sentences)
+    assert start["uniformity"] == pytest.approx(geometry.uniformity(sample), abs=1e-4)
+    trained = with_weights(prompted, load_file(finished.run.kept_weights))
+    assert start["pairs_mrr"] == pytest.approx(mrr(prompted.encode, chooses), abs=1e-5)
+    assert last["pairs_mrr"] == pytest.approx(mrr(trained.encode, chooses), abs=1e-5)
+    results = finished.results
+    for scores, encoder in ((results.base, prompted), (results.adapted, trained)):
+        assert scores.pairs.mrr == pytest.approx(mrr(encoder.encode, judged), abs=1e-5)
+        assert scores.pairs.mrr != pytest.approx(mrr(encoder.plain, judged), abs=1e-4)
+
+
+def test_adapt(prompted, tmp_path):
+    """On every rung, in what is told of the queries, and in what is left at the end."""
+    documents = write_titled(tmp_path / "docs.jsonl")
+    config = short_search(documents, prompted.folder, tmp_path / "run")
+    finished = isospace.adapt(replace(config, budget=(100_000, "tokens")))
+    run, results, searched = finished.run, finished.results, read_candidates(finished.run.folder)
+    tried = {one.name: one for one in searched.candidates}
+    data = load_data(run.config, other_text_selects=True)
+    chooses, judged = hard_pairs(data.corpus, data.held_out), data.benchmark.pairs
+    definitions = data.other_text.chooses["definitions"]
+    trained = with_weights(prompted, load_file(run.kept_weights))
+    pairs = Examples.of(run.config, data.corpus).related_texts(data.corpus, FITTED_ON)
+    assert tried["the base model"].mrr == pytest.approx(mrr(prompted.encode, chooses), abs=1e-5)
+    tuned = tried["the fine-tuned model, whitened by pairs, power 0.75"]
+    assert tuned.mrr == pytest.approx(mrr(whitened_by(trained, *pairs, 0.75), chooses), abs=1e-5)
+    whitened, mapped = (
+        whitened_by(prompted, *pairs),
+        tried["the base model, whitened by pairs, power 1"],
+    )
+    assert mapped.mrr == pytest.approx(mrr(whitened, chooses), abs=1e-5)
+    change = mrr(whitened, definitions) - mrr(prompted.encode, definitions)
+    assert mapped.other_text["definitions"] == pytest.approx(change, abs=1e-5)
+    assert results.base.pairs.mrr == pytest.approx(mrr(prompted.encode, judged), abs=1e-5)
+    told = searched.better[0]
+    assert told.first[0] == first_three(prompted, told.query, told.right, judged.among)
+    model = load_again(finished.model_folder)
+    shipped = SidedEncode(model.encode_query, model.encode_document, model.encode)
+    expected = results.base if results.ships_base else results.adapted
+    assert mrr(shipped, judged) == pytest.approx(expected.pairs.mrr, abs=1e-5)
+    assert said(prompted) in (finished.model_folder / "README.md").read_text()
+
+
+def whitened_by(encoder, first, second, power=1.0):
+    """An encoder behind which queries and documents are whitened, whatever the side of a text."""
+    sides = encoder.queries(first), encoder.documents(second)
+    kernel = PairMoments.of(*map(torch.from_numpy, sides)).fit(power).kernel.numpy()
+
+    def mapped(encode):
+        return lambda texts: encode(texts) @ kernel
+
+    return SidedEncode(*map(mapped, (encoder.queries, encoder.documents, encoder.plain)))
+
+
+def first_three(prompted, query, right, among):
+    """The texts that stand first for a query, but for others that are right for it too."""
+    cosines = unit_rows(prompted.queries([query])) @ unit_rows(prompted.documents(among.texts)).T
+    ranked = [among.texts[place] for place in np.argsort(-cosines[0])]
+    others = {among.texts[place] for place in among.right[query]} - {right}
+    return tuple(text for text in ranked if text not in others)[:3]
+
+
+def test_adapt_by_prompts_that_are_given(tmp_path, capsys):
+    prompted = write_prompted(tmp_path, KINDS["e5"])
+    given = Prompted(prompted.folder, "the cat: ", "the dog: ")
+    folder, documents = tmp_path / "run", write_documents(tmp_path / "documents")
+    texts, own = sentences(80, seed=9), tmp_path / "own.csv"
+    own.write_text("".join(f"{a},{b}\n" for a, b in zip(texts[::2], texts[1::2], strict=True)))
+    words = ["--model", prompted.folder, "--pairs", own, "--output", folder]
+    words += ["--budget", 20_000, "tokens", "--precision", "float32"]
+    words += ["--query-prompt", given.query, "--document-prompt", given.document]
+    run(capsys, "adapt", documents, *words)
+    results, searched = Run(folder).finished, read_candidates(folder)
+    data = load_data(Run(folder).config)
+    judged, chooses = data.benchmark.pairs, hard_pairs(data.corpus, data.held_out)
+    assert results.base.pairs.mrr == pytest.approx(mrr(given.encode, judged), abs=1e-5)
+    assert mrr(given.encode, judged) != pytest.approx(mrr(prompted.encode, judged), abs=1e-3)
+    trained = with_weights(given, load_file(Run(folder).kept_weights))
+    name = "the fine-tuned model, whitened by pairs, power 0.75"
+    [tried] = [one for one in searched.candidates if one.name == name]
+    related = Examples.of(Run(folder).config, data.corpus).related_texts(data.corpus, FITTED_ON)
+    assert tried.mrr == pytest.approx(mrr(whitened_by(trained, *related, 0.75), chooses), abs=1e-5)
+    shipped = load_again(folder / "model").prompts
+    assert (shipped["query"], shipped["document"]) == (given.query, given.document)
+
+
+def test_compare(prompted, pairs, tmp_path, capsys):
+    """Candidates and their start have the prompts that are given, a baseline its own."""
+    given = Prompted(prompted.folder, "the cat: ", prompted.document)
+    names, folder = ["simcse:head=none", "dcl:head=none"], tmp_path / "comparison"
+    words = ["--corpus", pairs, "--columns", "q", "a", "--views", "pairs", "--held-out", 40]
+    words += ["--model", prompted.folder, "--query-prompt", given.query, "--seeds", 1]
+    words += ["--baselines", f"own={prompted.folder}", "--output", folder]
+    words += ["--batch-size", 8, "--budget", 16, "sentences", "--learning-rate", 1e-3]
+    words += ["--evaluations", 1, "--select", "last", "--precision", "float32"]
+    _, err = run(capsys, "compare", *names, *words)
+    assert said(given) in err
+    results = read_results(folder / "results.json")
+    found = {name: columns["MRR"].mean / 100 for name, columns in results.scores.items()}
+    runs = {name: Run(folder / results.runs[name][0]) for name in names}
+    judged = load_data(runs[names[0]].config).benchmark.pairs
+    assert found["base model"] == pytest.approx(mrr(given.encode, judged), abs=1e-5)
+    assert found["own"] == pytest.approx(mrr(prompted.encode, judged), abs=1e-5)
+    assert found["own"] != pytest.approx(found["base model"], abs=1e-4)
+    for name, candidate in runs.items():
+        trained = with_weights(given, load_file(candidate.kept_weights))
+        assert found[name] == pytest.approx(mrr(trained.encode, judged), abs=1e-5)
+        shipped = load_again(candidate.model_folder)
+        assert np.allclose(shipped.encode_query(TEXTS), trained.queries(TEXTS), atol=1e-5)
+        assert np.allclose(shipped.encode_document(TEXTS), trained.documents(TEXTS), atol=1e-5)
+
+
+def test_merge(prompted, tmp_path, capsys):
+    encoder = load_encoder(str(prompted.folder), device="cpu")
+    with torch.no_grad():
+        for weights in encoder.parameters():
+            weights *= 1.1
+    save_model(encoder, tmp_path / "trained")
+    words = ["merge", prompted.folder, tmp_path / "trained", "--share", 0.5]
+    run(capsys, *words, "--to", tmp_path / "merged")
+    start, trained = (load_again(f).state_dict() for f in (prompted.folder, tmp_path / "trained"))
+    between = {
+        name: (own + trained[name]) / 2 if own.is_floating_point() else own
+        for name, own in start.items()
+    }
+    wanted, merged = with_weights(prompted, between), load_again(tmp_path / "merged")
+    assert np.allclose(merged.encode_query(TEXTS), wanted.queries(TEXTS), atol=1e-5)
+    assert np.allclose(merged.encode_document(TEXTS), wanted.documents(TEXTS), atol=1e-5)
+    assert np.allclose(merged.encode(TEXTS), wanted.plain(TEXTS), atol=1e-5)
+    assert said(prompted) in (tmp_path / "merged" / "README.md").read_text()
+    run(capsys, *words, "--to", tmp_path / "given", "--document-prompt", "the dog: ")
+    given, dog = load_again(tmp_path / "given"), wanted.vectors(TEXTS, "the dog: ")
+    assert np.allclose(given.encode_document(TEXTS), dog, atol=1e-5)
+    assert np.allclose(given.encode_query(TEXTS), wanted.queries(TEXTS), atol=1e-5)
+
+
+def test_models_of_other_prompts_are_not_merged(prompted, tmp_path, capsys):
+    other = load_encoder(str(prompted.folder), None, "cpu", "the cat: ")
+    save_model(other, tmp_path / "other")
+    words = ["merge", str(prompted.folder), str(tmp_path / "other"), "--to", str(tmp_path / "no")]
+    assert main(words) == 2
+    err = " ".join(capsys.readouterr().err.split())
+    assert f"prompts {said(prompted)} and queries 'the cat: '" in err
+    run(capsys, *words, "--query-prompt", "the cat: ")  # of both, which are then read alike
+
+
+def test_sentences_of_a_corpus_are_documents_in_training_and_whitening(
+    prompted, toy_corpus, tmp_path
+):
+    text = CorpusConfig(corpus=(str(toy_corpus),), held_out=40)
+    config = TrainConfig(text=text, model=str(prompted.folder), objective=SimCSE(head="none"))
+    data, loop = prepare(config, make_accelerator(config), Silent())
+    [row] = loop.examples.rows[:1]
+    wanted = prompted.model.tokenizer(prompted.document + data.corpus[int(row[0])])["input_ids"]
+    assert loop.tokens[0].batch(row)[0].tolist() == wanted
+    corpus = load_corpus(text, cache_folder())
+    mean = prompted.documents([corpus[int(row)] for row in corpus.train_rows]).mean(0)
+    settings = isospace.WhitenConfig(str(prompted.folder), text, power=0.0, output=tmp_path / "out")
+    results = isospace.whiten_model(settings, Silent())
+    judged = data.benchmark.pairs
+    assert isinstance(judged, TextPairs)
+    start = evaluate_retrieval(prompted.encode, judged).mrr
+    assert results.before.scores.pairs.mrr == pytest.approx(start, abs=1e-5)
+    model = load_again(tmp_path / "out")
+    found = model.encode_query(TEXTS) @ model.encode_document(TEXTS).T  # but for a rotation
+    queries = unit_rows(prompted.queries(TEXTS) - mean)
+    assert np.allclose(found, queries @ unit_rows(prompted.documents(TEXTS) - mean).T, atol=1e-4)
+
+
+def test_export(prompted, tmp_path, capsys):
+    words = ["--to", "st", "-o", tmp_path / "out", "--document-prompt", "the dog: "]
+    _, err = run(capsys, "export", prompted.folder, *words)
+    assert "documents 'the dog: '; named in config_sentence_transformers.json" in err
+    again, wanted = load_again(tmp_path / "out"), prompted.vectors(TEXTS, "the dog: ")
+    assert np.allclose(again.encode_query(TEXTS), prompted.queries(TEXTS), atol=1e-5)
+    assert np.allclose(again.encode_document(TEXTS), wanted, atol=1e-5)
+    run(capsys, "export", prompted.folder, "--to", "hf", "-o", tmp_path / "hf")
+    prompts = AutoConfig.from_pretrained(tmp_path / "hf").prompts
+    assert (prompts["query"], prompts["document"]) == (prompted.query, prompted.document)
+    assert said(prompted) in (tmp_path / "hf" / "README.md").read_text()
+
+
+def test_python(prompted, wanted):
+    model = isospace.load(str(prompted.folder))
+    assert np.allclose(model.encode_query(TEXTS), prompted.queries(TEXTS), atol=1e-6)
+    assert np.allclose(model.encode(TEXTS, side="document"), prompted.documents(TEXTS), atol=1e-6)
+    assert np.allclose(model.encode(TEXTS), prompted.plain(TEXTS), atol=1e-6)
+    given = model.encode_document(TEXTS, prompt="the cat: ")
+    assert np.allclose(given, prompted.vectors(TEXTS, "the cat: "), atol=1e-6)
+    hits = model.index(TEXTS).search(QUERIES[0], k=len(TEXTS))
+    assert [hit.score for hit in hits] == pytest.approx(
+        [wanted[0][hit.row] for hit in hits], abs=1e-5
+    )
+    other = isospace.load(str(prompted.folder), query_prompt="the cat: ")
+    assert np.allclose(other.encode_query(TEXTS), prompted.vectors(TEXTS, "the cat: "), atol=1e-6)

@@ -1,0 +1,88 @@
+"""Tables for people: no figure is ever cut, whatever the width."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console as Terminal
+
+from isospace.commands.console import Console
+from isospace.commands.printing import print_json
+from isospace.commands.tables import draw_table
+
+SETS = ("pairs", "STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg")
+ROWS = [
+    {"": state} | {name: f"{number}{place}.{place}7 ± 0.21" for place, name in enumerate(SETS)}
+    for number, state in enumerate(("base model", "result (dev-selected on stsb-dev)"), 4)
+]
+
+
+def drawn(rows, width: int, terminal: bool = True) -> list[str]:
+    out = io.StringIO()
+    console = Terminal(file=out, width=width, force_terminal=terminal, color_system=None)
+    draw_table(console, "before and after [x 100]", rows)
+    title, *lines = out.getvalue().splitlines()
+    assert title == "before and after [x 100]"
+    return lines
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 160, 200])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_no_figure_is_cut(width, terminal):
+    text = "\n".join(drawn(ROWS, width, terminal))
+    for row in ROWS:
+        assert all(row[name] in text for name in SETS)
+
+
+def test_a_wide_table_turns_its_rows_to_columns():
+    wide, narrow = drawn(ROWS, 200), drawn(ROWS, 80)
+    assert [line.split()[1] for line in wide if line.startswith("│")] == ["base", "result"]
+    first = [line.split()[1] for line in narrow if line.startswith("│")]
+    assert first == [*SETS]
+    assert max(map(cell_len, narrow)) <= 80
+
+
+def test_text_is_folded_before_rows_turn():
+    rows = [{"": "ok", "what": "import torch", "found": "2.85 s"}, {"found": "a text " * 20}]
+    lines = drawn(rows, 60)
+    assert max(map(cell_len, lines)) <= 60
+    assert "".join(lines).count("text") == 20
+
+
+def test_a_log_file_is_not_squeezed_to_the_width_of_a_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    Console().table("before and after", ROWS)
+    err = capsys.readouterr().err
+    assert "result (dev-selected on stsb-dev)" in err
+    assert all(cell in err for row in ROWS for cell in row.values())
+
+
+def test_quiet_is_quiet(capsys):
+    Console(quiet=True).table("before and after", ROWS)
+    assert capsys.readouterr().err == ""
+
+
+def test_json_is_json_where_standard_output_is_not_utf_8(monkeypatch):
+    written = io.BytesIO()
+    terminal = io.TextIOWrapper(written, "ascii", errors="backslashreplace")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    print_json({"text": "é 😀"})
+    terminal.flush()
+    assert json.loads(written.getvalue()) == {"text": "é 😀"}
+
+
+def test_json_has_no_infinities(capsys):
+    print_json({"hits": [{"cosine": 0.5, "x": float("inf")}, (float("nan"), 1)]})
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {
+        "hits": [{"cosine": 0.5, "x": None}, [None, 1]]
+    }
+
+
+def test_brackets_in_a_table_are_text(capsys):
+    Console().table("a table", [{"[bold]name": "[i]x[/i]", "[/]": "[red]"}])
+    err = capsys.readouterr().err
+    assert all(cell in err for cell in ("[bold]name", "[i]x[/i]", "[/]", "[red]"))
