@@ -27,7 +27,7 @@ from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, load_labels, load_sts_data
 from isospace.evaluation.beside_bm25 import NO_SHARED
 from isospace.evaluation.pairs import TextPairs
-from isospace.evaluation.retrieval import BURDENS, Items
+from isospace.evaluation.retrieval import DISPLACEMENT, Items
 from isospace.statistics.correlation import spearman
 from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, write_arrays
@@ -187,8 +187,8 @@ def _stored(columns: Items, known: dict[str, Items]) -> Items:
                 order = _LEVELS * (rankdata(array) - 0.5) / len(array)
                 shift = _shift(np.floor(order), array, gold, unseen)
             stored[name], stored[name + _SHIFT] = order.astype(np.uint8), np.array(shift)
-        elif name == "MRR" or not (known["gold"] or name == f"{NO_SHARED}{BURDENS}"):
-            if name.endswith(BURDENS):
+        elif name == "MRR" or not (known["gold"] or name == f"{NO_SHARED}{DISPLACEMENT}"):
+            if name.endswith(DISPLACEMENT):
                 array = array.astype(np.float16)
             elif array.dtype.kind == "f":  # reciprocal ranks, with halves
                 array = np.round(2 / array).astype(np.uint32)
@@ -204,7 +204,7 @@ def _restored(stored: Items, known: dict[str, Items]) -> Items:
             columns[name] = _cosines(array, stored[name + _SHIFT], known["gold"][name])
         elif array.dtype == np.uint32:
             columns[name] = 2 / array
-        elif name.endswith(BURDENS):
+        elif name.endswith(DISPLACEMENT):
             columns[name] = array.astype(np.float64)
         elif name != _GROUPS and not name.endswith(_SHIFT):
             columns[name] = array

@@ -18,7 +18,7 @@ from common import draw, mean_gain
 from isospace.adaptation.encoder_states import FITTED_ON
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
-from isospace.evaluation.pairs import SidedEncode
+from isospace.evaluation.pairs import PromptedEncoders
 from isospace.objectives.base import View
 from isospace.operators.fitted_whitening import Moments, Whitening, WhiteningMap
 from isospace.operators.pair_whitening import PairMoments
@@ -57,8 +57,8 @@ KEPT = 0.75
 
 
 def rows(
-    encoder: Encoder, encode: SidedEncode, data: Data, config: TrainConfig
-) -> Iterator[tuple[str, SidedEncode]]:
+    encoder: Encoder, encode: PromptedEncoders, data: Data, config: TrainConfig
+) -> Iterator[tuple[str, PromptedEncoders]]:
     """Give every row, and the encoder with its map."""
     corpus = data.corpus
     embed = partial(encoder.embed, max_length=config.max_length)

@@ -50,7 +50,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.evaluation.benchmark import hard_pairs, load_sts_data
 from isospace.evaluation.beside_bm25 import find_pairs
 from isospace.evaluation.other_text import OtherText
-from isospace.evaluation.pairs import SidedEncode, TextPairs
+from isospace.evaluation.pairs import PromptedEncoders, TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.evaluation.vector_cache import cached
 from isospace.operators.pair_whitening import PairMoments
@@ -197,7 +197,7 @@ class _Study:
         tokens = self.tokens or config.budget[0]
         return replace(config, seed=self.unit.seed, precision=PRECISION, budget=(tokens, "tokens"))
 
-    def measure(self, encode: SidedEncode) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def measure(self, encode: PromptedEncoders) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Score an encoder on every set, alone and fused with BM25, and on STS."""
         arrays: dict[str, np.ndarray] = {}
         for name, own in self.sets.items():
@@ -208,7 +208,7 @@ class _Study:
         sts = {name: own.mean for name, own in self.sts.measure(encode).items()}
         return arrays, {"sts": next(iter(sts.values()), None)}
 
-    def rows(self) -> Iterator[tuple[str, SidedEncode, dict[str, Any]]]:
+    def rows(self) -> Iterator[tuple[str, PromptedEncoders, dict[str, Any]]]:
         """Give the rows of the unit: their encoders, and what else is known of them."""
         row, started = self.unit.row, time.monotonic()
 
@@ -259,7 +259,7 @@ class _Study:
         encode = cached(load_encoder(str(run.model_folder)), folder)
         return evaluate_retrieval(encode, self.data.held_out.pairs).mrr
 
-    def _whitened(self, model: Path, folder: Path) -> tuple[SidedEncode, float]:
+    def _whitened(self, model: Path, folder: Path) -> tuple[PromptedEncoders, float]:
         """Return a tuned model whitened by pairs, and the seconds of fitting."""
         started = time.monotonic()
         encoder = load_encoder(str(model))
@@ -329,7 +329,7 @@ class _Study:
 
 
 def _arrays(name: str, found: RetrievalScores) -> dict[str, np.ndarray]:
-    return {name: found.ranks, f"{name} burdens": found.burdens}
+    return {name: found.ranks, f"{name} burdens": found.displacement}
 
 
 # What follows needs no encoder: scores to the gains that the pages show.
@@ -374,8 +374,8 @@ class _Summary:
         """Return the MRR of all seeds of a row on a set."""
         groups = self.groups[TEST if name in (closed_forms.HYBRID, BM25) else name]
         ranks = np.stack([own[name] for own in self._arrays[row]])
-        burdens = np.stack([own[f"{name} burdens"] for own in self._arrays[row]], axis=1)
-        return mean_scores(1 / ranks, np.array(groups), burdens)
+        displacement = np.stack([own[f"{name} burdens"] for own in self._arrays[row]], axis=1)
+        return mean_scores(1 / ranks, np.array(groups), displacement)
 
     def record(self) -> dict[str, Any]:
         """Return what the pages show."""

@@ -36,7 +36,7 @@ from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.merging import State, merge
 from isospace.evaluation.benchmark import hard_pairs
-from isospace.evaluation.pairs import SidedEncode, TextPairs, remembering
+from isospace.evaluation.pairs import PromptedEncoders, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
 from isospace.evaluation.vector_cache import cached
 from isospace.objectives import RankCSE, SimCSE
@@ -226,21 +226,21 @@ def _on_corpus(corpus: str, folder: Path) -> OnCorpus:
     return OnCorpus(config, data, fit, sets, base, own_map, whitened)
 
 
-def _scores(encode: SidedEncode, own: TextPairs) -> Scores:
+def _scores(encode: PromptedEncoders, own: TextPairs) -> Scores:
     return mrr_scores(own, evaluate_retrieval(encode, own))
 
 
-def _map(encode: SidedEncode, fit: tuple[list[str], list[str]]) -> WhiteningMap:
+def _map(encode: PromptedEncoders, fit: tuple[list[str], list[str]]) -> WhiteningMap:
     """Fit whitening by pairs on an encoder's vectors."""
     first, second = encode.queries(fit[0]), encode.documents(fit[1])
     return PairMoments.of(torch.from_numpy(first), torch.from_numpy(second)).fit(POWER)
 
 
-def _encodes(encoder: Encoder, max_length: int | None = None) -> SidedEncode:
+def _encodes(encoder: Encoder, max_length: int | None = None) -> PromptedEncoders:
     """Encode with the weights that the encoder has now, each text once."""
     many = {"batch_tokens": BATCH_TOKENS} if encoder.device.type == "cuda" else {}
     embed = partial(encoder.embed, max_length=max_length, **many)
-    return remembering(SidedEncode.of_prompts(encoder.prompts, embed))
+    return remembering(PromptedEncoders.of_prompts(encoder.prompts, embed))
 
 
 def _measure(task: Task) -> list[dict[str, Any]]:
@@ -297,7 +297,7 @@ def _train(on: OnCorpus, way: Way, task: Task, seconds: dict[str, float]) -> Loo
     return loop
 
 
-def _rows(on: OnCorpus, way: Way, name: str, loop: Loop) -> Iterator[tuple[str, SidedEncode]]:
+def _rows(on: OnCorpus, way: Way, name: str, loop: Loop) -> Iterator[tuple[str, PromptedEncoders]]:
     """Give the fine-tuned encoder without a map and with one, or with others in its place."""
     encoder, longest = loop.encoder, on.config.max_length
     drop_normalize(encoder)
@@ -319,7 +319,7 @@ def _rows(on: OnCorpus, way: Way, name: str, loop: Loop) -> Iterator[tuple[str, 
             yield f"{share:g} of the way, {BEHIND}", mapped
 
 
-def _record(on: OnCorpus, row: str, encode: SidedEncode) -> dict[str, Any]:
+def _record(on: OnCorpus, row: str, encode: PromptedEncoders) -> dict[str, Any]:
     """Return the gains of a row over the base model, and over the whitened base model."""
     scores = {name: _scores(encode, own) for name, own in on.sets.items()}
     gains = {name: points(gain(own, on.base[name])) for name, own in scores.items()}

@@ -665,7 +665,7 @@ def candidates(docstrings: Docstrings) -> tuple[str, Any]:
                             rank(a[part], b[part], groups) for a, b in (after, (first, second))
                         ]
                         full = [
-                            mean_scores(r.reciprocal_ranks[None], groups, r.burdens[:, None])
+                            mean_scores(r.reciprocal_ranks[None], groups, r.displacement[:, None])
                             for r in ranks
                         ]
                         alone = [mean_scores(r.reciprocal_ranks[None], groups) for r in ranks]
@@ -721,7 +721,7 @@ def shares(
 
 
 def _scores(ranks: RetrievalScores, groups: NDArray[np.int64]) -> Scores:
-    return mean_scores(ranks.reciprocal_ranks[None], groups, ranks.burdens[:, None])
+    return mean_scores(ranks.reciprocal_ranks[None], groups, ranks.displacement[:, None])
 
 
 def sts(

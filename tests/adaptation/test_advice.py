@@ -31,8 +31,8 @@ def drawn(rng, true_gains):
     moved = rng.normal(0, 0.15, (len(true_gains), GROUPS))[:, groups]
     moved += rng.normal(0, 0.15, (len(true_gains), GROUPS * SIZE))
     values = np.concatenate([start[None], start + moved + np.array(true_gains)[:, None]])
-    burdens = np.zeros((2, 1, GROUPS * SIZE))
-    return [mean_scores(row[None], groups, burdens) for row in values]
+    displacement = np.zeros((2, 1, GROUPS * SIZE))
+    return [mean_scores(row[None], groups, displacement) for row in values]
 
 
 @pytest.mark.parametrize("split", [True, False])

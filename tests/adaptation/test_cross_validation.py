@@ -91,7 +91,7 @@ def test_the_ranks_of_all_parts_are_joined_in_the_order_of_the_pairs(folds):
     for part in range(FOLDS):
         own = folds.parts == part
         assert whole.ranks[own].tolist() == found[part].ranks.tolist()
-        assert whole.burdens[:, own].tolist() == found[part].burdens.tolist()
+        assert whole.displacement[:, own].tolist() == found[part].displacement.tolist()
 
 
 def test_the_verdict_is_of_all_documents(finished):

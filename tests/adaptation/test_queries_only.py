@@ -27,7 +27,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
-from isospace.evaluation.pairs import SidedEncode
+from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.export.ship import export
 from isospace.operators.nearest import unit_rows
@@ -99,7 +99,7 @@ def test_documents_keep_their_vectors_and_queries_have_those_that_were_measured(
     base, model = load_again(Path(config.model)), load_again(adapted.model_folder)
     assert model.encode_document(TEXTS).tobytes() == base.encode_document(TEXTS).tobytes()
     assert model.encode(TEXTS).tobytes() == base.encode(TEXTS).tobytes()
-    encode = SidedEncode(model.encode_query, model.encode_document, model.encode)
+    encode = PromptedEncoders(model.encode_query, model.encode_document, model.encode)
     pairs = load_data(adapted.run.config).benchmark.pairs
     found, results = evaluate_retrieval(encode, pairs).mrr, adapted.results
     assert found == pytest.approx(results.adapted.pairs.mrr, abs=1e-4)

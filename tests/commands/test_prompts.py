@@ -27,7 +27,7 @@ from isospace.encoders.saving import save_model
 from isospace.evaluation import geometry
 from isospace.evaluation.benchmark import hard_pairs
 from isospace.evaluation.own import Triples, load_own
-from isospace.evaluation.pairs import SidedEncode, TextPairs
+from isospace.evaluation.pairs import PromptedEncoders, TextPairs
 from isospace.evaluation.retrieval import evaluate_retrieval, rank_targets
 from isospace.explore.session import open_session
 from isospace.objectives import SimCSE
@@ -216,7 +216,7 @@ def test_train_by_columns(prompted, pairs, tmp_path):
     assert finished.results.base.pairs.mrr == pytest.approx(start.mrr, abs=1e-5)
     result = load_encoder(str(prompted.folder))
     result.model.load_state_dict(load_file(finished.run.kept_weights))
-    encode = SidedEncode.of_prompts(result.prompts, result.embed)
+    encode = PromptedEncoders.of_prompts(result.prompts, result.embed)
     assert finished.results.adapted.pairs.mrr == pytest.approx(
         evaluate_retrieval(encode, judged).mrr, abs=1e-5
     )
@@ -310,7 +310,7 @@ def test_adapt(prompted, tmp_path):
     told = searched.better[0]
     assert told.first[0] == first_three(prompted, told.query, told.right, judged.among)
     model = load_again(finished.model_folder)
-    shipped = SidedEncode(model.encode_query, model.encode_document, model.encode)
+    shipped = PromptedEncoders(model.encode_query, model.encode_document, model.encode)
     expected = results.base if results.ships_base else results.adapted
     assert mrr(shipped, judged) == pytest.approx(expected.pairs.mrr, abs=1e-5)
     assert said(prompted) in (finished.model_folder / "README.md").read_text()
@@ -324,7 +324,7 @@ def whitened_by(encoder, first, second, power=1.0):
     def mapped(encode):
         return lambda texts: encode(texts) @ kernel
 
-    return SidedEncode(*map(mapped, (encoder.queries, encoder.documents, encoder.plain)))
+    return PromptedEncoders(*map(mapped, (encoder.queries, encoder.documents, encoder.plain)))
 
 
 def first_three(prompted, query, right, among):

@@ -19,7 +19,7 @@ from toy import sentences, short_run, write_toy_model
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM
 
 from isospace.encoders import loading
-from isospace.encoders.adapters import stand_in
+from isospace.encoders.adapters import has_adapters
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.export.merge import merge_models
@@ -89,7 +89,7 @@ def test_sentence_transformers_adapters_are_merged(base, tmp_path, kind):
     encoder = load_encoder(str(tmp_path / "adapter"), device="cpu")
     assert np.allclose(encoder.embed(TEXTS), expected, atol=1e-6)
     assert encoder.pooling == "cls"
-    assert not stand_in(encoder)
+    assert not has_adapters(encoder)
     assert all(weights.requires_grad for weights in encoder.parameters())
 
 
@@ -98,7 +98,7 @@ def test_peft_folders_are_their_base_with_the_adapter(base, tmp_path, settings):
     expected = write_peft(base, tmp_path / "adapter", settings)
     encoder = load_encoder(str(tmp_path / "adapter"), "mean", device="cpu")
     assert np.allclose(encoder.embed(TEXTS), expected, atol=1e-6)
-    assert not stand_in(encoder)
+    assert not has_adapters(encoder)
 
 
 def test_a_peft_folder_is_read_as_its_base_is(base, tmp_path):

@@ -89,7 +89,7 @@ def test_the_plain_weights_are_what_the_adapters_come_to(model, tmp_path):
     moved = weights_hash(encoder)
     assert moved != start
     adapters.load_plain(encoder.model, state)
-    assert not adapters.stand_in(encoder.model)
+    assert not adapters.has_adapters(encoder.model)
     np.testing.assert_allclose(encoder.embed(TEXTS), vectors, atol=1e-6)
     assert weights_hash(encoder) == moved
     save_model(encoder, tmp_path / "folder")

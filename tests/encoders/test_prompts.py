@@ -11,7 +11,7 @@ from isospace.encoders.loading import load_encoder, set_prompts, weights_hash
 from isospace.encoders.prompts import SIDES, Prompts
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
-from isospace.evaluation.pairs import SidedEncode, encode_columns, remembering
+from isospace.evaluation.pairs import PromptedEncoders, encode_columns, remembering
 from isospace.evaluation.vector_cache import cached
 from isospace.objectives.base import View
 from isospace.training.sources import Sources
@@ -149,7 +149,7 @@ def test_a_text_is_encoded_once_by_each_prompt_that_it_has():
         return np.full((len(texts), 2), len(str(side)), np.float32)
 
     sides = ("query", "document", "document")
-    two = remembering(SidedEncode.of_prompts(Prompts("d: ", "q: ", "d: "), embed))
+    two = remembering(PromptedEncoders.of_prompts(Prompts("d: ", "q: ", "d: "), embed))
     first, second, third = encode_columns(two, ["a", "b"], ["b", "a"], ["c"], sides=sides)
     assert asked == [("query", ["a", "b"]), (None, ["b", "a", "c"])]
     assert (first[0, 0], second[0, 0], third[0, 0]) == (5, 4, 4)
@@ -157,6 +157,6 @@ def test_a_text_is_encoded_once_by_each_prompt_that_it_has():
     two.documents(["a"])
     assert asked[2:] == [(None, ["d"])]
     asked.clear()
-    one = SidedEncode.of_prompts(Prompts(), embed)
+    one = PromptedEncoders.of_prompts(Prompts(), embed)
     list(encode_columns(one, ["a", "b"], ["b", "a"], ["c"], sides=sides))
     assert asked == [(None, ["a", "b", "c"])]

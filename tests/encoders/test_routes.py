@@ -15,7 +15,7 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
-from isospace.evaluation.pairs import SidedEncode
+from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.vector_cache import cached
 from isospace.export.ship import export
 from isospace.system.progress import Silent
@@ -50,7 +50,7 @@ def test_sides_have_functions_of_their_own_without_a_prompt(toy_model, tmp_path)
     routed = load_encoder(str(write_routed(toy_model, tmp_path)[1]), device="cpu")
     wanted = routed.embed(TEXTS, side="query")
     for encode in (
-        SidedEncode.of_prompts(routed.prompts, routed.embed),
+        PromptedEncoders.of_prompts(routed.prompts, routed.embed),
         cached(routed, tmp_path / "cache"),
         cached(routed, tmp_path / "cache"),  # as it was kept
     ):

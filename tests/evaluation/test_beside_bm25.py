@@ -18,7 +18,7 @@ from isospace.evaluation.beside_bm25 import (
     pairs_beside_bm25,
 )
 from isospace.evaluation.bm25 import BM25, words
-from isospace.evaluation.pairs import Candidates, SidedEncode, TextPairs
+from isospace.evaluation.pairs import Candidates, PromptedEncoders, TextPairs
 from isospace.evaluation.ranking import MEASURES, JudgedQueries
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.operators.fusion import WEIGHT, fuse
@@ -134,7 +134,7 @@ def test_the_sides_are_encoded_by_their_own():
         asked.append(("documents", set(texts)))
         return meaning(texts)
 
-    sides = SidedEncode(queries, documents, collapsed)
+    sides = PromptedEncoders(queries, documents, collapsed)
     judged_beside_bm25(sides, judged())
     assert asked == [("queries", set(QUERIES)), ("documents", set(DOCUMENTS))]
     asked.clear()

@@ -139,7 +139,7 @@ def test_rests_are_looked_for_among_rests(tmp_path):
     assert set(benchmark.pairs.among.texts) == set(benchmark.pairs.second) == rests
 
 
-def test_burdens_are_of_the_groups_that_bring_the_candidates():
+def test_displacement_is_of_the_groups_that_bring_the_candidates():
     """By a loop: what each candidate takes from the queries of either half."""
     texts = sentences(14)
     queries, targets, others = texts[:4], texts[4:8], texts[8:]
@@ -159,8 +159,8 @@ def test_burdens_are_of_the_groups_that_bring_the_candidates():
             taken = 1 / rank_by_a_loop(query, right, candidates - {text}) - 1 / rank
             if bearers[text] is not None:
                 expected[{"a": 0, "b": 1, "c": 0}[groups[at]], bearers[text]] += taken
-    assert np.allclose(found.burdens, expected)
-    assert (found.burdens.sum(), Targets.of(pairs).texts) > (0, ())
+    assert np.allclose(found.displacement, expected)
+    assert (found.displacement.sum(), Targets.of(pairs).texts) > (0, ())
 
 
 def test_distractors_without_documents_are_refused(tmp_path):

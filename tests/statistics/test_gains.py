@@ -34,8 +34,8 @@ def test_what_seeds_share_on_both_sides_is_no_chance_of_the_gain():
 
 def test_of_one_seed_it_is_the_same_gain():
     random = np.random.default_rng(6)
-    burdens, groups = random.random((2, 1, 60)), np.repeat(np.arange(30), 2)
-    after, before = (mean_scores(random.random((1, 60)), groups, burdens * i) for i in (1, 2))
+    displacement, groups = random.random((2, 1, 60)), np.repeat(np.arange(30), 2)
+    after, before = (mean_scores(random.random((1, 60)), groups, displacement * i) for i in (1, 2))
     assert ends(gain_by_seed(after, before)) == pytest.approx(ends(gain(after, before)))
 
 

@@ -97,12 +97,12 @@ def test_a_burden_is_what_the_others_win_without_the_candidate():
     targets = random.normal(size=(n, 8))
     queries = targets + 1.5 * random.normal(size=(n, 8))
     ranks = rank_targets(queries, targets, np.arange(n))
-    assert ranks.burdens.sum(0).any()
+    assert ranks.displacement.sum(0).any()
     for j in range(n):
         others = np.delete(np.arange(n), j)
         without = rank_targets(queries[others], targets[others], np.arange(n - 1))
         won = without.reciprocal_ranks.sum() - ranks.reciprocal_ranks[others].sum()
-        assert ranks.burdens[:, j].sum() == pytest.approx(won)
+        assert ranks.displacement[:, j].sum() == pytest.approx(won)
 
 
 def test_candidates_are_in_the_error():
@@ -120,7 +120,7 @@ def test_candidates_are_in_the_error():
                 mean_scores(
                     ranks.reciprocal_ranks[None],
                     np.arange(n),
-                    ranks.burdens[:, None] if shared else None,
+                    ranks.displacement[:, None] if shared else None,
                 )
                 for ranks in (first, second)
             )

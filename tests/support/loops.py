@@ -30,7 +30,7 @@ from isospace.system.progress import Silent
 from isospace.training.examples import Examples
 from isospace.training.lists import Lists
 from isospace.training.loop import Loop
-from isospace.training.teachers import Cosines, Sided
+from isospace.training.teachers import Cosines, LinesBySide
 
 CONFIG = TrainConfig(objective=SimCSE(), batch_size=8, seed=3, learning_rate=3e-5)
 SMALL = {
@@ -117,7 +117,7 @@ def make_lists(
 ) -> Lists:
     """The base model as teacher, of texts each of which is a document of its own."""
     every = np.arange(len(texts))
-    sided = Sided(every, every, "document", texts.__getitem__, f"{len(texts)}")
+    sided = LinesBySide(every, every, "document", texts.__getitem__, f"{len(texts)}")
     teacher = Cosines.made(encoder, sided, folder, Silent())
     pool, pairs = examples.rows[:, -1], examples.rows[:, [0, -1]]
     return Lists(teacher, teacher, config.mined, pool, every, pairs, config.seed)

@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from toy import write_toy_model
 
-from isospace.evaluation.pairs import SidedEncode
+from isospace.evaluation.pairs import PromptedEncoders
 
 E5 = {"query": "query: ", "passage": "passage: "}
 BGE = {"query": "the text of each sentence: "}
@@ -46,9 +46,9 @@ class Prompted:
         return self.vectors(texts, "")
 
     @property
-    def encode(self) -> SidedEncode:
+    def encode(self) -> PromptedEncoders:
         """Of sentence-transformers, with sides."""
-        return SidedEncode(self.queries, self.documents, self.plain)
+        return PromptedEncoders(self.queries, self.documents, self.plain)
 
 
 def load_again(folder: Path) -> SentenceTransformer:

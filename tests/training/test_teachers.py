@@ -35,9 +35,9 @@ from isospace.training.similar import Similar
 from isospace.training.teachers import (
     Cosines,
     Fused,
+    LinesBySide,
     LineVectors,
     Mean,
-    Sided,
     Teacher,
     Together,
     Written,
@@ -55,7 +55,7 @@ def encoder(toy_model):
 
 @pytest.fixture(scope="module")
 def sided():
-    return Sided(EVERY[::2], EVERY[10:], "query", TEXTS.__getitem__, "texts")
+    return LinesBySide(EVERY[::2], EVERY[10:], "query", TEXTS.__getitem__, "texts")
 
 
 @pytest.fixture(scope="module")

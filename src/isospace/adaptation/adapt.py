@@ -47,7 +47,7 @@ from isospace.encoders.precision import Precision
 from isospace.errors import Interrupted, Stopped, TooLittle, UserError
 from isospace.evaluation.benchmark import Measured, hard_pairs, sts_data
 from isospace.evaluation.beside_bm25 import rank_beside
-from isospace.evaluation.pairs import SidedEncode
+from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
 from isospace.evaluation.scores import ADAPTED, BASE, CORRECTED_NOTE, table_rows
 from isospace.objectives import RankCSE, SimCSE
@@ -303,7 +303,7 @@ class _Search:
         finally:
             self._times.add(name, time.monotonic() - started)
 
-    def _encode(self, state: State) -> SidedEncode:
+    def _encode(self, state: State) -> PromptedEncoders:
         return self.states.encode(state, self.run.folder / _KEPT)
 
     def _try(self, *states: State) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from isospace.adaptation.results import Changed
-from isospace.evaluation.pairs import SidedEncode, TextPairs, unit_vectors
+from isospace.evaluation.pairs import PromptedEncoders, TextPairs, unit_vectors
 from isospace.evaluation.retrieval import Targets
 from isospace.operators.nearest import highest
 from isospace.statistics.correlation import FloatArray
@@ -34,7 +34,7 @@ def changed_places(before: FloatArray, after: FloatArray) -> tuple[list[int], li
 
 
 def first_texts(
-    encode: SidedEncode, pairs: TextPairs, places: Sequence[int]
+    encode: PromptedEncoders, pairs: TextPairs, places: Sequence[int]
 ) -> list[tuple[str, ...]]:
     """The texts that an encoder puts first for some of the queries."""
     targets = Targets.of(pairs)

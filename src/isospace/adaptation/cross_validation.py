@@ -37,7 +37,7 @@ from isospace.corpus.relations import Rows
 from isospace.evaluation.benchmark import Benchmark, Measured
 from isospace.evaluation.beside_bm25 import PairsBeside, find_pairs
 from isospace.evaluation.held_out import HeldOut
-from isospace.evaluation.pairs import Candidates, SidedEncode, TextPairs
+from isospace.evaluation.pairs import Candidates, PromptedEncoders, TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval, mrr_scores
 from isospace.evaluation.sts import evaluate_sts
 from isospace.statistics.choosing import choose_by_others
@@ -157,7 +157,7 @@ class Folds:
             np.concatenate([one.ranks for one in found])[places],
             max(one.candidates for one in found),
             found[0].protocol,
-            np.concatenate([one.burdens for one in found], axis=1)[:, places],
+            np.concatenate([one.displacement for one in found], axis=1)[:, places],
         )
 
 
@@ -297,7 +297,11 @@ class CrossValidated:
         return [allowed[place] for place in choose_by_others(values, self.folds.parts)]
 
     def measured(
-        self, selected: Sequence[State], benchmark: Benchmark, encode: SidedEncode, weight: float
+        self,
+        selected: Sequence[State],
+        benchmark: Benchmark,
+        encode: PromptedEncoders,
+        weight: float,
     ) -> Measured:
         """Return what was found of all pairs, and what one encoder makes of the other items.
 
@@ -339,7 +343,7 @@ class CrossValidated:
                 found |= zip(asked, texts, strict=True)
         return [found[place] for place in places]
 
-    def _encoders(self, selected: Sequence[State]) -> Iterator[tuple[int, SidedEncode]]:
+    def _encoders(self, selected: Sequence[State]) -> Iterator[tuple[int, PromptedEncoders]]:
         """Give the selected candidate of each part; valid until the next is asked for."""
         for part, state in enumerate(selected):
             with self._fitted(part, bool(state.share)):

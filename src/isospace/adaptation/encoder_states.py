@@ -26,7 +26,7 @@ from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
 from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
-from isospace.evaluation.pairs import SidedEncode, remembering
+from isospace.evaluation.pairs import PromptedEncoders, remembering
 from isospace.evaluation.vector_cache import cached
 from isospace.operators.fitted_whitening import Moments
 from isospace.operators.pair_whitening import PairMoments
@@ -80,7 +80,7 @@ class EncoderStates:
         weights = self.encoder.model.state_dict()
         self._start = {name: value.detach().clone() for name, value in weights.items()}
         self.trained: list[dict[str, Tensor]] = []
-        self._loaded: tuple[float, SidedEncode] | None = None
+        self._loaded: tuple[float, PromptedEncoders] | None = None
         self._moments: dict[float, PairMoments] = {}
         self._remembers = False
         self._pairs = self._related(corpus)
@@ -148,7 +148,7 @@ class EncoderStates:
         rows = fit_rows(self.corpus, max(1, len(self.config.text.columns)), 2 * FITTED_ON)
         return (("document", [self.corpus[int(row)] for row in rows]),)
 
-    def encode(self, state: State, folder: Path) -> SidedEncode:
+    def encode(self, state: State, folder: Path) -> PromptedEncoders:
         """Texts to the vectors of a state; valid until another is asked for.
 
         What its weights made of a list of texts is kept on disk: the base model's in the user's
@@ -168,7 +168,7 @@ class EncoderStates:
             return through_queries(self._loaded[1], fitted)
         return through(self._loaded[1], fitted)
 
-    def shipped(self, state: State, encode: SidedEncode) -> Encoder:
+    def shipped(self, state: State, encode: PromptedEncoders) -> Encoder:
         """An encoder of standard modules that gives the vectors of a state.
 
         Args:

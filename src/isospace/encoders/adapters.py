@@ -32,7 +32,7 @@ def require_peft(rank: int) -> None:
         raise UserError(f"`lora` {rank} needs peft: pip install 'isospace[lora]'")
 
 
-def put_in(model: nn.Module, rank: int, seed: int) -> None:
+def insert(model: nn.Module, rank: int, seed: int) -> None:
     """Freeze a Hugging Face model, and put an adapter beside every linear layer of it.
 
     Every one, and not the two of attention that peft takes for the families it knows: it needs no
@@ -57,8 +57,8 @@ def put_in(model: nn.Module, rank: int, seed: int) -> None:
             parameter.data = parameter.data.to(wide)
 
 
-def take_out(module: nn.Module) -> None:
-    """Put the layers back beside which adapters stand, without these."""
+def remove(module: nn.Module) -> None:
+    """Remove all adapters; their layers become plain ones again."""
     for name, layer in _adapted(module).items():
         parent, _, own = name.rpartition(".")
         setattr(module.get_submodule(parent), own, layer.get_base_layer())
@@ -66,8 +66,8 @@ def take_out(module: nn.Module) -> None:
         vars(part).pop("peft_config", None)
 
 
-def stand_in(module: nn.Module) -> bool:
-    """Whether there are adapters."""
+def has_adapters(module: nn.Module) -> bool:
+    """Tell whether any layer has an adapter."""
     return any(map(_is_adapted, module.modules()))
 
 
@@ -91,7 +91,7 @@ def plain_state(module: nn.Module) -> dict[str, Tensor]:
 def trained_state(module: nn.Module) -> dict[str, Tensor]:
     """What a checkpoint holds: all parameters and buffers, or the adapters where there are such."""
     state: dict[str, Tensor] = module.state_dict()
-    if not stand_in(module):
+    if not has_adapters(module):
         return state
     return {name: x for name, x in state.items() if IN in name or OUT in name}
 
@@ -103,7 +103,7 @@ def load_trained(module: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 def load_plain(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Put in what `plain_state` returned; adapters give way."""
-    take_out(module)
+    remove(module)
     module.load_state_dict(state)
 
 

@@ -261,7 +261,7 @@ class Encoder(nn.Module):
             return f"on {self.device.type}"
         if self.transformer.config.output_hidden_states:
             return f"every layer is read (pooling {self.pooling})"
-        if adapters.stand_in(self.transformer):
+        if adapters.has_adapters(self.transformer):
             return "its layers have adapters"
         if self.is_half:
             return "weights in half precision"
@@ -280,7 +280,7 @@ class Encoder(nn.Module):
         if self._last is not None:
             rates += f", {self._last.described}"
         size = sum(p.numel() for p in self.parameters()) / 1e6
-        if adapters.stand_in(self.model):
+        if adapters.has_adapters(self.model):
             added = sum(p.numel() for p in self.parameters() if p.requires_grad) / 1e6
             size -= added
             rates += f", trains adapters of {added:.1f} M"
@@ -641,7 +641,7 @@ class Encoder(nn.Module):
         """
         self.requires_grad_(False)
         try:
-            adapters.put_in(self.transformer, rank, seed)
+            adapters.insert(self.transformer, rank, seed)
         except ValueError as error:
             raise UserError(
                 f"`lora` {rank}: {self.source} ({self._family}) has no linear layers that adapters "

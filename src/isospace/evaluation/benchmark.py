@@ -34,7 +34,7 @@ from isospace.evaluation.pairs import (
     load_scored_pairs,
     remembering,
 )
-from isospace.evaluation.retrieval import BURDENS, RetrievalScores, halves, mrr_scores
+from isospace.evaluation.retrieval import DISPLACEMENT, RetrievalScores, halves, mrr_scores
 from isospace.evaluation.scores import (
     ADAPTED_HYBRID,
     BenchmarkScores,
@@ -248,7 +248,7 @@ class Benchmark:
             ranked[NO_SHARED] = with_bm25.no_shared
         items: dict[str, np.ndarray] = {}
         for name, ranks in ranked.items():
-            items |= {name: ranks.reciprocal_ranks, f"{name}{BURDENS}": ranks.burdens}
+            items |= {name: ranks.reciprocal_ranks, f"{name}{DISPLACEMENT}": ranks.displacement}
         cosines = measured.sts.cosines if measured.sts else {}
         for column, task in paper_columns(self.tasks).items():
             items[column] = np.concatenate(list(cosines[task.name].values()))

@@ -18,7 +18,7 @@ from isospace.errors import UserError
 from isospace.evaluation.benchmark import load_sts_data, sts_data
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.own import OwnFiles, differences, load_own
-from isospace.evaluation.pairs import SidedEncode, remembering
+from isospace.evaluation.pairs import PromptedEncoders, remembering
 from isospace.evaluation.sts import PAPER_COLUMNS
 from isospace.evaluation.task import (
     Conditions,
@@ -166,6 +166,6 @@ def _score(
             return encoder.embed(texts, view, on_batch=advance, precision=precision, side=side)
 
     conditions = Conditions(encoder.source, encoder.pooling, precision)
-    afresh = SidedEncode.of_prompts(encoder.prompts, embed)
+    afresh = PromptedEncoders.of_prompts(encoder.prompts, embed)
     subject = Subject(conditions, encoder, remembering(afresh), afresh, partial(embed, view=View()))
     return Evaluation(conditions, {task.name: task.score(subject) for task in tasks})

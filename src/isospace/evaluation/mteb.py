@@ -20,7 +20,7 @@ from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import SIDES, Side
 from isospace.errors import UserError
-from isospace.evaluation.pairs import Encode, ScoredPairs, SidedEncode, sided
+from isospace.evaluation.pairs import Encode, PromptedEncoders, ScoredPairs, sided
 from isospace.evaluation.senteval import YEARS
 from isospace.evaluation.sts import PAPER_COLUMNS, STSSet, evaluate_sts
 from isospace.evaluation.task import (
@@ -52,7 +52,7 @@ class MTEBModel:
     models would share one entry of mteb's cache, and the second would get the first one's scores.
 
     Args:
-        encode: sentences -> `(sentence, dim)`, or a `SidedEncode`.
+        encode: sentences -> `(sentence, dim)`, or a `PromptedEncoders`.
         name: what mteb calls the model, "organisation/name".
         revision: what tells it from others of that name.
 
@@ -97,7 +97,7 @@ def mteb_model(model: str = "minilm", pooling: PoolingName | None = None) -> MTE
     """
     require_mteb()
     encoder = load_encoder(model, pooling)
-    encode = SidedEncode.of_prompts(encoder.prompts, encoder.embed)
+    encode = PromptedEncoders.of_prompts(encoder.prompts, encoder.embed)
     return MTEBModel(encode, mteb_name(model), weights_hash(encoder, *SIDES))
 
 

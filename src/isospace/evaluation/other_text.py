@@ -34,7 +34,7 @@ from isospace.evaluation.benchmark import (
 )
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs
 from isospace.evaluation.retrieval import (
-    BURDENS,
+    DISPLACEMENT,
     Items,
     evaluate_retrieval,
     mrr_of_items,
@@ -180,7 +180,7 @@ class OtherText:
             found: of `measure`; STS is left out, as the benchmark's items have it.
 
         Returns:
-            Set -> (pair,) reciprocal ranks, and under its name with an ending the burdens
+            Set -> (pair,) reciprocal ranks, and under its name with an ending the displacement
             (half, pair), the groups and the ids of the pairs (pair,).
         """
         items: Items = {}
@@ -188,7 +188,7 @@ class OtherText:
             scores = found[name]
             items |= {
                 name: scores.values[0],
-                f"{name}{BURDENS}": -len(pairs) * scores.shared[:, 0],
+                f"{name}{DISPLACEMENT}": -len(pairs) * scores.shared[:, 0],
                 f"{name}{_GROUPS}": scores.groups,
                 f"{name}{_IDS}": pairs.ids(),
             }

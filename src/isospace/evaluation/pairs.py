@@ -26,7 +26,7 @@ Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
-class SidedEncode:
+class PromptedEncoders:
     """An encoder of queries, of the documents that they look for, and of texts without a side.
 
     Sides that are encoded alike have the same function, by which `encode_columns` knows that a
@@ -46,13 +46,15 @@ class SidedEncode:
         """The function of a side."""
         return {None: self.plain, "query": self.queries, "document": self.documents}[side]
 
-    def each(self, change: Callable[[Encode], Encode]) -> SidedEncode:
+    def each(self, change: Callable[[Encode], Encode]) -> PromptedEncoders:
         """The same with every distinct function changed, once."""
         changed = {encode: change(encode) for encode in (self.queries, self.documents, self.plain)}
-        return SidedEncode(changed[self.queries], changed[self.documents], changed[self.plain])
+        return PromptedEncoders(changed[self.queries], changed[self.documents], changed[self.plain])
 
     @classmethod
-    def of_prompts(cls, prompts: Prompts, embed: Callable[..., NDArray[np.float32]]) -> SidedEncode:
+    def of_prompts(
+        cls, prompts: Prompts, embed: Callable[..., NDArray[np.float32]]
+    ) -> PromptedEncoders:
         """Of an encoder with these prompts.
 
         `embed` takes texts, and as `side` whose prompt is put before them, as `Encoder.embed`.
@@ -63,9 +65,11 @@ class SidedEncode:
         )
 
 
-def sided(encode: Encode) -> SidedEncode:
+def sided(encode: Encode) -> PromptedEncoders:
     """An encoder with its sides; one that is a plain function has the same for all."""
-    return encode if isinstance(encode, SidedEncode) else SidedEncode(encode, encode, encode)
+    return (
+        encode if isinstance(encode, PromptedEncoders) else PromptedEncoders(encode, encode, encode)
+    )
 
 
 @dataclass(frozen=True)
@@ -252,7 +256,7 @@ def encode_columns(
     Each distinct text is encoded once, by each prompt that it has.
 
     Args:
-        encode: a function for all texts, or a `SidedEncode`.
+        encode: a function for all texts, or a `PromptedEncoders`.
         columns: of texts.
         sides: of each column; default: none of them has a side.
     """
@@ -306,7 +310,7 @@ def _of_texts(
     return unit[: len(places)] if (places == np.arange(len(places))).all() else unit[places]
 
 
-def remembering(encode: Encode) -> SidedEncode:
+def remembering(encode: Encode) -> PromptedEncoders:
     """The same encoder, which keeps all vectors it has made and encodes no text twice."""
     return sided(encode).each(_remembering)
 

@@ -54,7 +54,7 @@ class RetrievalScores:
     candidates: int
     protocol: str
     """How they were made, in words."""
-    burdens: FloatArray
+    displacement: FloatArray
     """`(half, query)`: by how much each query's own target lowers the sum of the other queries'
     reciprocal ranks, where it stands before their own; of the queries of either half. Of queries
     that share a target the first has it; the first of a group has those of the group's other
@@ -163,7 +163,7 @@ def rank_scores(
             is. Default: the first query that has it.
         own_scores: (query,) of each query with its own target, where not that of the block.
     """
-    ranks, burdens = np.empty(len(own)), np.zeros((2, candidates))
+    ranks, displacement = np.empty(len(own)), np.zeros((2, candidates))
     if second_half is None:
         second_half = np.arange(len(own)) >= len(own) / 2
     halves_of = np.stack([~second_half, second_half]).astype(np.float64)
@@ -183,7 +183,7 @@ def rank_scores(
         for before, place in ((better, 1.0), (tied, 0.5)):
             # Without one candidate before it a target moves up by a place; by half of one in a tie.
             taken = np.where(before.any(1), 1 / np.maximum(rank - place, 0.5) - 1 / rank, 0.0)
-            burdens += (halves_of[:, block] * taken) @ before
+            displacement += (halves_of[:, block] * taken) @ before
     protocol = (
         f"{score}, {len(own)} queries ranked among {candidates} distinct targets, ties at "
         "their mean rank"
@@ -191,7 +191,7 @@ def rank_scores(
     if bearers is None:
         bearers = _first_queries(own, candidates)
     borne = bearers >= 0
-    of_queries = [np.bincount(bearers[borne], half[borne], len(own)) for half in burdens]
+    of_queries = [np.bincount(bearers[borne], half[borne], len(own)) for half in displacement]
     return RetrievalScores(ranks, candidates, protocol, np.stack(of_queries))
 
 
@@ -306,21 +306,23 @@ def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
 
 def mrr_scores(pairs: TextPairs, found: RetrievalScores) -> Scores:
     """The MRR of pairs, and what each contributed."""
-    return mean_scores(found.reciprocal_ranks[None], pairs.group_numbers(), found.burdens[:, None])
+    return mean_scores(
+        found.reciprocal_ranks[None], pairs.group_numbers(), found.displacement[:, None]
+    )
 
 
 Items = dict[str, np.ndarray]
-"""Column -> what each test item came to, (item,); and under its name with `BURDENS` what it takes
-from others, (half, item)."""
-BURDENS = " burdens"
+"""Column -> the score of each test item, (item,); its name with `DISPLACEMENT` -> what the item
+takes from the scores of others, (half, item)."""
+DISPLACEMENT = " burdens"
 
 
 def mrr_of_items(seeds: Sequence[Items], column: str, groups: NDArray[np.int64]) -> Scores:
-    """`mrr_scores` of what files hold of each seed; older ones have no burdens."""
-    burdens = None
-    if all(f"{column}{BURDENS}" in items for items in seeds):
-        burdens = np.stack([items[f"{column}{BURDENS}"] for items in seeds], axis=1)
-    return mean_scores(np.stack([items[column] for items in seeds]), groups, burdens)
+    """`mrr_scores` of what files hold of each seed; older ones have no displacement."""
+    displacement = None
+    if all(f"{column}{DISPLACEMENT}" in items for items in seeds):
+        displacement = np.stack([items[f"{column}{DISPLACEMENT}"] for items in seeds], axis=1)
+    return mean_scores(np.stack([items[column] for items in seeds]), groups, displacement)
 
 
 SAME_MEANING = 5.0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from isospace.evaluation.evaluate_config import EvaluateConfig
-from isospace.evaluation.pairs import Encode, SidedEncode
+from isospace.evaluation.pairs import Encode, PromptedEncoders
 
 if TYPE_CHECKING:
     from isospace.encoders.encoder import Encoder
@@ -71,8 +71,8 @@ class Subject:
 
     conditions: Conditions
     encoder: Encoder
-    encode: SidedEncode
-    encode_afresh: SidedEncode
+    encode: PromptedEncoders
+    encode_afresh: PromptedEncoders
     encode_noisy: Encode
 
 

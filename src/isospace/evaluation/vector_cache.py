@@ -17,7 +17,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash
 from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Side
-from isospace.evaluation.pairs import SidedEncode, hash_texts
+from isospace.evaluation.pairs import PromptedEncoders, hash_texts
 from isospace.system.cache import built_once
 from isospace.system.files import file_hash
 from isospace.system.progress import Progress, Silent
@@ -33,7 +33,7 @@ def cached(
     precision: Precision = "float32",
     max_length: int | None = None,
     progress: Progress | None = None,
-) -> SidedEncode:
+) -> PromptedEncoders:
     """`encoder.embed`, with vectors that the same weights and prompt made of the same texts before.
 
     Args:
@@ -62,7 +62,7 @@ def cached(
 
         return built_once(cache / "vectors" / name, build, _read)
 
-    return SidedEncode.of_prompts(encoder.prompts, embed)
+    return PromptedEncoders.of_prompts(encoder.prompts, embed)
 
 
 def embed_with_bar(

@@ -17,7 +17,7 @@ from isospace.encoders.loading import as_encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
-from isospace.evaluation.pairs import Encode, SidedEncode, sided
+from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
 from isospace.operators.nearest import TIE, highest, unit_rows
 from isospace.search.neighbours import SLICE, Texts, protocol
 from isospace.statistics.counts import number_of
@@ -295,7 +295,7 @@ def open_session(
                 here = rows // SLICE == start // SLICE
                 sample[here] = raw[rows[here] - start]
         embed = partial(encoder.embed, precision=precision)
-        encode = SidedEncode.of_prompts(encoder.prompts, embed)
+        encode = PromptedEncoders.of_prompts(encoder.prompts, embed)
         loaded.append(Model(letter, name, encode, vectors, sample))
     return Session(texts, loaded, corpus, changes)
 

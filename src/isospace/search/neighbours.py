@@ -18,7 +18,7 @@ from isospace.encoders.loading import load_encoder, resolve
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.precision import Precision
 from isospace.errors import UserError
-from isospace.evaluation.pairs import SidedEncode
+from isospace.evaluation.pairs import PromptedEncoders
 from isospace.operators.nearest import nearest, unit_rows
 from isospace.search.memory_index import require_k
 from isospace.statistics.counts import number_of
@@ -136,13 +136,13 @@ def find_neighbours(
         progress.line("encode", f"{number_of(len(corpus), 'texts')} by {model}")
         with progress.bar("encode", len(cleaned) + len(corpus)) as advance:
             embed = partial(encoder.embed, on_batch=advance, precision=precision)
-            encode = SidedEncode.of_prompts(encoder.prompts, embed)
+            encode = PromptedEncoders.of_prompts(encoder.prompts, embed)
             lists[model] = nearest_texts(encode, cleaned, corpus, k)
     return NeighbourLists(cleaned, len(corpus), lists)
 
 
 def nearest_texts(
-    encode: SidedEncode, queries: Sequence[str], corpus: Texts, k: int
+    encode: PromptedEncoders, queries: Sequence[str], corpus: Texts, k: int
 ) -> list[list[Neighbour]]:
     """The k texts of a corpus with the highest cosine to each query, the nearest first.
 

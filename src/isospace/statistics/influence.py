@@ -109,24 +109,24 @@ def sum_of_products(groups: NDArray[np.int64], x: FloatArray, y: FloatArray) -> 
 
 
 def mean_scores(
-    values: FloatArray, groups: NDArray[np.int64], burdens: FloatArray | None = None
+    values: FloatArray, groups: NDArray[np.int64], displacement: FloatArray | None = None
 ) -> Scores:
     """Means of per-item scores, such as reciprocal ranks.
 
     Args:
         values: (seed, item).
         groups: (item,) numbers, equal for items that belong together.
-        burdens: (half, seed, item) by how much each item lowers the sum of the others' values, such
-            as `RetrievalScores.burdens` (a candidate takes places); default: not at all.
+        displacement: (half, seed, item) by how much each item lowers the sum of the others' values,
+            such as `RetrievalScores.displacement`; default: not at all.
 
     Raises:
         ValueError: shapes that do not fit, or fewer than two items.
     """
     _require_fit(values, groups)
     n = values.shape[1]
-    if burdens is None:
-        burdens = np.zeros((2, *values.shape))
-    influence, shared = _centred(values) / n, -_centred(burdens) / n
+    if displacement is None:
+        displacement = np.zeros((2, *values.shape))
+    influence, shared = _centred(values) / n, -_centred(displacement) / n
     return Scores(values.mean(1), values, influence, shared, np.full(n, 1 / n), groups)
 
 

@@ -14,7 +14,7 @@ from isospace.encoders.precision import Precision
 from isospace.encoders.prompts import Side
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.held_out import HeldOut
-from isospace.evaluation.pairs import SidedEncode
+from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.sts import evaluate_pairs
 from isospace.evaluation.vector_cache import cached
 from isospace.objectives.base import View
@@ -50,7 +50,7 @@ def run_evaluation(
     def noisy(texts: Sequence[str], side: Side | None) -> np.ndarray:
         return encoder.embed(texts, noise, config.max_length, precision=precision, side=side)
 
-    encode, encode_noisy = (SidedEncode.of_prompts(encoder.prompts, f) for f in (clean, noisy))
+    encode, encode_noisy = (PromptedEncoders.of_prompts(encoder.prompts, f) for f in (clean, noisy))
     if cache is not None:
         encode = cached(encoder, cache, precision, progress=progress)
     state = random_state()

@@ -283,7 +283,7 @@ class Fit:
         if self.main:
             self.evaluations.append(evaluation)
             if self.pairs_judge_too and (ranks := self.held_out.ranks) is not None:
-                items = np.stack([ranks.reciprocal_ranks, *ranks.burdens])
+                items = np.stack([ranks.reciprocal_ranks, *ranks.displacement])
                 self.ranks.append(torch.from_numpy(items))
 
     @property

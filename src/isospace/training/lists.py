@@ -25,10 +25,10 @@ from isospace.training.plan import Plan
 from isospace.training.teachers import (
     Cosines,
     Fused,
+    LinesBySide,
     Mean,
     Rows,
     Scores,
-    Sided,
     Teacher,
     Together,
     Written,
@@ -225,10 +225,10 @@ def _pool(config: TrainConfig, corpus: Corpus, numbers: Rows) -> Rows:
     return pool
 
 
-def _sided(config: TrainConfig, corpus: Corpus, examples: Examples, pool: Rows) -> Sided:
+def _sided(config: TrainConfig, corpus: Corpus, examples: Examples, pool: Rows) -> LinesBySide:
     """The lines of a run by the sides on which they are read."""
     rows = examples.rows
-    return Sided(
+    return LinesBySide(
         np.unique(rows[:, 0]),
         np.union1d(rows[:, -1][rows[:, -1] >= 0], pool),
         side_of(0, Plan.of(config).texts),
@@ -287,7 +287,7 @@ def _is_cross_encoder(name: str) -> bool:
 def _teacher(
     config: TrainConfig,
     start: Encoder,
-    of: Sided,
+    of: LinesBySide,
     cosines: Callable[[Encoder], Cosines],
     choose_weight: Callable[[Encoder], float],
 ) -> tuple[Teacher, str]:

@@ -38,7 +38,7 @@ _HELD = 1 << 26
 """Scores of BM25 that are held, of a batch's queries: 256 MB."""
 
 
-class Sided(NamedTuple):
+class LinesBySide(NamedTuple):
     """The lines that a run reads, by the side on which it reads them.
 
     Attributes:
@@ -96,7 +96,13 @@ class LineVectors:
 
     @classmethod
     def made(
-        cls, encoder: Encoder, side: Side, lines: Rows, of: Sided, cache: Path, progress: Progress
+        cls,
+        encoder: Encoder,
+        side: Side,
+        lines: Rows,
+        of: LinesBySide,
+        cache: Path,
+        progress: Progress,
     ) -> LineVectors:
         """By an encoder, once; kept in `cache / "teachers"`."""
         about = (*fingerprint(encoder, side), of.digest)
@@ -136,7 +142,7 @@ class Cosines(Teacher):
         self.reads = (queries, texts)
 
     @classmethod
-    def made(cls, encoder: Encoder, of: Sided, cache: Path, progress: Progress) -> Cosines:
+    def made(cls, encoder: Encoder, of: LinesBySide, cache: Path, progress: Progress) -> Cosines:
         """By an encoder, of the lines that a run reads; each text is encoded once."""
         digest = weights_hash(encoder, of.side, "document") + of.digest
         if encoder.prompts.of(of.side) == encoder.prompts.of("document"):
@@ -175,7 +181,7 @@ class Fused(Teacher):
         weight: of BM25.
     """
 
-    def __init__(self, cosines: Cosines, of: Sided, weight: float) -> None:
+    def __init__(self, cosines: Cosines, of: LinesBySide, weight: float) -> None:
         self._cosines, self._of, self.weight = cosines, of, weight
         self.reads = cosines.reads
         self._bm25 = BM25([of.read(line) for line in of.texts.tolist()])
@@ -282,7 +288,7 @@ class Written(Teacher):
 
     ranks_all = False
 
-    def __init__(self, path: Path, of: Sided) -> None:
+    def __init__(self, path: Path, of: LinesBySide) -> None:
         pairs = load_scored_pairs(path)
         self._read, self.digest = of.read, file_hash(path)
         queries = {self._key(line) for line in of.queries.tolist()}

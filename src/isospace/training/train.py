@@ -14,7 +14,7 @@ from isospace.config import TrainConfig
 from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import sts_data
-from isospace.evaluation.pairs import SidedEncode
+from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.scores import table_rows
 from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.statistics.choosing import ChosenAmong
@@ -110,7 +110,7 @@ def _judged(fit: Fit, run: Run, before: Judged) -> RunResults:
     if choice.step:
         fit.progress.line("adapted", "scoring the trained encoder ...")
         embed = partial(embed_with_bar, encoder, fit.progress)
-        encode = SidedEncode.of_prompts(encoder.prompts, embed)
+        encode = PromptedEncoders.of_prompts(encoder.prompts, embed)
         after = Judged.of(encode, data, before.measured.with_bm25.weight)
     kept = None if choice.step else choice.reason
     among = ChosenAmong.named(fit.tried, choice.step) if fit.tried else None

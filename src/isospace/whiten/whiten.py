@@ -46,7 +46,7 @@ from isospace.evaluation.other_text import (
 )
 from isospace.evaluation.pairs import (
     Encode,
-    SidedEncode,
+    PromptedEncoders,
     TextPairs,
     load_pairs,
     remembering,
@@ -147,7 +147,7 @@ class _Session:
         self.progress.line("encoder", self.encoder.summary(arithmetic(self.accelerator)))
         if self.encoder.prompts.summary:
             self.progress.line("prompts", self.encoder.prompts.summary)
-        self.encode = remembering(SidedEncode.of_prompts(self.encoder.prompts, self._embed))
+        self.encode = remembering(PromptedEncoders.of_prompts(self.encoder.prompts, self._embed))
 
     def _load(self) -> Encoder:
         config = self.config
@@ -353,7 +353,7 @@ def fit_rows(corpus: Corpus, texts: int, count: int | None) -> NDArray[np.int64]
     return rows[np.linspace(0, len(rows) - 1, count).astype(np.int64)]
 
 
-def through(encode: Encode, whitening: FittedMap | None) -> SidedEncode:
+def through(encode: Encode, whitening: FittedMap | None) -> PromptedEncoders:
     """The encoder with a map behind it, in float64; `None` is the encoder itself."""
     if whitening is None:
         return sided(encode)
@@ -364,10 +364,10 @@ def through(encode: Encode, whitening: FittedMap | None) -> SidedEncode:
     return sided(encode).each(mapped)
 
 
-def through_queries(encode: Encode, whitening: FittedMap) -> SidedEncode:
+def through_queries(encode: Encode, whitening: FittedMap) -> PromptedEncoders:
     """Return the encoder with a map behind its queries alone, in float64."""
     own = sided(encode)
-    return SidedEncode(through(own, whitening).queries, own.documents, own.plain)
+    return PromptedEncoders(through(own, whitening).queries, own.documents, own.plain)
 
 
 def try_powers(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, RetrievalScores]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from isospace.encoders.fast import post_norm
-from isospace.encoders.fast.packed import rate_in_force
+from isospace.encoders.fast.packed import current_dropout
 
 
 def _why_not(config: Any) -> str | None:
@@ -24,13 +24,13 @@ def _parts(layer: Any) -> post_norm.Layer:
         key=attention.key,
         value=attention.value,
         heads=attention.num_attention_heads,
-        share_rate=rate_in_force(attention.dropout),
+        share_rate=current_dropout(attention.dropout),
         attended=end.dense,
-        attended_rate=rate_in_force(end.dropout),
+        attended_rate=current_dropout(end.dropout),
         attended_norm=end.LayerNorm,
         inner=layer.intermediate.dense,
         outer=layer.output.dense,
-        outer_rate=rate_in_force(layer.output.dropout),
+        outer_rate=current_dropout(layer.output.dropout),
         outer_norm=layer.output.LayerNorm,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from isospace.encoders.fast import post_norm
-from isospace.encoders.fast.packed import rate_in_force
+from isospace.encoders.fast.packed import current_dropout
 
 
 def _parts(layer: Any) -> post_norm.Layer:
@@ -15,13 +15,13 @@ def _parts(layer: Any) -> post_norm.Layer:
         key=attention.k_lin,
         value=attention.v_lin,
         heads=attention.n_heads,
-        share_rate=rate_in_force(attention.dropout),
+        share_rate=current_dropout(attention.dropout),
         attended=attention.out_lin,
         attended_rate=0.0,
         attended_norm=layer.sa_layer_norm,
         inner=block.lin1,
         outer=block.lin2,
-        outer_rate=rate_in_force(block.dropout),
+        outer_rate=current_dropout(block.dropout),
         outer_norm=layer.output_layer_norm,
     )
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own abbreviation
 from torch import Tensor, nn
 
 from isospace.encoders.fast import packed
-from isospace.encoders.fast.packed import Packing, rate_in_force
+from isospace.encoders.fast.packed import Packing, current_dropout
 
 
 def refusal(model: Any) -> str | None:
@@ -53,7 +53,7 @@ def forward(
     with packed.tokens_alone(input_ids, attention_mask, part.tok_embeddings.weight) as tokens:
         if states is None:
             states = part.norm(part.tok_embeddings(tokens.ids))
-            states = packed.dropout(states, rate_in_force(part.drop))
+            states = packed.dropout(states, current_dropout(part.drop))
         else:
             states = tokens.pack(states)
         turns = {kind: _turns(model, tokens, kind) for kind in model.rotary_emb.layer_types}
@@ -68,7 +68,7 @@ def forward(
             states = states if only is None else states[only]
             # A model without dropout in its attention has none here.
             end = layer.attn.out_drop
-            rate = rate_in_force(end) if isinstance(end, nn.Dropout) else 0.0
+            rate = current_dropout(end) if isinstance(end, nn.Dropout) else 0.0
             states = packed.dropout_add(packed.linear(context, layer.attn.Wo), states, rate)
             states = states + _feed_forward(layer.mlp, layer.mlp_norm(states).to(tokens.dtype))
             if layer is last:
@@ -78,7 +78,7 @@ def forward(
 
 def _feed_forward(part: Any, states: Tensor) -> Tensor:
     inner, gate = packed.linear(states, part.Wi).chunk(2, -1)
-    hidden = packed.dropout(F.gelu(inner) * gate, rate_in_force(part.drop))
+    hidden = packed.dropout(F.gelu(inner) * gate, current_dropout(part.drop))
     return packed.linear(hidden, part.Wo)
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from isospace.encoders.fast import post_norm
-from isospace.encoders.fast.packed import Packing, rate_in_force
+from isospace.encoders.fast.packed import Packing, current_dropout
 
 
 def _parts(layer: Any) -> post_norm.Layer:
@@ -21,13 +21,13 @@ def _parts(layer: Any) -> post_norm.Layer:
         key=attention.k,
         value=attention.v,
         heads=attention.num_attention_heads,
-        share_rate=rate_in_force(attention.dropout),
+        share_rate=current_dropout(attention.dropout),
         attended=attention.o,
-        attended_rate=rate_in_force(layer.attention.dropout),
+        attended_rate=current_dropout(layer.attention.dropout),
         attended_norm=layer.attention.LayerNorm,
         inner=layer.intermediate.dense,
         outer=layer.output.dense,
-        outer_rate=rate_in_force(layer.output.dropout),
+        outer_rate=current_dropout(layer.output.dropout),
         outer_norm=layer.output.LayerNorm,
     )
 

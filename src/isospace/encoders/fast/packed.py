@@ -143,7 +143,7 @@ class _Unpack(torch.autograd.Function):
         return ctx.packing.take_tokens(gradients[0]), None
 
 
-def rate_in_force(dropout: nn.Dropout) -> float:
+def current_dropout(dropout: nn.Dropout) -> float:
     """A dropout module's rate; 0 where the module is in evaluation mode."""
     return dropout.p if dropout.training else 0.0
 

@@ -128,7 +128,7 @@ def _embedded(part: Any, ids: Tensor, positions: Tensor) -> Tensor:
     if hasattr(part, "token_type_embeddings"):
         states = states + part.token_type_embeddings.weight[0]
     states = states + part.position_embeddings(positions)
-    return packed.dropout(part.LayerNorm(states), packed.rate_in_force(part.dropout))
+    return packed.dropout(part.LayerNorm(states), packed.current_dropout(part.dropout))
 
 
 def _attention(
