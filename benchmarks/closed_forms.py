@@ -19,7 +19,6 @@ from isospace.adaptation.encoder_states import FITTED_ON
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.evaluation.pairs import PromptedEncoders
-from isospace.objectives.base import View
 from isospace.operators.fitted_whitening import Moments, Whitening, WhiteningMap
 from isospace.operators.pair_whitening import PairMoments
 from isospace.report.figures import styled
@@ -27,6 +26,7 @@ from isospace.system.files import atomic_path
 from isospace.system.tables import markdown_table
 from isospace.training.examples import Examples
 from isospace.training.prepare import Data
+from isospace.views import View
 from isospace.whiten.whiten import fit_rows, through, through_queries
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "closed-forms.md"

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from isospace.objectives import BarlowTwins, WhitenedCSE
-from isospace.objectives.base import Views
 from isospace.objectives.simcsepp import dimension_contrast
 from isospace.operators.whitening import whiten
+from isospace.views import Views
 
 ROUNDS = 7
 SHAPES = ((64, 384), (64, 768), (64, 1024), (256, 768), (1024, 768), (4096, 768))

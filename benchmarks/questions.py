@@ -36,7 +36,7 @@ from isospace.objectives import (
     VICReg,
     WhitenedCSE,
 )
-from isospace.objectives.base import Objective, View
+from isospace.objectives.base import Objective
 from isospace.objectives.heads import GroupWhitening, seeded
 from isospace.operators.similarity import cosine_pairs
 from isospace.report.papers import mean_sd
@@ -44,6 +44,7 @@ from isospace.statistics.gains import gain
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
 from isospace.training.run import Run
+from isospace.views import View
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "questions.md"
 CELLS = PAGE.with_name("questions-cells.npz.xz")

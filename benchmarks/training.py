@@ -146,7 +146,7 @@ def _seconds(work: Callable[[], None]) -> float:
 
 def _parts(objective: Any, head: torch.nn.Module, dim: int) -> dict[str, float]:
     """Seconds of head and of objective, each forward and backward, on vectors of a batch."""
-    from isospace.objectives.base import Views
+    from isospace.views import Views
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     encoded = torch.randn(len(objective.views), BATCH, dim, device=device, requires_grad=True)

@@ -36,6 +36,7 @@ _NOT_FOR_HELP = (
     "isospace.objectives.companions",
     "isospace.objectives.decoders",
     "isospace.objectives.heads",
+    "isospace.operators.convolutions",
     "isospace.operators.inverse_sqrt",
     "isospace.operators.similarity",
     "isospace.operators.whitening",

@@ -31,7 +31,6 @@ from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.other_text import OtherText
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.evaluation.scores import GAIN
-from isospace.objectives.base import View
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.statistics.verdict import VerdictKind
@@ -41,6 +40,7 @@ from isospace.training.loop import Diverged
 from isospace.training.prepare import load_data
 from isospace.training.run import Run, chosen_weight
 from isospace.training.train import train
+from isospace.views import View
 
 CLEAN = View(dropout=0.0)
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

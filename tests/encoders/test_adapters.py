@@ -15,7 +15,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
-from isospace.objectives.base import View
+from isospace.views import View
 
 TEXTS = sentences(6)
 

@@ -14,7 +14,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import as_encoder, load_encoder
 from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.prompts import Prompts
-from isospace.objectives.base import View
+from isospace.views import View
 
 TEXTS = ["the cat sat", "a big red house runs over the river in the night", "x"]
 

@@ -8,7 +8,7 @@ from toy import sentences, write_toy_model
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.objectives.base import View
+from isospace.views import View
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ from isospace.encoders.layers import layers_of
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.noise import Noise
 from isospace.errors import UserError
-from isospace.objectives.base import View
+from isospace.views import View
 
 SIZES = {
     "hidden_size": 32,

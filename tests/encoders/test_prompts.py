@@ -13,8 +13,8 @@ from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders, encode_columns, remembering
 from isospace.evaluation.vector_cache import cached
-from isospace.objectives.base import View
 from isospace.training.sources import Sources
+from isospace.views import View
 
 TEXTS = sentences(6)
 

@@ -20,13 +20,13 @@ from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.readings import at_mask, convolved
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
-from isospace.objectives.base import TokenStates, View
-from isospace.objectives.companions import Convolutions
-from isospace.objectives.edits import Repeat, Template
 from isospace.objectives.heads import seeded
+from isospace.operators.convolutions import Convolutions
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 from isospace.training.sources import Sources
+from isospace.views import View
+from isospace.views.edits import Repeat, Template
 
 TEMPLATE = Template(before="the text : '", after="' reads [MASK] .")
 TEXTS = [*sentences(12), "", "x", "the cat " * 90, "😀 大きさ"]
@@ -95,7 +95,7 @@ def test_convolutions_see_no_padding_and_are_saved(encoder, tmp_path, relu):
         tokens = torch.tensor(encoder.token_ids([text]))
         with torch.no_grad():
             states = encoder.token_states(tokens, torch.ones_like(tokens), 0.0)
-            alone.append(layers(TokenStates(states, torch.ones_like(tokens)))[0].mean(0))
+            alone.append(layers(states, torch.ones_like(tokens))[0].mean(0))
     wanted = torch.stack(alone).numpy()
     assert np.allclose(read.embed(TEXTS, batch_tokens=4096), wanted, atol=1e-5)
     save_model(read, tmp_path / "model")

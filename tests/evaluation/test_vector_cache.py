@@ -16,8 +16,8 @@ import isospace
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation import vector_cache
 from isospace.evaluation.vector_cache import cached
-from isospace.objectives.base import View
 from isospace.system.progress import Silent
+from isospace.views import View
 
 PACKAGE = Path(isospace.__file__).parent
 

@@ -22,11 +22,11 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import SimCSE
 from isospace.objectives.arccse import ArcCSE, triplet, with_margin
-from isospace.objectives.base import View, Views, describe
-from isospace.objectives.edits import MaskSpan, Vocabulary
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 from isospace.training.sources import Sources
+from isospace.views import View, Views, Vocabulary, describe_views
+from isospace.views.edits import MaskSpan
 
 ArcCon = partial(ArcCSE, triplet_weight=0.0)
 
@@ -102,7 +102,7 @@ def test_without_weight_the_triplet_and_its_passes_are_left_out():
     assert ArcCon().views == (View(), View())
     views = random(2, 4, 6)
     assert ArcCon()(Views(views, views))["triplet"] == 0.0
-    assert describe(ArcCSE().views) == (
+    assert describe_views(ArcCSE().views) == (
         "2 dropout + 1 clean + 1 clean with a span of 20% masked + 1 clean with a span of 40% "
         "masked"
     )

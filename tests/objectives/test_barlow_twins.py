@@ -20,8 +20,8 @@ from isospace.objectives import (
     SimCSE,
 )
 from isospace.objectives.barlow_twins import correlation_terms, diagonal_terms, unit_columns
-from isospace.objectives.base import Views
 from isospace.objectives.heads import ArtificialRows, seeded
+from isospace.views import Views
 
 
 @precisions

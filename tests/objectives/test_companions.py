@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from isospace.objectives import ESimCSE
-from isospace.objectives.base import View, Views, describe
 from isospace.objectives.companions import (
     Draws,
     LastGradient,
@@ -18,7 +17,8 @@ from isospace.objectives.companions import (
     companion,
     costs,
 )
-from isospace.objectives.edits import Reverse
+from isospace.views import View, Views, describe_views
+from isospace.views.edits import Reverse
 
 
 def test_draws_go_on_where_they_were_saved():
@@ -42,7 +42,7 @@ def test_views_that_read_alike_are_counted_together(monkeypatch):
     first, second = (View(edit=Reverse(stream=name)) for name in ("a", "b"))
     plan = (first, second, View())
     monkeypatch.setattr(ESimCSE, "views", plan)
-    assert describe(ESimCSE().views) == "2 dropout reversed + 1 dropout"
+    assert describe_views(ESimCSE().views) == "2 dropout reversed + 1 dropout"
 
 
 def test_a_network_may_follow_faster_or_slower():

@@ -13,7 +13,7 @@ from objective_views import cosine
 from isospace.encoders.pooling import POOLINGS
 from isospace.errors import UserError
 from isospace.objectives.consert import RELEASED_WEIGHT, ConSERT
-from isospace.objectives.perturbations import CutOff, ShuffledPositions
+from isospace.views.perturbations import CutOff, ShuffledPositions
 
 
 def test_every_row_chooses_among_all_others():

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from isospace.errors import UserError
 from isospace.objectives import DCL, OBJECTIVES, ESimCSE, Iso, OffDropout, SimCSE, SimCSEPP
-from isospace.objectives.base import Objective, View, Views
+from isospace.objectives.base import Objective
 from isospace.objectives.companions import Queue
 from isospace.objectives.contrast import Contrast, with_clean_negatives
+from isospace.views import View, Views
 
 BOTH: dict[str, Any] = {"clean_negatives": True, "dimension_weight": 0.1}
 ROWS = {name: kind for name, kind in OBJECTIVES.items() if issubclass(kind, Contrast)}

@@ -13,8 +13,8 @@ from isospace.objectives import (
     CovarianceIdentity,
     Objective,
 )
-from isospace.objectives.base import Views
 from isospace.objectives.covariance_identity import identity_distance
+from isospace.views import Views
 
 
 def test_covariance_penalty_ignores_scale_and_has_the_stated_floor() -> None:

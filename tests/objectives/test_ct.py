@@ -10,9 +10,9 @@ from golden_files import BASELINE, check, files, precisions, read
 from objective_views import looped_info_nce, random
 from torch import nn
 
-from isospace.objectives.base import Views
 from isospace.objectives.companions import Network, Scale
 from isospace.objectives.ct import CT, CTInBatch, lay_out, pair_losses
+from isospace.views import Views
 
 
 def see(objective, a, b):

@@ -11,7 +11,6 @@ from objective_views import looped_info_nce, random
 from torch import nn
 from torch.nn.functional import cosine_similarity
 
-from isospace.objectives.base import Views
 from isospace.objectives.companions import Network
 from isospace.objectives.dclr import (
     DCLR,
@@ -21,6 +20,7 @@ from isospace.objectives.dclr import (
     weighted_losses,
 )
 from isospace.operators.similarity import cosine_matrix, info_nce, softmax_losses
+from isospace.views import Views
 
 
 def see(objective, *views):

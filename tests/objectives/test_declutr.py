@@ -14,11 +14,10 @@ from objective_views import cosine
 from torch import nn
 
 from isospace.errors import UserError
-from isospace.objectives.base import TokenIds, TokenStates, Views
 from isospace.objectives.companions import MaskedHead
 from isospace.objectives.declutr import DeCLUTR, span_contrast
-from isospace.objectives.edits import NO_TARGET, Vocabulary
-from isospace.objectives.spans import Sampling, Span
+from isospace.views import NO_TARGET, TokenIds, TokenStates, Views, Vocabulary
+from isospace.views.spans import Sampling, Span
 
 STRATEGIES = ("free", "subsuming", "adjacent")
 VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [], size=1000)

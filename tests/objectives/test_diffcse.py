@@ -16,10 +16,10 @@ from toy import sentences, write_toy_model
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import DiffCSE
-from isospace.objectives.base import TokenIds, Views
 from isospace.objectives.diffcse import detection, replaced
-from isospace.objectives.edits import MaskTokens, Vocabulary
 from isospace.objectives.heads import JointProjector
+from isospace.views import TokenIds, Views, Vocabulary
+from isospace.views.edits import MaskTokens
 
 POSITIONS = {
     "all": "rtd_loss_all_positions_f64",

@@ -12,10 +12,10 @@ from objective_views import cosine, layer_of
 from torch import nn
 
 from isospace.objectives import SimCSE
-from isospace.objectives.base import Views
 from isospace.objectives.companions import Network, Queue
-from isospace.objectives.edits import Repeat, Vocabulary
 from isospace.objectives.esimcse import ESimCSE
+from isospace.views import Views, Vocabulary
+from isospace.views.edits import Repeat
 
 
 def queue_info_nce(z1, z2, negatives, *, temperature):

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from isospace.errors import UserError
 from isospace.objectives import SimCSE
-from isospace.objectives.base import Views
 from isospace.objectives.gs_infonce import GSInfoNCE
+from isospace.views import Views
 
 
 def packed(noise: Tensor, batch: int) -> list[Tensor]:

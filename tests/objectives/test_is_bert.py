@@ -15,15 +15,15 @@ from toy import short_run
 
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives.base import TokenStates, View, Views
-from isospace.objectives.companions import Convolutions
 from isospace.objectives.heads import seeded
 from isospace.objectives.is_bert import ISBERT, jensen_shannon
+from isospace.operators.convolutions import Convolutions
 from isospace.report.run_set import collect
 from isospace.report.space import query_neighbours
 from isospace.report.write import write_report
 from isospace.training.checkpoint import load
 from isospace.training.train import train
+from isospace.views import TokenStates, View, Views
 
 
 def softplus(x):
@@ -103,7 +103,7 @@ def test_what_is_measured_and_shipped_has_the_trained_convolutions(toy_model, to
     batch = encoder.collate(encoder.token_ids(sample.sentences))
     with torch.no_grad():
         [states] = encoder(batch, [View(0.0, read="tokens")])
-        local = layers(TokenStates(states, batch.attention_mask))
+        local = layers(states, batch.attention_mask)
         sentence = local.sum(1) / batch.attention_mask.sum(1, keepdim=True)
     assert np.allclose(sentence.numpy(), vectors, atol=1e-5)
 
@@ -154,7 +154,7 @@ def test_convolutions_are_the_authors(path, key, precision):
         if precision == "f64":
             scalar(-own, file[f"{key}_e_pos_f64"], 1e-10)
             scalar(others, file[f"{key}_e_neg_f64"], 1e-10)
-            local = convolutions(tokens)
+            local = convolutions(tokens.states, tokens.mask)
             vector(local, file[f"{key}_local_f64_as_f32"], 1e-6)
             vector(local.sum(1) / mask.sum(1, keepdim=True), file[f"{key}_global_f64"], 1e-10)
         return own + others

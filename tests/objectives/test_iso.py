@@ -14,7 +14,7 @@ from isospace.objectives import (
     Objective,
     OffDropout,
 )
-from isospace.objectives.base import Views
+from isospace.views import Views
 
 
 def test_iso_is_off_dropout_per_positive_plus_contrast_of_the_encoders_dimensions() -> None:

@@ -9,11 +9,11 @@ from objective_views import layer_of, random
 from torch import nn
 
 from isospace.errors import UserError
-from isospace.objectives.base import Views
 from isospace.objectives.companions import LastGradient, LateQueue, Network, Queue, follow
 from isospace.objectives.heads import MomentumHead, seeded
 from isospace.objectives.mocose import MoCoSE
 from isospace.operators.similarity import cosine_matrix, info_nce
+from isospace.views import Views
 
 NAMES = {
     "pooler_dense": "pooler",

@@ -27,12 +27,12 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
-from isospace.objectives.base import Objective, TokenIds, TokenStates, Views, describe
+from isospace.objectives.base import Objective
 from isospace.objectives.companions import Companion, Network, Queue
-from isospace.objectives.edits import NO_TARGET
 from isospace.objectives.heads import GroupWhitening
-from isospace.objectives.spans import Span
 from isospace.operators.similarity import upcast
+from isospace.views import NO_TARGET, TokenIds, TokenStates, Views, describe
+from isospace.views.spans import Span
 
 DIM, BATCH, LENGTH, CLASSES = 8, 6, 5, 3
 SMALL = {"projector": (10, 10, 8), "passes": 2, "width": 8}

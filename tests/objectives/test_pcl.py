@@ -12,10 +12,10 @@ from golden_files import BASELINE, check, files, precisions, read, scalar
 from objective_views import looped_info_nce, random
 from torch.nn.functional import cosine_similarity
 
-from isospace.objectives.base import Views
-from isospace.objectives.edits import DeleteTokens, InsertTokens, Reverse, Shuffle, Vocabulary
 from isospace.objectives.pcl import PCL, divergence, group_loss, group_rows
 from isospace.operators.similarity import info_nce
+from isospace.views import Views, Vocabulary
+from isospace.views.edits import DeleteTokens, InsertTokens, Reverse, Shuffle
 
 IDS = np.array([1, *range(10, 30), 2])
 

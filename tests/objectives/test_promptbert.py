@@ -26,14 +26,14 @@ from toy import short_run
 
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives.base import View, Views
-from isospace.objectives.edits import Template, Vocabulary
 from isospace.objectives.heads import Differences, TanhMLP
 from isospace.objectives.promptbert import PromptBERT
 from isospace.report.space import query_neighbours
 from isospace.training import fit as training
 from isospace.training.sources import Sources
 from isospace.training.train import train
+from isospace.views import View, Views, Vocabulary
+from isospace.views.edits import Template
 
 WORDS = {"a": 10, "b": 11, "c": 12, "d": 13}
 VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [WORDS[w] for w in text.split()])

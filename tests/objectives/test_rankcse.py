@@ -11,7 +11,6 @@ from objective_views import looped_info_nce, random
 from torch.nn.functional import cosine_similarity
 
 from isospace.errors import UserError
-from isospace.objectives.base import Views
 from isospace.objectives.rankcse import (
     RankCSE,
     jensen_shannon,
@@ -19,6 +18,7 @@ from isospace.objectives.rankcse import (
     list_net,
     margin_mse,
 )
+from isospace.views import Views
 
 ROWS, COLUMNS = torch.arange(4.0).double()[:, None], torch.arange(4.0).double()
 STUDENT = 10 * torch.sin(3 * ROWS + 2 * COLUMNS + 1)

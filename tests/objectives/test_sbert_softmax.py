@@ -10,9 +10,9 @@ import torch
 from golden_files import BASELINE, DTYPES, check_gradient, files, leaf, precisions, read, scalar
 from torch import nn
 
-from isospace.objectives.base import Views
 from isospace.objectives.heads import PairClassifier, pair_features, seeded
 from isospace.objectives.sbert_softmax import SBERTSoftmax, relation_loss
+from isospace.views import Views
 
 
 @precisions

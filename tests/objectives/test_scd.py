@@ -19,7 +19,6 @@ from isospace.objectives import (
     Objective,
 )
 from isospace.objectives.barlow_twins import diagonal_terms, unit_columns
-from isospace.objectives.base import Views, describe
 from isospace.objectives.heads import Projector, seeded
 from isospace.objectives.scd import printed_correlation
 from isospace.operators.similarity import (
@@ -27,6 +26,7 @@ from isospace.operators.similarity import (
     cosine_pairs,
     standardise,
 )
+from isospace.views import Views, describe
 
 
 @precisions

@@ -17,10 +17,10 @@ from isospace.objectives import (
     Objective,
     SimCSE,
 )
-from isospace.objectives.base import View
 from isospace.operators.similarity import (
     cosine_matrix,
 )
+from isospace.views import View
 
 
 @precisions

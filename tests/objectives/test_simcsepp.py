@@ -19,11 +19,11 @@ from isospace.objectives import (
     OffDropout,
     SimCSEPP,
 )
-from isospace.objectives.base import Views, describe
 from isospace.operators.similarity import (
     softmax_losses,
     standardise,
 )
+from isospace.views import Views, describe_views
 
 
 @precisions
@@ -108,8 +108,12 @@ def test_simcsepp_is_the_sum_of_its_two_halves() -> None:
 
 
 def test_the_clean_view_is_planned() -> None:
-    assert describe(OffDropout().views) == describe(SimCSEPP().views) == "2 dropout + 1 clean"
-    assert describe(DCL().views) == "2 dropout"
+    assert (
+        describe_views(OffDropout().views)
+        == describe_views(SimCSEPP().views)
+        == "2 dropout + 1 clean"
+    )
+    assert describe_views(DCL().views) == "2 dropout"
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.objectives import TSDAE
-from isospace.objectives.base import TokenIds, View, Views
 from isospace.objectives.decoders import Decoder
-from isospace.objectives.edits import DeleteWords, Vocabulary
+from isospace.views import TokenIds, View, Views, Vocabulary
+from isospace.views.edits import DeleteWords
 
 SHARED = {
     "word": "embeddings.word_embeddings.weight",

@@ -23,10 +23,10 @@ from objective_views import random
 from torch import Tensor
 
 from isospace.errors import UserError
-from isospace.objectives.base import Views
 from isospace.objectives.heads import VirtualView
 from isospace.objectives.vascl import VaSCL, within_neighbours
 from isospace.operators.similarity import nearest_others, nt_xent
+from isospace.views import Views
 
 
 def objective_of(file: File, **options: Any) -> VaSCL:

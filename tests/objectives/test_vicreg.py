@@ -11,8 +11,8 @@ from golden_files import BASELINE, check, files, precisions, read, scalar, total
 from objective_views import looped_info_nce, loss, random
 
 from isospace.errors import UserError
-from isospace.objectives.base import Views
 from isospace.objectives.vicreg import VICReg, shared_variance, variance_hinge
+from isospace.views import Views
 
 WEIGHTS = ("invariance_weight", "variance_weight", "covariance_weight")
 

@@ -16,8 +16,8 @@ from isospace.objectives import (
     SimCSE,
     WhitenedCSE,
 )
-from isospace.objectives.base import Views
 from isospace.objectives.heads import GroupWhitening
+from isospace.views import Views
 
 
 @precisions

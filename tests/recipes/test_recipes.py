@@ -13,8 +13,9 @@ import torch
 from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES, DeCLUTR, SimCSE, SimCSEPP, WhitenedCSE
-from isospace.objectives.base import Objective, Views
+from isospace.objectives.base import Objective
 from isospace.recipes import RECIPES, STS_COLUMNS, TRANSFER_COLUMNS, find
+from isospace.views import Views
 
 POOLED_BY_MEAN = ("CT", "IS-BERT", "ConSERT", "DeCLUTR", "VaSCL", "SBERT")
 LENGTHS = {"CT": 75, "IS-BERT": 128, "ConSERT": 64, "SBERT": 128}

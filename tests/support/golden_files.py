@@ -16,7 +16,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from isospace.objectives.base import Objective, Views
+from isospace.objectives.base import Objective
+from isospace.views import Views
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(os.environ.get("ISOSPACE_GOLDEN", ROOT.parent / "shared" / "golden"))

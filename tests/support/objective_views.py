@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from isospace.objectives import Objective
-from isospace.objectives.base import Views
+from isospace.views import Views
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:

@@ -12,10 +12,10 @@ from safetensors.torch import load_file, save_file
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.parity import PROBES
 from isospace.errors import Stopped, UserError
-from isospace.objectives.base import View
 from isospace.training import checkpoint
 from isospace.training.run import Run
 from isospace.training.train import train
+from isospace.views import View
 
 
 def forbid(constant: str) -> None:

@@ -17,10 +17,10 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import cosines
 from isospace.errors import UserError
 from isospace.objectives import DCL, SCD, DiffCSE, ESimCSE, Iso, WhitenedCSE
-from isospace.objectives.base import View
 from isospace.training.loop import require_plain_passes
 from isospace.training.prepare import require_usable
 from isospace.training.train import train
+from isospace.views import View
 
 SETTINGS = {
     "two rates": {"objective": SCD(projector=(16, 16))},

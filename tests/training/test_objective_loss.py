@@ -13,8 +13,8 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.noise import Noise
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES, SimCSE
-from isospace.objectives.base import Views
 from isospace.training.objective_loss import ObjectiveLoss
+from isospace.views import Views
 
 quiet = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 

@@ -29,9 +29,10 @@ from isospace.objectives import (
     SimCSE,
     WhitenedCSE,
 )
-from isospace.objectives.base import Objective, View
+from isospace.objectives.base import Objective
 from isospace.training.examples import require_pairs
 from isospace.training.plan import Plan
+from isospace.views import View
 
 FIRST, SECOND = View(text=0), View(text=1)
 

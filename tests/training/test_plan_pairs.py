@@ -32,13 +32,14 @@ from isospace.objectives import (
     PromptBERT,
     RankStudy,
 )
-from isospace.objectives.base import Objective, TokenIds, View
+from isospace.objectives.base import Objective
 from isospace.objectives.diffcse import replaced
 from isospace.system.progress import Silent
 from isospace.training import checkpoint, sources
 from isospace.training.loop import Loop
 from isospace.training.prepare import Data, load_data, make_accelerator, prepare
 from isospace.training.train import train
+from isospace.views import TokenIds, View
 
 TAKERS: tuple[type[Objective], ...] = (
     ESimCSE, DCLR, ArcCSE, MoCoSE, ConSERT, CTInBatch, PromptBERT, PCL, DiffCSE, RankStudy,

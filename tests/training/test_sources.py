@@ -12,12 +12,12 @@ from transformers import AutoTokenizer, ElectraConfig, ElectraModel
 
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives.base import View
 from isospace.objectives.decoders import Detector
-from isospace.objectives.edits import NO_TARGET, InsertTokens, Repeat, Template
-from isospace.objectives.perturbations import CutOff, ShuffledPositions
-from isospace.objectives.spans import Sampling, Span
 from isospace.training.sources import Sources
+from isospace.views import NO_TARGET, View
+from isospace.views.edits import InsertTokens, Repeat, Template
+from isospace.views.perturbations import CutOff, ShuffledPositions
+from isospace.views.spans import Sampling, Span
 
 PLAN = [
     View(0.0),

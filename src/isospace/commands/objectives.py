@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from isospace.commands.printing import print_json, print_table
 from isospace.objectives import OBJECTIVES
-from isospace.objectives.base import describe
+from isospace.views import describe_views
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def objective_row(name: str) -> dict[str, str]:
         "objective": name,
         "from": objective.paper.title.split(":")[0],
         "year": str(objective.paper.year),
-        "views": describe(objective.views),
+        "views": describe_views(objective.views),
         "head": objective.head_summary,
         "terms": ", ".join(objective.term_names),
         "passes": objective.all_passes,

@@ -46,10 +46,9 @@ from isospace.encoders.prompts import Prompts, Side
 from isospace.encoders.routes import modules_of, router_of
 from isospace.encoders.words import WordIds
 from isospace.errors import UserError, first_line
-from isospace.objectives.base import Read, View, describe
-from isospace.objectives.edits import Vocabulary
 from isospace.system.cores import side_by_side
 from isospace.system.unicode import without_surrogates
+from isospace.views import Read, View, Vocabulary, describe_views
 
 _NO_LIMIT = 10**20
 """What tokenizers without a limit say lies above it."""
@@ -286,7 +285,7 @@ class Encoder(nn.Module):
             rates += f", trains adapters of {added:.1f} M"
         path, changing = self.path, [view for view in plan if view.changes_embeddings]
         if changing and self._why_general_path() is None:
-            path += f" (general path where the embeddings change: {describe(changing)})"
+            path += f" (general path where the embeddings change: {describe_views(changing)})"
         return (
             f"{self.source}: {size:.1f} M parameters, pooling {self.pooling}, dropout {rates}, "
             f"{self.device.type}, {arithmetic}; {path}"

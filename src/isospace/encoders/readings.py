@@ -26,8 +26,8 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from isospace.encoders.encoder import Encoder
-from isospace.objectives.companions import Convolutions
-from isospace.objectives.edits import Template
+from isospace.operators.convolutions import Convolutions
+from isospace.views.edits import Template
 
 
 def at_mask(encoder: Encoder, template: Template) -> Encoder:

@@ -30,9 +30,9 @@ from isospace.evaluation.task import (
     TitledRows,
 )
 from isospace.evaluation.tasks import TASKS
-from isospace.objectives.base import View
 from isospace.system.files import expanded
 from isospace.system.progress import Logged, Progress
+from isospace.views import View
 
 
 @dataclass(frozen=True)

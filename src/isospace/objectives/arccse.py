@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat
 
 from isospace.errors import UserError
-from isospace.objectives.base import HeadChoice, Paper, View, Views
+from isospace.objectives import companions
+from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast
-from isospace.objectives.edits import MaskSpan
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
-
-if TYPE_CHECKING:
-    from isospace.objectives.companions import Companion
+from isospace.views import View, Views
+from isospace.views.edits import MaskSpan
 
 FarAngles = Literal["paper", "easy", "cut", "penalty"]
 Negatives = Literal["other-view", "transposed", "same-view"]
@@ -141,7 +140,7 @@ class ArcCSE(Contrast):
         edits = (None, *spans)
         return (*two, *(View(dropout=0.0, edit=edit, of_anchor=True) for edit in edits))
 
-    def build_companions(self, encoder: Any, seed: int) -> dict[str, Companion]:
+    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
         """None; but the triplet's spans need a mask token."""
         if self.triplet_weight and encoder.vocabulary.mask is None:
             raise ValueError(

@@ -9,10 +9,11 @@ import torch
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from isospace.objectives import heads, simcsepp
-from isospace.objectives.base import HeadChoice, Objective, Paper, Views, Widths
+from isospace.objectives.base import HeadChoice, Objective, Paper, Widths
 from isospace.objectives.mlp_head import MLPOrNone, Projected
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
+from isospace.views import Views
 
 
 def unit_columns(x: torch.Tensor, *, eps: float = 0.0) -> torch.Tensor:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import PositiveInt, Strict
 
 from isospace.errors import UserError
-from isospace.objectives.edits import Edit, Template
-from isospace.objectives.perturbations import Perturbation
+from isospace.objectives import companions
 from isospace.operators import similarity
 from isospace.system.settings import settings, to_dict
-
-if TYPE_CHECKING:
-    from isospace.objectives.companions import Companion, Convolutions
+from isospace.views import Edit, View, Views, describe_views
 
 HeadChoice = Literal["mlp", "none"]
 Widths = Annotated[tuple[PositiveInt, ...], Strict(False)]
@@ -57,131 +53,6 @@ class Paper:
         found = re.search(rf"^ *{name} = \{{(.*?)\}},?$", self.bibtex, re.MULTILINE | re.DOTALL)
         assert found is not None
         return " ".join(re.sub("[{}]", "", found[1]).split())
-
-
-Read = Literal["pooled", "mask", "tokens"]
-
-
-@dataclass(frozen=True)
-class View:
-    """One encoding of the batch: which text, changed how, by which network under which noise.
-
-    Attributes:
-        dropout: the rate in the network; `None` is its own, 0.0 is a clean pass.
-        text: which text of an example: 0 the sentence itself (the anchor), 1 its paired positive
-            (of labelled pairs the second text), 2 its hard negative; behind them what is mined.
-            Lines of text have text 0 only.
-        edit: of the tokens, before they are encoded.
-        perturb: of their embeddings, before the first layer.
-        by: "encoder", or the name of a companion that encodes (`companions.Network`).
-        read: the pooled vector, the state at the mask token, or the states of all tokens.
-        of_anchor: over pairs of texts, whether it is of the anchor's text, as the first view of a
-            plan always is; by itself of the positive's. Without pairs both are the one text.
-    """
-
-    dropout: float | None = None
-    text: int = 0
-    edit: Edit | None = None
-    perturb: Perturbation | None = None
-    by: str = "encoder"
-    read: Read = "pooled"
-    of_anchor: bool = False
-
-    @property
-    def changes_embeddings(self) -> bool:
-        """Whether the embedding layer has to do what it does not do by itself."""
-        return self.perturb is not None or (self.edit is not None and self.edit.moves)
-
-
-@dataclass(frozen=True, eq=False)
-class TokenStates:
-    """The tokens of one view.
-
-    Attributes:
-        states: (batch, length, dim), zero at the padding.
-        mask: (batch, length), 1 for tokens.
-    """
-
-    states: torch.Tensor
-    mask: torch.Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class TokenIds:
-    """The tokens of one input, as its edit gives them.
-
-    Attributes:
-        ids: (batch, length) token ids, or `NO_TARGET` of an edit that gives what is to be guessed.
-        mask: (batch, length), 1 for tokens.
-    """
-
-    ids: torch.Tensor
-    mask: torch.Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class Views:
-    """What an objective sees; views first, always.
-
-    Attributes:
-        encoded: (view, batch, dim), one vector a sentence, in the order of the plan.
-        projected: (view', batch, dim'), what the head made of it.
-        tokens: place in the plan -> states, of the views of which all tokens are read; these are
-            in `encoded` with the mean of their tokens.
-        companions: name -> what `Objective.build_companions` made.
-        inputs: the token ids of `Objective.inputs`, the one way by which terms see any.
-        labels: (batch,) int64, the number of each example's class; `None` where examples have no
-            labels.
-        candidates: (candidate, batch, dim'), texts of the corpus that were mined for each example,
-            after the head; `None` where none were.
-        teacher: (batch, batch + candidates) a teacher's scores of the second texts for each first
-            text, then of its own candidates; NaN for what it does not score. `None` without one.
-        paired: whether the views are of two texts that belong together, as `View.of_anchor` says,
-            and not all of one.
-
-    Raises:
-        ValueError: not three axes, fewer than 2 sentences, unequal batches, not floating point,
-            labels that are not whole numbers, or a teacher's scores of other texts.
-    """
-
-    encoded: torch.Tensor
-    projected: torch.Tensor
-    tokens: Mapping[int, TokenStates] = field(default_factory=dict)
-    companions: Mapping[str, Companion] = field(default_factory=dict)
-    inputs: tuple[TokenIds, ...] = ()
-    labels: torch.Tensor | None = None
-    candidates: torch.Tensor | None = None
-    teacher: torch.Tensor | None = None
-    paired: bool = False
-
-    def __post_init__(self) -> None:
-        for name, tensor in (("encoded", self.encoded), ("projected", self.projected)):
-            shape = tuple(tensor.shape)
-            if tensor.dim() != 3:
-                raise ValueError(f"{name}: expected the shape (view, batch, dim); got {shape}")
-            if shape[1] < 2:
-                raise ValueError(f"{name}: expected a batch of at least 2 sentences; got {shape}")
-            if not tensor.is_floating_point():
-                raise ValueError(f"{name}: expected floating point; got {tensor.dtype}")
-        if self.encoded.shape[1] != self.projected.shape[1]:
-            raise ValueError(
-                "encoded and projected: expected the same batch; got "
-                f"{tuple(self.encoded.shape)} and {tuple(self.projected.shape)}"
-            )
-        labels = self.labels
-        if labels is not None and (
-            labels.dtype != torch.int64 or labels.shape != self.encoded.shape[1:2]
-        ):
-            raise ValueError(
-                f"labels: expected a whole number for each of {self.encoded.shape[1]} examples; "
-                f"got {labels.dtype} of shape {tuple(labels.shape)}"
-            )
-        batch = self.encoded.shape[1]
-        expected = (batch, batch + (0 if self.candidates is None else len(self.candidates)))
-        if self.teacher is not None and self.teacher.shape != expected:
-            raise ValueError(
-                f"teacher: expected scores of shape {expected}; got {tuple(self.teacher.shape)}"
-            )
 
 
 @settings
@@ -297,7 +168,7 @@ class Objective(ABC):
         """The head of an objective that reads labels, of so many classes; else as `build_head`."""
         return self.build_head(dim, seed)
 
-    def build_companions(self, encoder: Any, seed: int) -> dict[str, Companion]:
+    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
         """What trains, or remembers, beside the encoder; by itself nothing.
 
         It is not shipped, unless `shipped` makes it a part of the encoder.
@@ -313,7 +184,7 @@ class Objective(ABC):
         """
         return {}
 
-    def shipped(self, companions: Mapping[str, Companion]) -> Template | Convolutions | None:
+    def shipped(self, built: Mapping[str, companions.Companion]) -> Edit | torch.nn.Module | None:
         """How the encoder is read where it is measured in training and shipped.
 
         At the mask token of a template, or by the mean of what convolutions (one of the
@@ -334,8 +205,8 @@ class Objective(ABC):
         """
         if len(views.encoded) != len(self.views):
             raise ValueError(
-                f"{type(self).__name__} plans {len(self.views)} views ({describe(self.views)}); "
-                f"got encoded of shape {tuple(views.encoded.shape)}"
+                f"{type(self).__name__} plans {len(self.views)} views "
+                f"({describe_views(self.views)}); got encoded of shape {tuple(views.encoded.shape)}"
             )
         expected = self.projected_views(batch=views.encoded.shape[1])
         if len(views.projected) != expected:
@@ -372,21 +243,3 @@ class Objective(ABC):
     def to_json(self) -> dict[str, Any]:
         """Hyper-parameters as JSON values."""
         return to_dict(self)
-
-
-def describe(plan: Sequence[View]) -> str:
-    """Views in words, those that read alike counted together.
-
-    >>> describe([View(), View(), View(dropout=0.0)])
-    '2 dropout + 1 clean'
-    """
-    return " + ".join(f"{n} {view}" for view, n in Counter(map(_describe, plan)).items())
-
-
-def _describe(view: View) -> str:
-    rate = "dropout" if view.dropout is None else f"dropout {view.dropout:g}"
-    words = "clean" if view.dropout == 0.0 else rate
-    words += ("", " of the second text", " of the third text")[view.text]
-    words += "".join(f" {change}" for change in (view.edit, view.perturb) if change is not None)
-    words += {"pooled": "", "mask": " at the mask", "tokens": " of all tokens"}[view.read]
-    return words + ("" if view.by == "encoder" else f" by the {view.by} network")

@@ -15,9 +15,9 @@ from typing import ClassVar, TypeVar
 
 import torch
 
-from isospace.objectives.base import TokenIds, TokenStates, Views
-from isospace.objectives.edits import NO_TARGET
+from isospace.operators.convolutions import Convolutions
 from isospace.operators.word_loss import word_loss
+from isospace.views import NO_TARGET, TokenIds, TokenStates, Views
 
 
 class Companion(torch.nn.Module):
@@ -260,44 +260,8 @@ class Scale(Companion):
         self.log = torch.nn.Parameter(torch.tensor(start).log())
 
 
-class Convolutions(Companion):
-    """Convolutions over the tokens, side by side (IS-BERT): a token in its surroundings.
-
-    Args:
-        dim: of a token state.
-        channels: of each convolution.
-        kernels: tokens that each sees, odd.
-        relu: behind each convolution.
-        generator: of the weights.
-    """
-
-    def __init__(
-        self,
-        dim: int,
-        channels: int,
-        kernels: Sequence[int],
-        *,
-        relu: bool,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__()
-        self.dim, self.channels, self.kernels, self.relu = dim, channels, tuple(kernels), relu
-        self.layers = torch.nn.ModuleList()
-        for kernel in kernels:
-            empty = torch.nn.Conv1d(dim, channels, kernel, padding=kernel // 2, device="meta")
-            layer = empty.to_empty(device="cpu")
-            bound = (dim * kernel) ** -0.5  # PyTorch's own, from our generator
-            with torch.no_grad():
-                for parameter in layer.parameters():
-                    parameter.uniform_(-bound, bound, generator=generator)
-            self.layers.append(layer)
-
-    def forward(self, tokens: TokenStates) -> torch.Tensor:
-        """(batch, length, channels of all), zero at the padding."""
-        across = tokens.states.transpose(1, 2)
-        features = torch.cat([layer(across) for layer in self.layers], dim=1).transpose(1, 2)
-        features = features.relu() if self.relu else features
-        return features * tokens.mask.unsqueeze(-1)
+class TokenConvolutions(Convolutions, Companion):
+    """Convolutions over the tokens that train beside the encoder, and are shipped (IS-BERT)."""
 
 
 class MaskedHead(Companion):
@@ -375,10 +339,10 @@ def costs(companions: Mapping[str, Companion]) -> str:
     return "; ".join(said)
 
 
-C = TypeVar("C", bound=Companion)
+C = TypeVar("C", bound=torch.nn.Module)
 
 
-def companion(companions: Mapping[str, Companion], name: str, kind: type[C]) -> C:
+def companion(companions: Mapping[str, torch.nn.Module], name: str, kind: type[C]) -> C:
     """The companion of this name.
 
     Raises:

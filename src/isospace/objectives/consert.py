@@ -8,10 +8,11 @@ import torch
 from pydantic import Field, PositiveFloat
 
 from isospace.errors import UserError
-from isospace.objectives.base import Objective, Paper, View, Views
-from isospace.objectives.perturbations import CutOff, Perturbation, ShuffledPositions
+from isospace.objectives.base import Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
+from isospace.views import Perturbation, View, Views
+from isospace.views.perturbations import CutOff, ShuffledPositions
 
 Change = Literal["feature-cutoff", "token-cutoff", "element-cutoff", "shuffle", "none"]
 Variant = Literal["paper", "released"]

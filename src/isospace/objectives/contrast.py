@@ -14,10 +14,11 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.objectives import heads, simcsepp
-from isospace.objectives.base import Objective, View, Views
+from isospace.objectives.base import Objective
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
+from isospace.views import View, Views
 
 
 def with_clean_negatives(logits: torch.Tensor, clean: torch.Tensor) -> torch.Tensor:

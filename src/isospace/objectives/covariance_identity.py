@@ -8,10 +8,11 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from isospace.objectives import vicreg
-from isospace.objectives.base import HeadChoice, Objective, Paper, Views
+from isospace.objectives.base import HeadChoice, Objective, Paper
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity, whitening
 from isospace.system.settings import refuse_idle, settings
+from isospace.views import Views
 
 
 def identity_distance(x: torch.Tensor) -> torch.Tensor:

@@ -8,9 +8,10 @@ import torch
 from pydantic import PositiveFloat, PositiveInt
 
 from isospace.objectives import companions
-from isospace.objectives.base import Objective, Paper, View, Views
+from isospace.objectives.base import Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
+from isospace.views import View, Views
 
 PAPER = Paper(
     """@inproceedings{carlsson-etal-2021-semantic,

@@ -8,10 +8,11 @@ import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from isospace.objectives import companions
-from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.objectives.base import HeadChoice, Objective, Paper
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
+from isospace.views import View, Views
 
 
 def harden(

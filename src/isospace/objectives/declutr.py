@@ -10,10 +10,11 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.errors import UserError
 from isospace.objectives import companions
-from isospace.objectives.base import Objective, Paper, Read, View, Views
-from isospace.objectives.spans import Sampling, Span, Strategy
+from isospace.objectives.base import Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
+from isospace.views import Read, View, Views
+from isospace.views.spans import Sampling, Span, Strategy
 
 MASKED = 0.15
 """Share of an anchor's tokens that are guessed."""

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from isospace.objectives import heads
-from isospace.objectives.base import TokenIds
 from isospace.objectives.companions import Draws, MaskedHead, Network
+from isospace.views import TokenIds
 
 
 class CrossAttention(torch.nn.Module):

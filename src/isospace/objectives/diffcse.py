@@ -8,11 +8,12 @@ import torch
 from pydantic import Field, NonNegativeFloat
 
 from isospace.objectives import companions, decoders, heads
-from isospace.objectives.base import Paper, TokenIds, View, Views
+from isospace.objectives.base import Paper
 from isospace.objectives.contrast import Contrast
-from isospace.objectives.edits import MaskTokens
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
+from isospace.views import TokenIds, View, Views
+from isospace.views.edits import MaskTokens
 
 Variant = Literal["released", "masked", "paper"]
 Positions = Literal["tokens", "words", "all"]

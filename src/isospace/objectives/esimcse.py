@@ -8,11 +8,12 @@ import torch
 from pydantic import Field, NonNegativeInt
 
 from isospace.objectives import companions
-from isospace.objectives.base import HeadChoice, Paper, View, Views
+from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast
-from isospace.objectives.edits import Repeat
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
+from isospace.views import View, Views
+from isospace.views.edits import Repeat
 
 
 @settings

@@ -8,10 +8,11 @@ import torch
 from pydantic import PositiveInt
 
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Paper, Views
+from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
 from isospace.system.settings import settings
+from isospace.views import Views
 
 
 @settings

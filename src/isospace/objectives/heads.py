@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from isospace.objectives.base import HeadChoice, Views
+from isospace.objectives.base import HeadChoice
 from isospace.objectives.companions import Companion, RandomHead, follow
 from isospace.operators.similarity import (
     nearest_others,
@@ -24,6 +24,7 @@ from isospace.operators.similarity import (
     without_autocast,
 )
 from isospace.operators.whitening import Method, split_groups, whiten
+from isospace.views import Views
 
 Layout = Literal["view", "sentence"]
 

@@ -10,8 +10,10 @@ from pydantic import Field, PositiveInt
 
 from isospace.errors import UserError
 from isospace.objectives import companions, heads
-from isospace.objectives.base import Objective, Paper, View, Views, Widths
+from isospace.objectives.base import Objective, Paper, Widths
+from isospace.operators import convolutions
 from isospace.system.settings import settings
+from isospace.views import View, Views
 
 Variant = Literal["released", "paper"]
 
@@ -90,19 +92,21 @@ class ISBERT(Objective):
     def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
         """The convolutions."""
         relu, generator = self.variant == "paper", heads.seeded(seed)
-        layers = companions.Convolutions(
+        layers = companions.TokenConvolutions(
             encoder.dim, self.channels, self.kernels, relu=relu, generator=generator
         )
         return {"convolutions": layers}
 
-    def shipped(self, beside: Mapping[str, companions.Companion]) -> companions.Convolutions:
-        """By the convolutions before its mean over tokens."""
-        return companions.companion(beside, "convolutions", companions.Convolutions)
+    def shipped(self, built: Mapping[str, companions.Companion]) -> convolutions.Convolutions:
+        """Return the convolutions, whose mean over tokens is the vector."""
+        return companions.companion(built, "convolutions", convolutions.Convolutions)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Minus the expectation over a sentence's own tokens, and that over other sentences'."""
         tokens = views.tokens[0]
-        local = self.shipped(views.companions)(tokens)
+        kind = convolutions.Convolutions
+        layers = companions.companion(views.companions, "convolutions", kind)
+        local = layers(tokens.states, tokens.mask)
         sentence = local.sum(1) / tokens.mask.sum(1, keepdim=True)
         released = self.variant == "released"
         own, others = jensen_shannon(local, sentence, tokens.mask, constants=released)

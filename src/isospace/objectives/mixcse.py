@@ -7,10 +7,11 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from pydantic import Field
 
-from isospace.objectives.base import HeadChoice, Paper, Views
+from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
 from isospace.system.settings import settings
+from isospace.views import Views
 
 
 def mix(z: torch.Tensor, weight: float) -> torch.Tensor:

@@ -10,10 +10,11 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.errors import UserError
 from isospace.objectives import companions, heads
-from isospace.objectives.base import Objective, Paper, View, Views
-from isospace.objectives.perturbations import GradientSign
+from isospace.objectives.base import Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import DropoutRate, settings
+from isospace.views import View, Views
+from isospace.views.perturbations import GradientSign
 
 
 @settings

@@ -8,10 +8,11 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.objectives.base import HeadChoice, Objective, Paper
 from isospace.objectives.simcsepp import PAPER
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
+from isospace.views import View, Views
 
 
 @settings

@@ -8,11 +8,12 @@ import torch
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from isospace.objectives import companions
-from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
-from isospace.objectives.edits import DeleteTokens, Edit, InsertTokens, Reverse, Shuffle
+from isospace.objectives.base import HeadChoice, Objective, Paper
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
+from isospace.views import Edit, View, Views
+from isospace.views.edits import DeleteTokens, InsertTokens, Reverse, Shuffle
 
 
 def group_rows(anchors: torch.Tensor, views: torch.Tensor, temperature: float) -> torch.Tensor:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 from pydantic import PositiveFloat
 
 from isospace.errors import UserError
-from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
-from isospace.objectives.edits import Template
+from isospace.objectives import companions, heads
+from isospace.objectives.base import HeadChoice, Objective, Paper
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
 from isospace.system.settings import settings
-
-if TYPE_CHECKING:
-    from isospace.objectives.companions import Companion
+from isospace.views import View, Views
+from isospace.views.edits import Template
 
 
 @settings
@@ -96,7 +94,7 @@ class PromptBERT(MLPOrNone, Objective):
         """One of each template."""
         return 2
 
-    def shipped(self, companions: Mapping[str, Companion]) -> Template:
+    def shipped(self, built: Mapping[str, companions.Companion]) -> Template:
         """At the mask token of the first template."""
         return self._templates(empty=False)[0]
 

@@ -8,10 +8,11 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from isospace.errors import UserError
-from isospace.objectives.base import HeadChoice, Paper, Views
+from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
+from isospace.views import Views
 
 Variant = Literal["listnet", "listmle", "margin-mse"]
 

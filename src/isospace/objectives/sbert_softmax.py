@@ -7,8 +7,9 @@ from typing import ClassVar
 import torch
 
 from isospace.objectives import heads
-from isospace.objectives.base import Objective, Paper, View, Views
+from isospace.objectives.base import Objective, Paper
 from isospace.system.settings import settings
+from isospace.views import View, Views
 
 
 def relation_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -9,10 +9,11 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from isospace.errors import UserError
 from isospace.objectives import barlow_twins
-from isospace.objectives.base import Objective, Paper, View, Views, Widths
+from isospace.objectives.base import Objective, Paper, Widths
 from isospace.objectives.mlp_head import Projected
 from isospace.operators import similarity
 from isospace.system.settings import DropoutRate, refuse_idle, settings
+from isospace.views import View, Views
 
 
 def printed_correlation(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -8,9 +8,10 @@ import torch
 from pydantic import Field
 
 from isospace.objectives import companions, decoders
-from isospace.objectives.base import Objective, Paper, View, Views
-from isospace.objectives.edits import DeleteWords
+from isospace.objectives.base import Objective, Paper
 from isospace.system.settings import settings
+from isospace.views import View, Views
+from isospace.views.edits import DeleteWords
 
 
 @settings

@@ -8,9 +8,10 @@ import torch
 from pydantic import PositiveFloat, PositiveInt
 
 from isospace.objectives import heads
-from isospace.objectives.base import Objective, Paper, Views
+from isospace.objectives.base import Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
+from isospace.views import Views
 
 
 def within_neighbours(

@@ -8,11 +8,12 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from isospace.objectives import barlow_twins
-from isospace.objectives.base import Objective, Paper, Views, Widths
+from isospace.objectives.base import Objective, Paper, Widths
 from isospace.objectives.mlp_head import Projected
 from isospace.objectives.simcsepp import Variant
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
+from isospace.views import Views
 
 PAPER = Paper(
     """@inproceedings{bardes-etal-2022-vicreg,

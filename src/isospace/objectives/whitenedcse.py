@@ -10,9 +10,10 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.errors import UserError
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Objective, Paper, View, Views
+from isospace.objectives.base import HeadChoice, Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
+from isospace.views import View, Views
 
 
 @settings

@@ -17,9 +17,9 @@ from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.sts import evaluate_pairs
 from isospace.evaluation.vector_cache import cached
-from isospace.objectives.base import View
 from isospace.system.progress import Progress
 from isospace.training.checkpoint import random_state, set_random_state
+from isospace.views import View
 
 
 def run_evaluation(

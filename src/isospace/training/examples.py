@@ -24,10 +24,10 @@ from isospace.corpus.staging import key
 from isospace.corpus.tokens import Tokens
 from isospace.errors import TooLittle, UserError
 from isospace.objectives import OBJECTIVES
-from isospace.objectives.edits import Vocabulary
 from isospace.statistics.counts import number_of
 from isospace.training.queries import Queries, read_queries
 from isospace.training.similar import Rows, Similar
+from isospace.views import Vocabulary
 
 SHORTEST_CROP, LONGEST_CROP = 0.1, 0.5
 """Of the tokens of a passage, as far as the encoder can read it (Izacard et al. 2022, appendix). Of

@@ -24,13 +24,13 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import state_hash
 from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
-from isospace.objectives.base import TokenIds, TokenStates, View, Views
 from isospace.objectives.companions import Companion, LastGradient, Network, companion
 from isospace.operators.similarity import upcast
 from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order, crop
 from isospace.training.lists import Lists
 from isospace.training.parts import parts_of
+from isospace.views import TokenIds, TokenStates, View, Views
 
 _TRIED = 4
 """Examples by which it is seen what a loss reaches, and whether views differ."""

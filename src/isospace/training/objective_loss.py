@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from isospace.config import objective_name
 from isospace.encoders.noise import Noise
 from isospace.errors import UserError
-from isospace.objectives.base import Objective, View, Views
+from isospace.objectives.base import Objective
 from isospace.training.loop import gather
+from isospace.views import View, Views
 
 
 class ObjectiveLoss(nn.Module):

@@ -10,10 +10,11 @@ from isospace.config import TrainConfig, objective_name
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.readings import at_mask, convolved
 from isospace.errors import UserError
-from isospace.objectives.companions import Companion, Convolutions
-from isospace.objectives.edits import Template
+from isospace.objectives.companions import Companion
+from isospace.operators.convolutions import Convolutions
 from isospace.training.plan import Plan
 from isospace.training.sources import Sources
+from isospace.views.edits import Template
 
 
 class Parts(NamedTuple):

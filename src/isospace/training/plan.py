@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isospace.config import TrainConfig
-from isospace.objectives.base import Objective, View
+from isospace.objectives.base import Objective
+from isospace.views import View
 
 
 @dataclass(frozen=True)

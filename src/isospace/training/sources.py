@@ -16,9 +16,7 @@ from isospace.encoders.changes import Changes, refusal, width
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
-from isospace.objectives.base import View
-from isospace.objectives.edits import Edit, Ids
-from isospace.objectives.perturbations import Perturbation
+from isospace.views import Edit, Ids, Perturbation, View
 
 
 @dataclass(frozen=True)

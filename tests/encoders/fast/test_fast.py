@@ -20,7 +20,7 @@ from transformers import (
 from isospace.encoders import fast
 from isospace.encoders.fast import packed
 from isospace.encoders.loading import load_encoder
-from isospace.objectives.base import View
+from isospace.views import View
 
 SIZES = {
     "vocab_size": 50,

@@ -1,109 +1,15 @@
-"""Edits of a sentence's tokens before it is encoded: what a view may ask for besides noise.
-
-An edit is a frozen dataclass that can be called: token ids in, token ids out. Its draws come from a
-generator that depends on the seed, the place of the batch in the run and the sentence alone, so
-that they are the same on one process and on several, and in a run that was resumed.
-"""
+"""Edits of a sentence's tokens: repetition, deletion, masking, templates, shuffling."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-Ids = NDArray[np.int64]
-
-NO_TARGET = -100
-"""In the place of a token id: nothing is to be guessed here (PyTorch's own mark)."""
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """What an edit needs to know of a tokenizer.
-
-    Attributes:
-        special: ids of the tokens that stand around sentences and pad them.
-        mask: id of the mask token, `None` where there is none.
-        encode: ids of a text, without special tokens.
-        size: ids in all.
-        begins: (id,) whether a token begins a word; `None`: every token does.
-    """
-
-    special: frozenset[int]
-    mask: int | None
-    encode: Callable[[str], list[int]]
-    size: int = 0
-    begins: NDArray[np.bool_] | None = None
-
-    @property
-    def mask_id(self) -> int:
-        """Of a tokenizer that has a mask token."""
-        if self.mask is None:
-            raise ValueError("the tokenizer has no mask token")
-        return self.mask
-
-    def inner(self, ids: Ids) -> slice:
-        """The tokens between the special ones that open and close a sentence."""
-        words = np.flatnonzero(~np.isin(ids, list(self.special)))
-        middle = len(ids) // 2  # of nothing but special tokens
-        return slice(int(words[0]), int(words[-1]) + 1) if len(words) else slice(middle, middle)
-
-    def words(self, ids: Ids) -> Ids:
-        """(token,) number of the word of each token between the special ones."""
-        inner = ids[self.inner(ids)]
-        begins = np.ones(len(inner), bool) if self.begins is None else self.begins[inner]
-        return np.cumsum(begins | (np.arange(len(inner)) == 0)) - 1
-
-
-@dataclass(frozen=True)
-class Edit(ABC):
-    """Token ids -> token ids.
-
-    Attributes:
-        stream: edits with the same name see the same draws for a sentence; by itself every view
-            has draws of its own.
-    """
-
-    stream: str = ""
-
-    needs_mask = False
-    """Whether a tokenizer without a mask token cannot serve it."""
-    needs = 0
-    """Tokens that a text must have for it, special ones not counted."""
-    whole = False
-    """Whether it reads a text whole, and not cut to the run's `max_length`; then all the edits of a
-    plan must."""
-    moves = False
-    """Whether the tokens have positions other than their places."""
-
-    @abstractmethod
-    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """Edit one sentence.
-
-        Args:
-            ids: (token,) with the special tokens.
-            random: for the draws.
-            vocabulary: of the encoder's tokenizer.
-
-        Returns:
-            (token',) with the special tokens.
-        """
-
-    def positions(self, ids: Ids, vocabulary: Vocabulary) -> Ids:
-        """(token',) positions of the tokens that it makes of `ids`, where it `moves`."""
-        raise NotImplementedError
-
-    def adds(self, ids: Ids, vocabulary: Vocabulary) -> int:
-        """Tokens that it may add to `ids`, which are cut first where there is no room."""
-        return 0
-
-    @abstractmethod
-    def __str__(self) -> str:
-        """In a word or two, for the plan in words."""
+from isospace.views.view import Edit, Ids, Vocabulary
 
 
 @dataclass(frozen=True)

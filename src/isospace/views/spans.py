@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from isospace.objectives.edits import NO_TARGET, Edit, Ids, Vocabulary
+from isospace.views.view import NO_TARGET, Edit, Ids, Vocabulary
 
 Strategy = Literal["free", "subsuming", "adjacent"]
 

@@ -1,43 +1,14 @@
-"""Changes of a sentence's embeddings, before the first layer, which a view may ask for.
-
-Draws are made as for edits: they depend on the seed, the place of the batch in the run and the
-sentence alone.
-"""
+"""Changes of a sentence's embeddings before the first layer."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-
-@dataclass(frozen=True)
-class Perturbation(ABC):
-    """What happens to the embeddings of the words, to their positions, or to the layer's output.
-
-    Attributes:
-        stream: as of edits: with the same name the same draws; by itself every view has its own.
-    """
-
-    stream: str = field(default="", kw_only=True)
-
-    added_by = ""
-    """The companion that adds to the embeddings of the words (a `companions.LastGradient`)."""
-
-    def positions(self, length: int, random: np.random.Generator) -> NDArray[np.int64]:
-        """(length,) the position of each token, special ones counted; by itself its place."""
-        return np.arange(length)
-
-    def kept(self, length: int, dim: int, random: np.random.Generator) -> NDArray[np.bool_]:
-        """What is not set to 0, of a shape that broadcasts to (length, dim); by itself all."""
-        return np.ones((1, 1), dtype=bool)
-
-    @abstractmethod
-    def __str__(self) -> str:
-        """In a word or two, for the plan in words."""
+from isospace.views.view import Perturbation
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,55 @@
+"""Convolutions over the tokens of a sentence, as IS-BERT reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+
+class Convolutions(torch.nn.Module):
+    """Convolutions of several widths over the same tokens, concatenated (IS-BERT).
+
+    Args:
+        dim: width of a token state.
+        channels: of each convolution.
+        kernels: tokens that each convolution sees, odd numbers.
+        relu: apply a ReLU after each convolution.
+        generator: of the weights.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        channels: int,
+        kernels: Sequence[int],
+        *,
+        relu: bool,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.dim, self.channels, self.kernels, self.relu = dim, channels, tuple(kernels), relu
+        self.layers = torch.nn.ModuleList()
+        for kernel in kernels:
+            empty = torch.nn.Conv1d(dim, channels, kernel, padding=kernel // 2, device="meta")
+            layer = empty.to_empty(device="cpu")
+            bound = (dim * kernel) ** -0.5  # PyTorch's own, from our generator
+            with torch.no_grad():
+                for parameter in layer.parameters():
+                    parameter.uniform_(-bound, bound, generator=generator)
+            self.layers.append(layer)
+
+    def forward(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Convolve token states.
+
+        Args:
+            states: (batch, length, dim), zero at the padding.
+            mask: (batch, length), 1 for tokens.
+
+        Returns:
+            (batch, length, channels of all convolutions), zero at the padding.
+        """
+        across = states.transpose(1, 2)
+        features = torch.cat([layer(across) for layer in self.layers], dim=1).transpose(1, 2)
+        features = features.relu() if self.relu else features
+        return features * mask.unsqueeze(-1)

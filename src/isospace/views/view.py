@@ -1,0 +1,274 @@
+"""One encoding of a batch, what may change its tokens or embeddings, and all encodings together.
+
+The draws of edits and perturbations come from a generator that depends on the seed, the place of
+the batch in the run and the sentence alone. They are therefore equal on one process and on several,
+and in a resumed run.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+Read = Literal["pooled", "mask", "tokens"]
+
+NO_TARGET = -100
+"""In the place of a token id: no token is to be guessed here (PyTorch's own mark)."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The part of a tokenizer that edits read.
+
+    Attributes:
+        special: ids of the tokens that enclose and pad sentences.
+        mask: id of the mask token; `None` where the tokenizer has none.
+        encode: returns the ids of a text, without special tokens.
+        size: number of ids.
+        begins: (id,) true where a token begins a word; `None`: every token does.
+    """
+
+    special: frozenset[int]
+    mask: int | None
+    encode: Callable[[str], list[int]]
+    size: int = 0
+    begins: NDArray[np.bool_] | None = None
+
+    @property
+    def mask_id(self) -> int:
+        """The id of the mask token.
+
+        Raises:
+            ValueError: the tokenizer has no mask token.
+        """
+        if self.mask is None:
+            raise ValueError("the tokenizer has no mask token")
+        return self.mask
+
+    def inner(self, ids: Ids) -> slice:
+        """Return the slice of the tokens between the enclosing special ones."""
+        words = np.flatnonzero(~np.isin(ids, list(self.special)))
+        middle = len(ids) // 2  # of nothing but special tokens
+        return slice(int(words[0]), int(words[-1]) + 1) if len(words) else slice(middle, middle)
+
+    def words(self, ids: Ids) -> Ids:
+        """Return the word number (token,) of each token between the special ones."""
+        inner = ids[self.inner(ids)]
+        begins = np.ones(len(inner), bool) if self.begins is None else self.begins[inner]
+        return np.cumsum(begins | (np.arange(len(inner)) == 0)) - 1
+
+
+@dataclass(frozen=True)
+class Edit(ABC):
+    """A change of a sentence's token ids before the encoder.
+
+    Attributes:
+        stream: edits of one stream see the same draws for a sentence; by default every view has
+            draws of its own.
+    """
+
+    stream: str = ""
+
+    needs_mask = False
+    """True where the tokenizer must have a mask token."""
+    needs = 0
+    """Tokens that a text must have, special ones not counted."""
+    whole = False
+    """True where the edit reads the whole text, not cut to the run's `max_length`; then all edits
+    of a plan must."""
+    moves = False
+    """True where tokens have positions other than their places."""
+
+    @abstractmethod
+    def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
+        """Edit one sentence.
+
+        Args:
+            ids: (token,) with the special tokens.
+            random: for the draws.
+            vocabulary: of the encoder's tokenizer.
+
+        Returns:
+            (token',) with the special tokens.
+        """
+
+    def positions(self, ids: Ids, vocabulary: Vocabulary) -> Ids:
+        """Return the positions (token',) of the edited tokens, where the edit `moves` them."""
+        raise NotImplementedError
+
+    def adds(self, ids: Ids, vocabulary: Vocabulary) -> int:
+        """Return how many tokens the edit may add; where there is no room, `ids` are cut first."""
+        return 0
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """Name the edit in a word or two, for `describe_views`."""
+
+
+@dataclass(frozen=True)
+class Perturbation(ABC):
+    """A change of a sentence's embeddings before the first layer.
+
+    Attributes:
+        stream: as of `Edit`.
+    """
+
+    stream: str = field(default="", kw_only=True)
+
+    added_by = ""
+    """The auxiliary memory that adds to the word embeddings (a `LastGradient`)."""
+
+    def positions(self, length: int, random: np.random.Generator) -> NDArray[np.int64]:
+        """Return the position (length,) of each token; by default its place."""
+        return np.arange(length)
+
+    def kept(self, length: int, dim: int, random: np.random.Generator) -> NDArray[np.bool_]:
+        """Return what is not set to 0, broadcastable to (length, dim); by default everything."""
+        return np.ones((1, 1), dtype=bool)
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """Name the perturbation in a word or two, for `describe_views`."""
+
+
+@dataclass(frozen=True)
+class View:
+    """One encoding of the batch: which text, changed how, by which network under which noise.
+
+    Attributes:
+        dropout: the network's rate; `None` is its own, 0.0 a clean pass.
+        text: which text of an example: 0 the sentence itself (the anchor), 1 its paired positive
+            (of labelled pairs the second text), 2 its hard negative; mined texts follow.
+            Lines of text have text 0 only.
+        edit: of the tokens, before they are encoded.
+        perturb: of their embeddings, before the first layer.
+        by: "encoder", or the name of an auxiliary network.
+        read: the pooled vector, the state at the mask token, or the states of all tokens.
+        of_anchor: over pairs of texts, true for a view of the anchor's text, as the first view of a
+            plan always is; other views are of the positive's text.
+    """
+
+    dropout: float | None = None
+    text: int = 0
+    edit: Edit | None = None
+    perturb: Perturbation | None = None
+    by: str = "encoder"
+    read: Read = "pooled"
+    of_anchor: bool = False
+
+    @property
+    def changes_embeddings(self) -> bool:
+        """True where the view needs another embedding step than the network's own."""
+        return self.perturb is not None or (self.edit is not None and self.edit.moves)
+
+    def __str__(self) -> str:
+        rate = "dropout" if self.dropout is None else f"dropout {self.dropout:g}"
+        words = "clean" if self.dropout == 0.0 else rate
+        words += ("", " of the second text", " of the third text")[self.text]
+        words += "".join(f" {change}" for change in (self.edit, self.perturb) if change is not None)
+        words += {"pooled": "", "mask": " at the mask", "tokens": " of all tokens"}[self.read]
+        return words + ("" if self.by == "encoder" else f" by the {self.by} network")
+
+
+def describe_views(plan: Sequence[View]) -> str:
+    """Name the views in words, equal ones counted together.
+
+    >>> describe_views([View(), View(), View(dropout=0.0)])
+    '2 dropout + 1 clean'
+    """
+    return " + ".join(f"{n} {words}" for words, n in Counter(map(str, plan)).items())
+
+
+@dataclass(frozen=True, eq=False)
+class TokenStates:
+    """The token states of one view.
+
+    Attributes:
+        states: (batch, length, dim), zero at the padding.
+        mask: (batch, length), 1 for tokens.
+    """
+
+    states: torch.Tensor
+    mask: torch.Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class TokenIds:
+    """The token ids of one input, after its edit.
+
+    Attributes:
+        ids: (batch, length) token ids, or `NO_TARGET` of an edit that returns targets.
+        mask: (batch, length), 1 for tokens.
+    """
+
+    ids: torch.Tensor
+    mask: torch.Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """What an objective sees of a batch; the view is always the first axis.
+
+    Attributes:
+        encoded: (view, batch, dim), one vector a sentence, in the order of the plan.
+        projected: (view', batch, dim'), the head's output.
+        tokens: place in the plan -> states, of the views that read all tokens; in `encoded` these
+            views have the mean of their tokens.
+        companions: name -> what `Objective.build_companions` made.
+        inputs: the token ids of `Objective.inputs`.
+        labels: (batch,) int64, the class of each example; `None` without labels.
+        candidates: (candidate, batch, dim'), texts mined for each example, after the head; `None`
+            without mining.
+        teacher: (batch, batch + candidates) a teacher's scores of the second texts, then of the
+            own candidates, for each first text; NaN for what it does not score. `None` without one.
+        paired: true where the views are of two texts that belong together (`View.of_anchor`).
+
+    Raises:
+        ValueError: not three axes, fewer than 2 sentences, unequal batches, not floating point,
+            labels that are not whole numbers, or a teacher's scores of another shape.
+    """
+
+    encoded: torch.Tensor
+    projected: torch.Tensor
+    tokens: Mapping[int, TokenStates] = field(default_factory=dict)
+    companions: Mapping[str, torch.nn.Module] = field(default_factory=dict)
+    inputs: tuple[TokenIds, ...] = ()
+    labels: torch.Tensor | None = None
+    candidates: torch.Tensor | None = None
+    teacher: torch.Tensor | None = None
+    paired: bool = False
+
+    def __post_init__(self) -> None:
+        for name, tensor in (("encoded", self.encoded), ("projected", self.projected)):
+            shape = tuple(tensor.shape)
+            if tensor.dim() != 3:
+                raise ValueError(f"{name}: expected the shape (view, batch, dim); got {shape}")
+            if shape[1] < 2:
+                raise ValueError(f"{name}: expected a batch of at least 2 sentences; got {shape}")
+            if not tensor.is_floating_point():
+                raise ValueError(f"{name}: expected floating point; got {tensor.dtype}")
+        batch = self.encoded.shape[1]
+        if self.projected.shape[1] != batch:
+            raise ValueError(
+                "encoded and projected: expected the same batch; got "
+                f"{tuple(self.encoded.shape)} and {tuple(self.projected.shape)}"
+            )
+        labels = self.labels
+        if labels is not None and (labels.dtype != torch.int64 or labels.shape != (batch,)):
+            raise ValueError(
+                f"labels: expected a whole number for each of {batch} examples; "
+                f"got {labels.dtype} of shape {tuple(labels.shape)}"
+            )
+        expected = (batch, batch + (0 if self.candidates is None else len(self.candidates)))
+        if self.teacher is not None and self.teacher.shape != expected:
+            raise ValueError(
+                f"teacher: expected scores of shape {expected}; got {tuple(self.teacher.shape)}"
+            )
