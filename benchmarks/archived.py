@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
-from unittest.mock import patch
 
 from cell_archive import BASELINES, pack, unpack
 from isospace.comparison.baselines import Baseline
@@ -97,10 +96,9 @@ def judged_again(
 ) -> ComparisonResults:
     """What the finished runs of an archive say together; nothing is trained, no text is read.
 
-    `names` are of rows, trained or not, of which the first `seeds` count (default: all). How often
-    their pairs have judged on this machine is not told: a page is of no machine.
+    `names` are of rows, trained or not, of which the first `seeds` count (default: all).
     """
-    with TemporaryDirectory() as folder, patch.dict(os.environ, ISOSPACE_CACHE=folder):
+    with TemporaryDirectory() as folder:
         unpack(archive, Path(folder), corpus, sts)
         runs = {name: sorted(Path(folder).glob(f"{name}/seed-*"))[:seeds] for name in names}
         there = {name: list(map(Run, found)) for name, found in runs.items() if found}

@@ -157,15 +157,6 @@ def test_the_row_that_scores_highest_elsewhere_is_judged_whatever_the_others_gai
     assert found.verdict.text.startswith("Keep the base model: b, -")
 
 
-def test_another_verdict_by_the_same_pairs_quotes_the_ledger(tmp_path):
-    runs = {name: [write_scored(tmp_path / name, seed)] for seed, name in enumerate("ab")}
-    found = [judge_runs({name: runs[name]}, "Avg") for name in "aba"]
-    assert [one.verdict.times_used for one in found] == [1, 2, 2]
-    assert found[0].earlier == ""
-    assert " 2 verdicts" in found[1].earlier
-    assert found[0].verdict.text == found[2].verdict.text
-
-
 def test_the_sentence_fits_two_lines_beside_its_protocol(tmp_path):
     found = judged(tmp_path, simcse={"criterion": 0.55}, whitenedcse={})
     protocol = "STS average without those 90 of 420 test pairs that stsb-dev holds too, "

@@ -135,14 +135,8 @@ def test_the_sentence_fits_two_lines(gain, kind, protocol):
     assert len(verdict.text) <= 200
 
 
-def test_from_the_second_result_on_the_ledger_is_quoted():
+def test_a_digest_names_the_pairs_alone():
     benchmark = benchmark_of(made_pairs(30))
-    ranks = np.random.default_rng(0).integers(1, 4, (3, 30)).astype(float)
-    start, *results = map(measured, ranks)
-    found = [benchmark.verdict(start, result, None) for result in (*results, results[0])]
-    assert [verdict.times_used for verdict in found] == [1, 2, 2]
-    assert found[0].text == found[2].text
-    # Data of other tasks beside the pairs make them no other pairs; other pairs are.
     assert benchmark_of(made_pairs(31)).pairs_digest() != benchmark.pairs_digest()
     assert replace(benchmark, split=False).pairs_digest() == benchmark.pairs_digest()
 

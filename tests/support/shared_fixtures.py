@@ -16,7 +16,6 @@ from warm import end_all
 
 from isospace.config import TrainConfig
 from isospace.evaluation import other_text
-from isospace.system.cache import cache_folder
 from isospace.training.run import Run
 from isospace.training.train import train
 
@@ -54,12 +53,6 @@ def _less_other_text() -> Iterator[None]:
         measure_less_other_text()
         patch.setenv(LESS_ELSEWHERE, "1")
         yield
-
-
-@pytest.fixture(autouse=True)
-def _new_ledger() -> None:
-    """What a verdict quotes of the ledger does not depend on the tests before."""
-    shutil.rmtree(cache_folder() / "ledger", ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

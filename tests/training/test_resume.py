@@ -231,9 +231,7 @@ def test_a_finished_run_whose_model_was_removed_makes_it_again(finished_copy):
         for field in fields(again.results)
         if getattr(again.results, field.name) != getattr(results, field.name)
     }
-    # The ledger may know of other results by now, and the process may have grown.
-    assert changed <= {"seconds", "memory_mb", "verdict"}
-    assert again.results.verdict.gain == results.verdict.gain
+    assert changed <= {"seconds", "memory_mb"}  # the process may have grown
 
 
 def test_a_finished_run_whose_model_a_disk_has_changed_is_refused(finished_copy):

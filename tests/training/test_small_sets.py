@@ -82,5 +82,5 @@ def test_a_stopped_run_resumes_to_the_same_verdict(examples, monkeypatch, saves)
         train(examples)
     run = train(resume=examples.output).run
     resumed = read_results(run.results_path)
-    assert resumed.verdict == whole.verdict  # its count in the ledger too: one result, not two
+    assert resumed.verdict == whole.verdict
     assert resumed.evaluations == whole.evaluations

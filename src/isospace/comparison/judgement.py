@@ -29,7 +29,6 @@ from isospace.statistics.decision import differences, holm
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import VerdictKind, base_kept, counted, kind_of, reason
-from isospace.system.ledger import judged
 from isospace.training.run import Run
 from isospace.training.selection import LABELS, LAST, PAIRS
 
@@ -231,7 +230,7 @@ class _Judge:
             text += f"; highest of {len(others)} by {chosen_by}"
         text = f"{_head(kind, name, name in self.runs)}{text}{_reason(kind, decisive)}."
         words, model = self._model(name) if kind is VerdictKind.ADAPTED else ("", None)
-        return ComparisonVerdict(kind, name, text + words, model, self._judged(name))
+        return ComparisonVerdict(kind, name, text + words, model)
 
     def _gain(
         self,
@@ -250,13 +249,6 @@ class _Judge:
         flattered = float(np.mean([_flattered(run) for run in runs] or [0.0]))
         among = ChosenAmong.named(candidates, name, unseen=unseen, flattered=flattered)
         return judge_chosen(among)
-
-    def _judged(self, name: str) -> int:
-        """How many results the test items have judged on this machine, with the runs' own."""
-        results = next(iter(self.runs.values()))[0].finished
-        items = (results.pairs if self.measure == "MRR" else "") or results.benchmark
-        column = self.shared.shown(self.measure) or self.measure
-        return judged(items, self.rows.tested[name][column].values)
 
     def _counted(self, found: Gain) -> str:
         if self.measure == "MRR":

@@ -15,7 +15,7 @@ from isospace.evaluation.recommendation import HYBRID_ADAPTED, HYBRID_BASE, reco
 from isospace.evaluation.scores import ADAPTED, BASE
 from isospace.statistics.decision import Difference
 from isospace.statistics.gains import Gain
-from isospace.statistics.verdict import VerdictKind, earlier
+from isospace.statistics.verdict import VerdictKind
 from isospace.system import typed_json
 
 FORMAT = 9
@@ -101,14 +101,12 @@ class ComparisonVerdict:
             the start was chosen, so that there was nothing to judge.
         text: the sentence.
         model: the folder to load where `name` is advised, if there is one.
-        times_used: how many verdicts the test pairs have given on this machine, this one included.
     """
 
     kind: VerdictKind
     name: str | None
     text: str
     model: str | None
-    times_used: int = 1
 
 
 @dataclass(frozen=True)
@@ -162,11 +160,6 @@ class ComparisonResults:
     def summary(self) -> str:
         """The verdict, and what happened on other text."""
         return f"{self.verdict.text} {other_text_sentence(self.other_text_gains)}".rstrip()
-
-    @property
-    def earlier(self) -> str:
-        """A sentence on earlier verdicts by the same pairs; empty where there are none."""
-        return earlier(self.verdict.times_used)
 
     @property
     def recommendation(self) -> str:

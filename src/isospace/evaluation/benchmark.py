@@ -55,7 +55,6 @@ from isospace.statistics.gains import CONFIDENCE, gain, sign_flip_p
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, base_kept, judge, what_can_be_shown
 from isospace.system.files import expanded
-from isospace.system.ledger import judged
 
 FEW_GROUPS = 100
 """Below so many groups that changed the verdict also gives the p of flipping signs."""
@@ -325,7 +324,7 @@ class Benchmark:
         kept: str | None,
         among: ChosenAmong | None = None,
     ) -> Verdict:
-        """Compare start and result on the verdict's pairs, and note it in the ledger.
+        """Compare both models on the test pairs.
 
         Args:
             before: the base model.
@@ -346,8 +345,7 @@ class Benchmark:
             found = gain(result, start, self.confidence)
             if found.changed_groups < FEW_GROUPS:
                 found = replace(found, flip_p=sign_flip_p(result, start))
-        count = judged(self.pairs_digest(), result.values)
-        return judge(found, self.protocol, self.pairs.unit, times_used=count)
+        return judge(found, self.protocol, self.pairs.unit)
 
 
 def _digest(content: object) -> str:

@@ -22,7 +22,6 @@ from isospace.report.papers import is_published
 from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.scoreboard import all_tables
 from isospace.statistics.counts import number_of
-from isospace.statistics.verdict import earlier
 from isospace.system.files import expanded, write_text
 from isospace.system.tables import Table, is_number
 from isospace.training.results import RunResults
@@ -62,7 +61,6 @@ class Section:
 
     name: str
     verdict: str
-    earlier: str
     with_bm25: str
     resume: tuple[str, str]
     candidates: CandidatesPart | None
@@ -193,7 +191,6 @@ def _section(
     return Section(
         name=named.name,
         verdict="" if results is None else results.summary,
-        earlier="" if results is None else earlier(results.verdict.times_used),
         with_bm25="" if results is None or results.with_bm25 is None else results.with_bm25.text,
         resume=(in_words(run.to_resume[0]), run.to_resume[1]),
         candidates=candidates_part(run, number, results is None or results.split),

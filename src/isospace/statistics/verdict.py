@@ -48,15 +48,12 @@ class Verdict:
         text: the sentence.
         protocol: how the scores were made.
         gain: over the base model; `None` where the base model was kept and nothing compared.
-        times_used: how many verdicts these test pairs have given on this machine, this one among
-            them.
     """
 
     kind: VerdictKind
     text: str
     protocol: str
     gain: Gain | None
-    times_used: int = 1
 
 
 def kind_of(gain: Gain) -> VerdictKind:
@@ -78,20 +75,18 @@ def kind_of(gain: Gain) -> VerdictKind:
     return VerdictKind.CANNOT_TELL
 
 
-def judge(gain: Gain, protocol: str, unit: str = "groups", times_used: int = 1) -> Verdict:
+def judge(gain: Gain, protocol: str, unit: str = "groups") -> Verdict:
     """Say what a gain over the base model means.
 
     Args:
         gain: of the mean of scores from 0 to 1.
         protocol: how the scores were made, for the sentence.
         unit: what the groups of items are called.
-        times_used: how many verdicts these test pairs have given on this machine, this one among
-            them.
     """
     kind = kind_of(gain)
     count = counted(gain, unit)
     text = f"{kind.value.capitalize()}: {gain} in {protocol}; {count}{reason(kind, gain)}."
-    return Verdict(kind, text, protocol, gain, times_used)
+    return Verdict(kind, text, protocol, gain)
 
 
 def base_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
@@ -143,15 +138,6 @@ def reason(kind: VerdictKind, gain: Gain) -> str:
             )  # an estimate less what choosing added may seem to need fewer
             return f"; about {rounded(needed)} pairs would tell" if needed > gain.items else ""
     return f"; beyond chance, maybe {smallest}" if gain.low < SMALLEST_GAIN else ""
-
-
-def earlier(times_used: int) -> str:
-    """Return a sentence on earlier verdicts by the same pairs; empty where there are none."""
-    return (
-        ""
-        if times_used == 1
-        else f"These test pairs have given {times_used:,} verdicts on this machine."
-    )
 
 
 def pairs_needed(gain: Gain) -> float:

@@ -59,7 +59,7 @@ class RunResults:
         memory_mb: at its peak, of the GPU where there is one, else of the process, of several the
             first; `None` of older runs.
         environment: versions and machine.
-        pairs: digest of the verdict's pairs alone, by which the ledger knows them.
+        pairs: digest of the test pairs alone.
         candidate: what was done to the weights of the choice to make the result, such as a map
             behind them, in words; empty where nothing was, or the base model is kept.
         format: of the file.

@@ -9,7 +9,7 @@ from isospace.evaluation.other_text import OtherTextScores, other_text_words
 from isospace.evaluation.recommendation import HYBRID_ADAPTED, HYBRID_BASE, recommendation
 from isospace.evaluation.scores import ADAPTED, BASE, BenchmarkScores, table_rows
 from isospace.operators.fitted_whitening import Whitening
-from isospace.statistics.verdict import Verdict, VerdictKind, counted, earlier, reason
+from isospace.statistics.verdict import Verdict, VerdictKind, counted, reason
 from isospace.system import typed_json
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading
@@ -229,7 +229,7 @@ def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
     fitted = "pairs of texts" if results.by == "pairs" else "sentences"
     return f"""{heading(origin, title, usage)}
 
-{results.text} {earlier(results.verdict.times_used)}
+{results.text}
 
 {usage.text}
 
