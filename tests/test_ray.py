@@ -87,7 +87,7 @@ def test_a_worker_with_another_disk_or_model_is_refused(config, toy_model, tmp_p
         workers._writer(task)
     config.output.mkdir()
     (config.output / "manifest.json").touch()
-    with pytest.raises(UserError, match="has another model by this name; give a folder that"):
+    with pytest.raises(UserError, match="a different model"):
         workers._writer(task)
 
 
@@ -228,7 +228,7 @@ def test_a_cluster_that_is_not_there_is_named(config, monkeypatch):
         address = f"127.0.0.1:{server.getsockname()[1]}"
     monkeypatch.setattr(cluster, "_ray", lambda: SimpleNamespace(is_initialized=lambda: False))
     monkeypatch.setenv("RAY_ADDRESS", address)
-    with pytest.raises(UserError, match=f"no cluster can be reached at RAY_ADDRESS {address}: "):
+    with pytest.raises(UserError, match=f"at RAY_ADDRESS {address}: "):
         encode(config)
 
 
@@ -240,5 +240,5 @@ def test_workers_of_an_index_are_on_a_cluster(texts, tmp_path, engine, workers):
 
 def test_processes_that_share_runs_need_no_cluster(base, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UserError, match=r"^`engine` ray: several processes share each run already"):
+    with pytest.raises(UserError, match=r"^`engine` ray: "):
         cells.require_runnable([], 1, "ray")

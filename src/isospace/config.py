@@ -76,7 +76,7 @@ def amount_of(units: Any) -> tyro.constructors.PrimitiveConstructorSpec[tuple[fl
             return float(amount), unit
         except ValueError:
             raise UserError(
-                f"`budget` {given}: {amount} is no number; write it like 10 {unit}"
+                f"`budget` {given}: {amount} is not a number. Write it like 10 {unit}"
             ) from None
 
     return tyro.constructors.PrimitiveConstructorSpec(
@@ -167,19 +167,19 @@ class CorpusConfig:
         """Refuse columns that say two things, and settings of documents beside `columns`."""
         if self.columns and self.column != type(self).column:
             raise UserError(
-                f"`column` {self.column} `columns` {' '.join(self.columns)}: a row has one text or "
-                "several that belong together; give one of the two settings"
+                f"`column` {self.column} `columns` {' '.join(self.columns)}: give one of the two. "
+                "`column` names the one text of a row, `columns` several texts that belong "
+                "together"
             )
         if len(set(self.columns)) < len(self.columns):
             raise UserError(
-                f"`columns` {' '.join(self.columns)}: one is named twice; a text and itself say "
-                "nothing of what belongs together"
+                f"`columns` {' '.join(self.columns)}: one column is named twice. Name each column "
+                "once"
             )
         if self.title_column is not None and self.columns:
             raise UserError(
-                f"`title_column` {self.title_column} `columns` {' '.join(self.columns)}: either a "
-                "row is a document, whose text is in `column`, or it has several texts that belong "
-                "together"
+                f"`title_column` {self.title_column} `columns` {' '.join(self.columns)}: give one "
+                "of the two. With a title a row is a document, and its text is in `column`"
             )
         usual = type(self).passage_words
         of_documents: dict[str, Any] = {
@@ -191,25 +191,25 @@ class CorpusConfig:
         for name, value in of_documents.items():
             if self.columns and value is not None:
                 raise UserError(
-                    f"`{name}` {value} `columns` {' '.join(self.columns)}: texts of `columns` are "
-                    f"neither cut nor documents, so that `{name}` would change nothing; leave it "
-                    "out, or name the one column of texts with `column`"
+                    f"`{name}` {value} `columns` {' '.join(self.columns)}: `{name}` has no effect "
+                    "on texts of `columns`, which are neither cut nor documents. Leave it out, "
+                    "or name a single column of texts with `column`"
                 )
         if self.document_column is not None and self.columns:
             raise UserError(
                 f"`document_column` {self.document_column} `columns` {' '.join(self.columns)}: "
-                "either rows are the parts of documents, whose text is in `column`, or a row has "
-                "several texts that belong together"
+                "give one of the two. With `document_column` rows are parts of documents, and "
+                "their text is in `column`"
             )
         if self.label_column is not None and not self.columns:
             raise UserError(
-                f"`label_column` {self.label_column}: says what several texts of a row are to each "
-                "other; name the columns that hold them: `columns` ANCHOR POSITIVE"
+                f"`label_column` {self.label_column}: a label relates several texts of a row. "
+                "Name the columns that hold these texts: `columns` ANCHOR POSITIVE"
             )
         if self.positive_label is not None and self.label_column is None:
             raise UserError(
-                f"`positive_label` {self.positive_label}: is a label of `label_column`; name that "
-                "column too"
+                f"`positive_label` {self.positive_label}: needs `label_column`. Name the column "
+                "that holds this label"
             )
 
 
@@ -232,12 +232,12 @@ def _objective(value: Any) -> Objective:
     if isinstance(value, Objective):
         if type(value) not in OBJECTIVES.values():
             raise UserError(
-                f"`objective` {type(value).__name__}: is no row of the table of objectives, and a "
-                "run of it could not be read again; add it to isospace.objectives.OBJECTIVES"
+                f"`objective` {type(value).__name__}: not in the table of objectives, so a run "
+                "with it could not be loaded again. Add it to isospace.objectives.OBJECTIVES"
             )
         return value
     if not isinstance(value, Mapping):
-        raise UserError(f"`objective` {value!r}: expected an objective, such as SimCSE()")
+        raise UserError(f"`objective` {value!r}: not an objective. Give one, such as SimCSE()")
     options = _settings(value)
     name = options.pop("name", None)
     if not isinstance(name, str):
@@ -398,15 +398,13 @@ class TrainConfig:
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise UserError(f"not the configuration of a run: {error}") from error
+            raise UserError(f"not the settings of a run: {error}") from error
         if not isinstance(values, dict) or not {"text", "objective"} <= set(values):
-            raise UserError(
-                "not the configuration of a run: its keys text and objective are missing"
-            )
+            raise UserError("not the settings of a run: the keys text and objective are missing")
         try:
             return cls(**_upgraded(values))
         except UserError as error:
-            raise UserError(f"not the configuration of a run: {error}") from error
+            raise UserError(f"not the settings of a run: {error}") from error
 
 
 def _upgraded(values: dict[str, Any]) -> dict[str, Any]:

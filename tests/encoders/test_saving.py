@@ -115,6 +115,6 @@ def test_an_old_folder_is_replaced_whole(toy_model, tmp_path):
 
 def test_a_model_is_not_written_over_anything_unless_that_is_asked_for(toy_model, tmp_path):
     (tmp_path / "theirs").touch()
-    with pytest.raises(UserError, match="was filled"):
+    with pytest.raises(UserError, match="another process"):
         save_model(load_encoder(str(toy_model), device="cpu"), tmp_path, replace=False)
     assert (tmp_path / "theirs").exists()

@@ -165,7 +165,7 @@ def test_what_it_does_not_know_is_refused(file: Path, tokens: str) -> None:
 
 
 def test_training_is_refused_with_the_reason(config: TrainConfig, file: Path) -> None:
-    with pytest.raises(UserError, match="no dropout that would make two views"):
+    with pytest.raises(UserError, match="average of word vectors"):
         require_usable([replace(config, model=f"glove:{file}")])
 
 

@@ -45,14 +45,14 @@ def test_the_status_is_that_of_what_ended_first(processes):
 
 
 def test_a_process_that_is_killed_is_named(processes, capfd):
-    with pytest.raises(Stopped, match=r"^process 2 of 2 was ended by SIGKILL, and "):
+    with pytest.raises(Stopped, match=r"^process 2 of 2 .*SIGKILL"):
         processes("[ $RANK = 1 ] && kill -9 $$; sleep 60")
     assert capfd.readouterr() == ("", "")
 
 
 def test_processes_that_are_all_ended_politely_are_no_status_of_shells(processes, capfd):
     """Before they have handlers of their own; the status was 241, and nothing was said."""
-    with pytest.raises(Stopped, match=r"was ended by SIGTERM, and "):
+    with pytest.raises(Stopped, match=r"SIGTERM"):
         processes("[ $RANK = 1 ] && kill -TERM $$; sleep 60")
     assert capfd.readouterr() == ("", "")
 

@@ -136,7 +136,7 @@ def test_a_killed_run_goes_on_to_the_same_model(config, toy_model):
 def test_adapters_and_the_last_layers_alone_are_refused_together(config):
     config = replace(config, lora=4, trained_layers=1)
     for work in (train, lambda config: require_usable([config])):
-        with pytest.raises(UserError, match=r"`lora` 4: .* `trained_layers` 1 would .*; leave one"):
+        with pytest.raises(UserError, match=r"`lora` 4: .* `trained_layers` 1"):
             work(config)
     assert not config.output.exists()
 

@@ -80,18 +80,21 @@ def test_less_is_kept_for_the_backward_pass(toy_model, tmp_path, family):
 def test_what_steps_into_layers_is_refused():
     config = replace(CONFIG, gradient_checkpointing=True)
     require_plain_passes(replace(config, objective=DCL()))
-    with pytest.raises(UserError, match=r"`gradient_checkpointing` True: .* steps into the layers"):
+    with pytest.raises(UserError, match="`gradient_checkpointing` True: diffcse"):
         require_plain_passes(replace(config, objective=DiffCSE()))
     halves = replace(CONFIG, half_weights=True, lora=4, objective=DiffCSE())
-    with pytest.raises(UserError, match=r"`half_weights`: diffcse .* in full precision"):
+    with pytest.raises(UserError, match=r"`half_weights`: diffcse "):
         require_plain_passes(halves)
     require_plain_passes(replace(halves, objective=ESimCSE()))
 
 
 def test_what_does_not_go_together_is_refused_before_the_work(config):
     for more, message in (
-        ({"gradient_checkpointing": True, "trained_layers": 1}, "keep nothing .* anyway; leave"),
-        ({"half_weights": True}, "would be rounded away; train adapters beside them, such as"),
+        (
+            {"gradient_checkpointing": True, "trained_layers": 1},
+            "`gradient_checkpointing`.*`trained_layers` 1",
+        ),
+        ({"half_weights": True}, "`half_weights`: .*`lora` 16"),
     ):
         for work in (train, lambda config: require_usable([config])):
             with pytest.raises(UserError, match=message):

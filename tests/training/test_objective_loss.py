@@ -68,9 +68,9 @@ def test_the_loss_is_the_objective_of_the_same_views(toy_model, name, normalised
 def test_the_columns_are_the_texts_of_an_example(toy_model):
     model = load_encoder(str(toy_model)).model
     objective = SimCSE(supervision="pairs")
-    with pytest.raises(UserError, match=r"simcse as set sees 2 text\(s\) .* has 1 text column"):
+    with pytest.raises(UserError, match=r"simcse .* 2 text\(s\) .* has 1 text column"):
         ObjectiveLoss(model, objective)(features(model))
-    with pytest.raises(UserError, match=r"simcse as set sees 1 text\(s\) .* has 2 text column"):
+    with pytest.raises(UserError, match=r"simcse .* 1 text\(s\) .* has 2 text column"):
         ObjectiveLoss(model, SimCSE())(features(model, 2))
     assert torch.isfinite(sum(ObjectiveLoss(model, objective)(features(model, 2)).values()))
 
@@ -81,21 +81,21 @@ def test_a_class_of_the_table_is_the_objective_with_the_papers_values(toy_model)
 
 
 def test_what_is_no_objective_is_refused(toy_model):
-    with pytest.raises(UserError, match=r"`objective` 'simcse': expected an objective, such as"):
+    with pytest.raises(UserError, match=r"`objective` 'simcse': "):
         ObjectiveLoss(load_encoder(str(toy_model)).model, "simcse")
 
 
 def test_an_objective_that_learns_from_labels_is_refused(toy_model):
     with pytest.raises(UserError, match=r"sbert-softmax learns from labels.*`isospace train`"):
         ObjectiveLoss(load_encoder(str(toy_model)).model, OBJECTIVES["sbert-softmax"]())
-    with pytest.raises(UserError, match="rankcse follows a teacher's ranking, which the stock"):
+    with pytest.raises(UserError, match=r"rankcse .*`distillation_weight` 0"):
         ObjectiveLoss(load_encoder(str(toy_model)).model, OBJECTIVES["rankcse"]())
 
 
 def test_a_model_without_dropout_is_refused(toy_model):
     model = load_encoder(str(toy_model)).model
     Noise(model).set(0.0)
-    with pytest.raises(UserError, match=r"own dropout is 0\. Give it a rate"):
+    with pytest.raises(UserError, match=r"dropout of 0.*Noise\(model\)"):
         ObjectiveLoss(model, SimCSE())
 
 

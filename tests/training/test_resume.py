@@ -134,7 +134,7 @@ def test_several_processes_share_a_run_and_go_on_with_it(config, tmp_path, world
         process.send(signal.SIGTERM)
     assert [process.wait() for process in processes] == [1, 1]
     assert not (tmp_path / "stopped" / "results.json").exists()
-    with pytest.raises(UserError, match="was started on 2 processes; resume it on as many"):
+    with pytest.raises(UserError, match="on 2 processes"):
         train(resume=tmp_path / "stopped")
     run_together(2, isospace_main, ["train", "--resume", str(tmp_path / "stopped")])
     assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
@@ -178,7 +178,7 @@ def test_another_encoder_of_the_same_name_is_refused_on_resume(config, toy_model
     [weights] = model.rglob("model.safetensors")
     tensors = load_file(weights)
     save_file({name: tensor * 1.1 for name, tensor in tensors.items()}, weights)
-    with pytest.raises(UserError, match="is not the one that this run began with"):
+    with pytest.raises(UserError, match="another encoder"):
         train(resume=config.output)
 
 
@@ -190,7 +190,7 @@ def test_another_generator_of_the_same_name_is_refused_on_resume(config, tmp_pat
     weights = load_file(generator / "model.safetensors")
     other = {name: value + 1 for name, value in weights.items()}
     save_file(other, generator / "model.safetensors", {"format": "pt"})
-    with pytest.raises(UserError, match=r"what `generator` names .* is not what this run began"):
+    with pytest.raises(UserError, match=r"`generator`"):
         train(resume=config.output)
     save_file(weights, generator / "model.safetensors", {"format": "pt"})
     assert train(resume=config.output).results.steps == 2
@@ -201,7 +201,7 @@ def test_changed_settings_are_refused_on_resume(config):
     train_without_results(config)
     path = config.output / "config.json"
     path.write_text(path.read_text().replace('"weight_decay": 0.0', '"weight_decay": 0.5'))
-    with pytest.raises(UserError, match=r"config\.json: has changed since this run's last check"):
+    with pytest.raises(UserError, match=r"config\.json: "):
         train(resume=config.output)
 
 

@@ -186,5 +186,5 @@ def test_embeddings_may_be_narrower_than_states(narrow):
 
 
 def test_a_vector_among_embeddings_of_another_width_is_refused(narrow):
-    with pytest.raises(ValueError, match=r"embeddings are of 8 dimensions and its vectors.* of 16"):
+    with pytest.raises(ValueError, match=r"embeddings have 8 dimensions.* 16"):
         Detector(narrow, None, 0)

@@ -85,7 +85,7 @@ def test_other_text_is_elsewhere_too(config, tmp_path, caplog):
 
 
 def test_the_corpus_is_not_elsewhere(config):
-    with pytest.raises(UserError, match=r"^`other_text` .*: is of the same text as `corpus`"):
+    with pytest.raises(UserError, match=r"^`other_text` .*:"):
         train(replace(config, other_text=config.text.corpus))
     assert not config.output.exists()
 
@@ -178,7 +178,7 @@ def test_sentences_too_short_to_measure_are_refused(config, tmp_path):
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("\n".join(f"{s},{s} too" for s in sentences(30, seed=9)))
     corpus = replace(config.text, corpus=(str(short),))
-    with pytest.raises(UserError, match=r"short\.txt: too little to choose"):
+    with pytest.raises(UserError, match=r"short\.txt: "):
         train(replace(config, text=corpus, pairs=pairs))
 
 
@@ -402,5 +402,5 @@ def test_pairs_of_columns_train_by_any_contrast(toy_model, tmp_path):
         budget=(64, "sentences"), output=tmp_path / "run",
     )  # fmt: skip
     assert train(config).results.steps == 4
-    with pytest.raises(UserError, match=r"`columns` question answer.*sees one text"):
+    with pytest.raises(UserError, match=r"`columns` question answer: "):
         train(replace(config, views="dropout", output=tmp_path / "other"))

@@ -44,8 +44,8 @@ from isospace.corpus.groups import SMALLEST_SPLIT
 from isospace.corpus.overview import sample
 from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.encoders.precision import Precision
-from isospace.errors import Interrupted, Stopped, TooLittle, UserError
-from isospace.evaluation.benchmark import Measured, hard_pairs, sts_data
+from isospace.errors import TooLittle, UserError
+from isospace.evaluation.benchmark import Measured, hard_pairs
 from isospace.evaluation.beside_bm25 import rank_beside
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
@@ -57,21 +57,19 @@ from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, VerdictKind, base_unless_adapted
 from isospace.system.launch import launched
-from isospace.system.locks import locked
 from isospace.system.progress import Logged, Progress
-from isospace.system.quiet import saying_once
-from isospace.system.signals import StopRequest, polite_stop
-from isospace.training import checkpoint
+from isospace.system.signals import StopRequest
 from isospace.training.examples import Examples, Order
 from isospace.training.finish import Judged, run_results, show_verdict, write_run
 from isospace.training.fit import FEWEST_UPDATES, Fit, evaluation_steps
+from isospace.training.lifecycle import start_or_resume, working_in
 from isospace.training.lists import gives_cosines, require_scores
 from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, load_data, require_settings, say_corpus
 from isospace.training.queries import rows_of_queries
 from isospace.training.query_map import write_query_map
 from isospace.training.results import RunResults
-from isospace.training.run import FinishedRun, Run, begun, require_free
+from isospace.training.run import FinishedRun, Run, begun
 from isospace.training.selection import Choice
 
 MOST_EPOCHS = 4.0
@@ -88,7 +86,6 @@ _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 _SELECTED = "the selected candidate"  # of what is not shipped all the same
 
 
-@saying_once()
 def adapt(
     config: AdaptConfig | None = None,
     resume: Path | str | None = None,
@@ -107,31 +104,23 @@ def adapt(
             that the base model is best kept.
         Stopped: a signal (then `Interrupted`), a full disk, or a loss that diverged.
     """
-    started = time.monotonic()
-    if (config is None) == (resume is None):
-        raise UserError("give either the settings of a new search or the folder of a run")
-    callers_state = checkpoint.random_state()
-    run = None if resume is None else Run(Path(resume))
-    try:
-        with polite_stop() as stop:
-            if run is not None:
-                if not (run.folder / ADAPT_SETTINGS).is_file():
-                    raise UserError(f"{run.folder}: a run of train; train resumes it")
-                results = run.complete
-                if results is not None:
-                    return FinishedRun(run, results, earlier=True)
-                config = AdaptConfig.read(run.folder / ADAPT_SETTINGS)
-            else:
-                assert config is not None
-                require_free(config.output)
-                # In the settings, because a resumed run may find another environment.
-                config = replace(config, data=sts_data(config.data))
-            return _Search(config, progress or Logged(), stop, started).go(run)
-    except KeyboardInterrupt as error:  # while the text was read
-        left = "no run was begun" if run is None else run.how_to_resume
-        raise Interrupted(f"interrupted; {left}") from error
-    finally:
-        checkpoint.set_random_state(callers_state)
+    started, shown = time.monotonic(), progress or Logged()
+
+    def search(config: AdaptConfig, run: Run | None, stop: StopRequest) -> FinishedRun:
+        return _Search(config, shown, stop, started).go(run)
+
+    return start_or_resume(config, resume, _settings, search)
+
+
+def _settings(run: Run) -> AdaptConfig:
+    """The settings of a search to resume.
+
+    Raises:
+        UserError: it is a run of train, or its settings are damaged.
+    """
+    if not (run.folder / ADAPT_SETTINGS).is_file():
+        raise UserError(f"{run.folder}: a run of train. Continue it with {run.to_resume[0]}")
+    return AdaptConfig.read(run.folder / ADAPT_SETTINGS)
 
 
 @dataclass(frozen=True)
@@ -209,14 +198,8 @@ class _Search:
         if self.folds is not None:
             kept = run.folder / _KEPT
             self._crossed = CrossValidated(self.folds, self.states, kept, self.progress)
-        busy = f"{run.folder}: another process works on this run; wait for it, or stop it"
-        try:
-            with locked(run.folder / ".lock", busy):
-                return self._finish(self._search())
-        except KeyboardInterrupt as error:
-            raise Interrupted(f"interrupted; {run.how_to_resume}") from error
-        except OSError as error:  # a full disk
-            raise Stopped(f"{error}; {run.how_to_resume}") from error
+        with working_in(run.folder, run.how_to_resume):
+            return self._finish(self._search())
 
     def _search(self) -> Fit:
         """Make every candidate, and score it on the validation pairs; return the first training."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from isospace.config import TrainConfig
 from isospace.encoders.loading import require_undamaged
-from isospace.errors import Stopped, UserError, first_line
+from isospace.errors import Interrupted, Stopped, UserError, first_line
 from isospace.system.cluster import Engine, require_seen, run_on_cluster
 from isospace.system.jobs import Ended, Job, run_jobs
 from isospace.system.launch import first, launched
@@ -147,7 +147,10 @@ def _one_by_one(cells: Sequence[Cell], progress: Progress) -> None:
         if not cell.finished:
             progress.line("cell", f"{place} of {len(cells)}: {cell}")
             resume = cell.folder if cell.begun else None
-            train(None if resume else cell.config, resume, progress)
+            try:
+                train(None if resume else cell.config, resume, progress)
+            except Interrupted as error:  # the comparison says how to continue
+                raise KeyboardInterrupt from error
 
 
 def resume_command(run: Path) -> list[str]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,18 +20,16 @@ from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults, write_results
 from isospace.comparison.shared_items import SharedItems
 from isospace.config import CorpusConfig, TrainConfig, shared_options
-from isospace.errors import Interrupted, UserError
+from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, sts_data
 from isospace.objectives import OBJECTIVES
 from isospace.statistics.verdict import what_can_be_shown
 from isospace.system.cluster import Engine, connected
 from isospace.system.files import expanded, require_writable
 from isospace.system.launch import first
-from isospace.system.locks import locked
 from isospace.system.progress import Logged, Progress
-from isospace.system.quiet import saying_once
-from isospace.system.signals import polite_stop
 from isospace.training.finish import Judged
+from isospace.training.lifecycle import stoppable, working_in
 from isospace.training.prepare import Data, require_usable, start_of
 from isospace.training.run import REPORT, Run, begun
 
@@ -44,6 +41,7 @@ _SHARED = ("pairs", "data", "sts_sets", "select", "labels", "other_text")
 _COMMA = re.compile(r",(?![^\[]*\])")
 """Between two settings, not inside a list."""
 _RESULTS = "results.json"
+_CONTINUE = "nothing is lost. Continue with the same command"
 
 
 def candidate(text: str, base: TrainConfig) -> TrainConfig:
@@ -86,7 +84,6 @@ def _parse(value: str) -> Any:
         return value
 
 
-@saying_once()
 def compare(
     candidates: Mapping[str, TrainConfig],
     seeds: int,
@@ -117,7 +114,7 @@ def compare(
         Stopped: a cell was stopped or diverged; the comparison can be gone on with.
     """
     folder, baselines, progress = expanded(folder), baselines or {}, SaidOnce(progress or Logged())
-    with _stoppable(engine):
+    with connected(engine), stoppable(lambda: _CONTINUE):
         _require_comparable(candidates, seeds, folder, jobs)
         _require_other_names(baselines, candidates)
         # In the settings, because the command that goes on may find another environment.
@@ -131,7 +128,7 @@ def compare(
         ]
         require_runnable(cells, jobs, engine)
         if folder.is_dir():
-            with _held(folder):
+            with working_in(folder, _CONTINUE):
                 pass  # refused now, and not after the checks, which take long and make no folder
         scored = _scored_before(folder, baselines)
         scored_now: dict[str, Baseline] = {}
@@ -147,7 +144,7 @@ def compare(
                 progress.table(*start.table)
                 progress.line("pairs", _can_be_shown(start, cells[0].config, data, measure))
                 scored_now = _score(baselines, scored, data, progress)
-        with _held(folder):
+        with working_in(folder, _CONTINUE):
             if missing:
                 for old in (_RESULTS, REPORT):  # of fewer cells; none is lost with them
                     (folder / old).unlink(missing_ok=True)
@@ -160,23 +157,6 @@ def compare(
             results = judge_runs(runs, "Avg" if measure == "sts" else "MRR", rows)
             write_results(folder / _RESULTS, results)
         return results
-
-
-@contextmanager
-def _stoppable(engine: Engine) -> Iterator[None]:
-    """Signals end the comparison with how to go on."""
-    try:
-        with connected(engine), polite_stop():
-            yield
-    except (KeyboardInterrupt, Interrupted) as error:
-        what = "interrupted; nothing is lost. Continue with the same command"
-        raise Interrupted(what) from error
-
-
-def _held(folder: Path) -> AbstractContextManager[None]:
-    """Keep other comparisons off a folder; of processes that share the runs the first does."""
-    busy = f"{folder}: another process is comparing there; wait for it, or stop it"
-    return locked(folder / ".lock", busy) if first() else nullcontext()
 
 
 def _require_comparable(

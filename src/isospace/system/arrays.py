@@ -56,7 +56,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
         if size > LARGEST:
-            raise ValueError(f"{size / 1e9:.1f} GB unpacked, at most {LARGEST / 1e9:.1f} are read")
+            raise ValueError(f"{size / 1e9:.1f} GB unpacked, the limit is {LARGEST / 1e9:.1f}")
         with np.load(path, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
     # zip, zlib and numpy each have errors of their own; a length that is no length is asked for.
@@ -65,5 +65,5 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         raise UserError(f"{path}: cannot be read ({reason}). The file is damaged") from error
     for name, array in found.items():
         if not isinstance(array, np.ndarray):  # what does not begin as an array comes as bytes
-            raise UserError(f"{path}: {name} is no array. The file is damaged")
+            raise UserError(f"{path}: {name} is not an array. The file is damaged")
     return found

@@ -23,8 +23,8 @@ Other errors of the system pass, such as too many open files; they say nothing o
 """
 
 _NO_CACHE = (
-    "there is no place to keep what is made once ({}); name a folder that can be written, in the "
-    "environment variable ISOSPACE_CACHE"
+    "the cache folder cannot be used ({}). Set the environment variable ISOSPACE_CACHE to a folder "
+    "that can be written"
 )
 Value = TypeVar("Value")
 

@@ -64,7 +64,7 @@ def connected(engine: Engine) -> Iterator[None]:
             except (OSError, ValueError, RuntimeError) as error:
                 where = f" at RAY_ADDRESS {address}" if address else ""
                 raise UserError(
-                    f"`engine` ray: no cluster can be reached{where}: {first_line(error)}"
+                    f"`engine` ray: cannot reach a cluster{where}: {first_line(error)}"
                 ) from error
         try:
             yield
@@ -167,8 +167,8 @@ def require_seen(path: Path) -> None:
     """
     if not path.is_file():
         raise UserError(
-            f"`output`: the machine {socket.gethostname()} does not see {path}. The machines of a "
-            "cluster write into one folder, so give one that all of them share"
+            f"`output`: the machine {socket.gethostname()} does not see {path}. All machines of a "
+            "cluster write into one folder: give one that they share"
         )
 
 
@@ -325,8 +325,8 @@ def _get(ray: Any, result: Any) -> Any:
 
 def _gave_up(error: Exception) -> Stopped:
     return Stopped(
-        f"`engine` ray: {1 + _RETRIES} workers died over the same work, perhaps for want of "
-        f"memory ({first_line(error)}). What is finished is kept; the same command goes on"
+        f"`engine` ray: {1 + _RETRIES} workers died on the same work, perhaps because memory ran "
+        f"out ({first_line(error)}). What is finished is kept: run the same command again"
     )
 
 

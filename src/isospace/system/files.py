@@ -118,8 +118,8 @@ def _take_place(building: Path, folder: Path, replace: bool) -> None:
         folder.replace(old)
     elif is_occupied(folder):
         raise UserError(
-            f"{folder}: was filled by something else meanwhile and is left as it is; nothing was "
-            "written. Give another `output`"
+            f"{folder}: another process has filled this folder meanwhile. Nothing was written. "
+            "Give another `output`"
         )
     elif folder.exists():
         folder.rmdir()  # not every system renames onto an empty folder
@@ -159,7 +159,7 @@ def require_writable(folder: Path, inside: bool = False, setting: str = "output"
     """
     if not (inside or folder.name):
         raise UserError(
-            f"`{setting}` {folder}: give a folder that is not there yet, such as ./model"
+            f"`{setting}` {folder}: name a folder that does not exist yet, such as ./model"
         )
     place = folder.absolute() if inside else folder.absolute().parent
     try:

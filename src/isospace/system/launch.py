@@ -83,8 +83,8 @@ def launch(words: Sequence[str], processes: int) -> int:
         if killed := killed or [rank for rank in status if max(status.values()) < 0]:
             name = signal.Signals(-status[killed[0]]).name
             raise Stopped(
-                f"process {killed[0] + 1} of {processes} was ended by {name}, and the others with "
-                "it; what was written is kept, to be gone on with"
+                f"process {killed[0] + 1} of {processes} was killed by {name}, so all processes "
+                "stopped. What was written is kept: run the same command again"
             ) from None
         return int(max(status.values()))
     except SignalException:  # the processes have stopped, and said what to do

@@ -15,6 +15,8 @@ from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
 from isospace.errors import UserError
 from isospace.system.devices import default_device
 
+STDIN_IS_OF_ONE = "`corpus` -: several processes cannot share standard input. Give a file"
+
 
 def join_processes(**settings: Any) -> Accelerator:
     """An `Accelerator` of these settings, on the device that training and encoding use here.
@@ -29,9 +31,9 @@ def join_processes(**settings: Any) -> Accelerator:
     for name in ("FSDP", "DEEPSPEED"):
         if os.environ.get(f"ACCELERATE_USE_{name}", "false").lower() == "true":
             raise UserError(
-                f"Accelerate's configuration asks for {name}: every process here holds all "
-                "weights. Launch it without; encoders that do not fit may do so with `lora` and "
-                "`half_weights`, or with ObjectiveLoss in sentence-transformers' trainer"
+                f"Accelerate's configuration asks for {name}, but every isospace process holds "
+                "all weights. Launch without it. For encoders that do not fit, set `lora` and "
+                "`half_weights`, or use ObjectiveLoss in the trainer of sentence-transformers"
             )
     was_joined = _is_joined()
     # Without the word `cpu` processes on a machine without GPUs do not find each other.

@@ -109,7 +109,7 @@ def refuse_idle(values: Any, needed: str, *names: str) -> None:
         value = getattr(values, one.name)
         if one.name in names and value != _default(one):
             raise UserError(
-                f"`{one.name}` {as_text(value)}: has no effect without {needed}; leave it out, or "
+                f"`{one.name}` {as_text(value)}: has no effect without {needed}. Leave it out, or "
                 f"set {needed}"
             )
 

@@ -52,7 +52,7 @@ def without_sum(content: dict[str, Any]) -> dict[str, Any]:
     """
     content = dict(content)
     if content.pop(_SUM, None) not in (None, _sum_of(content)):
-        raise ValueError(f"its content is not what was written ({_SUM})")
+        raise ValueError(f"its content does not match its checksum ({_SUM})")
     return content
 
 
@@ -65,7 +65,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} is damaged (it is no JSON: {error})") from error
+        raise UserError(f"{path} is damaged (not valid JSON: {error})") from error
 
 
 def first_problem(error: ValidationError) -> str:

@@ -28,8 +28,8 @@ def require_strings(what: str, values: Sequence[Any]) -> None:
     for place, value in enumerate(values):
         if not isinstance(value, str):
             raise UserError(
-                f"{what} {place} is {str(value)[:40]!r} of type {type(value).__name__}: expected a "
-                "string. Leave missing ones out, or give the empty text for them"
+                f"{what} {place} is {str(value)[:40]!r} of type {type(value).__name__}, expected "
+                'a string. Leave missing texts out, or give "" for them'
             )
 
 

@@ -81,9 +81,11 @@ def load_weights(path: Path) -> dict[str, Tensor]:
         with safe_open(path, "pt") as file:
             written = (file.metadata() or {}).get(_DIGEST)
     except Exception as error:  # safetensors' own, and whatever torch says of a length or a type
-        raise UserError(f"{path}: no readable weights ({first_line(error)})") from error
+        raise UserError(
+            f"{path}: the weights cannot be read ({first_line(error)}). The file is damaged"
+        ) from error
     if written is not None and written != _digest(weights):
-        raise UserError(f"{path}: damaged: not the weights that were written")
+        raise UserError(f"{path}: these are not the weights that were written. The file is damaged")
     return weights
 
 
@@ -106,7 +108,9 @@ def put_weights(path: Path, model: nn.Module) -> None:
     try:
         load_plain(model, weights)
     except RuntimeError as error:
-        raise UserError(f"{path}: the weights of another model ({first_line(error)})") from error
+        raise UserError(
+            f"{path}: these are weights of another model ({first_line(error)})"
+        ) from error
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
@@ -119,7 +123,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
         try:
             torch.save({"format": FORMAT, **state}, temporary)
         except RuntimeError as error:  # what torch's own writer makes of a failed write
-            raise OSError(f"{path}: cannot be written; is the disk full?") from error
+            raise OSError(f"{path}: cannot be written. Check whether the disk is full") from error
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -134,12 +138,17 @@ def load(path: Path) -> dict[str, Any]:
         state = None if damaged else torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise UserError(
-            f"{path}: no checkpoint; the run was stopped before its first one"
+            f"{path}: no checkpoint, as the run stopped before its first one. Start a new run"
         ) from None
     except Exception as error:
-        raise UserError(f"{path}: not a readable checkpoint ({type(error).__name__})") from error
+        raise UserError(
+            f"{path}: the checkpoint cannot be read ({type(error).__name__}). The file is damaged"
+        ) from error
     if damaged:
-        raise UserError(f"{path}: damaged: {damaged} in it is not what was written")
+        raise UserError(f"{path}: {damaged} in it is not what was written. The file is damaged")
     if not isinstance(state, dict) or state.get("format") != FORMAT:
-        raise UserError(f"{path}: written by another version of isospace; expected format {FORMAT}")
+        raise UserError(
+            f"{path}: another version of isospace wrote this checkpoint; this version reads "
+            f"format {FORMAT}. Use that version, or start a new run"
+        )
     return state

@@ -90,8 +90,8 @@ class Examples:
             pairs = cls(nothing, nothing)
         else:
             raise UserError(
-                f"`views` {config.views}: lines of text have nothing that belongs together. Give "
-                "documents, or name the columns of pairs (`columns` ANCHOR POSITIVE)"
+                f"`views` {config.views}: lines of text form no pairs. Give documents, or name "
+                "the columns of pairs (`columns` ANCHOR POSITIVE)"
             )
         found = pairs
         if config.views == "both":
@@ -104,8 +104,7 @@ class Examples:
         if len(found) < config.batch_size:
             of = f" ({found.story})" if found.story else ""
             raise TooLittle(
-                f"{number_of(len(found), 'pairs')} to train on{of}, fewer than a batch of "
-                f"{config.batch_size}. Give more text, or train with a smaller `batch_size`"
+                fewer_than_a_batch(f"{number_of(len(found), 'pairs')}{of}", config.batch_size)
             )
         return found
 
@@ -223,6 +222,14 @@ class Examples:
         return corpus.digest + blake2b(behind, digest_size=8).hexdigest()
 
 
+def fewer_than_a_batch(found: str, size: int) -> str:
+    """Say that the texts to train on fill no batch."""
+    return (
+        f"{found} to train on, fewer than a batch of {size}. Give more text, or set a smaller "
+        "`batch_size`"
+    )
+
+
 def require_pairs(config: TrainConfig) -> None:
     """Refuse settings whose objective takes no pairs, or that say two things.
 
@@ -232,22 +239,24 @@ def require_pairs(config: TrainConfig) -> None:
     if config.views == "dropout":
         for name in ("relations", "without_title_words", "queries"):
             if getattr(config, name):
-                raise UserError(f"`{name}` is about pairs of texts; set `views` pairs or both")
+                raise UserError(
+                    f"`{name}` is for pairs of texts. Leave it out, or set `views` pairs or both"
+                )
         return
     if reason := config.objective.why_no_pairs:
         takers = ", ".join(name for name, kind in OBJECTIVES.items() if kind().takes_pairs)
         raise UserError(
-            f"`views` {config.views}: {objective_name(config.objective)} as set {reason}, and "
-            f"takes no pairs. Take one that does ({takers})"
+            f"`views` {config.views}: {objective_name(config.objective)} with these settings "
+            f"{reason}, and accepts no pairs. Set an `objective` that does ({takers})"
         )
     if config.text.columns and config.relations:
         raise UserError(
-            f"`relations` {' '.join(config.relations)}: are of documents; the pairs of `columns` "
-            "are those of its rows"
+            f"`relations` {' '.join(config.relations)}: relations exist between documents, and "
+            "each row of `columns` is a pair already. Leave `relations` out"
         )
     if config.text.columns and config.without_title_words:
         raise UserError(
-            "`without_title_words`: is about titles of documents, and rows of `columns` have none"
+            "`without_title_words`: rows of `columns` have no titles. Leave the setting out"
         )
 
 
@@ -358,10 +367,7 @@ class Order:
         if examples.origins is None:
             batches = order[: len(order) // self._size * self._size].reshape(-1, self._size)
             if not len(batches):
-                raise TooLittle(
-                    f"{number_of(len(examples), 'texts')} to train on, fewer than a batch of "
-                    f"{self._size}. Give more text, or train with a smaller `batch_size`"
-                )
+                raise TooLittle(fewer_than_a_batch(number_of(len(examples), "texts"), self._size))
             return batches
         batches = apart(order, examples.origins, self._size)
         for _ in range(_TRIES):  # near the size of a batch it is a matter of the order
@@ -373,9 +379,9 @@ class Order:
         if epoch:  # the first had some, or there would be no second
             return self._drawn(0)
         raise TooLittle(
-            "no two pairs of a batch may be of one document, or share a text or nearly one, and of "
-            f"these {len(examples):,} pairs no {self._size} are so. Give more text, or train with "
-            "a smaller `batch_size`"
+            f"{len(examples):,} pairs make no batch of {self._size}: pairs of one document, or "
+            "with nearly the same text, may not share a batch. Give more text, or set a smaller "
+            "`batch_size`"
         )
 
 

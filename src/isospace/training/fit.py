@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
 from itertools import pairwise
@@ -32,6 +32,7 @@ from isospace.system.progress import Progress, Silent
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.evaluations import run_evaluation
+from isospace.training.lifecycle import working_in
 from isospace.training.loop import Diverged, Step
 from isospace.training.paces import Paces
 from isospace.training.prepare import Data, make_accelerator, prepare
@@ -153,22 +154,13 @@ class Fit:
             self.accelerator.project_configuration.logging_dir = str(run.folder)
             self.accelerator.init_trackers("isospace")
         try:
-            with run.held() if self.main else nullcontext():
+            with working_in(run.folder, how_to_resume, "checkpoints/.lock"):
                 yield
         except Diverged as error:
             raise Stopped(
-                f"training diverged at step {error.step}: {error.term} is {error.value:g}. "
-                f"The last good checkpoint is {run.last_checkpoint} (step {self._saved_step}); try "
-                f"a lower `learning_rate` than {self.config.learning_rate:g}"
-            ) from error
-        except KeyboardInterrupt as error:
-            raise Interrupted(f"interrupted; {how_to_resume}") from error
-        except OSError as error:  # a full disk
-            raise Stopped(f"{error}; {how_to_resume}") from error
-        except torch.OutOfMemoryError as error:
-            raise Stopped(
-                "out of memory. A new run needs less with a smaller `batch_size`, with "
-                f"`pass_tokens`, or with `gradient_checkpointing`. This one: {how_to_resume}"
+                f"training diverged at step {error.step}: {error.term} is {error.value:g}. Set a "
+                f"`learning_rate` below {self.config.learning_rate:g}. The last good checkpoint "
+                f"is {run.last_checkpoint} (step {self._saved_step})"
             ) from error
         finally:
             for tracker in self.accelerator.trackers:
@@ -365,37 +357,37 @@ class Fit:
         state = checkpoint.load(run.last_checkpoint)
         if state.get("settings", run.settings_digest) != run.settings_digest:
             raise UserError(
-                f"{run.folder}/config.json: has changed since this run's last checkpoint; put back "
-                "what it was, or start a new run"
+                f"{run.folder}/config.json: the settings changed after this run's last "
+                "checkpoint. Restore the file, or start a new run"
             )
         if state["corpus"] != self.corpus.digest:
             raise UserError(
                 f"{run.folder}: the corpus has changed since this run began (digest "
-                f"{state['corpus'][:12]}, now {self.corpus.digest[:12]}); put the old text back, "
+                f"{state['corpus'][:12]}, now {self.corpus.digest[:12]}). Restore the old text, "
                 "or start a new run"
             )
         for setting, digest in self._read_beside.items():
             if state.get(setting, digest) != digest:
                 raise UserError(
-                    f"{run.folder}: what `{setting}` names has changed since this run began; put "
-                    "the old file back, or start a new run"
+                    f"{run.folder}: the file of `{setting}` has changed since this run began. "
+                    "Restore the old file, or start a new run"
                 )
         if state["start"] != self._start_hash:
             raise UserError(
-                f"{run.folder}: the encoder {self.config.model} is not the one that this run began "
-                "with; put that one back, or start a new run"
+                f"{run.folder}: this run began with another encoder than the present "
+                f"{self.config.model}. Restore the old encoder, or start a new run"
             )
         frozen = self.loop.frozen
         for setting, digest in state.get("frozen", frozen).items():
             if digest != frozen[setting]:
                 raise UserError(
-                    f"{run.folder}: what `{setting}` names beside the encoder is not what this run "
-                    "began with; put that back, or start a new run"
+                    f"{run.folder}: this run began with another model for `{setting}`. Restore "
+                    "the old one, or start a new run"
                 )
         if len(state["random"]) != self.accelerator.num_processes:
             raise UserError(
-                f"{run.folder}: was started on {len(state['random'])} processes; resume it on as "
-                "many"
+                f"{run.folder}: this run began on {len(state['random'])} processes. Resume it on "
+                "as many"
             )
         return state
 

@@ -200,8 +200,8 @@ def _require_others(mined: int, numbers: Rows) -> None:
     others = len(np.unique(numbers)) - 2
     if mined > others:
         raise UserError(
-            f"`mined` {mined}: the corpus has {max(others, 0)} other documents or texts "
-            "to draw them from; give fewer, or more text"
+            f"`mined` {mined}: the corpus has only {max(others, 0)} other documents or texts to "
+            "mine from. Set fewer, or give more text"
         )
 
 
@@ -268,8 +268,8 @@ def _cross_encoder(teacher: str) -> str | None:
     found = next(filter(_is_cross_encoder, names), None)
     if found is not None and names != [found.removesuffix(BM25)]:
         raise UserError(
-            f"`teacher` {teacher}: {found.removesuffix(BM25)} is a cross-encoder, which is asked "
-            "about a text's own positive and what is mined for it; name it alone"
+            f"`teacher` {teacher}: {found.removesuffix(BM25)} is a cross-encoder, and cannot be "
+            "combined with BM25. Name the cross-encoder alone"
         )
     return found
 
@@ -302,8 +302,8 @@ def _teacher(
     if (cross := _cross_encoder(config.teacher)) is not None:
         if not config.mined:
             raise UserError(
-                f"`teacher` {cross}: is a cross-encoder, which is asked about a text's own "
-                "positive and what is mined for it; set `mined`, such as 4"
+                f"`teacher` {cross}: a cross-encoder scores mined texts, and none are mined. Set "
+                "`mined`, such as 4"
             )
         return Together(PairScorer(cross, str(start.device)), of.read), f"cross-encoder {cross}"
     for name in names_of(config.teacher):

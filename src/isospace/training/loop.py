@@ -127,8 +127,8 @@ def require_distinct_views(
     ]
     if twins:
         raise UserError(
-            f"{encoder.source}: views {twins[0][1] + 1} and {twins[0][0] + 1} are identical, so "
-            "there is nothing to learn from: this encoder's own dropout is 0. Set a rate: "
+            f"{encoder.source}: views {twins[0][1] + 1} and {twins[0][0] + 1} are identical, "
+            "because this encoder has a dropout of 0. There is nothing to learn. Set a rate: "
             "`dropout` 0.1"
         )
     return list(encoded)
@@ -162,20 +162,20 @@ def require_plain_passes(config: TrainConfig) -> None:
     plain = vectors and all(view.by == "encoder" for view in views)
     if config.half_weights and not vectors:
         raise UserError(
-            f"`half_weights`: {objective_name(config.objective)} as set reads tokens or changes "
-            "their embeddings, in full precision; leave the setting out"
+            f"`half_weights`: {objective_name(config.objective)} with these settings reads tokens "
+            "or edits embeddings, which needs full precision. Leave `half_weights` out"
         )
     reasons = {
         "pass_tokens": "reads tokens, and needs a batch at once",
         "trained_layers": "reads tokens or changes their embeddings, and needs all layers",
-        "gradient_checkpointing": "steps into the layers, which would not happen again",
+        "gradient_checkpointing": "changes single layers, which a recomputed pass would not repeat",
     }
     for name, reason in reasons.items():
         value = getattr(config, name)
         if value and not plain:
             raise UserError(
-                f"`{name}` {value}: {objective_name(config.objective)} as set has networks beside "
-                f"the encoder, or {reason}; leave the setting out"
+                f"`{name}` {value}: {objective_name(config.objective)} with these settings trains "
+                f"an auxiliary network, or {reason}. Leave `{name}` out"
             )
 
 
@@ -248,8 +248,8 @@ class Loop:
         ]
         if examples.cropped is not None and encoder.pooling == "mask":
             raise UserError(
-                f"{encoder.source}: its tokenizer puts a template around every text, which crops "
-                "would cut away; train on other `relations`"
+                f"{encoder.source}: its tokenizer puts a template around every text, and cropping "
+                "would cut it off. Train on other `relations`"
             )
         first = self._micro_batch(0)
         if not first.changed:

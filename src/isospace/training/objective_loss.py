@@ -58,25 +58,28 @@ class ObjectiveLoss(nn.Module):
         if isinstance(objective, type):
             objective = objective()
         if not isinstance(objective, Objective):
-            raise UserError(f"`objective` {objective!r}: expected an objective, such as SimCSE()")
+            raise UserError(
+                f"`objective` {objective!r}: not an objective. Give one, such as SimCSE()"
+            )
         plain = all(
             replace(view, dropout=None, text=0, of_anchor=False) == View()
             for view in objective.views
         )
         if not plain or objective.inputs:
             raise UserError(
-                f"{objective_name(objective)} edits tokens, reads them, or has networks beside the "
-                "model, which the stock trainer does not make; train it by `isospace train`"
+                f"{objective_name(objective)} edits or reads tokens, or has auxiliary networks. "
+                "The trainer of sentence-transformers cannot make them: use `isospace train`"
             )
         if objective.reads_teacher:
             raise UserError(
-                f"{objective_name(objective)} follows a teacher's ranking, which the stock trainer "
-                "does not have; train it by `isospace train`, or set `distillation_weight` 0"
+                f"{objective_name(objective)} learns from a teacher's ranking, which the trainer "
+                "of sentence-transformers cannot give. Use `isospace train`, or set "
+                "`distillation_weight` 0"
             )
         if objective.reads_labels:
             raise UserError(
                 f"{objective_name(objective)} learns from labels, whose classes `isospace train` "
-                "finds in the corpus; train it by that"
+                "finds in the corpus. Use that command"
             )
         self.model = model  # by this name the trainer finds it, and wraps it
         self.objective = objective
@@ -85,8 +88,8 @@ class ObjectiveLoss(nn.Module):
         own = [view.text for view in objective.views if view.dropout is None]
         if len(own) > len(set(own)) and not any(self._noise.rates):
             raise UserError(
-                "two views are identical, so there is nothing to learn from: this model's own "
-                "dropout is 0. Give it a rate: Noise(model).set(0.1) of isospace.encoders.noise"
+                "two views are identical, because this model has a dropout of 0. There is "
+                "nothing to learn. Set a rate with isospace.encoders.noise: Noise(model).set(0.1)"
             )
         parts = list(model)
         while isinstance(parts[-1], Normalize):
@@ -108,9 +111,10 @@ class ObjectiveLoss(nn.Module):
         columns = list(sentence_features)
         if len(columns) != self.objective.texts:
             raise UserError(
-                f"{objective_name(self.objective)} as set sees {self.objective.texts} text(s) of "
-                f"an example; the data set has {len(columns)} text column(s). Keep those that are "
-                "meant (dataset.select_columns), or train on pairs or triples "
+                f"{objective_name(self.objective)} with these settings reads "
+                f"{self.objective.texts} text(s) of an example, and the data set has "
+                f"{len(columns)} text column(s). Keep only those columns "
+                "(dataset.select_columns), or train on pairs or triples "
                 "(SimCSE(supervision='pairs') or 'triples')"
             )
         encoded = gather(torch.stack(self._encode(columns)))

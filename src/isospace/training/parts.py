@@ -49,9 +49,9 @@ def parts_of(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
     reads_tokens = objective.inputs or any(view.read != "pooled" for view in plan.views)
     if reads_tokens and encoder.dim != encoder.token_dim:
         raise UserError(
-            f"{encoder.source}: its vectors are of {encoder.dim} dimensions, as a layer behind the "
-            f"pooling makes them, and its states of tokens, which {objective_name(objective)} "
-            f"reads, of {encoder.token_dim}; take an encoder without such a layer"
+            f"{encoder.source}: its sentence vectors have {encoder.dim} dimensions and its token "
+            f"states {encoder.token_dim}, because a dense layer follows the pooling. "
+            f"{objective_name(objective)} needs both equal: take an encoder without that layer"
         )
     try:
         head = objective.build_classifier(encoder.dim, classes, config.seed)

@@ -42,9 +42,9 @@ from isospace.objectives.companions import costs
 from isospace.statistics.counts import number_of
 from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
-from isospace.system.processes import arithmetic, join_processes
+from isospace.system.processes import STDIN_IS_OF_ONE, arithmetic, join_processes
 from isospace.system.progress import Progress
-from isospace.training.examples import Examples, Order, require_pairs
+from isospace.training.examples import Examples, Order, fewer_than_a_batch, require_pairs
 from isospace.training.lists import Lists, make_lists, needs_lists
 from isospace.training.loop import (
     Loop,
@@ -105,8 +105,8 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
         raise UserError(f"`precision` {config.precision}: {error}") from error
     if config.batch_size % accelerator.num_processes:
         raise UserError(
-            f"`batch_size` {config.batch_size} cannot be shared by {accelerator.num_processes} "
-            "processes; give a multiple"
+            f"`batch_size` {config.batch_size}: {accelerator.num_processes} processes cannot "
+            f"share it evenly. Give a multiple of {accelerator.num_processes}"
         )
     return accelerator
 
@@ -123,7 +123,7 @@ def prepare(
     """
     require_settings(config)
     if "-" in config.text.corpus and accelerator.num_processes > 1:
-        raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
+        raise UserError(STDIN_IS_OF_ONE)
     if data is None:
         with accelerator.main_process_first():
             data = load_data(config)
@@ -335,7 +335,7 @@ def load_data(config: TrainConfig, other_text_selects: bool = False) -> Data:
     if len(corpus.classes) == 1:
         raise UserError(
             f"`label_column` {config.text.label_column}: all examples have the label "
-            f"{corpus.classes[0]}. Expected two or more different ones"
+            f"{corpus.classes[0]}. Give two or more different labels"
         )
     benchmark = Benchmark.make(corpus, pairs, tasks, labels, config.text.distractors)
     other_text = OtherText.make(corpus, config.other_text, tasks, labels, other_text_selects)
@@ -357,11 +357,11 @@ def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:
         if config.text.group is not None:
             advice += f", or a `group` with fewer rows to a value than {config.text.group}"
         raise TooLittle(
-            f"`corpus` {' '.join(config.text.corpus)}: too little to choose a checkpoint by: "
-            f"{number_of(len(held_out.sentences), 'held-out sentences')} and "
-            f"{number_of(len(held_out.pairs), 'pairs')} made of "
-            "them (sentences of 8 words or more are cut in halves); expected 2 of each. At most "
-            f"one text in ten is held out: give more text, {advice}"
+            f"`corpus` {' '.join(config.text.corpus)}: too little text to select a checkpoint. It "
+            f"gives {number_of(len(held_out.sentences), 'held-out sentences')} and "
+            f"{number_of(len(held_out.pairs), 'pairs')} made of them (halves of sentences of 8 "
+            "words or more); 2 of each are needed. At most one text in ten is held out: give "
+            f"more text, {advice}"
         )
     return held_out
 
@@ -383,9 +383,8 @@ def require_trainable(config: TrainConfig, encoder: Encoder) -> None:
     """Refuse a base model that has no layers to train, or cannot be written as standard modules."""
     if not encoder.is_transformer:
         raise UserError(
-            f"`model` {config.model}: an average of word vectors has no dropout that would make "
-            "two views of a sentence, and no layers to train. It can be evaluated and whitened; "
-            "train a transformer"
+            f"`model` {config.model}: an average of word vectors has no layers to train and no "
+            "dropout to make two views. Train a transformer, or whiten or evaluate this model"
         )
     require_one_way(encoder.prompts, config.model, "training")
     require_classic(encoder)
@@ -427,7 +426,7 @@ def _require_fit(config: TrainConfig, encoder: Encoder, classes: int) -> None:
 def _require_trackers(config: TrainConfig) -> None:
     missing = [name for name in config.trackers if find_spec(name) is None]
     if missing:
-        raise UserError(f"`trackers` {missing[0]}: not installed; pip install {missing[0]}")
+        raise UserError(f"`trackers` {missing[0]}: not installed. Run pip install {missing[0]}")
 
 
 def require_settings(config: TrainConfig) -> None:
@@ -453,13 +452,15 @@ def _require_texts(config: TrainConfig) -> None:
     name = objective_name(config.objective)
     if texts == 1:
         raise UserError(
-            f"`columns` {' '.join(columns)}: {name} as set sees one text; name its column with "
-            "`column`, or train on pairs or triples (simcse `supervision` pairs or triples)"
+            f"`columns` {' '.join(columns)}: {name} with these settings reads one text. Name its "
+            "column with `column`, or train on pairs or triples (simcse `supervision` pairs or "
+            "triples)"
         )
     wanted = " ".join(("ANCHOR", "POSITIVE", "HARD_NEGATIVE")[:texts])
     raise UserError(
-        f"`columns` {' '.join(columns)}: {name} as set sees {texts} texts of each example, and "
-        f"{len(columns)} are named; name the columns that hold them: `columns` {wanted}"
+        f"`columns` {' '.join(columns)}: {name} with these settings reads {texts} texts of each "
+        f"example, but `columns` names {len(columns)}. Name the columns of all texts: `columns` "
+        f"{wanted}"
     )
 
 
@@ -467,34 +468,35 @@ def _require_sizes(config: TrainConfig) -> None:
     if config.hold_to_base * config.learning_rate > 1:
         raise UserError(
             f"`hold_to_base` {config.hold_to_base:g}: with `learning_rate` "
-            f"{config.learning_rate:g} an update would go beyond the base model; "
-            f"give {1 / config.learning_rate:g} or less"
+            f"{config.learning_rate:g} an update would overshoot the base model. Give "
+            f"{1 / config.learning_rate:g} or less"
         )
     if config.similar is not None and config.batch_size % config.similar:
         raise UserError(
-            f"`similar` {config.similar}: groups of so many texts make no batch of `batch_size` "
-            f"{config.batch_size}; give a divisor of that, such as 16"
+            f"`similar` {config.similar}: groups of this size do not fill a batch of `batch_size` "
+            f"{config.batch_size}. Give a divisor of the batch size, such as 16"
         )
 
 
 def _require_adapters(config: TrainConfig) -> None:
     if config.gradient_checkpointing and config.trained_layers is not None:
         raise UserError(
-            f"`gradient_checkpointing`: of `trained_layers` {config.trained_layers} the layers "
-            "below keep nothing for the backward pass anyway; leave one of the two out"
+            "`gradient_checkpointing`: saves no memory with `trained_layers` "
+            f"{config.trained_layers}, as frozen layers keep nothing for the backward pass. Leave "
+            "one of the two out"
         )
     if config.lora is None:
         if config.half_weights:
             raise UserError(
-                "`half_weights`: updates of fine-tuned weights in bfloat16 would be rounded away; "
-                "train adapters beside them, such as `lora` 16, or leave the setting out"
+                "`half_weights`: bfloat16 would round away small updates of the weights. Train "
+                "adapters instead, such as `lora` 16, or leave `half_weights` out"
             )
         return
     require_peft(config.lora)
     if config.trained_layers is not None:
         raise UserError(
-            f"`lora` {config.lora}: puts adapters into every layer, of which `trained_layers` "
-            f"{config.trained_layers} would train the last alone; leave one of the two out"
+            f"`lora` {config.lora}: adds adapters to every layer, but `trained_layers` "
+            f"{config.trained_layers} trains only the last ones. Leave one of the two out"
         )
 
 
@@ -502,18 +504,18 @@ def _require_labels(config: TrainConfig) -> None:
     column, name = config.text.label_column, objective_name(config.objective)
     if config.objective.reads_labels and column is None:
         raise UserError(
-            f"`label_column` is missing: {name} learns from labels; name the column that holds them"
+            f"`label_column` is missing: {name} learns from labels. Name the column that holds them"
         )
     if config.select != "labels" and config.labels not in DEV_SPLITS:
         raise UserError(
-            f"`labels` {config.labels}: labels choose nothing with `select` {config.select}; leave "
-            "them out, or set `select` labels"
+            f"`labels` {config.labels}: has no effect with `select` {config.select}. Leave "
+            "`labels` out, or set `select` labels"
         )
     if column is not None and not config.objective.reads_labels:
         readers = ", ".join(name for name, kind in OBJECTIVES.items() if kind.reads_labels)
         raise UserError(
-            f"`label_column` {column}: {name} reads no labels; leave the setting out, or train one "
-            f"that does ({readers})"
+            f"`label_column` {column}: {name} does not read labels. Leave the setting out, or "
+            f"train an objective that does ({readers})"
         )
 
 
@@ -521,19 +523,19 @@ def _require_teacher(config: TrainConfig) -> None:
     name, reads = objective_name(config.objective), config.objective.reads_teacher
     if reads and config.teacher is None:
         raise UserError(
-            f"`teacher` is missing: {name} as set follows a ranking; name whose, such as "
-            "base+bm25 or an encoder, or set `distillation_weight` 0"
+            f"`teacher` is missing: {name} with these settings learns from a teacher's ranking. "
+            "Set `teacher`, such as base+bm25 or an encoder, or set `distillation_weight` 0"
         )
     if config.teacher is not None and not reads:
         raise UserError(
-            f"`teacher` {config.teacher}: {name} as set follows no ranking; leave the setting out, "
-            "or train rankcse"
+            f"`teacher` {config.teacher}: {name} with these settings does not use a teacher. "
+            "Leave the setting out, or train rankcse"
         )
     if config.mined and not config.objective.takes_candidates:
         takers = ", ".join(name for name, kind in OBJECTIVES.items() if kind.takes_candidates)
         raise UserError(
-            f"`mined` {config.mined}: {name} takes no further texts of the corpus; leave the "
-            f"setting out, or train one that does ({takers})"
+            f"`mined` {config.mined}: {name} does not use mined texts. Leave the setting out, or "
+            f"train an objective that does ({takers})"
         )
 
 
@@ -550,7 +552,6 @@ def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
             Order(examples, batch, config.seed).batch(0)
     elif usable < batch:
         raise TooLittle(
-            f"`corpus` {' '.join(config.text.corpus)}: {number_of(usable, 'usable sentences')} for "
-            f"training ({corpus.summary}), fewer than a batch of {batch}. Give more text, or "
-            "train with a smaller `batch_size`"
+            f"`corpus` {' '.join(config.text.corpus)} ({corpus.summary}): "
+            + fewer_than_a_batch(number_of(usable, "usable sentences"), batch)
         )

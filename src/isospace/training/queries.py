@@ -82,7 +82,7 @@ def rows_of_queries(path: Path) -> list[tuple[str, str]]:
     """
     found = list(dict.fromkeys(_rows(path)))
     if not found:
-        raise UserError(f"`queries` {path}: no query in it; expected one a row")
+        raise UserError(f"`queries` {path}: the file has no query. Give one query a row")
     return found
 
 
@@ -103,19 +103,19 @@ def _rows(path: Path) -> list[tuple[str, str]]:
     for line, values in _values(path):
         if len(values) > 2 or not all(isinstance(x, str | None) for x in values):
             raise UserError(
-                f"`queries` {path}:{line}: expected a query, and perhaps its passage; found "
-                f"{len(values)} values"
+                f"`queries` {path}:{line}: {len(values)} values, expected a query, or a query and "
+                "its passage"
             )
         query, passage = ([clean(value or "") for value in values] + ["", ""])[:2]
         if _NUMBER.fullmatch(passage):
             raise UserError(
-                f"`queries` {path}:{line}: its passage is a number, {passage}; expected the text "
-                "that answers the query, or one column"
+                f"`queries` {path}:{line}: the passage is the number {passage}. Give the text "
+                "that answers the query, or give one column"
             )
         if query:
             rows.append((query, passage))
     if rows and all(_NUMBER.fullmatch(query) for query, _ in rows):
-        raise UserError(f"`queries` {path}: the first column has numbers alone; expected queries")
+        raise UserError(f"`queries` {path}: the first column has only numbers. Give queries there")
     return rows
 
 
@@ -126,8 +126,8 @@ def _values(path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
             names = _columns(tuple(cells))
             if names is None:
                 raise UserError(
-                    f"`queries` {path}:{line}: has {', '.join(cells)}; expected query, or query "
-                    "and passage"
+                    f"`queries` {path}:{line}: the columns are {', '.join(cells)}. Name them "
+                    "query, or query and passage"
                 )
             yield line, [cells[name] for name in names]
         else:

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
@@ -43,11 +43,9 @@ from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.files import (
     expanded,
     is_occupied,
-    remove_torn,
     require_writable,
     write_text,
 )
-from isospace.system.locks import locked
 from isospace.system.typed_json import first_problem, read_json
 from isospace.training.results import RunResults, read_results
 
@@ -122,7 +120,7 @@ class Run:
         if not begun(folder):
             found = "no config.json in it" if folder.is_dir() else "no such folder"
             raise UserError(
-                f"{folder}: not a run ({found}). A run is a folder that train or adapt has written"
+                f"{folder}: not a run ({found}). Name a folder that train or adapt has written"
             )
         self.folder = folder
         self.metrics_path = folder / "metrics.jsonl"
@@ -155,7 +153,9 @@ class Run:
             write_text(folder / "config.json", config.to_json() + "\n")  # a run from here on
         except OSError as error:
             where = config.output or "runs"
-            raise UserError(f"`output` {where}: cannot be written ({error.strerror})") from error
+            raise UserError(
+                f"`output` {where}: cannot be written ({error.strerror}). Give another folder"
+            ) from error
         return cls(folder)
 
     @property
@@ -187,20 +187,6 @@ class Run:
         """What to tell a person whose run was stopped."""
         return f"nothing is lost. Continue with: {', '.join(filter(None, self.to_resume))}"
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep other processes off this run; a process that dies lets go of it.
-
-        Raises:
-            UserError: another process holds it.
-        """
-        lock = self.last_checkpoint.with_name(".lock")
-        busy = f"{self.folder}: another process is training this run; wait for it, or stop it"
-        with locked(lock, busy):
-            remove_torn(self.folder)
-            remove_torn(lock.parent)
-            yield
-
     @property
     def results(self) -> RunResults | None:
         """What the run came to, `None` while it is not finished.
@@ -219,7 +205,7 @@ class Run:
         """
         results = self.results
         if results is None:
-            raise UserError(f"{self.folder}: not finished; {self.how_to_resume}")
+            raise UserError(f"{self.folder}: this run is not finished; {self.how_to_resume}")
         return results
 
     @property
@@ -287,7 +273,9 @@ class Run:
         count = arrays["sentences"].size if "sentences" in arrays else 0
         vectors = ("f", 2, count)
         if shapes != {"sentences": ("U", 1, count), "before": vectors, "after": vectors}:
-            raise UserError(f"{self.sample_path}: no sentences with their vectors. It is damaged")
+            raise UserError(
+                f"{self.sample_path}: no sentences with their vectors. The file is damaged"
+            )
         return Sample(
             tuple(map(str, arrays["sentences"])),
             *(arrays[state].astype(np.float32) for state in ("before", "after")),
@@ -307,7 +295,9 @@ class Run:
             _Transfer.validate_python(content)
         except ValidationError as error:
             reason = first_problem(error)
-            raise UserError(f"{self.transfer_path} is damaged ({reason})") from error
+            raise UserError(
+                f"{self.transfer_path}: cannot be read ({reason}). The file is damaged"
+            ) from error
         return content
 
     def write_transfer(self, protocol: str, scores: Mapping[str, Any]) -> None:
@@ -349,7 +339,9 @@ class Run:
         """
         steps = [line for line in self.metrics() if line["kind"] == "step"]
         if any(not steps[0]["terms"].keys() <= step["terms"].keys() for step in steps):
-            raise UserError(f"{self.metrics_path}: updates of other terms. The file is damaged")
+            raise UserError(
+                f"{self.metrics_path}: its updates have different terms. The file is damaged"
+            )
         return steps
 
     def evaluations(self) -> list[dict[str, Any]]:

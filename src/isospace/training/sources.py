@@ -61,17 +61,17 @@ class Sources:
         needed = any(view.read == "mask" or (view.edit and view.edit.needs_mask) for view in plan)
         if needed and self.vocabulary.mask is None:
             raise UserError(
-                f"{encoder.source}: its tokenizer has no mask token, which this objective needs; "
-                "take an encoder that was pre-trained by masking, such as BERT's relatives"
+                f"{encoder.source}: its tokenizer has no mask token, which this objective needs. "
+                "Use an encoder that was pre-trained by masking, such as BERT's relatives"
             )
         if any(view.edit for view in plan) and encoder.pooling == "mask":
             raise UserError(
-                f"{encoder.source}: its tokenizer puts a template around every text, which this "
-                "objective would edit as if it were text; start from an encoder without one"
+                f"{encoder.source}: its tokenizer puts a template around every text, and this "
+                "objective would edit the template. Use an encoder without one"
             )
         if any(view.changes_embeddings for view in plan) and (why := refusal(encoder.transformer)):
             raise UserError(
-                f"{encoder.source}: {why}, which this objective needs; take an encoder such as "
+                f"{encoder.source}: {why}, which this objective needs. Use an encoder such as "
                 "BERT's relatives"
             )
         sources = [_source(view, place) for place, view in enumerate(plan)]

@@ -304,8 +304,8 @@ class Written(Teacher):
             self._lines.setdefault(q, []).extend(texts[t])
         if not self._scores:
             raise UserError(
-                f"`teacher` {path}: none of its {len(pairs):,} pairs is of texts that are trained "
-                "on; expected columns of a query, a passage as the corpus has it, and a score"
+                f"`teacher` {path}: none of its {len(pairs):,} pairs is among the texts to train "
+                "on. Give the columns query, passage (exactly as in the corpus) and score"
             )
 
     def said_of(self, query: int) -> Rows:

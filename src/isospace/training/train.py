@@ -6,30 +6,27 @@ views (`encoder.Encoder`) and calls the objective (`objectives/`).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from isospace.config import TrainConfig
 from isospace.encoders.loading import ADAPT_SETTINGS
-from isospace.errors import Interrupted, UserError
-from isospace.evaluation.benchmark import sts_data
+from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.scores import table_rows
 from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.statistics.choosing import ChosenAmong
 from isospace.system.processes import agreed
 from isospace.system.progress import Logged, Progress
-from isospace.system.quiet import saying_once
-from isospace.system.signals import polite_stop
+from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.finish import Judged, run_results, show_verdict, write_run
 from isospace.training.fit import Fit
+from isospace.training.lifecycle import start_or_resume
 from isospace.training.results import RunResults
-from isospace.training.run import FinishedRun, Run, require_free
+from isospace.training.run import FinishedRun, Run
 
 
-@saying_once()
 def train(
     config: TrainConfig | None = None,
     resume: Path | str | None = None,
@@ -51,33 +48,22 @@ def train(
         UserError: bad input; refused before the work starts.
         Stopped: a signal (then `Interrupted`), a full disk, or a loss that diverged.
     """
-    run = None if resume is None else Run(Path(resume))
-    callers_state = checkpoint.random_state()
-    try:
-        with polite_stop() as stop:
-            if run is not None and config is None:
-                if (run.folder / ADAPT_SETTINGS).is_file():
-                    raise UserError(
-                        f"{run.folder}: a run of adapt; go on with it by {run.to_resume[0]}"
-                    )
-                results = run.complete
-                if results is not None:
-                    return FinishedRun(run, results, earlier=True)
-                settings = run.config
-            elif run is None and config is not None:
-                require_free(config.output)
-                # In the settings, because a resumed run may find another environment.
-                settings = replace(config, data=sts_data(config.data))
-            else:
-                raise UserError("give either the settings of a new run or the folder of a run")
-            finished = _trained(Fit(settings, progress or Logged(), stop), run)
-            run = finished.run
-            return finished
-    except KeyboardInterrupt as error:
-        left = "no run was begun" if run is None else run.how_to_resume
-        raise Interrupted(f"interrupted; {left}") from error
-    finally:
-        checkpoint.set_random_state(callers_state)
+
+    def begin(config: TrainConfig, run: Run | None, stop: StopRequest) -> FinishedRun:
+        return _trained(Fit(config, progress or Logged(), stop), run)
+
+    return start_or_resume(config, resume, _settings, begin)
+
+
+def _settings(run: Run) -> TrainConfig:
+    """The settings of a run to resume.
+
+    Raises:
+        UserError: it is a run of adapt, or its settings are damaged.
+    """
+    if (run.folder / ADAPT_SETTINGS).is_file():
+        raise UserError(f"{run.folder}: a run of adapt. Continue it with {run.to_resume[0]}")
+    return run.config
 
 
 def _trained(fit: Fit, run: Run | None) -> FinishedRun:

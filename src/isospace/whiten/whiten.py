@@ -64,9 +64,9 @@ from isospace.system.cache import cache_folder
 from isospace.system.files import atomic_folder, is_occupied, require_writable
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Logged, Progress, Silent
-from isospace.system.quiet import saying_once
 from isospace.training.card import classic_usage
 from isospace.training.examples import Examples
+from isospace.training.lifecycle import stoppable
 from isospace.whiten.fold import FittedMap, drop_normalize, fold
 from isospace.whiten.results import (
     StateScores,
@@ -88,7 +88,6 @@ Maps = Mapping[Power, FittedMap | None]
 T = TypeVar("T")
 
 
-@saying_once()
 def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> WhiteningResults | None:
     """Whiten a model by a corpus, say whether that helped, and write the better of the two.
 
@@ -104,7 +103,8 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
     Raises:
         UserError: bad input, refused before the corpus is encoded where that can be known.
     """
-    return _Session(config, progress or Logged()).go()
+    with stoppable(lambda: "run the same command again"):
+        return _Session(config, progress or Logged()).go()
 
 
 class _Session:
