@@ -4,7 +4,8 @@
 
 What pip or apt downloads must have the hash that is written here; what has another is refused, with
 what was found. Nothing is installed or imported. `docstrings` needs pip alone, the others need
-apt-get and dpkg-deb: they are descriptions and files of Debian 12's packages.
+apt-get and dpkg-deb: they are descriptions and files of Debian 12's packages. isospace reads the
+man pages of `manpages-*` by mandoc, which is a package of Debian too.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
     python benchmarks/mixed_documents.py FOLDER [--count 200] [--language de]
 
 Man pages, HTML and text from /usr/share, Markdown and reStructuredText from the installed Python
-packages, evenly over all that there are; with --language man pages in that language alone. So the
-documents differ from machine to machine: for trying things out, not for tables.
+packages, evenly over all that there are; with --language man pages in that language alone. isospace
+reads man pages by mandoc (Debian's package mandoc). The documents differ from machine to machine:
+for trying things out, not for tables.
 """
 
 from __future__ import annotations

@@ -156,8 +156,6 @@ def _read_corpus(content: bytes, folder: Path) -> None:
 _MARKDOWN = f"# {_LINES[0]}\n\n{_LINES[1]}. {_LINES[2]}.\n\n## {_LINES[3]}\n\n- {_LINES[4]}\n\n```\ncode\n```\n[a](b.md)\n"
 _HTML = f"<html><head><title>{_LINES[0]}</title></head><body><nav>x</nav><h1>{_LINES[0]}</h1><p>{_LINES[1]}.</p><ul><li>{_LINES[2]}</li></ul><pre>x</pre></body></html>"
 _RST = f"Title\n=====\n\n{_LINES[1]}.\n\nPart\n----\n\n* {_LINES[2]}\n\n.. note:: {_LINES[3]}\n\n.. code:: python\n\n   x = 1\n\n`a <b.rst>`_\n"
-_MAN = f".TH LS 1\n.SH NAME\nls \\- list\n.SH DESCRIPTION\n.PP\n{_LINES[1]}.\n.TP\n\\fB-a\\fP\n{_LINES[2]}.\n.TS\nl l.\na\tb\n.TE\n"
-_MDOC = f".Dd May 1, 2024\n.Dt LS 1\n.Os\n.Sh NAME\n.Nm ls\n.Nd list\n.Sh DESCRIPTION\n{_LINES[1]}.\n.Bl -tag -width x\n.It Fl a\n{_LINES[2]}.\n.El\n"
 _TEXT = f"{_LINES[0]}\n\n{_LINES[1]}.\n{_LINES[2]}.\n\n{_LINES[3]}.\n"
 
 
@@ -544,7 +542,6 @@ TARGETS: dict[str, Target] = {
     "markdown": _document("markdown", _MARKDOWN),
     "html": _document("html", _HTML),
     "rst": _document("rst", _RST),
-    "man": _document("man", _MAN, _MDOC),
     "text": _document("text", _TEXT),
     "pdf": _binary_document("pdf", _pdf),
     "word": _binary_document("word", _word),

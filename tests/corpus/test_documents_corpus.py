@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -245,7 +246,11 @@ MAN = ".TH A 1\n.SH NAME\na \\- boats\n.SH DESCRIPTION\n{}\n.SH SEE ALSO\n.BR {}
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (("man1/a.1", MAN.format(ONE, "b")), ("man1/b.1.gz", MAN.format(OTHER, "c"))),
+        pytest.param(
+            ("man1/a.1", MAN.format(ONE, "b")),
+            ("man1/b.1.gz", MAN.format(OTHER, "c")),
+            marks=pytest.mark.skipif(not shutil.which("mandoc"), reason="no mandoc here"),
+        ),
         (("a.rst", f"A\n=\n\n{ONE}\n\nSee :doc:`in/b`.\n"), ("in/b.rst", f"B\n=\n\n{OTHER}\n")),
         (("in/a.rst", f"A\n=\n\n{ONE}\n\nSee :doc:`/b`.\n"), ("b.rst", f"B\n=\n\n{OTHER}\n")),
         (("a.rst", f"A\n=\n\n{ONE}\n\n.. toctree::\n\n   b\n"), ("b.rst", f"B\n=\n\n{OTHER}\n")),

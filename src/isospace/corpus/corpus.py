@@ -6,9 +6,10 @@ import copy
 import importlib.metadata
 import json
 import logging
+import shutil
 import tempfile
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from isospace.corpus import records
 from isospace.corpus.build import build
 from isospace.corpus.docstrings import Pairs, each_once, is_docstrings, versions_of
 from isospace.corpus.documents import DOCUMENT_FORMATS
+from isospace.corpus.formats.man import MANDOC
 from isospace.corpus.groups import split_groups
 from isospace.corpus.languages import check_language
 from isospace.corpus.lines import Lines
@@ -33,7 +35,7 @@ from isospace.system.files import hash_of, readable_hash
 
 logger = logging.getLogger(__name__)
 
-READING = 3
+READING = 4
 """Raise this number when the same files and settings give another corpus than before.
 
 It stands for the code in the cache's key; `tests/corpus/test_reading.py` fails where it was not
@@ -197,7 +199,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
             for source, content, place in zip(sources, hashes, places(sources), strict=True)
         ]
         key = hash_of(
-            repr((READING, parser_versions(), options, of_each, inputs, excluded)).encode()
+            repr((READING, parser_versions(sources), options, of_each, inputs, excluded)).encode()
         )
 
         def build_as_hashed(new: Path) -> None:
@@ -209,8 +211,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
                 )
 
         corpus = built_once(folder / key, build_as_hashed, Corpus)
-    for place, unread, reason in corpus.unreadable:
-        logger.warning("%s read: %s%s", "not" if unread else "hardly", sources[place].name, reason)
+    _warn_of_unreadable(corpus, sources)
     logger.info("corpus: %s", corpus.summary)
     if len(corpus) == 0:
         raise UserError(
@@ -225,6 +226,17 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
             config.group,
         )
     return corpus
+
+
+def _warn_of_unreadable(corpus: Corpus, sources: Sequence[Source]) -> None:
+    """Log which files were not or hardly read, in one line where the reason is the same."""
+    names: dict[tuple[bool, str], list[str]] = {}
+    for place, unread, reason in corpus.unreadable:
+        names.setdefault((unread, reason), []).append(sources[place].name)
+    for (unread, reason), files in names.items():
+        more = f" and {len(files) - 3:,} more files" if len(files) > 3 else ""
+        verb = "not read" if unread else "hardly read"
+        logger.warning("%s: %s%s%s", verb, ", ".join(files[:3]), more, reason)
 
 
 def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
@@ -275,12 +287,16 @@ _PARSERS = (
 """Distributions that decide on what is read of a file."""
 
 
-def parser_versions() -> list[str]:
-    """Return the versions of what decides on the text of a file.
+def parser_versions(sources: Iterable[Source] = ()) -> list[str]:
+    """Return the versions of what decides on the text of these files.
 
     The tables of Unicode decide on characters and words; they come with Python.
     """
-    return [*map(_version, _PARSERS), unicodedata.unidata_version]
+    versions = [*map(_version, _PARSERS), unicodedata.unidata_version]
+    if any(source.format == "man" for source in sources):
+        program = shutil.which(MANDOC)
+        versions.append(readable_hash(Path(program)) if program else "")
+    return versions
 
 
 def _version(distribution: str) -> str:

@@ -38,7 +38,7 @@ class Draft:
         self.left_out: Counter[str] = Counter()
         self._lost: Counter[str] = Counter()  # letters of what was left out
         self._links: dict[str, None] = {}
-        self._sections: list[tuple[str, int, list[str]]] = [("", 0, [])]
+        self.sections: list[tuple[str, int, list[str]]] = [("", 0, [])]
         self._items: list[str] = []  # of the list that is being read
 
     def heading(self, text: str, level: int) -> None:
@@ -49,8 +49,8 @@ class Draft:
             return
         if not self.title and level == 1:
             self.title = text
-        elif text != self.title or len(self._sections) > 1:
-            self._sections.append((text, level, []))
+        elif text != self.title or len(self.sections) > 1:
+            self.sections.append((text, level, []))
 
     def paragraph(self, text: str) -> None:
         """One paragraph; an empty text is none."""
@@ -92,10 +92,10 @@ class Draft:
         """
         self.end_list()
         sections = []
-        texts = (text for heading, _, below in self._sections for text in (heading, *below) if text)
+        texts = (text for heading, _, below in self.sections for text in (heading, *below) if text)
         licence = heads_licence(self.title or next(texts, ""))  # the file is one
         hidden: tuple[int, str] | None = None  # level and kind of a section left out as a whole
-        for heading, level, paragraphs in self._sections:
+        for heading, level, paragraphs in self.sections:
             if hidden and heading and level <= hidden[0]:
                 hidden = None
             kind = section_boilerplate(heading)
@@ -129,7 +129,7 @@ class Draft:
 
     def _add(self, text: str) -> None:
         if text:
-            self._sections[-1][2].append(text)
+            self.sections[-1][2].append(text)
 
 
 def letters(text: str) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats.draft import Draft, one_line
 from isospace.corpus.formats.lines import columns, joined, vocabulary
-from isospace.errors import UserError, first_line
+from isospace.errors import first_line
 from isospace.system.quiet import log_level
 
 HEADING_SIZE = 1.15
@@ -56,7 +56,9 @@ def read_pdf(content: bytes, encoding: str | None) -> Draft:
     try:
         import pypdf
     except ModuleNotFoundError:
-        raise UserError("PDF needs pypdf: pip install 'isospace[documents]'") from None
+        raise UnreadableDocument(
+            "PDF needs pypdf; install it: pip install 'isospace[documents]'"
+        ) from None
     draft = Draft()
     try:
         reader = pypdf.PdfReader(io.BytesIO(content))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from isospace.corpus.documents import LARGEST, UnreadableDocument
 from isospace.corpus.formats.boilerplate import NAVIGATION
 from isospace.corpus.formats.draft import Draft, letters, one_line, places_text
-from isospace.errors import UserError, first_line
+from isospace.errors import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,8 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
     try:
         import docx
     except ModuleNotFoundError:
-        raise UserError(
-            "Word documents need python-docx: pip install 'isospace[documents]'"
+        raise UnreadableDocument(
+            "Word documents need python-docx; install it: pip install 'isospace[documents]'"
         ) from None
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
