@@ -33,7 +33,7 @@ from isospace.system.waiting import wait_passively
 
 _NOT_FOR_HELP = (
     "torch",
-    "isospace.objectives.companions",
+    "isospace.objectives.auxiliaries",
     "isospace.objectives.decoders",
     "isospace.objectives.heads",
     "isospace.operators.convolutions",

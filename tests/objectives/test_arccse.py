@@ -169,7 +169,7 @@ def test_a_tokenizer_without_a_mask_token_is_refused_with_the_way_out(toy_model,
 
     with pytest.raises(UserError, match=r"no mask token .*: `triplet_weight` 0"):
         loop(ArcCSE())
-    assert loop(ArcCon()).companions == {}
+    assert loop(ArcCon()).auxiliaries == {}
 
 
 def test_the_margin_turns_every_angle_and_equal_views_have_a_gradient() -> None:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from isospace.errors import UserError
 from isospace.objectives import DCL, OBJECTIVES, ESimCSE, Iso, OffDropout, SimCSE, SimCSEPP
+from isospace.objectives.auxiliaries import Queue
 from isospace.objectives.base import Objective
-from isospace.objectives.companions import Queue
 from isospace.objectives.contrast import Contrast, with_clean_negatives
 from isospace.views import View, Views
 

@@ -10,15 +10,15 @@ from golden_files import BASELINE, check, files, precisions, read
 from objective_views import looped_info_nce, random
 from torch import nn
 
-from isospace.objectives.companions import Network, Scale
+from isospace.objectives.auxiliaries import Network, Scale
 from isospace.objectives.ct import CT, CTInBatch, lay_out, pair_losses
 from isospace.views import Views
 
 
 def see(objective, a, b):
-    companions = objective.build_companions(nn.Linear(1, 1), 0)
+    auxiliaries = objective.build_auxiliaries(nn.Linear(1, 1), 0)
     encoded = torch.stack([a, b])
-    return Views(encoded, encoded, {}, {k: c.to(a.dtype) for k, c in companions.items()})
+    return Views(encoded, encoded, {}, {k: c.to(a.dtype) for k, c in auxiliaries.items()})
 
 
 def test_pairs_as_a_loop():
@@ -27,7 +27,7 @@ def test_pairs_as_a_loop():
     views = see(objective, random(5, 4), random(5, 4, seed=1))
     found = objective(views)
     again = see(objective, *views.encoded)
-    draws = again.companions["pairs"].generator
+    draws = again.auxiliaries["pairs"].generator
     others = torch.randint(4, (5, 2, 2), generator=draws)
     positives = negatives = 0.0
     for i in range(5):
@@ -62,7 +62,7 @@ def test_in_batch_is_simcse_in_both_directions():
 
 def test_towers_start_equal_and_both_train():
     encoder = nn.Linear(3, 3)
-    tower = CT().build_companions(encoder, 0)["second"]
+    tower = CT().build_auxiliaries(encoder, 0)["second"]
     assert isinstance(tower, Network)
     assert torch.equal(tower.encoder.weight, encoder.weight)
     assert tower.encoder.weight.requires_grad

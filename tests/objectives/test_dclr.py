@@ -11,7 +11,7 @@ from objective_views import looped_info_nce, random
 from torch import nn
 from torch.nn.functional import cosine_similarity
 
-from isospace.objectives.companions import Network
+from isospace.objectives.auxiliaries import Network
 from isospace.objectives.dclr import (
     DCLR,
     harden,
@@ -25,7 +25,7 @@ from isospace.views import Views
 
 def see(objective, *views):
     encoded = torch.stack(views)
-    return Views(encoded, encoded, {}, objective.build_companions(nn.Linear(1, 1), 0))
+    return Views(encoded, encoded, {}, objective.build_auxiliaries(nn.Linear(1, 1), 0))
 
 
 def test_a_loop():
@@ -63,7 +63,7 @@ def test_noise_goes_uphill_by_its_steps():
 
 def test_the_complementary_network_stays_as_the_start_was():
     encoder = nn.Linear(3, 3)
-    frozen = DCLR().build_companions(encoder, 0)["frozen"]
+    frozen = DCLR().build_auxiliaries(encoder, 0)["frozen"]
     assert isinstance(frozen, Network)
     start = frozen.encoder.weight.clone()
     with torch.no_grad():

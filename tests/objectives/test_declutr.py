@@ -14,7 +14,7 @@ from objective_views import cosine
 from torch import nn
 
 from isospace.errors import UserError
-from isospace.objectives.companions import MaskedHead
+from isospace.objectives.auxiliaries import MaskedHead
 from isospace.objectives.declutr import DeCLUTR, span_contrast
 from isospace.views import NO_TARGET, TokenIds, TokenStates, Views, Vocabulary
 from isospace.views.spans import Sampling, Span

@@ -19,7 +19,7 @@ from toy import write_toy_model
 from isospace.encoders import fast
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
-from isospace.objectives.companions import Draws
+from isospace.objectives.auxiliaries import Draws
 from isospace.operators.fitted_flow import fit_flow
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.whitening import Method, whiten
@@ -84,7 +84,7 @@ def require_away(loop: Loop) -> None:
 @pytest.mark.usefixtures("away")
 @pytest.mark.parametrize("name", NAMES)
 def test_training(name: str, toy_model: Path, small_model: Path, tmp_path: Path) -> None:
-    """An update, what companions remember of it, and a checkpoint."""
+    """An update, what auxiliaries remember of it, and a checkpoint."""
     settings = SETTINGS.get(name, {})
     model = toy_model if "trained_layers" in settings else small_model
     config = replace(CONFIG, **{"objective": small(name), **settings})

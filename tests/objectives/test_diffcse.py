@@ -182,8 +182,8 @@ def with_head(tmp_path_factory):
 def detector_of(model, **options):
     encoder = load_encoder(str(model), device="cpu")
     encoder.noise.set(0.0)
-    companions = DiffCSE(**options).build_companions(encoder, 0)
-    return encoder, companions["detector"]
+    auxiliaries = DiffCSE(**options).build_auxiliaries(encoder, 0)
+    return encoder, auxiliaries["detector"]
 
 
 def batch_of(encoder, count=4):
@@ -252,7 +252,7 @@ def test_a_start_without_a_head_for_masked_words_is_refused(toy_model, tmp_path)
 def test_where_nothing_is_detected_nothing_is_needed_for_it(toy_model, tmp_path):
     objective = DiffCSE(detection_weight=0.0)
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=objective))
-    assert not loop.companions
+    assert not loop.auxiliaries
     assert next(iter(loop)).terms["detection"] == 0
     assert objective.all_passes == "2"
     assert DiffCSE(generator="words").all_passes == "2 + 2 discriminator"

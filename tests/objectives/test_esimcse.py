@@ -12,7 +12,7 @@ from objective_views import cosine, layer_of
 from torch import nn
 
 from isospace.objectives import SimCSE
-from isospace.objectives.companions import Network, Queue
+from isospace.objectives.auxiliaries import Network, Queue
 from isospace.objectives.esimcse import ESimCSE
 from isospace.views import Views, Vocabulary
 from isospace.views.edits import Repeat
@@ -44,8 +44,8 @@ def test_queue_stands_beside_the_batch():
 def test_an_empty_queue_is_simcse():
     objective = ESimCSE(head="none")
     encoded = torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(0))
-    companions = objective.build_companions(layer_of(8), 0)
-    [loss] = objective(Views(encoded, encoded, {}, companions)).values()
+    auxiliaries = objective.build_auxiliaries(layer_of(8), 0)
+    [loss] = objective(Views(encoded, encoded, {}, auxiliaries)).values()
     [plain] = SimCSE(head="none")(Views(encoded[:2], encoded[:2])).values()
     assert torch.equal(loss, plain)
 

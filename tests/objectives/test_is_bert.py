@@ -57,7 +57,7 @@ def test_estimate_is_the_formula_token_by_token():
 
 def terms(objective, tokens, dim):
     encoded = tokens.states.sum(1).unsqueeze(0)
-    beside = objective.build_companions(layer_of(dim), 0)
+    beside = objective.build_auxiliaries(layer_of(dim), 0)
     return objective(Views(encoded, encoded, {0: tokens}, beside))
 
 
@@ -97,7 +97,7 @@ def test_what_is_measured_and_shipped_has_the_trained_convolutions(toy_model, to
     state = load(run.last_checkpoint)
     encoder = load_encoder(str(toy_model), device="cpu")
     encoder.model.load_state_dict(state["encoder"])
-    layers = config.objective.build_companions(encoder, 1)["convolutions"]
+    layers = config.objective.build_auxiliaries(encoder, 1)["convolutions"]
     named = {n.removeprefix("convolutions."): w for n, w in state["beside"].items()}
     layers.load_state_dict(named)
     batch = encoder.collate(encoder.token_ids(sample.sentences))

@@ -9,7 +9,7 @@ from objective_views import layer_of, random
 from torch import nn
 
 from isospace.errors import UserError
-from isospace.objectives.companions import LastGradient, LateQueue, Network, Queue, follow
+from isospace.objectives.auxiliaries import LastGradient, LateQueue, Network, Queue, follow
 from isospace.objectives.heads import MomentumHead, seeded
 from isospace.objectives.mocose import MoCoSE
 from isospace.operators.similarity import cosine_matrix, info_nce
@@ -72,11 +72,11 @@ def test_head_dropout_scales_what_it_keeps():
 
 
 def test_queues_begin_with_unit_vectors():
-    made = MoCoSE(queue_size=6, queue_start=2).build_companions(layer_of(3), 0)
+    made = MoCoSE(queue_size=6, queue_start=2).build_auxiliaries(layer_of(3), 0)
     rows = made["queue"].rows
     torch.testing.assert_close(rows.norm(dim=1), torch.ones(2))
     late = MoCoSE(queue_size=6, queue_start=2, variant="released")
-    assert len(late.build_companions(layer_of(3), 0)["queue"].rows) == 4
+    assert len(late.build_auxiliaries(layer_of(3), 0)["queue"].rows) == 4
     with pytest.raises(UserError, match="`queue_start` 9: expected at most `queue_size` 6"):
         MoCoSE(queue_size=6, queue_start=9)
 
@@ -224,8 +224,8 @@ def test_four_steps_are_the_authors(path):
             expected = file[f"official_{name}_weight_after_sgd_f64"][step]
             torch.testing.assert_close(found.weight.detach(), expected, **close)
         views = Views(encoded.detach(), projected.detach())
-        for companion in (queue, momentum, head):
-            companion.after_update(encoder, views)
+        for auxiliary in (queue, momentum, head):
+            auxiliary.after_update(encoder, views)
         sign.remember(own.grad)
         expected = file[f"official_queue_after_step{step + 1}_f64_as_f32"].double()
         assert expected.shape[1] == int(file["queue_columns_after_step"][step])

@@ -27,8 +27,8 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
+from isospace.objectives.auxiliaries import Auxiliary, Network, Queue
 from isospace.objectives.base import Objective
-from isospace.objectives.companions import Companion, Network, Queue
 from isospace.objectives.heads import GroupWhitening
 from isospace.operators.similarity import upcast
 from isospace.views import NO_TARGET, TokenIds, TokenStates, Views, describe
@@ -155,19 +155,21 @@ def encoder_of(dtype: torch.dtype) -> Encoder:
 
 
 @functools.cache
-def _companions(objective: Objective, dtype: torch.dtype) -> dict[str, Companion]:
+def _auxiliaries(objective: Objective, dtype: torch.dtype) -> dict[str, Auxiliary]:
     with torch.random.fork_rng():
-        companions = objective.build_companions(encoder_of(dtype), 0)
-    return {name: companion.to(dtype) for name, companion in companions.items()}
+        auxiliaries = objective.build_auxiliaries(encoder_of(dtype), 0)
+    return {name: auxiliary.to(dtype) for name, auxiliary in auxiliaries.items()}
 
 
-def companions_of(objective: Objective, dtype: torch.dtype = torch.float32) -> dict[str, Companion]:
-    return copy.deepcopy(_companions(objective, dtype))
+def auxiliaries_of(
+    objective: Objective, dtype: torch.dtype = torch.float32
+) -> dict[str, Auxiliary]:
+    return copy.deepcopy(_auxiliaries(objective, dtype))
 
 
 def has_gradient(objective: Objective, network: str) -> bool:
     """Whether views by this network are trained."""
-    found = companions_of(objective).get(network)
+    found = auxiliaries_of(objective).get(network)
     return not isinstance(found, Network) or found.trained
 
 
@@ -208,15 +210,15 @@ def inputs_of(objective: Objective, encoded: Tensor, rows: list[int]) -> tuple[T
 def see(
     objective: Objective, encoded: Tensor, projected: Tensor, rows: list[int] | None = None
 ) -> Views:
-    """The views as the loop gives them: tokens, labels, companions that remember a batch."""
+    """The views as the loop gives them: tokens, labels, auxiliaries that remember a batch."""
     generator = torch.Generator().manual_seed(1)
     plan = enumerate(objective.views)
     tokens = {i: tokens_for(encoded[i]) for i, view in plan if view.read == "tokens"}
-    companions = companions_of(objective, upcast(encoded).dtype)
-    for companion in companions.values():
-        if isinstance(companion, Queue):
-            drawn = torch.randn(BATCH, companion.dim, generator=generator)
-            companion.push(drawn.bfloat16().to(encoded))  # the same numbers in every precision
+    auxiliaries = auxiliaries_of(objective, upcast(encoded).dtype)
+    for auxiliary in auxiliaries.values():
+        if isinstance(auxiliary, Queue):
+            drawn = torch.randn(BATCH, auxiliary.dim, generator=generator)
+            auxiliary.push(drawn.bfloat16().to(encoded))  # the same numbers in every precision
     rows = rows or list(range(encoded.shape[1]))
     labels = torch.tensor(rows) % CLASSES if objective.reads_labels else None
     inputs = inputs_of(objective, encoded, rows)
@@ -224,7 +226,7 @@ def see(
     if objective.reads_teacher:
         drawn = torch.rand(BATCH, BATCH, generator=torch.Generator().manual_seed(2))
         teacher = drawn[rows][:, rows]
-    return Views(encoded, projected, tokens, companions, inputs, labels, teacher=teacher)
+    return Views(encoded, projected, tokens, auxiliaries, inputs, labels, teacher=teacher)
 
 
 def terms_of(
@@ -530,7 +532,7 @@ def _effects(objective: Objective) -> Any:
     encoded[1:2, 0] = -encoded[0, 0]  # one positive as far as can be
     encoded.requires_grad_()
     views = see(objective, encoded, head.double()(encoded))
-    parts = [(name, _numbers(part)) for name, part in sorted(views.companions.items())]
+    parts = [(name, _numbers(part)) for name, part in sorted(views.auxiliaries.items())]
     terms = objective(views)
     learnt = [encoded, *(p for p in head.parameters() if p.requires_grad)]
     gradients = torch.autograd.grad(total(terms), learnt, allow_unused=True)
@@ -539,7 +541,7 @@ def _effects(objective: Objective) -> Any:
 
 
 def _numbers(part: nn.Module) -> Any:
-    """Sizes of a companion, and its own numbers; a momentum as it is after some updates."""
+    """Sizes of an auxiliary, and its own numbers; a momentum as it is after some updates."""
     sizes = [tuple(x.shape) for x in part.state_dict().values()]
     own = {k: v for k, v in vars(part).items() if isinstance(v, int | float | str | tuple)}
     momentum = getattr(part, "momentum", None)

@@ -46,9 +46,9 @@ def test_json_both_ways(name):
 
 def reads_vectors_only(objective: Objective) -> bool:
     """Whether the terms need no tokens and nothing that is built beside an encoder."""
-    companions = type(objective).build_companions is not Objective.build_companions
+    auxiliaries = type(objective).build_auxiliaries is not Objective.build_auxiliaries
     tokens = any(view.read == "tokens" for view in objective.views)
-    return not (companions or tokens or objective.inputs)
+    return not (auxiliaries or tokens or objective.inputs)
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -275,9 +275,9 @@ def test_rates_of_dropout_and_decay_that_are_not_the_usual():
 def test_spans_of_documents_fit_into_roberta():
     """Which reads 512 tokens with the special ones; the paper's spans have up to 512 without."""
     encoder = SimpleNamespace(dim=8, max_length=512, word_embeddings=torch.nn.Embedding(9, 8))
-    assert RECIPES["declutr-roberta-base"].config.objective.build_companions(encoder, seed=0)
+    assert RECIPES["declutr-roberta-base"].config.objective.build_auxiliaries(encoder, seed=0)
     with pytest.raises(ValueError, match="more than the 510 tokens"):
-        DeCLUTR().build_companions(encoder, seed=0)
+        DeCLUTR().build_auxiliaries(encoder, seed=0)
 
 
 def test_simcsepp_lies_over_diffcse():

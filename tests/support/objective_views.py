@@ -22,7 +22,7 @@ def cosine(a: Tensor, b: Tensor) -> float:
 
 
 def layer_of(dim: int) -> torch.nn.Module:
-    """In the place of an encoder: companions copy it, and ask for its width."""
+    """In the place of an encoder: auxiliaries copy it, and ask for its width."""
     layer = torch.nn.Linear(dim, dim)
     layer.dim = dim  # type: ignore[assignment]
     return layer

@@ -66,8 +66,8 @@ def test_a_checkpoint_has_no_network_that_never_changes(tmp_path, objective):
     whole = make_loop(model, tmp_path, config)
     frozen = sum(
         x.nbytes
-        for companion in whole.companions.values()
-        for part in companion.frozen.values()
+        for auxiliary in whole.auxiliaries.values()
+        for part in auxiliary.frozen.values()
         for x in part.state_dict().values()
     )
     assert (frozen > 0) != isinstance(objective, MoCoSE)  # whose copy follows the encoder
@@ -232,7 +232,7 @@ def test_the_next_batch_is_moved_along_the_gradient_of_the_words(toy_model, tmp_
     embeddings.register_forward_hook(note)
     steps = iter(loop)
     next(steps)
-    own = loop.companions["gradient"]
+    own = loop.auxiliaries["gradient"]
     signs = words[0].grad.sign()
     assert signs.any()
     like = torch.zeros(words[0].shape)

@@ -57,7 +57,7 @@ def test_only_adapters_move(toy_model, tmp_path, more, precision):
 
 def test_another_tower_trains_what_the_encoder_trains(toy_model, tmp_path):
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=CT()))
-    towers = [part for part in loop.companions.values() if hasattr(part, "encoder")]
+    towers = [part for part in loop.auxiliaries.values() if hasattr(part, "encoder")]
     for tower in towers:
         names = {name for name, p in tower.encoder.named_parameters() if p.requires_grad}
         assert names

@@ -74,7 +74,7 @@ def without_dropout(loop: Loop) -> Loop:
     loop.plan = replace(
         loop.plan, views=tuple(replace(view, dropout=0.0) for view in loop.plan.views)
     )
-    for part in (loop.encoder, *(m for c in loop.companions.values() for m in c.modules())):
+    for part in (loop.encoder, *(m for c in loop.auxiliaries.values() for m in c.modules())):
         if hasattr(part, "noise"):
             part.noise.set(0.0)
     return loop
@@ -216,7 +216,7 @@ def test_esimcse_repeats_in_the_positive_and_remembers_both_texts(model, tmp_pat
             assert set(repeated) == set(own)
     assert terms_of(loop)["info_nce"] == close(loss(before))
     next(iter(loop))
-    queue = loop.companions["queue"].rows.double()
+    queue = loop.auxiliaries["queue"].rows.double()
     kept = torch.stack([before.texts[1], before.texts[0]], dim=1).flatten(0, 1)  # in turn
     assert torch.allclose(queue, kept, rtol=1e-6)
     assert len(torch.unique(queue, dim=0)) == 2 * BATCH
@@ -281,7 +281,7 @@ def test_dclr_leaves_out_texts_that_are_too_like_the_positive(model, tmp_path):
 def test_mocose_predicts_the_positive_s_key(model, tmp_path):
     loop = without_dropout(loop_of(model, tmp_path, MoCoSE(head_dropout=0.0, queue_start=5)))
     head: Any = loop.head
-    start = loop.companions["queue"].rows.clone()
+    start = loop.auxiliaries["queue"].rows.clone()
     with torch.no_grad():  # no longer the projection that is trained
         head.copied_pooler.weight += 0.1
 
@@ -297,7 +297,7 @@ def test_mocose_predicts_the_positive_s_key(model, tmp_path):
     with torch.no_grad():
         expected = torch.stack([keys(seen.texts[1]), keys(seen.texts[0])], dim=1).flatten(0, 1)
     next(iter(loop))
-    assert torch.allclose(loop.companions["queue"].rows[5:].double(), expected, atol=1e-6)
+    assert torch.allclose(loop.auxiliaries["queue"].rows[5:].double(), expected, atol=1e-6)
 
 
 @pytest.mark.usefixtures("in_float64")
@@ -390,7 +390,7 @@ def test_pcl_copies_the_positive_and_its_peer_sees_the_same(model, tmp_path):
 def test_diffcse_detects_the_anchor_s_words_by_the_anchor_s_vector(model, tmp_path, variant):
     objective = DiffCSE(detection_weight=1.0, variant=variant)
     loop = without_dropout(loop_of(model, tmp_path, objective))
-    detector: Any = loop.companions["detector"]
+    detector: Any = loop.auxiliaries["detector"]
     seen, edit, losses = Seen(loop), objective.inputs[1].edit, []
     with torch.no_grad():
         projected = loop.head(torch.stack(seen.texts))
@@ -446,7 +446,7 @@ def test_columns_correlate_between_the_texts(model, tmp_path):
 
 def moved(loop: Loop, name: str) -> Any:
     """A network beside the encoder, no longer its copy."""
-    network: Any = loop.companions[name]
+    network: Any = loop.auxiliaries[name]
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in network.encoder.parameters():
@@ -479,7 +479,7 @@ def test_gradient_reaches_both_texts_and_no_two_passes_are_the_same(model, tmp_p
     for way, gradient in zip(loop.plan.ways, gradients, strict=True):
         for place, of_view in zip(way, gradient, strict=True):
             view = loop.plan.views[place]
-            if view.by == "encoder" or loop.companions[view.by].trained:
+            if view.by == "encoder" or loop.auxiliaries[view.by].trained:
                 assert of_view.abs().sum(1).gt(0).all()
                 reached[view.text] += 1
     assert min(reached.values()) > 0

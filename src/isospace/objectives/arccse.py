@@ -9,7 +9,7 @@ import torch
 from pydantic import Field, NonNegativeFloat
 
 from isospace.errors import UserError
-from isospace.objectives import companions
+from isospace.objectives import auxiliaries
 from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
@@ -140,7 +140,7 @@ class ArcCSE(Contrast):
         edits = (None, *spans)
         return (*two, *(View(dropout=0.0, edit=edit, of_anchor=True) for edit in edits))
 
-    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
+    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
         """None; but the triplet's spans need a mask token."""
         if self.triplet_weight and encoder.vocabulary.mask is None:
             raise ValueError(

@@ -12,7 +12,7 @@ import torch
 from pydantic import PositiveInt, Strict
 
 from isospace.errors import UserError
-from isospace.objectives import companions
+from isospace.objectives import auxiliaries
 from isospace.operators import similarity
 from isospace.system.settings import settings, to_dict
 from isospace.views import Edit, View, Views, describe_views
@@ -68,7 +68,7 @@ class Objective(ABC):
     paper: ClassVar[Paper]
     term_names: ClassVar[tuple[str, ...]]
     passes_beside: ClassVar[tuple[str, ...]] = ()
-    """Passes of companions that the terms make, such as "1 decoder"."""
+    """Passes of auxiliaries that the terms make, such as "1 decoder"."""
     reads_labels: ClassVar[bool] = False
     """Whether the terms read `Views.labels`; the head is then that of `build_classifier`."""
     takes_candidates: ClassVar[bool] = False
@@ -168,7 +168,7 @@ class Objective(ABC):
         """The head of an objective that reads labels, of so many classes; else as `build_head`."""
         return self.build_head(dim, seed)
 
-    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
+    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
         """What trains, or remembers, beside the encoder; by itself nothing.
 
         It is not shipped, unless `shipped` makes it a part of the encoder.
@@ -184,11 +184,11 @@ class Objective(ABC):
         """
         return {}
 
-    def shipped(self, built: Mapping[str, companions.Companion]) -> Edit | torch.nn.Module | None:
+    def shipped(self, built: Mapping[str, auxiliaries.Auxiliary]) -> Edit | torch.nn.Module | None:
         """How the encoder is read where it is measured in training and shipped.
 
         At the mask token of a template, or by the mean of what convolutions (one of the
-        `companions`) make of its tokens; by itself, `None`, by its own pooling.
+        `auxiliaries`) make of its tokens; by itself, `None`, by its own pooling.
         """
         return None
 

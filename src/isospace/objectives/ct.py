@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from pydantic import PositiveFloat, PositiveInt
 
-from isospace.objectives import companions
+from isospace.objectives import auxiliaries
 from isospace.objectives.base import Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -96,16 +96,16 @@ class CT(Objective):
         """Clean by both towers."""
         return (View(dropout=0.0), View(dropout=0.0, by="second"))
 
-    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
+    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
         """The second tower, and the draws of the negatives."""
-        second = companions.Network(encoder, trained=True)
-        return {"second": second, "pairs": companions.Draws(seed)}
+        second = auxiliaries.Network(encoder, trained=True)
+        return {"second": second, "pairs": auxiliaries.Draws(seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """The two labels' shares of the loss over the drawn pairs."""
         a, b = views.encoded
         own = torch.arange(len(a))
-        draws = companions.companion(views.companions, "pairs", companions.Draws)
+        draws = auxiliaries.find_auxiliary(views.auxiliaries, "pairs", auxiliaries.Draws)
         shape = (len(a), 2, self.num_negatives)
         others = torch.randint(len(a) - 1, shape, generator=draws.generator)
         others += others >= own[:, None, None]
@@ -144,14 +144,14 @@ class CTInBatch(Objective):
         """Under dropout by both towers."""
         return (View(), View(by="second"))
 
-    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
+    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
         """The second tower and the scale."""
-        second = companions.Network(encoder, trained=True)
-        return {"second": second, "scale": companions.Scale(self.scale)}
+        second = auxiliaries.Network(encoder, trained=True)
+        return {"second": second, "scale": auxiliaries.Scale(self.scale)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Half the cross-entropy in either direction."""
-        learnt = companions.companion(views.companions, "scale", companions.Scale)
+        learnt = auxiliaries.find_auxiliary(views.auxiliaries, "scale", auxiliaries.Scale)
         scale = learnt.log.to(views.encoded).exp()
         logits = scale * similarity.cosine_matrix(*views.encoded)
         directions = zip(self.term_names, (logits, logits.T), strict=True)

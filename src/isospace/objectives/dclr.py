@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
-from isospace.objectives import companions
+from isospace.objectives import auxiliaries
 from isospace.objectives.base import HeadChoice, Objective, Paper
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
@@ -143,15 +143,15 @@ class DCLR(MLPOrNone, Objective):
             return (View(), View(), View(by="frozen"), View(by="frozen"))
         return (View(), View(), View(dropout=0.0, by="frozen"))
 
-    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
+    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
         """The frozen network and the draws of the noise."""
-        return {"frozen": companions.Network(encoder), "noise": companions.Draws(seed)}
+        return {"frozen": auxiliaries.Network(encoder), "noise": auxiliaries.Draws(seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """One loss over the batch and the noise."""
         z1, z2 = views.projected[:2]
         frozen = views.encoded[2:].detach()
-        draws = companions.companion(views.companions, "noise", companions.Draws)
+        draws = auxiliaries.find_auxiliary(views.auxiliaries, "noise", auxiliaries.Draws)
         count = int(self.noise_times * len(z1))
         drawn = torch.randn(count, z1.shape[1], generator=draws.generator).to(z1)
         noise = harden(

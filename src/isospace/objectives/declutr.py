@@ -9,7 +9,7 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.errors import UserError
-from isospace.objectives import companions
+from isospace.objectives import auxiliaries
 from isospace.objectives.base import Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -106,7 +106,7 @@ class DeCLUTR(Objective):
         masked = MASKED if self.mlm_weight else 0.0
         return [Span("spans", self._sampling, i, masked=masked) for i in range(self.anchors)]
 
-    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
+    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
         """The masked-language head, if there is one."""
         limit = getattr(encoder, "max_length", None)
         if limit is not None and self.max_span + 2 > limit:
@@ -115,7 +115,7 @@ class DeCLUTR(Objective):
             )
         if not self.mlm_weight:
             return {}
-        return {"masked_language": companions.MaskedHead(encoder.word_embeddings, encoder.dim)}
+        return {"masked_language": auxiliaries.MaskedHead(encoder.word_embeddings, encoder.dim)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast over all anchors of the batch, and the tokens that were guessed."""
@@ -128,7 +128,9 @@ class DeCLUTR(Objective):
         )
         guessed = vectors.new_zeros(())
         if self.mlm_weight:
-            head = companions.companion(views.companions, "masked_language", companions.MaskedHead)
+            head = auxiliaries.find_auxiliary(
+                views.auxiliaries, "masked_language", auxiliaries.MaskedHead
+            )
             tokens = [views.tokens[i] for i in range(self.anchors)]
             guessed = self.mlm_weight * head.loss(tokens, views.inputs)
         return {"nt_xent": contrast, "masked_language": guessed}

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from isospace.objectives import heads
-from isospace.objectives.companions import Draws, MaskedHead, Network
+from isospace.objectives.auxiliaries import Draws, MaskedHead, Network
 from isospace.views import TokenIds
 
 
@@ -41,7 +41,7 @@ class CrossAttention(torch.nn.Module):
 class Decoder(Draws):
     """The encoder's own layers, from left to right, that see the sentence's vector (TSDAE).
 
-    Only the attention to the sentence and the head are this companion's; embeddings, self-attention
+    Only the attention to the sentence and the head are this auxiliary's; embeddings, self-attention
     and feed-forward layers are the encoder's parameters, which both train.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from pydantic import Field, NonNegativeFloat
 
-from isospace.objectives import companions, decoders, heads
+from isospace.objectives import auxiliaries, decoders, heads
 from isospace.objectives.base import Paper
 from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
@@ -142,7 +142,7 @@ class DiffCSE(Contrast):
         """The projector."""
         return heads.JointProjector(dim, generator)
 
-    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
+    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
         """Generator and discriminator."""
         if not self.detection_weight:
             return {}
@@ -165,7 +165,7 @@ class DiffCSE(Contrast):
             return {"detection": views.encoded.new_zeros(())}
         z1, z2 = views.projected
         known = [z1, z1 if views.paired else z2]
-        detector: Any = views.companions["detector"]
+        detector: Any = views.auxiliaries["detector"]
         original, *masked = views.inputs
         everywhere = self.variant == "released" and self.generator != "words"
         guesses = [detector.guesses(original, m, sampled=self.variant == "paper") for m in masked]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from pydantic import Field, NonNegativeInt
 
-from isospace.objectives import companions
+from isospace.objectives import auxiliaries
 from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast
 from isospace.operators import similarity
@@ -68,15 +68,15 @@ class ESimCSE(Contrast):
         repeated = View(edit=Repeat(rate=self.repetition_rate))
         return (View(), repeated, View(dropout=0.0, by="momentum"))
 
-    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
+    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
         """The momentum network and the queue of its vectors."""
         return {
-            "momentum": companions.Network(encoder, momentum=self.momentum),
-            "queue": companions.Queue(self.queue_size, encoder.dim, view=2),
+            "momentum": auxiliaries.Network(encoder, momentum=self.momentum),
+            "queue": auxiliaries.Queue(self.queue_size, encoder.dim, view=2),
         }
 
     def logits(self, views: Views) -> torch.Tensor:
         """Over batch and queue."""
         z1, z2, _ = views.projected
-        columns = torch.cat([z2, companions.remembered(views).to(z1)])
+        columns = torch.cat([z2, auxiliaries.remembered(views).to(z1)])
         return similarity.cosine_matrix(z1, columns) / self.temperature

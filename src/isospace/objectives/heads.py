@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from isospace.objectives.auxiliaries import Auxiliary, RandomHead, follow
 from isospace.objectives.base import HeadChoice
-from isospace.objectives.companions import Companion, RandomHead, follow
 from isospace.operators.similarity import (
     nearest_others,
     softmax_losses,
@@ -285,7 +285,7 @@ class SeededDropout(nn.Module):
         return x * kept.to(x) / (1 - self.rate)
 
 
-class MomentumHead(RandomHead, Companion):
+class MomentumHead(RandomHead, Auxiliary):
     """Projections of two branches of which one follows the other, and a predictor (MoCoSE).
 
     The first view goes through pooler (Linear), projection (Linear, layer norm, dropout) and

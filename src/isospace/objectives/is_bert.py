@@ -9,7 +9,7 @@ import torch
 from pydantic import Field, PositiveInt
 
 from isospace.errors import UserError
-from isospace.objectives import companions, heads
+from isospace.objectives import auxiliaries, heads
 from isospace.objectives.base import Objective, Paper, Widths
 from isospace.operators import convolutions
 from isospace.system.settings import settings
@@ -89,23 +89,23 @@ class ISBERT(Objective):
         """One, of which all tokens are read."""
         return (View(read="tokens"),)
 
-    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
+    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
         """The convolutions."""
         relu, generator = self.variant == "paper", heads.seeded(seed)
-        layers = companions.TokenConvolutions(
+        layers = auxiliaries.TokenConvolutions(
             encoder.dim, self.channels, self.kernels, relu=relu, generator=generator
         )
         return {"convolutions": layers}
 
-    def shipped(self, built: Mapping[str, companions.Companion]) -> convolutions.Convolutions:
+    def shipped(self, built: Mapping[str, auxiliaries.Auxiliary]) -> convolutions.Convolutions:
         """Return the convolutions, whose mean over tokens is the vector."""
-        return companions.companion(built, "convolutions", convolutions.Convolutions)
+        return auxiliaries.find_auxiliary(built, "convolutions", convolutions.Convolutions)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Minus the expectation over a sentence's own tokens, and that over other sentences'."""
         tokens = views.tokens[0]
         kind = convolutions.Convolutions
-        layers = companions.companion(views.companions, "convolutions", kind)
+        layers = auxiliaries.find_auxiliary(views.auxiliaries, "convolutions", kind)
         local = layers(tokens.states, tokens.mask)
         sentence = local.sum(1) / tokens.mask.sum(1, keepdim=True)
         released = self.variant == "released"

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.errors import UserError
-from isospace.objectives import companions, heads
+from isospace.objectives import auxiliaries, heads
 from isospace.objectives.base import Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import DropoutRate, settings
@@ -115,27 +115,27 @@ class MoCoSE(Objective):
             train_copy=self.variant == "released",
         )
 
-    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
+    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
         """The network that follows, the queue, and the last gradient if there is a step."""
         released = self.variant == "released"
         count = self.queue_size if released else self.queue_start
         drawn = torch.randn(count, encoder.dim, generator=heads.seeded(seed))
         start = torch.nn.functional.normalize(drawn, dim=1)
         queue = (
-            companions.LateQueue(self.queue_start, start, view=1)
+            auxiliaries.LateQueue(self.queue_start, start, view=1)
             if released
-            else companions.Queue(self.queue_size, encoder.dim, view=1, start=start)
+            else auxiliaries.Queue(self.queue_size, encoder.dim, view=1, start=start)
         )
         made = {
-            "momentum": companions.Network(encoder, momentum=self.momentum_at),
+            "momentum": auxiliaries.Network(encoder, momentum=self.momentum_at),
             "queue": queue,
         }
         if self.gradient_step:
-            made["gradient"] = companions.LastGradient(self.gradient_step)
+            made["gradient"] = auxiliaries.LastGradient(self.gradient_step)
         return made
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """One cross-entropy over batch and queue."""
         query, keys = views.projected
-        negatives = companions.remembered(views).to(query)
+        negatives = auxiliaries.remembered(views).to(query)
         return {"info_nce": similarity.info_nce(query, keys, self.temperature, negatives)}

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from isospace.objectives import companions
+from isospace.objectives import auxiliaries
 from isospace.objectives.base import HeadChoice, Objective, Paper
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
@@ -130,9 +130,9 @@ class PCL(MLPOrNone, Objective):
             for place, edit in enumerate(edits)
         )
 
-    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
+    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
         """The peer."""
-        return {"peer": companions.Network(encoder, trained=self.peer == "trained")}
+        return {"peer": auxiliaries.Network(encoder, trained=self.peer == "trained")}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Each kind of loss, summed over the networks."""

@@ -9,7 +9,7 @@ import torch
 from pydantic import PositiveFloat
 
 from isospace.errors import UserError
-from isospace.objectives import companions, heads
+from isospace.objectives import auxiliaries, heads
 from isospace.objectives.base import HeadChoice, Objective, Paper
 from isospace.objectives.mlp_head import MLPOrNone
 from isospace.operators import similarity
@@ -94,7 +94,7 @@ class PromptBERT(MLPOrNone, Objective):
         """One of each template."""
         return 2
 
-    def shipped(self, built: Mapping[str, companions.Companion]) -> Template:
+    def shipped(self, built: Mapping[str, auxiliaries.Auxiliary]) -> Template:
         """At the mask token of the first template."""
         return self._templates(empty=False)[0]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from pydantic import Field
 
-from isospace.objectives import companions, decoders
+from isospace.objectives import auxiliaries, decoders
 from isospace.objectives.base import Objective, Paper
 from isospace.system.settings import settings
 from isospace.views import View, Views
@@ -60,11 +60,11 @@ class TSDAE(Objective):
         """The whole sentence, to be rebuilt."""
         return (View(),)
 
-    def build_companions(self, encoder: Any, seed: int) -> dict[str, companions.Companion]:
+    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
         """The decoder."""
         return {"decoder": decoders.Decoder(encoder, seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Mean over the tokens of the batch."""
         [sentences] = views.projected
-        return {"reconstruction": views.companions["decoder"](sentences, *views.inputs)}
+        return {"reconstruction": views.auxiliaries["decoder"](sentences, *views.inputs)}

@@ -24,7 +24,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import state_hash
 from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
-from isospace.objectives.companions import Companion, LastGradient, Network, companion
+from isospace.objectives.auxiliaries import Auxiliary, LastGradient, Network, find_auxiliary
 from isospace.operators.similarity import upcast
 from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order, crop
@@ -184,7 +184,7 @@ def _loss(terms: Mapping[str, Tensor]) -> Tensor:
 
 
 def _without_gradient(ways: Sequence[Views]) -> Views:
-    """The batch as companions are told of it: of pairs both directions, row by row in turn."""
+    """The batch as auxiliaries are told of it: of pairs both directions, row by row in turn."""
     views = ways[0]
     tokens = {i: replace(read, states=read.states.detach()) for i, read in views.tokens.items()}
     encoded, projected = (
@@ -211,7 +211,7 @@ class Loop:
     Attributes:
         shipped: the encoder as it is measured and shipped, with the same weights.
         frozen: setting -> hash of the network beside the encoder that came from it and never
-            changes (`Companion.frozen`).
+            changes (`Auxiliary.frozen`).
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class Loop:
         encoder.model.similarity_fn_name = "cosine"
         classes = 0 if labels is None else int(labels.max()) + 1
         parts = parts_of(config, encoder, classes)
-        self.plan, self.head, self.companions, self.sources, self.shipped = parts
+        self.plan, self.head, self.auxiliaries, self.sources, self.shipped = parts
         self._sides = [side_of(text, self.plan.texts) for text in range(len(tokens))]
         self._prompts = [
             encoder.prompt_tokens(side) if encoder.prompts.of(side) else 0 for side in self._sides
@@ -255,9 +255,9 @@ class Loop:
         if not first.changed:
             first = first.rows(torch.arange(min(_TRIED, len(first)), device=encoder.device))
         self._freeze(require_distinct_views(encoder, first, self.plan.views, self.sources.of_view))
-        self._beside = nn.ModuleDict({**self.companions, "head": self.head})
+        self._beside = nn.ModuleDict({**self.auxiliaries, "head": self.head})
         self._beside.to(accelerator.device).train()
-        self._told = [part for part in self._beside.children() if isinstance(part, Companion)]
+        self._told = [part for part in self._beside.children() if isinstance(part, Auxiliary)]
         frozen = dict(part for told in self._told for part in told.frozen.items())
         self.frozen = {setting: state_hash(part) for setting, part in frozen.items()}
         if lists is not None and lists.teacher is not None:
@@ -353,11 +353,11 @@ class Loop:
         return replace(batch, labels=labels.to(self.encoder.device))
 
     def _with_added(self, batch: Batch) -> Batch:
-        """The batch with what companions add to its embeddings."""
+        """The batch with what auxiliaries add to its embeddings."""
         changed = dict(batch.changed)
         for source, name in self.sources.added_by.items():
             first = self.accelerator.process_index * len(batch)
-            added = companion(self.companions, name, LastGradient).added(
+            added = find_auxiliary(self.auxiliaries, name, LastGradient).added(
                 changed[source].kept.float(), first
             )
             changed[source] = replace(changed[source], added=added)
@@ -365,10 +365,12 @@ class Loop:
         return replace(batch, changed=changed)
 
     def _remember_gradients(self) -> None:
-        """Give companions the gradient of what they added."""
+        """Give auxiliaries the gradient of what they added."""
         for name, added in self._added.items():
             assert added.grad is not None
-            companion(self.companions, name, LastGradient).remember(self._gather_tokens(added.grad))
+            find_auxiliary(self.auxiliaries, name, LastGradient).remember(
+                self._gather_tokens(added.grad)
+            )
 
     def _passes(self, batch: Batch) -> list[Tensor]:
         """Each view of the plan of this process's batch, made by its network."""
@@ -380,7 +382,7 @@ class Loop:
             if by == "encoder":  # which Accelerate has compute in its precision, and give float32
                 vectors = self.encoder(batch, own, texts)
             else:
-                network = companion(self.companions, by, Network)
+                network = find_auxiliary(self.auxiliaries, by, Network)
                 trained = network.trained and torch.is_grad_enabled()
                 with torch.set_grad_enabled(trained), self.accelerator.autocast():
                     vectors = network.encoder(batch, own, texts)
@@ -418,7 +420,7 @@ class Loop:
             if number and teacher is not None:  # what it says of a pair, looked for by the other
                 teacher = teacher[:, : len(teacher)].T
             inputs = tuple(read[number * count : (number + 1) * count])
-            views = Views(own, projected, tokens, self.companions, inputs, labels)
+            views = Views(own, projected, tokens, self.auxiliaries, inputs, labels)
             paired = len(self.plan.ways) > 1
             found.append(replace(views, candidates=candidates, teacher=teacher, paired=paired))
         return found
@@ -575,7 +577,7 @@ class Loop:
         return terms, norm
 
     def _beside_state(self) -> dict[str, Any]:
-        """Of head and companions, without what never changes."""
+        """Of head and auxiliaries, without what never changes."""
         state = self._beside.state_dict()
         return {name: x for name, x in state.items() if not name.startswith(self._frozen_names)}
 

@@ -10,7 +10,7 @@ from isospace.config import TrainConfig, objective_name
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.readings import at_mask, convolved
 from isospace.errors import UserError
-from isospace.objectives.companions import Companion
+from isospace.objectives.auxiliaries import Auxiliary
 from isospace.operators.convolutions import Convolutions
 from isospace.training.plan import Plan
 from isospace.training.sources import Sources
@@ -23,14 +23,14 @@ class Parts(NamedTuple):
     Attributes:
         plan: the passes of a step.
         head: on what the encoder gives.
-        companions: what is trained or remembered beside the encoder.
+        auxiliaries: what is trained or remembered beside the encoder.
         sources: the distinct inputs of the passes.
         shipped: the encoder, with the same weights, as it is measured and shipped once trained.
     """
 
     plan: Plan
     head: nn.Module
-    companions: dict[str, Companion]
+    auxiliaries: dict[str, Auxiliary]
     sources: Sources
     shipped: Encoder
 
@@ -55,9 +55,9 @@ def parts_of(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
         )
     try:
         head = objective.build_classifier(encoder.dim, classes, config.seed)
-        companions = objective.build_companions(encoder, config.seed)
+        auxiliaries = objective.build_auxiliaries(encoder, config.seed)
         sources = Sources((*plan.views, *plan.inputs), encoder, config.seed)
-        match objective.shipped(companions):
+        match objective.shipped(auxiliaries):
             case Template() as template:
                 shipped = at_mask(encoder, template)
             case Convolutions() as layers:
@@ -66,4 +66,4 @@ def parts_of(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
                 shipped = encoder
     except ValueError as error:
         raise UserError(f"{encoder.source} and this objective: {error}") from error
-    return Parts(plan, head, companions, sources, shipped)
+    return Parts(plan, head, auxiliaries, sources, shipped)

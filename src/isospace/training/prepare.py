@@ -38,7 +38,7 @@ from isospace.evaluation.pairs import load_pairs
 from isospace.evaluation.sts import PAPER_COLUMNS
 from isospace.evaluation.vector_cache import cached
 from isospace.objectives import OBJECTIVES
-from isospace.objectives.companions import costs
+from isospace.objectives.auxiliaries import costs
 from isospace.statistics.counts import number_of
 from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
@@ -158,7 +158,7 @@ def prepare(
     with accelerator.main_process_first():
         lists, examples = _by_vectors(config, data, examples, own, encoder, progress)
     loop = Loop(config, encoder, own, examples, accelerator, corpus.labels, lists)
-    if beside := costs(loop.companions):
+    if beside := costs(loop.auxiliaries):
         progress.line("beside", beside)
     return data, loop
 

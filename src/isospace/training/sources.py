@@ -48,7 +48,7 @@ class Sources:
 
     Attributes:
         of_view: (view,) which source each view encodes.
-        added_by: number of a source -> the companion that adds to its embeddings, where one does.
+        added_by: number of a source -> the auxiliary that adds to its embeddings, where one does.
 
     Raises:
         UserError: a view needs a mask token that the tokenizer does not have, edits tokens among

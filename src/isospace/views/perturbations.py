@@ -51,7 +51,7 @@ class CutOff(Perturbation):
 class GradientSign(Perturbation):
     """Moves the embeddings of the words along the sign of their last gradient (MoCoSE).
 
-    Views of one `stream` are moved alike; the step is that of the companion.
+    Views of one `stream` are moved alike; the step is that of the auxiliary.
     """
 
     added_by = "gradient"

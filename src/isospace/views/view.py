@@ -222,7 +222,7 @@ class Views:
         projected: (view', batch, dim'), the head's output.
         tokens: place in the plan -> states, of the views that read all tokens; in `encoded` these
             views have the mean of their tokens.
-        companions: name -> what `Objective.build_companions` made.
+        auxiliaries: name -> what `Objective.build_auxiliaries` made.
         inputs: the token ids of `Objective.inputs`.
         labels: (batch,) int64, the class of each example; `None` without labels.
         candidates: (candidate, batch, dim'), texts mined for each example, after the head; `None`
@@ -239,7 +239,7 @@ class Views:
     encoded: torch.Tensor
     projected: torch.Tensor
     tokens: Mapping[int, TokenStates] = field(default_factory=dict)
-    companions: Mapping[str, torch.nn.Module] = field(default_factory=dict)
+    auxiliaries: Mapping[str, torch.nn.Module] = field(default_factory=dict)
     inputs: tuple[TokenIds, ...] = ()
     labels: torch.Tensor | None = None
     candidates: torch.Tensor | None = None

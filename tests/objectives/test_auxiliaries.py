@@ -7,15 +7,15 @@ import torch
 from torch import nn
 
 from isospace.objectives import ESimCSE
-from isospace.objectives.companions import (
+from isospace.objectives.auxiliaries import (
     Draws,
     LastGradient,
     LateQueue,
     Network,
     Queue,
     Scale,
-    companion,
     costs,
+    find_auxiliary,
 )
 from isospace.views import View, Views, describe_views
 from isospace.views.edits import Reverse
@@ -30,12 +30,12 @@ def test_draws_go_on_where_they_were_saved():
     )
 
 
-def test_the_wrong_companion_is_refused_by_name():
+def test_the_wrong_auxiliary_is_refused_by_name():
     nothing = torch.zeros(1, 2, 1)
     views = Views(nothing, nothing, {}, {"pairs": Draws(0), "scale": Scale(2.0)})
-    assert companion(views.companions, "scale", Scale).log.exp().item() == pytest.approx(2.0)
+    assert find_auxiliary(views.auxiliaries, "scale", Scale).log.exp().item() == pytest.approx(2.0)
     with pytest.raises(ValueError, match=r"expected a queue 'pairs'; got \['pairs', 'scale'\]"):
-        companion(views.companions, "pairs", Queue)
+        find_auxiliary(views.auxiliaries, "pairs", Queue)
 
 
 def test_views_that_read_alike_are_counted_together(monkeypatch):

@@ -1,9 +1,8 @@
-"""What trains, or remembers, beside the encoder: other networks, memories.
+"""Auxiliary networks and memories: what trains, or remembers, beside the encoder.
 
-None is shipped but where `Objective.shipped` says so.
-
-A companion is a module, so that its parameters are optimised (where they ask for a gradient), its
-parameters and buffers saved with the checkpoint, and its gradients averaged over processes.
+They are modules, so that their parameters are optimised (where they require a gradient), their
+parameters and buffers saved with the checkpoint, and their gradients averaged over processes. None
+is shipped, except what `Objective.shipped` returns.
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ from isospace.operators.word_loss import word_loss
 from isospace.views import NO_TARGET, TokenIds, TokenStates, Views
 
 
-class Companion(torch.nn.Module):
-    """Base of all companions."""
+class Auxiliary(torch.nn.Module):
+    """Base of auxiliary networks and memories."""
 
     general_path: ClassVar[str] = ""
-    """Why its own passes in the terms take the general path, in float32; empty: it makes none."""
+    """Why passes that the terms make take the general path, in float32; empty: there are none."""
 
     @property
     def frozen(self) -> Mapping[str, torch.nn.Module]:
-        """Parts that never change, by the setting that names where each comes from; by itself none.
+        """Parts that never change, by the setting that names the source of each; by default none.
 
-        A checkpoint holds their hash alone: a resumed run has them from there again.
+        A checkpoint holds their hash alone; a resumed run loads them from their source again.
         """
         return {}
 
     def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
-        """What is to be done once the optimiser has stepped; by itself nothing.
+        """Do what is due once the optimiser has stepped; by default nothing.
 
-        A head may be a companion too, to be told.
+        A head that is an `Auxiliary` too is called as well.
 
         Args:
             encoder: as it now is.
@@ -46,7 +45,7 @@ class Companion(torch.nn.Module):
         """
 
 
-class Network(Companion):
+class Network(Auxiliary):
     """A copy of the encoder, by which a view can be made (`View.by`).
 
     Args:
@@ -93,7 +92,7 @@ def follow(copied: torch.nn.Module, original: torch.nn.Module, momentum: float) 
         ours.lerp_(theirs, 1 - momentum)
 
 
-class Queue(Companion):
+class Queue(Auxiliary):
     """The last vectors of one view, oldest first (MoCo, He et al. 2020).
 
     Args:
@@ -180,7 +179,7 @@ class RandomHead(torch.nn.Module):
         self.generator.set_state(state.cpu())
 
 
-class LastGradient(Companion):
+class LastGradient(Auxiliary):
     """Moves the embeddings of words along the sign of the gradient of the batch before.
 
     That is of the word at the same place of the sentence at the same place, so of other words: it
@@ -221,7 +220,7 @@ class LastGradient(Companion):
         self._signs = gradient.sign().to(torch.int8)
 
 
-class Draws(RandomHead, Companion):
+class Draws(RandomHead, Auxiliary):
     """Random numbers of the terms; where they stand is saved.
 
     Every process computes the terms of the whole batch, so all of them have to draw the same.
@@ -245,7 +244,7 @@ class Draws(RandomHead, Companion):
             yield
 
 
-class Scale(Companion):
+class Scale(Auxiliary):
     """A trained factor of cosines.
 
     Args:
@@ -260,11 +259,11 @@ class Scale(Companion):
         self.log = torch.nn.Parameter(torch.tensor(start).log())
 
 
-class TokenConvolutions(Convolutions, Companion):
+class TokenConvolutions(Convolutions, Auxiliary):
     """Convolutions over the tokens that train beside the encoder, and are shipped (IS-BERT)."""
 
 
-class MaskedHead(Companion):
+class MaskedHead(Auxiliary):
     """Guesses tokens from their states, by the encoder's own table of words (BERT's head).
 
     An encoder comes without its pre-trained head, so the layer before the table begins as the
@@ -316,14 +315,14 @@ class MaskedHead(Companion):
         return total / max(1, len(ids))
 
 
-def costs(companions: Mapping[str, Companion]) -> str:
-    """What companions cost, in words; those of less than 0.1 MB are left out.
+def costs(auxiliaries: Mapping[str, Auxiliary]) -> str:
+    """Describe what auxiliary networks cost; those below 0.1 MB are left out.
 
-    Memory is that of parameters and buffers, and where parameters are trained of their gradient and
-    the optimiser's two moments.
+    Memory counts parameters and buffers, and for trained parameters their gradient and the
+    optimiser's two moments.
     """
     said = []
-    for name, part in companions.items():
+    for name, part in auxiliaries.items():
         parameters = list(part.parameters())
         trained = [p for p in parameters if p.requires_grad]
         memory = sum(x.nbytes for x in (*parameters, *part.buffers(), *3 * trained)) / 1e6
@@ -342,16 +341,16 @@ def costs(companions: Mapping[str, Companion]) -> str:
 C = TypeVar("C", bound=torch.nn.Module)
 
 
-def companion(companions: Mapping[str, torch.nn.Module], name: str, kind: type[C]) -> C:
-    """The companion of this name.
+def find_auxiliary(auxiliaries: Mapping[str, torch.nn.Module], name: str, kind: type[C]) -> C:
+    """Return the auxiliary network or memory of this name.
 
     Raises:
-        ValueError: there is no such companion.
+        ValueError: there is none of this name and kind.
     """
-    found = companions.get(name)
+    found = auxiliaries.get(name)
     if not isinstance(found, kind):
         words = kind.__name__.lower()
-        raise ValueError(f"companions: expected a {words} {name!r}; got {sorted(companions)}")
+        raise ValueError(f"auxiliaries: expected a {words} {name!r}; got {sorted(auxiliaries)}")
     return found
 
 
@@ -361,4 +360,4 @@ def remembered(views: Views) -> torch.Tensor:
     Raises:
         ValueError: there is no such queue beside the views.
     """
-    return companion(views.companions, "queue", Queue).rows
+    return find_auxiliary(views.auxiliaries, "queue", Queue).rows
