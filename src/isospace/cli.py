@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import suppress
 from io import TextIOWrapper
 from typing import Any
 
@@ -18,12 +18,13 @@ from rich.console import Console as Terminal
 
 import isospace
 from isospace.commands import COMMANDS, load_command
+from isospace.commands.console import Console
 from isospace.commands.help import ALL, WORDS, show_help
 from isospace.commands.options import MARKERS, as_options, checked_words, write_help
 from isospace.commands.printing import print_result
 from isospace.errors import Interrupted, Stopped, UserError, no_such
 from isospace.system.launch import first, launch, launched, launched_here, left_alone
-from isospace.system.lazy import lazy_imports
+from isospace.system.lazy import lazy_imports, run_lazy_modules
 from isospace.system.quick_imports import quick_imports
 from isospace.system.quiet import saying_once
 from isospace.system.signals import end_with_input
@@ -31,7 +32,7 @@ from isospace.system.trust import trusting_code
 from isospace.system.unicode import in_one_line
 from isospace.system.waiting import wait_passively
 
-_NOT_FOR_HELP = (
+_NOT_FOR_OPTIONS = (
     "torch",
     "isospace.objectives.auxiliaries",
     "isospace.objectives.decoders",
@@ -41,16 +42,19 @@ _NOT_FOR_HELP = (
     "isospace.operators.similarity",
     "isospace.operators.whitening",
 )
-"""What modules with settings import and a help text does not need: torch, and what it runs in."""
+"""What modules with settings import and options do not need: torch, and what it runs in."""
 
 
-class _WithOptions(logging.Formatter):
-    """Writes settings that our own warnings name as options; other libraries' words are theirs."""
+class _Warnings(logging.Handler):
+    """Print warnings on the standard error of the moment, which the display of a console holds."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """A line of the log."""
-        text = super().format(record)
-        return as_options(text) if record.name.startswith("isospace") else text
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one; in our own, settings become options."""
+        text = self.format(record)
+        if record.name.startswith("isospace"):
+            text = as_options(text)
+        with suppress(OSError):  # nobody reads standard error any more
+            sys.stderr.write(f"{text}\n")
 
 
 def _usage() -> str:
@@ -70,13 +74,16 @@ def _parse(arguments: Sequence[str]) -> Any:
     command, *words = arguments
     if command not in COMMANDS:
         raise UserError(no_such("command", command, COMMANDS, "isospace --help"))
-    with _imports_for(words):
+    # tyro makes a rule for torch's types where torch is imported when it begins.
+    with tyro.constructors.ConstructorRegistry():
+        pass
+    with lazy_imports(*_NOT_FOR_OPTIONS):
         with quick_imports():
             kind = load_command(command)
         kwargs: dict[str, Any] = {}
         if hasattr(kind, "defaults"):
             kwargs["default"] = kind.defaults(words)
-        if _asks_for_help(words):
+        if not set(WORDS).isdisjoint(words):
             show_help(kind, command, COMMANDS[command], words, kwargs.get("default"))
         write_help(kind)
         words = checked_words(kind, command, words)
@@ -91,20 +98,6 @@ def _parse(arguments: Sequence[str]) -> Any:
             )
         except ValueError as error:  # an objective's own check of its hyper-parameters
             raise UserError(str(error)) from error
-
-
-def _asks_for_help(words: Sequence[str]) -> bool:
-    return not set(WORDS).isdisjoint(words)
-
-
-def _imports_for(words: Sequence[str]) -> AbstractContextManager[None]:
-    """How modules are imported while these words are parsed: for a help text without torch."""
-    if not _asks_for_help(words):
-        return nullcontext()
-    # tyro has a rule for torch's types, which it makes where torch is imported when it begins.
-    with tyro.constructors.ConstructorRegistry():
-        pass
-    return lazy_imports(*_NOT_FOR_HELP)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -123,9 +116,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):  # a text that the terminal cannot show is no error
         sys.stdout.reconfigure(errors="backslashreplace")
     end_with_input()
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_WithOptions("%(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.basicConfig(
+        level=logging.WARNING, format="%(levelname)s %(message)s", handlers=[_Warnings()]
+    )
     try:
         try:
             status = _run(arguments)
@@ -158,6 +151,8 @@ def _run(arguments: Sequence[str]) -> int:
         print_result(f"isospace {isospace.__version__}")
         return 0
     command = _parse(arguments)
+    with Console(getattr(command, "json", False)):
+        run_lazy_modules()
     processes = getattr(command, "nproc", 1)
     if processes < 1:
         raise UserError(f"`nproc` {processes}: expected 1 or more")

@@ -46,6 +46,16 @@ def test_a_wide_table_turns_its_rows_to_columns():
     assert max(map(cell_len, narrow)) <= 80
 
 
+def test_a_table_too_wide_either_way_is_spread_over_several():
+    """The candidates of adapt have intervals in every column."""
+    interval = "-1.16 (-3.28 to +0.96)"
+    rows = [{"": f"candidate {i}", "a": interval, "b": interval, "c": interval} for i in range(5)]
+    lines = drawn(rows, 80)
+    assert max(map(cell_len, lines)) <= 80
+    assert sum(line.count(interval) for line in lines) == 15
+    assert [line.split()[1] for line in lines if "candidate 0" in line] == ["candidate"] * 2
+
+
 def test_text_is_folded_before_rows_turn():
     rows = [{"": "ok", "what": "import torch", "found": "2.85 s"}, {"found": "a text " * 20}]
     lines = drawn(rows, 60)

@@ -12,7 +12,7 @@ import pytest
 from report_runs import EVIL, evaluations, finish, page_of, write_run, write_sample
 
 from isospace.cli import main
-from isospace.commands.finished import show_finished
+from isospace.commands.printing import print_finished
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import Stopped, UserError
 from isospace.objectives import OBJECTIVES
@@ -216,7 +216,7 @@ def test_the_verdict_is_said_before_the_page_is_written(run, capsys, monkeypatch
 
     monkeypatch.setattr(module, "write_text", refuse)
     with pytest.raises(Stopped, match=r"report\.html: cannot be written \(Permission denied\)"):
-        show_finished(FinishedRun(run, run.finished, earlier=True), json=False)
+        print_finished(FinishedRun(run, run.finished, earlier=True), json=False)
     assert "had been finished. Adapted: yes." in capsys.readouterr().out
 
 

@@ -74,7 +74,7 @@ def test_a_closed_terminal_ends_nothing_under_nohup(monkeypatch):
 def test_one_line_says_what_is_wrong(tmp_path, capfd):
     words = ["train", "--nproc", "2", "--corpus", str(tmp_path / "none.txt")]
     assert main(words) == 2
-    [line] = capfd.readouterr().err.splitlines()
+    _, line = capfd.readouterr().err.splitlines()  # after what is read
     assert line.startswith(f"isospace: {tmp_path}/none.txt: no such file")
 
 

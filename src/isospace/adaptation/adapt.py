@@ -152,7 +152,7 @@ class _Search:
             progress.line("test pairs", self.folds.described)
             self.notes.append(self.folds.note)
         self.other_text = self.data.other_text
-        progress.line("other text", self.other_text.described)
+        progress.line("checked on", self.other_text.described)
         if unbounded := [
             name for name in self.other_text.judges if name not in self.other_text.chooses
         ]:

@@ -11,9 +11,8 @@ import tyro
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.commands.console import Console
-from isospace.commands.finished import show_finished
 from isospace.commands.options import LoadsModels, as_options
-from isospace.commands.printing import print_result
+from isospace.commands.printing import print_finished, print_result
 from isospace.errors import TooLittle, UserError
 from isospace.system.quick_imports import quick_imports
 from isospace.system.settings import settings
@@ -43,8 +42,6 @@ class Adapt(LoadsModels):
 
     def run(self) -> int:
         """Search, or go on."""
-        with quick_imports():
-            from isospace.adaptation.adapt import adapt
         from isospace.statistics.verdict import VerdictKind
 
         config = self.config
@@ -57,11 +54,15 @@ class Adapt(LoadsModels):
             text = replace(config.text, corpus=(*self.corpus, *config.text.corpus))
             config = replace(config, text=text)
         try:
-            outcome = adapt(None if self.resume else config, self.resume, Console(self.json))
+            with Console(self.json) as console:
+                console.reading(config.text.corpus, self.resume)
+                with quick_imports():
+                    from isospace.adaptation.adapt import adapt
+                outcome = adapt(None if self.resume else config, self.resume, console)
         except TooLittle as error:
             reason = as_options(str(error))
             verdict = {"kind": VerdictKind.KEEP_BASE, "text": f"Keep the base model: {reason}"}
             print_result(json.dumps({"verdict": verdict}) if self.json else verdict["text"])
             return 0
-        show_finished(outcome, self.json)
+        print_finished(outcome, self.json)
         return 0

@@ -79,34 +79,35 @@ class Compare(SharesWork):
 
     def run(self) -> int:
         """Run what is missing, compare, print."""
-        with quick_imports():
-            from isospace.comparison.baselines import named_models
-            from isospace.comparison.compare import compare
-            from isospace.evaluation.other_text import other_text_words
-            from isospace.report.run_set import collect
-            from isospace.report.scoreboard import comparison_tables
-            from isospace.report.write import write_report
-            from isospace.training.run import REPORT
-
         where = "objectives come before it: isospace compare OBJECTIVE ... --corpus FILE"
         require_no_objectives(self.config.text.corpus, where)
-        settings = self._settings()
+        named = self._named()
         folder = self.config.output
         if folder is None:
             raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
-        console = Console(self.json)
-        results = compare(
-            settings,
-            self.seeds,
-            folder,
-            self.verdict_on,
-            self.jobs,
-            named_models(self.baselines),
-            console,
-            self.engine,
-        )
+        with Console(self.json) as console:
+            console.reading(self.config.text.corpus)
+            with quick_imports():
+                from isospace.comparison.baselines import named_models
+                from isospace.comparison.compare import compare
+            results = compare(
+                self._settings(named),
+                self.seeds,
+                folder,
+                self.verdict_on,
+                self.jobs,
+                named_models(self.baselines),
+                console,
+                self.engine,
+            )
         if results is None:  # another process than the first
             return 0
+        from isospace.evaluation.other_text import other_text_words
+        from isospace.report.run_set import collect
+        from isospace.report.scoreboard import comparison_tables
+        from isospace.report.write import write_report
+        from isospace.training.run import REPORT
+
         if self.json:
             print_json_text(to_json(results))
         else:
@@ -128,10 +129,8 @@ class Compare(SharesWork):
         console.line("report", str(folder / REPORT))
         return 0
 
-    def _settings(self) -> Mapping[str, TrainConfig]:
-        """Return the settings of each candidate by its name."""
-        from isospace.comparison.compare import candidate
-
+    def _named(self) -> Sequence[str]:
+        """Return the names of what is compared."""
         named = self.candidates or self.recipe
         if not named:
             raise UserError(
@@ -146,9 +145,13 @@ class Compare(SharesWork):
         twice = [text for text in named if named.count(text) > 1]
         if twice:
             raise UserError(f"{twice[0]}: the same candidate twice; leave one out")
-        return self.recipe_settings or {
-            text: candidate(text, self.config) for text in self.candidates
-        }
+        return named
+
+    def _settings(self, named: Sequence[str]) -> Mapping[str, TrainConfig]:
+        """Return the settings of each candidate by its name."""
+        from isospace.comparison.compare import candidate
+
+        return self.recipe_settings or {name: candidate(name, self.config) for name in named}
 
 
 def _how_to_load(model: Path) -> str:

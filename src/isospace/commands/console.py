@@ -1,99 +1,189 @@
-"""What a person sees while something runs: lines, bars, tables. All of it on standard error."""
+"""What a person sees while a command works, all of it on standard error.
+
+A terminal has one display of two lines that is redrawn: the newest step, and how far the work is.
+What a reader needs afterwards (results, notes, warnings, tables) is printed above it and stays. In
+a file or a pipe, every step and each tenth of longer work is a line.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
 
 from rich.console import Console as Terminal
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Group
+from rich.live import Live
+from rich.spinner import Spinner
 from rich.text import Text
 
 from isospace.commands.options import as_options
 from isospace.commands.tables import draw_table
+from isospace.system.launch import first
 from isospace.system.progress import Advance
+from isospace.system.unicode import in_one_line
+
+STEPS = frozenset(
+    "adapted,base model,baseline,beside,cell,cells,checked on,encode,encoder,evaluation,labels,"
+    "length,pairs,prompts,reading,relations,score,test pairs,tokenise,train,tried".split(",")
+)
+"""Labels of lines that a display redraws; lines with other labels stay."""
+
+_BAR = 20  # characters
+_FRAMES = 4  # a second
+_SOON = 10.0
+"""Seconds without a line that work without a story may take, where there is no display."""
 
 
 class Console:
-    """A `Progress` for people.
+    """A `Progress` for people; as a context manager it keeps the display of a terminal.
+
+    Print results after the block: the display has no place on standard output.
 
     Args:
-        quiet: show nothing.
+        quiet: show nothing; so do all processes but the first of those that share the work.
     """
 
     def __init__(self, quiet: bool = False) -> None:
         self.terminal = Terminal(
-            stderr=True, quiet=quiet, highlight=False, markup=False, emoji=False
+            stderr=True, quiet=quiet or not first(), highlight=False, markup=False, emoji=False
         )
+        self._started = time.monotonic()
+        self._live: Live | None = None
+        self._newest: Text | None = None
+        self._bars: list[_Bar] = []
+        self._spinner = Spinner("line" if self.terminal.options.ascii_only else "dots")
+
+    def __enter__(self) -> Console:
+        """Begin the display."""
+        if self.terminal.is_interactive and not self.terminal.quiet:
+            self._live = Live(
+                get_renderable=self._display,
+                console=self.terminal,
+                refresh_per_second=_FRAMES,
+                transient=True,
+                redirect_stdout=False,
+            )
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Remove the display; after an error its newest step stays."""
+        if self._live is None:
+            return
+        self._live.stop()
+        self._live = None
+        if error is not None and self._newest is not None:
+            self.terminal.print(self._newest, soft_wrap=True)
+
+    def reading(self, corpus: Sequence[str], resume: Path | None = None) -> None:
+        """Say what is read: the first sign of work, while libraries are loaded."""
+        if source := str(resume or ", ".join(corpus)):
+            self.line("reading", in_one_line(source))
 
     def line(self, label: str, text: str) -> None:
-        """One line of the story: a short label and what happened."""
+        """Show a short label and what happened: for a moment if it is a step, else for good."""
         line = Text.assemble((f"{label:<9} ", "bold"), as_options(text))
-        self.terminal.print(line, soft_wrap=True)
+        if self._live is None or label not in STEPS:
+            self.terminal.print(line, soft_wrap=True)
+        else:
+            self._newest = line
 
     def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:
-        """Rows of cells under a title."""
+        """Print rows of cells under a title."""
         if not self.terminal.quiet:
             draw_table(self.terminal, title, rows)
 
     @contextmanager
     def bar(self, label: str, total: int, done: int = 0) -> Iterator[Advance]:
-        """A bar; where standard error is no terminal, a line at each tenth of longer work."""
-        bar = Progress(
-            TextColumn("{task.description:<9}", style="bold", markup=False),
-            BarColumn(bar_width=20),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-            TextColumn("{task.fields[story]}", markup=False),
-            TextColumn("eta"),
-            TimeRemainingColumn(),
-            console=self.terminal,
-            transient=True,
-            disable=not self.terminal.is_terminal,
-        )
-        task = bar.add_task(label, total=total, completed=done, story="")
-        lines = _Lines(self, label, total, done)
+        """Show how far counted work is, in the display or as a line at each tenth."""
+        bar = _Bar(label, total, done)
 
         def advance(amount: int, story: str = "", /) -> None:
-            bar.update(task, advance=amount, story=story)
-            if not self.terminal.is_terminal:
-                lines.advance(amount, story)
+            if bar.advance(amount, story) and self._live is None:
+                self.line(label, f"{bar.counted}  {story}{'  ' * bool(story)}{bar.left}")
 
-        with bar:
-            yield advance
+        self._bars.append(bar)
+        try:
+            if self._live is not None or not self.terminal.is_interactive:
+                yield advance
+            else:
+                with self:
+                    yield advance
+        finally:
+            self._bars.remove(bar)
+
+    def _display(self) -> Group:
+        """Draw the newest step, and the innermost bar or the time since the start."""
+        now = time.monotonic()
+        if self._bars:
+            bar = self._bars[-1]
+            label, filled = bar.label, int(_BAR * bar.share)
+            full, empty = "#-" if self.terminal.options.ascii_only else "━╌"
+            done = f" {full * filled}{empty * (_BAR - filled)} {100 * bar.share:3.0f} %"
+            rest = "  ".join(filter(None, (done, bar.left, bar.story)))
+        else:
+            label, rest = "working", f" {_clock(now - self._started)}"
+        turning = self._spinner.render(now)
+        moving = Text.assemble((f"{label:<9} ", "bold"), turning, rest)  # type: ignore[arg-type]
+        lines = [moving] if self._newest is None else [self._newest.copy(), moving]
+        for line in lines:  # with room for a terminal's own ^C
+            line.truncate(self.terminal.width - 3, overflow="ellipsis")
+        return Group(*lines)
 
 
-_SOON = 10.0
-"""Seconds without a line that work without a story may take."""
+class _Bar:
+    """Counted work: how much is done, and how long the rest takes."""
 
-
-class _Lines:
-    """A bar as lines of text: one at each tenth."""
-
-    def __init__(self, console: Console, label: str, total: int, done: int) -> None:
-        self._console, self._label, self._total = console, label, total
-        self._before, self._done, self._started = done, done, time.monotonic()
+    def __init__(self, label: str, total: int, done: int) -> None:
+        self.label, self.story = label, ""
+        self._total, self._before, self._done = total, done, done
+        self._started, self._shown = time.monotonic(), 0.0
         self._tenth = 10 * done // max(1, total)
-        self._shown = 0.0
 
-    def advance(self, amount: int, story: str) -> None:
-        self._done += amount
-        seconds, tenth = time.monotonic() - self._started, 10 * self._done // max(1, self._total)
+    @property
+    def share(self) -> float:
+        return min(1.0, self._done / max(1, self._total))
+
+    @property
+    def counted(self) -> str:
+        return f"{self._done:,}/{self._total:,}"
+
+    @property
+    def left(self) -> str:
+        """The time that the rest takes at the speed until now, in words; empty at the start."""
+        here = self._done - self._before
+        if here <= 0:
+            return ""
+        seconds = (time.monotonic() - self._started) / here * max(0, self._total - self._done)
+        return f"{_clock(seconds)} left"
+
+    def advance(self, amount: int, story: str) -> bool:
+        """Move on; return whether a log should have a line now."""
+        self._done, self.story = self._done + amount, story
+        seconds = time.monotonic() - self._started
+        tenth = 10 * self._done // max(1, self._total)
         if tenth == self._tenth or not (story or seconds - self._shown > _SOON):
-            return
+            return False
         self._tenth, self._shown = tenth, seconds
-        left = seconds / (self._done - self._before) * (self._total - self._done)
-        text = "  ".join(filter(None, (f"{self._done:,}/{self._total:,}", story)))
-        self._console.line(self._label, f"{text}  eta {_clock(left)}")
+        return True
 
 
 def _clock(seconds: float) -> str:
-    """Seconds, or hours, minutes and seconds.
+    """Write seconds, or minutes and seconds.
 
-    >>> _clock(59.2), _clock(3725.4)
-    ('59 s', '1:02:05')
+    >>> _clock(59.2), _clock(725.4), _clock(3725.4)
+    ('59 s', '12:05', '1:02:05')
     """
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

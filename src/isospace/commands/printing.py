@@ -7,14 +7,20 @@ import json
 import math
 import sys
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console as Terminal
 from rich.text import Text
 
+from isospace.commands.console import Console
+from isospace.commands.options import as_options
 from isospace.commands.tables import draw_table
 from isospace.system.tables import Rows, columns_of, markdown_table
+from isospace.system.typed_json import to_json
+
+if TYPE_CHECKING:
+    from isospace.training.run import FinishedRun
 
 _LEAST = 50
 """Cells of a text that are shown however narrow the terminal, over several lines if need be."""
@@ -23,6 +29,23 @@ _LEAST = 50
 def print_result(text: str) -> None:
     """Results go to standard output; everything else goes to standard error."""
     sys.stdout.write(text + "\n")
+
+
+def print_finished(outcome: FinishedRun, json: bool) -> None:
+    """Print results.json if JSON is asked for, write the report of a run, and say where it is.
+
+    Of a run that was finished before, print the verdict, which no line has told.
+    """
+    from isospace.report.run_set import collect
+    from isospace.report.write import write_report
+
+    if json:
+        print_json_text(to_json(outcome.results))
+    elif outcome.earlier:
+        print_result(f"{outcome.run.folder} had been finished. {outcome.verdict}")
+    with Console(json) as console:  # last: the folder may be read-only by now
+        page = write_report(collect([outcome.run.folder]), in_words=as_options)
+    console.line("report", str(page))
 
 
 def print_json(content: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console as Terminal
@@ -10,6 +10,9 @@ from rich.segment import Segments
 from rich.table import Table as Drawing
 
 from isospace.system.tables import Rows, columns_of, is_number
+
+Grid = Sequence[tuple[str, ...]]
+"""The headings, and rows of cells."""
 
 _FIGURES = 24
 """A cell with a digit that is no longer than this counts as figures, which are never cut."""
@@ -20,23 +23,42 @@ _TEXT = 12
 def draw_table(terminal: Terminal, title: str, rows: Rows) -> None:
     """Print a title and a table, in which figures keep every digit.
 
-    On a narrow terminal text is folded; where that is not enough, rows become columns if these fit.
-    A log file has no width that matters: there nothing is folded.
+    On a narrow terminal text is folded. If that is not enough, rows become columns if these fit, or
+    else the columns are spread over several tables. In a log file nothing is folded.
     """
     columns = columns_of(rows)
     grid: list[tuple[str, ...]] = [columns]
     grid += [tuple(row.get(column, "") for column in columns) for row in rows]
     turned = list(zip(*grid, strict=True))
-    if terminal.is_terminal and _least_width(grid) > terminal.width >= _least_width(turned):
-        grid = turned
-    width = max(terminal.width, _least_width(grid)) if terminal.is_terminal else _full_width(grid)
     terminal.print(title, style="bold", soft_wrap=True, markup=False)
+    if not terminal.is_terminal:
+        _draw(terminal, grid, _full_width(grid))
+    elif _least_width(grid) > terminal.width >= _least_width(turned):
+        _draw(terminal, turned, terminal.width)
+    else:
+        for part in _parts(turned, terminal.width):
+            _draw(terminal, part, max(terminal.width, _least_width(part)))
+
+
+def _draw(terminal: Terminal, grid: Grid, width: int) -> None:
     lines = terminal.render(_drawing(grid), terminal.options.update(width=width))
     terminal.print(Segments(lines), crop=False, end="")
 
 
-def _drawing(grid: Sequence[Sequence[str]]) -> Drawing:
-    """The table: headings above, numbers on the right."""
+def _parts(columns: Grid, width: int) -> Iterator[Grid]:
+    """Yield tables that fit into a width, each with the first column and some of the others."""
+    name, *rest = columns
+    part = [name]
+    for column in rest:
+        if len(part) > 1 and _least_width(list(zip(*part, column, strict=True))) > width:
+            yield list(zip(*part, strict=True))
+            part = [name]
+        part.append(column)
+    yield list(zip(*part, strict=True))
+
+
+def _drawing(grid: Grid) -> Drawing:
+    """Make a table: headings above, numbers on the right."""
     drawing = Drawing(header_style="bold")
     for place, (heading, *cells) in enumerate(zip(*grid, strict=True)):
         numbers = all(map(is_number, filter(None, cells)))
@@ -57,13 +79,13 @@ def _are_figures(cells: Sequence[str]) -> bool:
     )
 
 
-def _full_width(grid: Sequence[Sequence[str]]) -> int:
-    """Of the table with nothing folded, its lines between the columns included."""
+def _full_width(grid: Grid) -> int:
+    """Return the width of a table with nothing folded, the lines between columns included."""
     return 1 + sum(3 + max(map(cell_len, column)) for column in zip(*grid, strict=True))
 
 
-def _least_width(grid: Sequence[Sequence[str]]) -> int:
-    """Of the table with its text folded."""
+def _least_width(grid: Grid) -> int:
+    """Return the width of a table with its text folded."""
     width = 1
     for column in zip(*grid, strict=True):
         widest = max(map(cell_len, column))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.finished import show_finished
 from isospace.commands.help import WORDS
 from isospace.commands.options import SharesWork
+from isospace.commands.printing import print_finished
 from isospace.config import TrainConfig
 from isospace.errors import UserError, no_such
 from isospace.objectives import OBJECTIVES
@@ -82,16 +82,17 @@ class Train(SharesWork):
         """Train, or go on."""
         from isospace.system.launch import first
 
-        with quick_imports():
-            from isospace.training.train import train
-
         where = "objectives come first, or last: isospace train --corpus FILE OBJECTIVE"
         require_no_objectives(self.config.text.corpus, where)
         config = None if self.resume else replace(self.config, objective=self.objective)
-        outcome = train(config, self.resume, Console(self.json))
+        with Console(self.json) as console:
+            console.reading(self.config.text.corpus, self.resume)
+            with quick_imports():
+                from isospace.training.train import train
+            outcome = train(config, self.resume, console)
         if not first():  # of the processes that share the run
             return 0
-        show_finished(outcome, self.json)
+        print_finished(outcome, self.json)
         return 0
 
 

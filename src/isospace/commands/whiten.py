@@ -37,10 +37,11 @@ class Whiten(SharesWork):
 
     def run(self) -> int:
         """Whiten, print."""
-        with quick_imports():
-            from isospace.whiten.whiten import whiten_model
-
-        results = whiten_model(self.config, Console(self.json))
+        with Console(self.json) as console:
+            console.reading(self.config.text.corpus)
+            with quick_imports():
+                from isospace.whiten.whiten import whiten_model
+            results = whiten_model(self.config, console)
         if results is None:  # processes other than the first
             return 0
         if self.json:
@@ -49,7 +50,6 @@ class Whiten(SharesWork):
         for title, rows in results.tables():
             print_table(title, rows)
         print_result(f"{results.verdict.text} {results.written}")
-        console = Console()
         if results.other_words:
             console.line("other text", results.other_words)
         console.line("use", results.recommendation)

@@ -110,7 +110,7 @@ def _require_same_settings(cell: Cell) -> None:
 
 _SHARED = {
     "corpus", "test pairs", "relations", "labels", "encoder", "prompts", "base model", "pairs",
-    "other text",
+    "checked on",
 }  # fmt: skip
 """Labels of what the cells of a comparison often share, beside the table before training."""
 

@@ -31,6 +31,17 @@ def lazy_imports(*names: str) -> Iterator[None]:
         sys.meta_path.remove(finder)
 
 
+def run_lazy_modules() -> None:
+    """Run the modules that `lazy_imports` has put off.
+
+    Otherwise a first `import torch.name` would run torch, which imports that module, and then the
+    module again.
+    """
+    for module in list(sys.modules.values()):
+        if type(module) is _LazyModule:
+            module.__doc__  # noqa: B018 - any attribute will do
+
+
 class _LazyModule(ModuleType):
     """A module that has not run; `__spec__` is what the import system itself asks for."""
 

@@ -82,7 +82,7 @@ def _trained(fit: Fit, run: Run | None) -> FinishedRun:
         if before is not None:
             progress.table(*before.table)
             progress.line("pairs", benchmark.what_can_be_shown(before.measured))
-            progress.line("other text", fit.data.other_text.described)
+            progress.line("checked on", fit.data.other_text.described)
         fit.go()
         results = None if before is None else _judged(fit, run, before)
         return FinishedRun(run, agreed(fit.accelerator, results))
