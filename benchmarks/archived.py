@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from cell_archive import BASELINES, pack, unpack
+from common import gain_cell, points
 from isospace.comparison.baselines import Baseline
 from isospace.comparison.compare import Measure, compare
 from isospace.comparison.judgement import judge_runs
@@ -108,10 +109,10 @@ def judged_again(
 
 
 def papers_columns(results: ComparisonResults) -> str:
-    """The seven STS sets and their mean, each row with its spread over the seeds."""
+    """The seven STS sets and their mean, each the mean over the seeds."""
     return markdown_table(
         [
-            {"": name} | {column: mean_sd(columns[column].seeds) for column in STS_COLUMNS}
+            {"": name} | {c: mean_sd(columns[c].seeds).split()[0] for c in STS_COLUMNS}
             for name, columns in results.scores.items()
         ]
     )
@@ -129,10 +130,10 @@ def difference(results: ComparisonResults, over: str, under: str) -> Difference:
     raise KeyError((over, under))
 
 
-def tested(results: ComparisonResults, chosen_by: str) -> str:
-    """The gain of each row in the score of the verdict, the largest first.
+def gains_table(results: ComparisonResults, validation: str | None = None) -> str:
+    """Draw the gain of each row in the score of the verdict, the largest first.
 
-    `chosen_by` is what chose the checkpoints.
+    `validation` is the name of a column with the scores by which checkpoints were selected.
     """
     measure = results.measure
     rows = [{"": "base model", measure: mean_sd(results.scores["base model"][measure].seeds)}]
@@ -140,15 +141,14 @@ def tested(results: ComparisonResults, chosen_by: str) -> str:
         results.gains.items(), key=lambda row: -row[1][measure].over_base.mean
     ):
         found = columns[measure]
-        rows.append(
-            {
-                "": name,
-                measure: mean_sd(results.scores[name][measure].seeds),
-                "gain": f"{100 * found.over_base.mean:+.2f}",
-                "95 % interval": found.over_base.interval,
-                "p (Holm)": f"{found.holm_p:.2g}",
-                chosen_by: f"{100 * score:.2f}" if (score := results.criterion.get(name)) else "",
-                "seeds": str(found.over_base.seeds),
-            }
-        )
+        row = {
+            "": name,
+            measure: mean_sd(results.scores[name][measure].seeds),
+            "gain": gain_cell(points(found.over_base)),
+            "p (Holm)": f"{found.holm_p:.2g}",
+        }
+        if validation:
+            score = results.criterion.get(name)
+            row[validation] = f"{100 * score:.2f}" if score else ""
+        rows.append(row)
     return markdown_table(rows)

@@ -252,15 +252,10 @@ def write_paragraphs(path: Path) -> None:
 
 def _draw(name: str, results: ComparisonResults) -> None:
     """Draw the verdict and the rows, the largest gain first."""
-    tested = archived.tested(results, "STS-B dev")
-    draw(
-        PAGE,
-        {
-            f"verdict {name}": results.verdict.text,
-            f"gains {name}": tested,
-            f"scores {name}": archived.papers_columns(results),
-        },
-    )
+    parts = {f"gains {name}": archived.gains_table(results)}
+    if name in ("cls", "mean"):
+        parts |= {f"scores {name}": archived.papers_columns(results)}
+    draw(PAGE, parts)
 
 
 def _draw_cost() -> None:

@@ -34,7 +34,7 @@ from isospace.statistics.gains import gain
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import VerdictKind, kind_of
 from isospace.system.files import write_text
-from placebo import PAGE, Share, rows
+from placebo import PAGE, rows
 
 Floats = NDArray[np.float64]
 DIM, SIZES = 24, (30, 60, 120)
@@ -246,7 +246,7 @@ def main() -> None:
     lines = []
     for one in (*cells, total):
         gains = [f"{100 * one[key]:+.2f}" if key in one else "" for key in _GAINS]
-        shares = [Share(one[key], one["samples"]) for key in ("adapted", "covered")]
+        shares = [f"{100 * one[key] / one['samples']:.2f}" for key in ("adapted", "covered")]
         lines.append([one["folder"], one["documents"], *gains, *shares])
     header = ["folder", "documents", "true gain", "reported", "adapted, %", "coverage, %"]
     draw(PAGE, {"folds": rows(header, lines)})

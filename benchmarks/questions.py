@@ -157,7 +157,7 @@ def main() -> None:
         for row, candidates in ADDED.items()
     }
     headless = judged(HEADLESS | {name: weights[name] for name in chosen.values()}, options.seeds)
-    losses = archived.tested(headless, "STS-B dev")
+    losses = archived.gains_table(headless, "STS-B dev")
     over = _over(headless, [(name, "contrast") for name in chosen.values()])
     draw(PAGE, {"weights": _weights(tried, chosen), "losses": losses, "losses over": over})
 
@@ -166,7 +166,7 @@ def groups_drawn(results: ComparisonResults) -> dict[str, str]:
     """The tables of the second question."""
     pairs = [("1-groups", "no-whitening"), ("2-groups", "no-whitening"), (LEFT, "no-whitening")]
     pairs += [(f"{n}-groups-shuffled", f"{n}-groups") for n in GROUPS if n > 1]
-    tested = archived.tested(results, "STS-B dev")
+    tested = archived.gains_table(results, "STS-B dev")
     return {"groups": tested, "groups over": _over(results, pairs)}
 
 
@@ -178,7 +178,7 @@ def positives_drawn(results: ComparisonResults) -> dict[str, str]:
     )
     pairs = [*zip(whitened, plain, strict=True)]
     pairs += [(rows[-1], rows[0]) for rows in (plain, whitened)]
-    tested = archived.tested(results, "STS-B dev")
+    tested = archived.gains_table(results, "STS-B dev")
     return {"positives": tested, "positives over": _over(results, pairs)}
 
 

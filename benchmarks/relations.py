@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
@@ -24,7 +25,7 @@ from pathlib import Path
 
 import archived
 from cell_archive import BASELINES, read
-from common import draw
+from common import draw, gain_cell, points
 from documents import BY_RELATION, SOURCES, Source, on_one_text, pairs
 from isospace.comparison.results import ComparisonResults
 from isospace.config import TrainConfig
@@ -41,7 +42,6 @@ WHITENED = "soft-whitening"
 UNDER_TITLES = {"title-passage", "heading-section"}
 FITTED_ON = 20_000
 """Passages, by the whitening."""
-COLUMNS = ("MRR", "nDCG@10", "R@1", "R@10", "MRR, no shared words")
 
 
 def candidates(source: Source, folder: Path) -> dict[str, TrainConfig]:
@@ -115,26 +115,41 @@ def _whitened(corpus: str, options: argparse.Namespace) -> dict[str, Path]:
 
 
 def _draw(name: str, results: ComparisonResults) -> None:
-    """Draw the verdict, gains, scores and BM25's rows."""
+    """Draw the verdict and the table of a corpus."""
     draw(
         PAGE,
         {
             f"verdict {name}": f"{results.verdict.text}\n\n{results.with_bm25_text}",
-            f"gains {name}": archived.tested(results, "validation pairs"),
-            f"scores {name}": _scores(results),
+            f"gains {name}": _table(results),
         },
     )
 
 
-def _scores(results: ComparisonResults) -> str:
-    """Every row with BM25's, the measures that a search cares for."""
-    rows = results.scores | {name: row.scores for name, row in results.with_bm25.items()}
-    return markdown_table(
-        [
-            {"": name} | {c: mean_sd(columns[c].seeds) for c in COLUMNS if c in columns}
-            for name, columns in rows.items()
-        ]
-    )
+def _table(results: ComparisonResults) -> str:
+    """Return the table of all rows, the largest gain first."""
+    gains = {name: columns["MRR"] for name, columns in results.gains.items()}
+    ordered = sorted(gains, key=lambda name: -gains[name].over_base.mean)
+    with_bm25 = {name: row.scores["MRR"] for name, row in results.with_bm25.items()}
+    rows = []
+    for name in ("base model", *ordered):
+        scores = {column: found.seeds for column, found in results.scores[name].items()}
+        found = gains.get(name)
+        rows.append(
+            {
+                "": name,
+                "MRR": _mean(scores["MRR"]),
+                "gain": gain_cell(points(found.over_base)) if found else "",
+                "p (Holm)": f"{found.holm_p:.2g}" if found else "",
+                "with BM25": _mean(with_bm25[f"{name} + BM25"].seeds),
+                "no shared words": _mean(scores["MRR, no shared words"]),
+            }
+        )
+    rows.append({"": "BM25", "MRR": _mean(with_bm25["BM25"].seeds)})
+    return markdown_table(rows)
+
+
+def _mean(seeds: Sequence[float]) -> str:
+    return mean_sd(seeds).split()[0]
 
 
 if __name__ == "__main__":

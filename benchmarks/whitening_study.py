@@ -32,10 +32,9 @@ from isospace.evaluation.pairs import Encode, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, halves
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.statistics.gains import gain
-from isospace.statistics.verdict import VerdictKind, kind_of
 from isospace.system.cache import cache_folder
 from isospace.whiten.fold import drop_normalize
-from isospace.whiten.results import HEADS, name_of
+from isospace.whiten.results import name_of
 from isospace.whiten.whiten import Maps, Power, fit_rows, through, try_powers
 from isospace.whiten.whiten_config import POWERS
 
@@ -90,14 +89,27 @@ def main() -> None:
         domains = {name: _domain(config) for name, config in corpora.items()}
     encode = remembering(encoder.embed)
     parts = {"pairs": _what(domains)}
+    other: list[Row] = [["tested on", "fitted on"]]
+    choosers: list[Row] = [["domain", "selected by"]]
     for start in STARTS:
         encode_start = _of_start(encode, encoder, start)
         maps = {name: _fit(encode_start, domain) for name, domain in domains.items()}
         parts[f"own {start}"] = _own(encode_start, domains, maps)
-        parts[f"other {start}"] = _other(encode_start, domains, maps)
-        parts[f"choosers {start}"] = _choosers(encode_start, domains, maps)
-        parts[f"settings {start}"] = _settings(encode_start, domains)
-    draw(PAGE, parts)
+        title = f"from {'mean' if start == 'mean' else '[CLS]'} pooling"
+        _beside(other, [title], _other(encode_start, domains, maps))
+        _beside(choosers, [title, "regret"], _choosers(encode_start, domains, maps))
+        if start == "mean":
+            parts["settings"] = _settings(encode_start, domains)
+    draw(PAGE, parts | {"other": _table(*other), "choosers": _table(*choosers)})
+
+
+def _beside(table: list[Row], head: Row, rows: dict[tuple[str, str], Row]) -> None:
+    """Put the cells of one pooling beside those of the other."""
+    table[0] += head
+    if len(table) == 1:
+        table += [list(key) for key in rows]
+    for line, cells in zip(table[1:], rows.values(), strict=True):
+        line += cells
 
 
 def _captions(path: Path, folder: Path) -> CorpusConfig:
@@ -146,7 +158,7 @@ def _best(scores: dict[Power, float]) -> Power:
     return max(scores, key=scores.__getitem__)
 
 
-def _table(head: Row, rows: Sequence[Row]) -> str:
+def _table(head: Row, *rows: Row) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
@@ -156,7 +168,7 @@ def _what(domains: dict[str, Domain]) -> str:
     head = ["domain", "fitted on", "validation pairs", "test pairs"]
     return _table(
         head,
-        [
+        *(
             [
                 name,
                 f"{len(domain.fit):,} sentences",
@@ -164,7 +176,7 @@ def _what(domains: dict[str, Domain]) -> str:
                 f"{len(domain.test):,} {domain.test.name}",
             ]
             for name, domain in domains.items()
-        ],
+        ),
     )
 
 
@@ -176,17 +188,16 @@ def _scores(encode: Encode, maps: Maps, domain: Domain) -> tuple[dict[Power, flo
     return scores, [f"**{c}**" if p == best else c for p, c in zip(scores, cells, strict=True)]
 
 
-def _gain(encode: Encode, maps: Maps, domain: Domain, power: Power) -> Row:
-    """What a power gains over the model as it is, and the verdict that a user would see."""
+def _gain(encode: Encode, maps: Maps, domain: Domain, power: Power) -> str:
+    """Return what a power gains over the model as it is."""
     if power is None:
-        return ["nothing to judge", HEADS[VerdictKind.KEEP_BASE]]
+        return "nothing to test"
     benchmark = Benchmark(domain.test.grouped(), "", {}, None, ())
     after, before = (
         benchmark.pair_scores(evaluate_retrieval(through(encode, maps[p]), benchmark.pairs))
         for p in (power, None)
     )
-    found = gain(after, before)
-    return [found.points, HEADS[kind_of(found)]]
+    return gain(after, before).points
 
 
 def _mrr(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, float]:
@@ -194,44 +205,43 @@ def _mrr(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, float]:
 
 
 def _own(encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]) -> str:
-    """Fitted and chosen on the domain that is tested."""
-    head = ["", *map(name_of, [None, *POWERS]), "auto picks", "regret", "gain of auto", "verdict"]
+    """Draw the scores of maps that are fitted and selected on the domain that is tested."""
+    head = ["", *map(name_of, [None, *POWERS]), "auto picks", "regret", "gain of auto"]
     rows = []
     for name, domain in domains.items():
         scores, cells = _scores(encode, maps[name], domain)
         picked = _best(_mrr(encode, maps[name], domain.choose))
         regret = f"{100 * (max(scores.values()) - scores[picked]):.2f}"
         gain = _gain(encode, maps[name], domain, picked)
-        rows.append([name, *cells, name_of(picked), regret, *gain])
-    return _table(head, rows)
+        rows.append([name, *cells, name_of(picked), regret, gain])
+    return _table(head, *rows)
 
 
-def _other(encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]) -> str:
-    """Fitted and chosen on one domain, tested on another."""
-    head = ["tested on", "fitted on", *map(name_of, [None, *POWERS]), "auto picks", "gain of auto"]
-    rows = []
+def _other(
+    encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]
+) -> dict[tuple[str, str], Row]:
+    """Return the gains of maps that are fitted and selected on another domain."""
+    rows = {}
     for name, domain in domains.items():
         for source in domains:
             if source != name:
                 picked = _best(_mrr(encode, maps[source], domains[source].choose))
-                gain, _ = _gain(encode, maps[source], domain, picked)
-                _, cells = _scores(encode, maps[source], domain)
-                rows.append([name, source, *cells, name_of(picked), gain])
-    return _table(head, rows)
+                rows[name, source] = [_gain(encode, maps[source], domain, picked)]
+    return rows
 
 
-def _choosers(encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]) -> str:
-    """Where there are natural pairs: what halves of sentences would have chosen."""
-    head = ["domain", "chosen by", *map(name_of, [None, *POWERS]), "picks", "regret"]
-    rows = []
+def _choosers(
+    encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]
+) -> dict[tuple[str, str], Row]:
+    """Return what natural pairs and halves of sentences select, and its regret."""
+    rows = {}
     for name, domain in domains.items():
         tested = _mrr(encode, maps[name], domain.test)
         for pairs in dict.fromkeys([domain.choose, domain.halves]):
-            scores = _mrr(encode, maps[name], pairs)
-            cells = [f"{100 * mrr:.2f}" for mrr in scores.values()]
-            regret = 100 * (max(tested.values()) - tested[_best(scores)])
-            rows.append([name, pairs.name, *cells, name_of(_best(scores)), f"{regret:.2f}"])
-    return _table(head, rows)
+            picked = _best(_mrr(encode, maps[name], pairs))
+            regret = 100 * (max(tested.values()) - tested[picked])
+            rows[name, pairs.name] = [name_of(picked), f"{regret:.2f}"]
+    return rows
 
 
 def _settings(encode: Encode, domains: dict[str, Domain]) -> str:
@@ -252,7 +262,7 @@ def _settings(encode: Encode, domains: dict[str, Domain]) -> str:
         for name, one in encoders.items():
             mrr = evaluate_retrieval(one, domain.test).mrr
             rows.setdefault(name, []).append(f"{100 * mrr:.2f}")
-    return _table(["", *domains], [[name, *cells] for name, cells in rows.items()])
+    return _table(["", *domains], *([name, *cells] for name, cells in rows.items()))
 
 
 if __name__ == "__main__":
