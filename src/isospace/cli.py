@@ -23,7 +23,13 @@ from isospace.commands.help import ALL, WORDS, show_help
 from isospace.commands.options import MARKERS, as_options, checked_words, write_help
 from isospace.commands.printing import print_result
 from isospace.errors import Interrupted, Stopped, UserError, no_such
-from isospace.system.launch import first, launch, launched, launched_here, left_alone
+from isospace.system.launch import (
+    is_lost_peer_error,
+    is_main_process,
+    launch,
+    launched,
+    launched_here,
+)
 from isospace.system.lazy import lazy_imports, run_lazy_modules
 from isospace.system.quick_imports import quick_imports
 from isospace.system.quiet import saying_once
@@ -129,11 +135,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has seen enough, such as `head`
         return 1
     except (UserError, Stopped, KeyboardInterrupt, OSError) as error:
-        if first() or not isinstance(error, Interrupted):  # which are all of them at once
+        if is_main_process() or not isinstance(error, Interrupted):  # which are all of them at once
             _say(error)
         return 2 if isinstance(error, UserError) else 1
     except RuntimeError as error:
-        if not left_alone(error):
+        if not is_lost_peer_error(error):
             raise
         if not launched_here():  # there, the launcher says which one it was
             _say(Stopped("another process of this run has ended, and so does this one"))

@@ -148,7 +148,7 @@ def test_a_line_before_training_says_what_the_pairs_can_show():
         groups = tuple(str(i // per_group) for i in range(count))
         pairs = made_pairs(count, groups=groups, unit="modules")
         ranks = np.repeat(random.integers(1, 4, -(-count // per_group)), per_group)[:count]
-        return benchmark_of(pairs).what_can_be_shown(measured(ranks.astype(float)))
+        return benchmark_of(pairs).detectable_gain(measured(ranks.astype(float)))
 
     shown = [line(2000, 1), line(2000, 10), line(60, 10)]
     assert re.fullmatch(r"these 2,000 pairs can show gains from about [\d.]+ points", shown[0])

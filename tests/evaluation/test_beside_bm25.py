@@ -17,7 +17,7 @@ from isospace.evaluation.beside_bm25 import (
     over_first,
     pairs_beside_bm25,
 )
-from isospace.evaluation.bm25 import BM25, words
+from isospace.evaluation.bm25 import BM25, bm25_terms
 from isospace.evaluation.pairs import Candidates, PromptedEncoders, TextPairs
 from isospace.evaluation.ranking import MEASURES, JudgedQueries
 from isospace.evaluation.retrieval import evaluate_retrieval
@@ -53,12 +53,12 @@ def judged():
 
 def lucene(query, texts, k1=1.5, b=0.75):
     """BM25 as Lucene has it, in loops."""
-    bags = [Counter(words(text)) for text in texts]
+    bags = [Counter(bm25_terms(text)) for text in texts]
     mean = sum(sum(bag.values()) for bag in bags) / len(bags)
     scores = []
     for bag in bags:
         score = 0.0
-        for word in words(query):
+        for word in bm25_terms(query):
             having = sum(word in other for other in bags)
             idf = math.log(1 + (len(bags) - having + 0.5) / (having + 0.5))
             length = k1 * (1 - b + b * sum(bag.values()) / mean)
@@ -86,7 +86,7 @@ def test_bm25_is_lucenes():
     ],
 )
 def test_words_of_any_script(text, expected):
-    assert words(text) == expected
+    assert bm25_terms(text) == expected
 
 
 def test_the_weight_is_in_standard_deviations():
@@ -164,8 +164,10 @@ PASSAGES = (
 
 def by_words(texts):
     """A bag of words: nothing is known but what is shared."""
-    known = sorted({word for text in (*TITLES, *PASSAGES) for word in words(text)})
-    return np.array([[words(text).count(word) for word in known] for text in texts], np.float32)
+    known = sorted({word for text in (*TITLES, *PASSAGES) for word in bm25_terms(text)})
+    return np.array(
+        [[bm25_terms(text).count(word) for word in known] for text in texts], np.float32
+    )
 
 
 def test_what_is_found_without_the_words_of_the_query():

@@ -13,7 +13,7 @@ from search_index import TEXTS, YEARS, run
 from toy import sentences
 
 from isospace.errors import UserError
-from isospace.evaluation.bm25 import words
+from isospace.evaluation.bm25 import bm25_terms
 from isospace.search import Changes, Hit, SearchIndex
 from isospace.search import index as module
 from isospace.search.about import About
@@ -310,9 +310,9 @@ def test_words_are_those_that_bm25_is_measured_with(toy_model, tmp_path):
     index.add(texts)
     index.refresh()
     nowhere = np.zeros(index._database.dim, np.float32)
-    for word in {word for text in texts for word in words(text)}:
+    for word in {word for text in texts for word in bm25_terms(text)}:
         hits = index._database.matching(word, nowhere, len(texts), None)
-        assert {hit.text for hit, _ in hits} == {text for text in texts if word in words(text)}
+        assert {hit.text for hit, _ in hits} == {text for text in texts if word in bm25_terms(text)}
 
 
 def test_a_fused_search_shows_what_it_ranks_by(index, folder, capsys):

@@ -11,9 +11,9 @@ from isospace.statistics.verdict import (
     FEWEST_GROUPS,
     VerdictKind,
     base_kept,
+    detectable_gain,
     judge,
     kind_of,
-    what_can_be_shown,
 )
 
 
@@ -91,8 +91,8 @@ def test_keeping_the_start_has_no_interval_of_nothing():
 def test_one_line_says_what_the_items_can_show():
     random = np.random.default_rng(1)
     values = random.random((1, 120))
-    alone = what_can_be_shown(mean_scores(values, np.arange(120)))
-    documents = what_can_be_shown(
+    alone = detectable_gain(mean_scores(values, np.arange(120)))
+    documents = detectable_gain(
         mean_scores(np.repeat(values[:, :40], 3, axis=1), np.repeat(np.arange(40), 3)), "documents"
     )
     assert alone.startswith("these 120 pairs can show gains from about ")
@@ -100,12 +100,12 @@ def test_one_line_says_what_the_items_can_show():
     smaller, larger = (float(text.split()[-2]) for text in (alone, documents))
     assert larger > 1.5 * smaller > 1.5
     few = mean_scores(values, np.arange(120) % 19)
-    assert "too few to show a gain; 20 threads" in what_can_be_shown(few, "threads")
+    assert "too few to show a gain; 20 threads" in detectable_gain(few, "threads")
 
 
 def test_it_promises_no_less_than_a_point():
     many = mean_scores(np.random.default_rng(2).random((1, 50_000)), np.arange(50_000))
-    assert what_can_be_shown(many) == "these 50,000 pairs can show gains from about 1.0 points"
+    assert detectable_gain(many) == "these 50,000 pairs can show gains from about 1.0 points"
 
 
 def test_a_verdict_on_pairs_none_of_which_changed_says_so():

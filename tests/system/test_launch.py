@@ -85,7 +85,7 @@ def test_no_process_is_refused(capsys):
 
 def test_what_other_processes_leave_is_told_from_errors(monkeypatch):
     gone = RuntimeError("[third_party/gloo/pair.cc:553] Connection closed by peer")
-    assert not launch.left_alone(gone)
+    assert not launch.is_lost_peer_error(gone)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    assert launch.left_alone(gone)
-    assert not launch.left_alone(RuntimeError("shapes do not match"))
+    assert launch.is_lost_peer_error(gone)
+    assert not launch.is_lost_peer_error(RuntimeError("shapes do not match"))

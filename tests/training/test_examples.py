@@ -16,7 +16,13 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import TooLittle, UserError
 from isospace.objectives import TSDAE, SimCSE
 from isospace.training import examples
-from isospace.training.examples import Examples, Order, apart, crop, require_pairs
+from isospace.training.examples import (
+    Examples,
+    Order,
+    batches_without_shared_origin,
+    crop,
+    require_pairs,
+)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +46,7 @@ def test_the_default_trains_on_relations_other_than_the_judging_one(base, corpus
     few = replace(base, relations=("heading-section",))
     found = Examples.of(few, corpus)
     assert len(found) == corpus.related.counts()["heading-section"] > 50
-    assert found.story == f"{len(found)} heading-section; title-passage judges"
+    assert found.summary == f"{len(found)} heading-section; title-passage judges"
     roles = corpus.related.structure.roles[found.rows]
     assert (roles == [Role.HEADING, Role.PASSAGE]).all()
 
@@ -54,7 +60,7 @@ def test_the_default_trains_on_relations_other_than_the_judging_one(base, corpus
 def test_where_no_other_relation_has_enough_the_judging_one_trains_too(base, corpus, monkeypatch):
     monkeypatch.setattr("isospace.training.examples.FEW_PAIRS", 10**6)
     found = Examples.of(base, corpus)
-    assert found.story.endswith("title-passage; title-passage judges too")
+    assert found.summary.endswith("title-passage; title-passage judges too")
     assert len(found) == corpus.related.counts()["title-passage"]
 
 
@@ -149,14 +155,14 @@ def test_no_batch_has_a_document_twice_and_every_pair_comes(base, corpus):
 
 def test_a_document_that_has_half_of_all_pairs_waits_for_its_turn():
     documents = np.array([[0, 0]] * 50 + [[i, i] for i in range(1, 51)])
-    batches = apart(np.arange(100), documents, 5)
+    batches = batches_without_shared_origin(np.arange(100), documents, 5)
     assert all(len(set(documents[batch, 0])) == 5 for batch in batches)
     assert (documents[batches, 0] == 0).sum() == len(batches) == 12
 
 
 def test_a_pair_of_two_documents_keeps_both_out_of_its_batch():
     documents = np.array([[0, 1], [1, 2], [3, 3], [2, 0]])
-    assert apart(np.arange(4), documents, 2).tolist() == [[0, 2]]
+    assert batches_without_shared_origin(np.arange(4), documents, 2).tolist() == [[0, 2]]
 
 
 def test_an_epoch_whose_order_gives_no_batch_is_drawn_again():
@@ -177,7 +183,7 @@ def test_a_later_epoch_without_a_batch_is_as_the_first(monkeypatch):
     first = [order.batch(0)]
     assert order.per_epoch == 1
     none = [np.empty((0, 4), np.int64)] * (1 + examples._TRIES)
-    found = iter([*none, apart(first[0], lines, 4)])
+    found = iter([*none, batches_without_shared_origin(first[0], lines, 4)])
     monkeypatch.setattr(examples, "apart", lambda *_: next(found))
     assert order.batch(1).tolist() == first[0].tolist()
     assert not list(found)

@@ -48,7 +48,7 @@ class PressesCtrlC:
     def bar(self, label: str, total: int, done: int = 0) -> Iterator[Advance]:
         count = done
 
-        def advance(amount: int, story: str = "", /) -> None:
+        def advance(amount: int, note: str = "", /) -> None:
             nonlocal count
             count += amount
             if amount and (label, count) == self._moment:

@@ -193,7 +193,7 @@ def test_a_text_paired_with_itself_is_its_two_views(model, tmp_path, monkeypatch
     assert terms_of(paired) != {name: close(x, 1e-6) for name, x in expected.items()}
 
 
-# Written out
+# FileTeacher out
 
 
 @pytest.mark.usefixtures("in_float64")

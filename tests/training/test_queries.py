@@ -57,7 +57,7 @@ def test_files_of_all_kinds(config, corpus, tmp_path, name, content):
     found = read_queries(tmp_path / name, config, corpus)
     assert found.pairs == (("who runs", "on the mat"),)
     assert found.alone == ("where is the cat",)
-    assert found.story == "1 queries with their passage, 1 queries whose passage is looked for"
+    assert found.summary == "1 queries with their passage, 1 queries whose passage is looked for"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_what_repeats_a_held_out_text_is_left_out(config, corpus, tmp_path):
     assert found.pairs == (("d", "e"),)
     assert found.alone == ()
     assert found.left_out == 5
-    assert found.story.endswith("5 left out, as they repeat what is held out")
+    assert found.summary.endswith("5 left out, as they repeat what is held out")
 
 
 def test_they_are_further_pairs(config, corpus, tmp_path):
@@ -124,7 +124,7 @@ def test_they_are_further_pairs(config, corpus, tmp_path):
     assert found.waiting
     assert not without.waiting
     assert found.digest(corpus) != without.digest(corpus)
-    assert found.story.endswith(
+    assert found.summary.endswith(
         "2 queries with their passage, 1 queries whose passage is looked for"
     )
     done = found.answered(corpus, lambda queries: np.full(len(queries), corpus.train_rows[0]))

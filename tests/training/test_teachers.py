@@ -34,13 +34,13 @@ from isospace.training.lists import FALSE_NEGATIVE, Lists
 from isospace.training.similar import Similar
 from isospace.training.teachers import (
     Cosines,
+    CrossEncoderTeacher,
+    FileTeacher,
     Fused,
     LinesBySide,
     LineVectors,
     Mean,
     Teacher,
-    Together,
-    Written,
 )
 from isospace.training.train import train
 
@@ -77,16 +77,18 @@ def test_cosines_are_the_encoder_s(encoder, cosines):
     everything = vectors @ vectors.T
     texts = np.array([11, 10, 59])
     # Kept as float16.
-    assert cosines.among(QUERIES, texts) == pytest.approx(everything[QUERIES][:, texts], abs=1e-3)
+    assert cosines.score_matrix(QUERIES, texts) == pytest.approx(
+        everything[QUERIES][:, texts], abs=1e-3
+    )
     expected = np.take_along_axis(everything[QUERIES], OWN, 1)
-    assert cosines.of(QUERIES, OWN) == pytest.approx(expected, abs=1e-3)
+    assert cosines.score_own(QUERIES, OWN) == pytest.approx(expected, abs=1e-3)
 
 
 def test_vectors_are_made_once(encoder, sided, tmp_path, monkeypatch):
     first = Cosines.made(encoder, sided, tmp_path, Silent())
     monkeypatch.setattr(type(encoder), "embed", None)
     again = Cosines.made(encoder, sided, tmp_path, Silent())
-    assert (again.of(QUERIES, OWN) == first.of(QUERIES, OWN)).all()
+    assert (again.score_own(QUERIES, OWN) == first.score_own(QUERIES, OWN)).all()
     with pytest.raises(TypeError):
         Cosines.made(encoder, sided._replace(digest="other texts"), tmp_path, Silent())
 
@@ -98,7 +100,7 @@ def test_vectors_that_were_cut_are_made_again(encoder, sided, tmp_path):
     file.unlink()  # the old one stays mapped
     file.write_bytes(content[:-100])
     again = Cosines.made(encoder, sided, tmp_path, Silent())
-    assert (again.of(QUERIES, OWN) == first.of(QUERIES, OWN)).all()
+    assert (again.score_own(QUERIES, OWN) == first.score_own(QUERIES, OWN)).all()
 
 
 def test_sides_with_prompts_have_vectors_of_their_own(encoder, sided, tmp_path):
@@ -107,7 +109,9 @@ def test_sides_with_prompts_have_vectors_of_their_own(encoder, sided, tmp_path):
     query = prompted.embed([TEXTS[4]], side="query")[0]
     text = prompted.embed([TEXTS[11]], side="document")[0]
     cosine = query @ text / np.linalg.norm(query) / np.linalg.norm(text)
-    assert found.of(np.array([4]), np.array([[11]])).item() == pytest.approx(cosine, abs=1e-3)
+    assert found.score_own(np.array([4]), np.array([[11]])).item() == pytest.approx(
+        cosine, abs=1e-3
+    )
     assert len(found.reads) == 2
 
 
@@ -115,35 +119,41 @@ def test_fused_is_fusion_over_all_texts_that_are_looked_for(sided, cosines):
     fused = Fused(cosines, sided, weight=1.5)
     looked_for = sided.texts
     words = BM25([TEXTS[line] for line in looked_for]).scores([TEXTS[line] for line in QUERIES])
-    whole = fuse(cosines.among(QUERIES, looked_for), words, 1.5)
-    assert fused.among(QUERIES, looked_for) == pytest.approx(whole, abs=1e-5)
+    whole = fuse(cosines.score_matrix(QUERIES, looked_for), words, 1.5)
+    assert fused.score_matrix(QUERIES, looked_for) == pytest.approx(whole, abs=1e-5)
     # Of a few texts the same numbers, whatever is asked about beside them.
     places = np.searchsorted(looked_for, OWN)
-    assert fused.of(QUERIES, OWN) == pytest.approx(np.take_along_axis(whole, places, 1), abs=1e-5)
-    assert fused.among(QUERIES, OWN[0]) == pytest.approx(whole[:, places[0]], abs=1e-5)
+    assert fused.score_own(QUERIES, OWN) == pytest.approx(
+        np.take_along_axis(whole, places, 1), abs=1e-5
+    )
+    assert fused.score_matrix(QUERIES, OWN[0]) == pytest.approx(whole[:, places[0]], abs=1e-5)
 
 
 def test_the_average_of_teachers(sided, cosines):
     fused = Fused(cosines, sided, weight=2.0)
     both = Mean([cosines, fused])
-    expected = (cosines.of(QUERIES, OWN) + fused.of(QUERIES, OWN)) / 2
-    assert both.of(QUERIES, OWN) == pytest.approx(expected)
-    assert both.among(QUERIES, EVERY[10:]).argmax(1).tolist() == (
-        (cosines.among(QUERIES, EVERY[10:]) + fused.among(QUERIES, EVERY[10:])).argmax(1).tolist()
+    expected = (cosines.score_own(QUERIES, OWN) + fused.score_own(QUERIES, OWN)) / 2
+    assert both.score_own(QUERIES, OWN) == pytest.approx(expected)
+    assert both.score_matrix(QUERIES, EVERY[10:]).argmax(1).tolist() == (
+        (cosines.score_matrix(QUERIES, EVERY[10:]) + fused.score_matrix(QUERIES, EVERY[10:]))
+        .argmax(1)
+        .tolist()
     )
     assert both.digest not in (cosines.digest, fused.digest)
 
 
 def test_a_cross_encoder_gives_its_logits(cross):
     scorer = PairScorer(str(cross), "cpu")
-    found = Together(scorer, TEXTS.__getitem__).of(QUERIES, OWN)
+    found = CrossEncoderTeacher(scorer, TEXTS.__getitem__).score_own(QUERIES, OWN)
     model = BertForSequenceClassification.from_pretrained(cross).eval()
     tokenizer = load_encoder(str(cross), device="cpu").tokenizer
     inputs = tokenizer(TEXTS[4], TEXTS[30], return_tensors="pt")
     with torch.no_grad():
         expected = model(**inputs).logits.item()
     assert found[0, 1] == pytest.approx(expected, abs=1e-5)
-    assert np.isnan(Together(scorer, TEXTS.__getitem__).among(QUERIES, EVERY)).all()
+    assert np.isnan(
+        CrossEncoderTeacher(scorer, TEXTS.__getitem__).score_matrix(QUERIES, EVERY)
+    ).all()
 
 
 def test_word_vectors_may_teach(sided, tmp_path):
@@ -154,7 +164,9 @@ def test_word_vectors_may_teach(sided, tmp_path):
     places = [[WORDS.index(word) for word in TEXTS[line].split()] for line in (4, 11)]
     (a, b) = (np.array([np.mean(own), 1.0]) for own in places)
     cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
-    assert found.of(np.array([4]), np.array([[11]])).item() == pytest.approx(cosine, abs=1e-3)
+    assert found.score_own(np.array([4]), np.array([[11]])).item() == pytest.approx(
+        cosine, abs=1e-3
+    )
 
 
 def test_scores_from_a_file(sided, tmp_path):
@@ -166,21 +178,21 @@ def test_scores_from_a_file(sided, tmp_path):
             for q, t, score in rows
         )
     )
-    found = Written(file, sided)
+    found = FileTeacher(file, sided)
     assert found.count == 2
-    assert [found.said_of(line).tolist() for line in (0, 4, 1)] == [[12], [30], []]
+    assert [found.scored_rows(line).tolist() for line in (0, 4, 1)] == [[12], [30], []]
     expected = np.array([[np.nan, 2.5], [-1.0, np.nan], [np.nan, np.nan]])
-    np.testing.assert_array_equal(found.of(QUERIES, OWN), expected)
-    assert found.among(QUERIES, np.array([30, 12]))[0, 0] == 2.5
+    np.testing.assert_array_equal(found.score_own(QUERIES, OWN), expected)
+    assert found.score_matrix(QUERIES, np.array([30, 12]))[0, 0] == 2.5
     with pytest.raises(UserError, match="none of its 3 pairs"):
-        Written(file, sided._replace(queries=EVERY[1:3]))
+        FileTeacher(file, sided._replace(queries=EVERY[1:3]))
 
 
 def test_equal_texts_have_one_score(sided, tmp_path):
     file = tmp_path / "scores.csv"
     file.write_text(f"query,passage,score\n{TEXTS[0]},{TEXTS[12]},1\n{TEXTS[0]},{TEXTS[3]},2\n")
     equal = sided._replace(read=lambda line: TEXTS[12 if line == 30 else line])
-    assert sorted(Written(file, equal).said_of(0).tolist()) == [12, 30]
+    assert sorted(FileTeacher(file, equal).scored_rows(0).tolist()) == [12, 30]
 
 
 class Table(Teacher):
@@ -191,10 +203,10 @@ class Table(Teacher):
     def __init__(self, scores):
         self.scores = scores
 
-    def among(self, queries, texts):
+    def score_matrix(self, queries, texts):
         return self.scores[queries][:, texts].copy()
 
-    def of(self, queries, texts):
+    def score_own(self, queries, texts):
         return np.take_along_axis(self.scores[queries], texts, 1)
 
 
@@ -225,8 +237,8 @@ def test_what_a_file_scores_stands_first_among_the_candidates():
     """However far it is; what is related, or likely right as well, is none all the same."""
 
     class Told(Table):
-        def said_of(self, query):
-            return np.array([1, 2, 3, 150, 160, 20]) if query == 0 else super().said_of(query)
+        def scored_rows(self, query):
+            return np.array([1, 2, 3, 150, 160, 20]) if query == 0 else super().scored_rows(query)
 
     scores = np.full((200, 200), -1.0, np.float32)
     scores[0, :5] = [0, 0.8, 0.7, FALSE_NEGATIVE * 0.8 + 1e-3, 0.6]
@@ -262,7 +274,7 @@ def test_lists_are_the_batch_and_then_the_candidates():
 
 def test_who_reads_pair_by_pair_scores_own_texts_alone(cross):
     scores = np.random.default_rng(0).random((20, 20)).astype(np.float32)
-    teacher = Together(PairScorer(str(cross), "cpu"), TEXTS.__getitem__)
+    teacher = CrossEncoderTeacher(PairScorer(str(cross), "cpu"), TEXTS.__getitem__)
     lists = lists_of(scores, range(20), np.arange(20), [], 1, teacher)
     found = lists.scores(np.array([[0, 10, 15], [1, 11, 17]]), np.array([10, 11]), 0)
     assert np.isnan(found).tolist() == [[False, True, False], [True, False, False]]

@@ -227,7 +227,7 @@ class _Search:
                 f"{BASE} + BM25": mrr_scores(self.choosers, hybrid),
             }
         self.progress.table("before training, x 100", table_rows("", {BASE: start.scores}))
-        self.progress.line("pairs", self.benchmark.what_can_be_shown(start))
+        self.progress.line("pairs", self.benchmark.detectable_gain(start))
         self._try(*(State(0.0, change) for change in self.states.maps))
         fit = self._train(first, by_clock)
         if self.states.trained and self._crossed is not None:

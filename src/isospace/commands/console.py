@@ -21,7 +21,7 @@ from rich.text import Text
 
 from isospace.commands.options import as_options
 from isospace.commands.tables import draw_table
-from isospace.system.launch import first
+from isospace.system.launch import is_main_process
 from isospace.system.progress import Advance
 from isospace.system.unicode import in_one_line
 
@@ -34,7 +34,7 @@ STEPS = frozenset(
 _BAR = 20  # characters
 _FRAMES = 4  # a second
 _SOON = 10.0
-"""Seconds without a line that work without a story may take, where there is no display."""
+"""Seconds without a line that work without a note may take, where there is no display."""
 
 
 class Console:
@@ -48,7 +48,11 @@ class Console:
 
     def __init__(self, quiet: bool = False) -> None:
         self.terminal = Terminal(
-            stderr=True, quiet=quiet or not first(), highlight=False, markup=False, emoji=False
+            stderr=True,
+            quiet=quiet or not is_main_process(),
+            highlight=False,
+            markup=False,
+            emoji=False,
         )
         self._started = time.monotonic()
         self._live: Live | None = None
@@ -106,9 +110,9 @@ class Console:
         """Show how far counted work is, in the display or as a line at each tenth."""
         bar = _Bar(label, total, done)
 
-        def advance(amount: int, story: str = "", /) -> None:
-            if bar.advance(amount, story) and self._live is None:
-                self.line(label, f"{bar.counted}  {story}{'  ' * bool(story)}{bar.left}")
+        def advance(amount: int, note: str = "", /) -> None:
+            if bar.advance(amount, note) and self._live is None:
+                self.line(label, f"{bar.counted}  {note}{'  ' * bool(note)}{bar.left}")
 
         self._bars.append(bar)
         try:
@@ -128,7 +132,7 @@ class Console:
             label, filled = bar.label, int(_BAR * bar.share)
             full, empty = "#-" if self.terminal.options.ascii_only else "━╌"
             done = f" {full * filled}{empty * (_BAR - filled)} {100 * bar.share:3.0f} %"
-            rest = "  ".join(filter(None, (done, bar.left, bar.story)))
+            rest = "  ".join(filter(None, (done, bar.left, bar.note)))
         else:
             label, rest = "working", f" {_clock(now - self._started)}"
         turning = self._spinner.render(now)
@@ -143,7 +147,7 @@ class _Bar:
     """Counted work: how much is done, and how long the rest takes."""
 
     def __init__(self, label: str, total: int, done: int) -> None:
-        self.label, self.story = label, ""
+        self.label, self.note = label, ""
         self._total, self._before, self._done = total, done, done
         self._started, self._shown = time.monotonic(), 0.0
         self._tenth = 10 * done // max(1, total)
@@ -165,12 +169,12 @@ class _Bar:
         seconds = (time.monotonic() - self._started) / here * max(0, self._total - self._done)
         return f"{_clock(seconds)} left"
 
-    def advance(self, amount: int, story: str) -> bool:
+    def advance(self, amount: int, note: str) -> bool:
         """Move on; return whether a log should have a line now."""
-        self._done, self.story = self._done + amount, story
+        self._done, self.note = self._done + amount, note
         seconds = time.monotonic() - self._started
         tenth = 10 * self._done // max(1, self._total)
-        if tenth == self._tenth or not (story or seconds - self._shown > _SOON):
+        if tenth == self._tenth or not (note or seconds - self._shown > _SOON):
             return False
         self._tenth, self._shown = tenth, seconds
         return True

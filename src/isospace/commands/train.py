@@ -80,7 +80,7 @@ class Train(SharesWork):
 
     def run(self) -> int:
         """Train, or go on."""
-        from isospace.system.launch import first
+        from isospace.system.launch import is_main_process
 
         where = "objectives come first, or last: isospace train --corpus FILE OBJECTIVE"
         require_no_objectives(self.config.text.corpus, where)
@@ -90,7 +90,7 @@ class Train(SharesWork):
             with quick_imports():
                 from isospace.training.train import train
             outcome = train(config, self.resume, console)
-        if not first():  # of the processes that share the run
+        if not is_main_process():  # of the processes that share the run
             return 0
         print_finished(outcome, self.json)
         return 0

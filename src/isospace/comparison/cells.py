@@ -18,7 +18,7 @@ from isospace.encoders.loading import require_undamaged
 from isospace.errors import Interrupted, Stopped, UserError, first_line
 from isospace.system.cluster import Engine, require_seen, run_on_cluster
 from isospace.system.jobs import Ended, Job, run_jobs
-from isospace.system.launch import first, launched
+from isospace.system.launch import is_main_process, launched
 from isospace.system.progress import Advance, Logged, Progress, Silent
 from isospace.system.trust import trusts_code
 from isospace.training.finish import BEFORE
@@ -93,8 +93,8 @@ def run_cells(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progre
     if jobs > 1 or engine == "ray":
         _side_by_side(cells, jobs, engine, progress)
     else:
-        _one_by_one(cells, progress if first() else Silent())
-    return first()
+        _one_by_one(cells, progress if is_main_process() else Silent())
+    return is_main_process()
 
 
 def _require_same_settings(cell: Cell) -> None:

@@ -23,10 +23,10 @@ from isospace.config import CorpusConfig, TrainConfig, shared_options
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, sts_data
 from isospace.objectives import OBJECTIVES
-from isospace.statistics.verdict import what_can_be_shown
+from isospace.statistics.verdict import detectable_gain
 from isospace.system.cluster import Engine, connected
 from isospace.system.files import expanded, require_writable
-from isospace.system.launch import first
+from isospace.system.launch import is_main_process
 from isospace.system.progress import Logged, Progress
 from isospace.training.finish import Judged
 from isospace.training.lifecycle import stoppable, working_in
@@ -138,7 +138,7 @@ def compare(
             if measure == "sts":
                 _require_average(cells[0].config, data.benchmark)
             _require_same_text(cells, data.corpus.digest)
-            if first():
+            if is_main_process():
                 progress.line("base model", f"scoring the encoder ({data.benchmark.protocol}) ...")
                 start = Judged.of_start(start_of(cells[0].config), data, progress)
                 progress.table(*start.table)
@@ -261,10 +261,10 @@ def _can_be_shown(start: Judged, config: TrainConfig, data: Data, measure: Measu
     """The gains that the verdict's items can show."""
     benchmark = data.benchmark
     if measure == "pairs":
-        return benchmark.what_can_be_shown(start.measured)
+        return benchmark.detectable_gain(start.measured)
     shared = _shared_items(config, benchmark)
     scores = shared.scores([benchmark.items(start.measured)])
-    return what_can_be_shown(scores[shared.shown("Avg") or "Avg"], "sentences", "test pairs")
+    return detectable_gain(scores[shared.shown("Avg") or "Avg"], "sentences", "test pairs")
 
 
 def _shared_items(config: TrainConfig, benchmark: Benchmark) -> SharedItems:

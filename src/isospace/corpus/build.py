@@ -44,7 +44,7 @@ from isospace.corpus.prose import docstring_sentences, document_sentences
 from isospace.corpus.reading import columns, is_unread, left_out, read_documents
 from isospace.corpus.related import Related, barred_lines, judging_pairs
 from isospace.corpus.sources import Source
-from isospace.corpus.staging import Staging, alike_documents, key
+from isospace.corpus.staging import Staging, alike_documents, name_hash
 from isospace.errors import UserError
 from isospace.system.files import hash_of
 
@@ -303,7 +303,7 @@ def _usable(
                 counts["too short"] += 1
             else:
                 if config.group is not None:
-                    keys.append(key(group_key(values[width])))
+                    keys.append(name_hash(group_key(values[width])))
                 if labels is not None:
                     labels.add(values[-1], f"{file}:{line}")
                 yield from texts

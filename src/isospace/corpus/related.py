@@ -15,7 +15,7 @@ from isospace.corpus.examples import evenly
 from isospace.corpus.groups import split_groups
 from isospace.corpus.lines import Lines
 from isospace.corpus.relations import FIRST_REST, RELATIONS, Role, Rows, Structure
-from isospace.corpus.staging import key
+from isospace.corpus.staging import name_hash
 from isospace.errors import UserError
 
 JUDGING = ("title-passage", "heading-section", FIRST_REST, "neighbours")
@@ -252,7 +252,7 @@ def _telling(structure: Structure, text: Lines) -> NDArray[np.bool_]:
     telling = np.ones(len(structure.roles), dtype=bool)
     for role in (Role.TITLE, Role.HEADING, Role.FIRST):
         lines = np.flatnonzero(structure.roles == role)
-        names = (key(" ".join(words(text[line]))) for line in lines.tolist())
+        names = (name_hash(" ".join(words(text[line]))) for line in lines.tolist())
         keys = np.fromiter(names, np.uint64, len(lines))
         documents = structure.documents[lines].astype(np.uint64)
         of_documents = np.unique(np.stack([keys, documents], 1), axis=0)[:, 0]

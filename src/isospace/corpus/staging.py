@@ -53,7 +53,7 @@ class Staging:
             parts = list(self._passages(document))
             if not parts:
                 continue
-            self._groups.append(key(document.group))
+            self._groups.append(name_hash(document.group))
             title = clean(document.title)
             pair = document.summary_next
             structured = bool(title) or len(parts) > 1 or pair is not None
@@ -209,7 +209,7 @@ def _target(document: str, link: str) -> str:
     return posixpath.normpath(path).lstrip("/")
 
 
-def key(name: str) -> int:
+def name_hash(name: str) -> int:
     """A hash of a name, of a group for instance; 0 for none."""
     if not name:
         return 0

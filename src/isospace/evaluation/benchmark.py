@@ -53,7 +53,7 @@ from isospace.operators.fusion import WEIGHT
 from isospace.statistics.choosing import ChosenAmong, best_other, judge_chosen
 from isospace.statistics.gains import CONFIDENCE, gain, sign_flip_p
 from isospace.statistics.influence import Scores
-from isospace.statistics.verdict import Verdict, base_kept, judge, what_can_be_shown
+from isospace.statistics.verdict import Verdict, base_kept, detectable_gain, judge
 from isospace.system.files import expanded
 
 FEW_GROUPS = 100
@@ -289,9 +289,9 @@ class Benchmark:
         """The MRR of the verdict's pairs, and what each contributed."""
         return mrr_scores(self.pairs, ranks)
 
-    def what_can_be_shown(self, before: Measured) -> str:
+    def detectable_gain(self, before: Measured) -> str:
         """One line on the gains that the verdict's pairs can show, before there is one."""
-        return what_can_be_shown(self.pair_scores(before.retrieval), self.pairs.unit)
+        return detectable_gain(self.pair_scores(before.retrieval), self.pairs.unit)
 
     def with_bm25(
         self,

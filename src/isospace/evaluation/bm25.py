@@ -52,12 +52,12 @@ _WORD = re.compile(f"({_LETTER}+(?:[{MARKS}]+{_LETTER}*)*)|((?:(?=[{UNSPACED}])[
 _JOINER = re.compile("[\u200b\u200d]|(?<![\u0600-\u06ff\u0750-\u077f])\u200c")
 
 
-def words(text: str) -> list[str]:
+def bm25_terms(text: str) -> list[str]:
     """The words of a text, in order.
 
-    >>> words("Read the CAFÉ's snake_case")
+    >>> bm25_terms("Read the CAFÉ's snake_case")
     ['read', 'the', 'café', 's', 'snake', 'case']
-    >>> words("हिन्दी 猫が好き。")
+    >>> bm25_terms("हिन्दी 猫が好き。")
     ['हिन्दी', '猫が', 'が好', '好き']
     """
     found: list[str] = []
@@ -80,7 +80,7 @@ class BM25:
         self.count = len(texts)
         self._vocabulary: dict[str, int] = {}
         of_texts = [
-            [self._vocabulary.setdefault(word, len(self._vocabulary)) for word in words(text)]
+            [self._vocabulary.setdefault(word, len(self._vocabulary)) for word in bm25_terms(text)]
             for text in texts
         ]
         self._index = _bm25s().BM25()
@@ -93,7 +93,9 @@ class BM25:
         """(query, n) scores, 0 where a query shares no word with a text."""
         scores = np.zeros((len(queries), self.count), np.float32)
         for row, query in zip(scores, queries, strict=True):
-            known = [self._vocabulary[word] for word in words(query) if word in self._vocabulary]
+            known = [
+                self._vocabulary[word] for word in bm25_terms(query) if word in self._vocabulary
+            ]
             if known:
                 row[:] = self._index.get_scores_from_ids(known)
         return scores

@@ -178,7 +178,7 @@ def curves(run_set: RunSet) -> list[tuple[str, str]]:
 
 
 def curve(run_set: RunSet, measure: str) -> Chart:
-    """One measurement over the sentences seen, a line for each run, as in `key`."""
+    """One measurement over the sentences seen, a line for each run, as in `line_styles`."""
     values: Values = [
         {
             "run": named.name,
@@ -191,7 +191,7 @@ def curve(run_set: RunSet, measure: str) -> Chart:
         for named in run_set.runs
         for evaluation in named.run.evaluations()
     ]
-    names, colours, lines = zip(*key(run_set), strict=True)
+    names, colours, lines = zip(*line_styles(run_set), strict=True)
     dashes = [[6, 3] if line == "dashed" else [1, 0] for line in lines]
     base = _chart(values).encode(
         x=_sentences(),
@@ -204,7 +204,7 @@ def curve(run_set: RunSet, measure: str) -> Chart:
     return alt.layer(base.mark_line(strokeWidth=2).encode(strokeDash=dash), points)
 
 
-def key(run_set: RunSet) -> list[tuple[str, str, str]]:
+def line_styles(run_set: RunSet) -> list[tuple[str, str, str]]:
     """How each setting is drawn in the curves: its name, colour and line (solid or dashed)."""
     names = list(run_set.groups())
     lines = [(colour, line) for line in ("solid", "dashed") for colour in _COLOURS]

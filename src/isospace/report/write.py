@@ -118,7 +118,7 @@ def write_report(
         apart=run_set.home is None,
         tables=all_tables(run_set),
         curves=list(_curves(run_set)),
-        key=figures.key(run_set),
+        key=figures.line_styles(run_set),
         evaluations=_evaluations_table(run_set),
         sections=[_section(named, i, queries, in_words) for i, named in enumerate(run_set.runs)],
     )

@@ -152,7 +152,7 @@ def pairs_needed(gain: Gain) -> float:
     return float(gain.items * (shows / max(away, SMALLEST_GAIN / 2)) ** 2)
 
 
-def what_can_be_shown(start: Scores, unit: str = "groups", items: str = "pairs") -> str:
+def detectable_gain(start: Scores, unit: str = "groups", items: str = "pairs") -> str:
     """One line before training: the gain that these items would show in `POWER` of the cases.
 
     Args:

@@ -19,12 +19,12 @@ def launched() -> bool:
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
-def first() -> bool:
+def is_main_process() -> bool:
     """Whether this process is the first of those that share the work, or the only one."""
     return os.environ.get("RANK", "0") == "0"
 
 
-def left_alone(error: Exception) -> bool:
+def is_lost_peer_error(error: Exception) -> bool:
     """Whether an error says that another process of those that share the work has ended."""
     import torch.distributed as dist
 

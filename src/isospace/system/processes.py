@@ -62,7 +62,7 @@ def arithmetic(accelerator: Accelerator) -> str:
     return "bf16" if accelerator.mixed_precision == "bf16" else "float32"
 
 
-def agreed(accelerator: Accelerator, value: Any) -> Any:
+def broadcast(accelerator: Accelerator, value: Any) -> Any:
     """The first process's value, in every process."""
     values = [value]
     if accelerator.num_processes > 1:
@@ -70,7 +70,7 @@ def agreed(accelerator: Accelerator, value: Any) -> Any:
     return values[0]
 
 
-def anywhere(accelerator: Accelerator, *flags: bool) -> tuple[bool, ...]:
+def any_process(accelerator: Accelerator, *flags: bool) -> tuple[bool, ...]:
     """Whether each flag is set in any process, so that all do the same."""
     if accelerator.num_processes == 1:
         return flags

@@ -17,15 +17,15 @@ logger = logging.getLogger("isospace")
 class Advance(Protocol):
     """Moves a bar on."""
 
-    def __call__(self, amount: int, story: str = "", /) -> None:
-        """Move by `amount`; `story` says in a few words how it goes."""
+    def __call__(self, amount: int, note: str = "", /) -> None:
+        """Move by `amount`; `note` says in a few words how it goes."""
 
 
 class Progress(Protocol):
     """Shows how work goes on."""
 
     def line(self, label: str, text: str) -> None:
-        """One line of the story: a short label and what happened."""
+        """One line of the note: a short label and what happened."""
 
     def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:
         """Rows of cells, column -> cell."""
@@ -53,7 +53,7 @@ class Logged:
 
 
 class Silent(Logged):
-    """Nothing: for the processes beside the first, whose story is the same."""
+    """Nothing: for the processes beside the first, whose note is the same."""
 
     def line(self, label: str, text: str) -> None:
         """Nothing."""
@@ -62,5 +62,5 @@ class Silent(Logged):
         """Nothing."""
 
 
-def _ignore(amount: int, story: str = "", /) -> None:
+def _ignore(amount: int, note: str = "", /) -> None:
     pass

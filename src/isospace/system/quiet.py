@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from isospace.system.launch import first
+from isospace.system.launch import is_main_process
 
 _said: ContextVar[set[str] | None] = ContextVar("said", default=None)
 
@@ -28,7 +28,7 @@ def saying_once() -> Iterator[None]:
 def warn_once(logger: logging.Logger, text: str) -> None:
     """Log a warning, in the first of the processes that share the work."""
     said = _said.get()
-    if not first() or (said is not None and text in said):
+    if not is_main_process() or (said is not None and text in said):
         return
     logger.warning("%s", text)
     if said is not None:

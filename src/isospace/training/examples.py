@@ -20,7 +20,7 @@ from isospace.corpus.dedup import near_clusters, without_words_of
 from isospace.corpus.examples import evenly
 from isospace.corpus.related import FEW_PAIRS, Related
 from isospace.corpus.relations import RELATIONS
-from isospace.corpus.staging import key
+from isospace.corpus.staging import name_hash
 from isospace.corpus.tokens import Tokens
 from isospace.errors import TooLittle, UserError
 from isospace.objectives import OBJECTIVES
@@ -48,7 +48,7 @@ class Examples:
         cropped: (example,) whether a crop of each text is drawn in its place; `None`: of none.
         shortened: (n, 2) pairs of lines: a title and the passage without whose words it is read.
         similar: what groups like texts in a batch; `None` where nothing does.
-        story: what the examples are, in words.
+        summary: what the examples are, in words.
         added: texts of a file of queries.
         of_added: (text, n) for each of these numbers as in `_origins_of_lines`.
     """
@@ -58,7 +58,7 @@ class Examples:
     cropped: NDArray[np.bool_] | None = None
     shortened: Rows = field(default_factory=lambda: np.empty((0, 2), np.int64))
     similar: Similar | None = None
-    story: str = ""
+    summary: str = ""
     added: tuple[str, ...] = ()
     of_added: Rows = field(default_factory=lambda: np.empty((0, 1), np.int64))
 
@@ -102,7 +102,7 @@ class Examples:
         if config.queries is not None:
             found = found._with_queries(corpus, read_queries(config.queries, config, corpus))
         if len(found) < config.batch_size:
-            of = f" ({found.story})" if found.story else ""
+            of = f" ({found.summary})" if found.summary else ""
             raise TooLittle(
                 fewer_than_a_batch(f"{number_of(len(found), 'pairs')}{of}", config.batch_size)
             )
@@ -128,8 +128,8 @@ class Examples:
 
     def _with_singles(self, corpus: Corpus, lines: Rows) -> Examples:
         """With every text that may be trained on, on these lines, beside itself."""
-        story = filter(None, [number_of(len(lines), "single texts"), self.story])
-        return self._and(np.stack([lines, lines], 1), corpus, ", ".join(story))
+        summary = filter(None, [number_of(len(lines), "single texts"), self.summary])
+        return self._and(np.stack([lines, lines], 1), corpus, ", ".join(summary))
 
     def _with_queries(self, corpus: Corpus, queries: Queries) -> Examples:
         """With these queries, and where there are some their passages."""
@@ -139,11 +139,11 @@ class Examples:
         pairs = [(line[query], line[passage]) for query, passage in queries.pairs]
         pairs += [(line[query], -1) for query in queries.alone]
         rows = np.array(pairs, np.int64).reshape(-1, 2)
-        story = filter(None, [self.story, queries.story])
+        summary = filter(None, [self.summary, queries.summary])
         whole = replace(self, added=added, of_added=_origins_of_added(added, corpus))
-        return whole._and(rows, corpus, ", ".join(story))
+        return whole._and(rows, corpus, ", ".join(summary))
 
-    def _and(self, rows: Rows, corpus: Corpus, story: str) -> Examples:
+    def _and(self, rows: Rows, corpus: Corpus, summary: str) -> Examples:
         """With these pairs of lines of `texts`, too, none of them a crop."""
         cropped = self.cropped
         if cropped is not None:
@@ -151,7 +151,7 @@ class Examples:
         known = np.where(rows < 0, rows[:, :1], rows)  # what is missing keeps nothing apart
         origins = np.concatenate([self.origins, _of_texts(self._origins(corpus), known)])
         rows = np.concatenate([self.rows, rows])
-        return replace(self, rows=rows, origins=origins, cropped=cropped, story=story)
+        return replace(self, rows=rows, origins=origins, cropped=cropped, summary=summary)
 
     def where(self, keep: NDArray[np.bool_]) -> Examples:
         """Keep the examples that `keep`, (example,), is true of, with what is said of each."""
@@ -284,9 +284,9 @@ def _origins_of_added(texts: Sequence[str], corpus: Corpus) -> Rows:
     numbers: Rows = np.repeat(fresh[:, None], origins.shape[1], axis=1)
     waiting: dict[int, list[int]] = {}
     for place, text in enumerate(texts):
-        waiting.setdefault(key(text.casefold()), []).append(place)
+        waiting.setdefault(name_hash(text.casefold()), []).append(place)
     for line, text in enumerate(corpus):
-        for place in waiting.pop(key(text.casefold()), ()):
+        for place in waiting.pop(name_hash(text.casefold()), ()):
             numbers[place] = origins[line]
     return numbers
 
@@ -310,11 +310,13 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
     without = np.flatnonzero(np.concatenate([np.empty(0, bool), *bare]))
     shortened = lines[without]
     lines[without, 1] = len(corpus) + np.arange(len(without))
-    story = ", ".join(f"{counts[name]:,} {name}" for name in names) or "no relation has 100 pairs"
+    summary = ", ".join(f"{counts[name]:,} {name}" for name in names) or "no relation has 100 pairs"
     if judge:
-        story += f"; {judge} judges" + (" too" if judge in names else "")
+        summary += f"; {judge} judges" + (" too" if judge in names else "")
     crops_of = np.concatenate([np.empty(0, bool), *crops])
-    return Examples(lines, origins, crops_of if crops_of.any() else None, shortened, story=story)
+    return Examples(
+        lines, origins, crops_of if crops_of.any() else None, shortened, summary=summary
+    )
 
 
 _AT_ONCE = 1 << 16
@@ -369,11 +371,13 @@ class Order:
             if not len(batches):
                 raise TooLittle(fewer_than_a_batch(number_of(len(examples), "texts"), self._size))
             return batches
-        batches = apart(order, examples.origins, self._size)
+        batches = batches_without_shared_origin(order, examples.origins, self._size)
         for _ in range(_TRIES):  # near the size of a batch it is a matter of the order
             if len(batches):
                 break
-            batches = apart(random.permutation(order), examples.origins, self._size)
+            batches = batches_without_shared_origin(
+                random.permutation(order), examples.origins, self._size
+            )
         if len(batches):
             return batches
         if epoch:  # the first had some, or there would be no second
@@ -385,7 +389,7 @@ class Order:
         )
 
 
-def apart(order: Rows, origins: Rows, size: int) -> Rows:
+def batches_without_shared_origin(order: Rows, origins: Rows, size: int) -> Rows:
     """Batches in which no two examples have an origin in common.
 
     An example that would meet its own waits for the next batch.
@@ -398,7 +402,7 @@ def apart(order: Rows, origins: Rows, size: int) -> Rows:
     Returns:
         (batch, size) places of examples; those that fill no batch at the end are left out.
 
-    >>> apart(np.arange(4), np.array([[0, 0], [0, 0], [1, 2], [3, 3]]), 2)
+    >>> batches_without_shared_origin(np.arange(4), np.array([[0, 0], [0, 0], [1, 2], [3, 3]]), 2)
     array([[0, 2],
            [1, 3]])
     """

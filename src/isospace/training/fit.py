@@ -27,7 +27,7 @@ from isospace.statistics.counts import number_of
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.system.cache import cache_folder
 from isospace.system.devices import memory_gb, peak_memory_mb
-from isospace.system.processes import agreed, anywhere
+from isospace.system.processes import any_process, broadcast
 from isospace.system.progress import Progress, Silent
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
@@ -184,7 +184,7 @@ class Fit:
         """
         if self._state is None:
             updates = self.updates if updates is None else updates
-            self.loop.total_steps = agreed(self.accelerator, updates)
+            self.loop.total_steps = broadcast(self.accelerator, updates)
         self._evaluate()
         if self._state is not None:
             self._restore(self._state)
@@ -265,7 +265,7 @@ class Fit:
                 Silent() if self.loop.step else self.progress,  # beside the bar of training
             )
             evaluation = {"step": float(self.loop.step), **measurements}
-        evaluation = agreed(self.accelerator, evaluation)
+        evaluation = broadcast(self.accelerator, evaluation)
         for name, value in evaluation.items():
             if not math.isfinite(value):
                 raise Diverged(self.loop.step, name, value)
@@ -421,7 +421,7 @@ class Fit:
             for step in loop:
                 self.paces.note_update(step.seconds)
                 speed = loop.sentences_per_step / self.paces.update
-                advance(1, _story(step, speed))
+                advance(1, _progress_note(step, speed))
                 if step.step == 1 and step.gradient_norm == 0:
                     self.progress.line("note", NOTHING_TO_LEARN)
                 values = {**asdict(step), "loss": step.loss, "sentences_per_second": speed}
@@ -437,7 +437,7 @@ class Fit:
                 if planned is not None:
                     self._plan_anew(planned)
                 late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes
-                stopping, late = anywhere(self.accelerator, self._stop.received, late)
+                stopping, late = any_process(self.accelerator, self._stop.received, late)
                 if evaluated or stopping or late:
                     self._save()
                 if stopping:
@@ -454,7 +454,7 @@ class Fit:
         step, total = loop.step, loop.total_steps
         if 1 < step < total:
             now = max(planned(), min(total, step + math.ceil(_TO_FALL * step)))
-            now = agreed(self.accelerator, now)
+            now = broadcast(self.accelerator, now)
             if abs(now - total) > max(1, _SAME * (total - step)):
                 loop.end_at(now)
 
@@ -502,7 +502,7 @@ NOTHING_TO_LEARN = (
 )
 
 
-def _story(step: Step, speed: float) -> str:
+def _progress_note(step: Step, speed: float) -> str:
     """How the training goes, beside its bar."""
     terms = "  ".join(f"{name} {value:.4g}" for name, value in step.terms.items())
     return f"{terms}  {speed:.0f} sentences/s  {memory_gb():.1f} GB"

@@ -17,7 +17,7 @@ import torch
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.benchmark import sts_data
 from isospace.system.files import remove_torn
-from isospace.system.launch import first
+from isospace.system.launch import is_main_process
 from isospace.system.locks import locked
 from isospace.system.quiet import saying_once
 from isospace.system.signals import StopRequest, polite_stop
@@ -68,8 +68,8 @@ def working_in(folder: Path, how_to_resume: str, lock: str = ".lock") -> Iterato
     """
     busy = f"{folder}: another process is working there. Wait for it, or stop it"
     try:
-        with locked(folder / lock, busy) if first() else nullcontext():
-            if first():
+        with locked(folder / lock, busy) if is_main_process() else nullcontext():
+            if is_main_process():
                 for written in {folder, (folder / lock).parent}:
                     remove_torn(written)
             yield

@@ -24,14 +24,14 @@ from isospace.training.examples import Examples
 from isospace.training.plan import Plan
 from isospace.training.teachers import (
     Cosines,
+    CrossEncoderTeacher,
+    FileTeacher,
     Fused,
     LinesBySide,
     Mean,
     Rows,
     Scores,
     Teacher,
-    Together,
-    Written,
 )
 
 DEPTH = 50
@@ -89,8 +89,8 @@ class Lists:
         for start in range(0, len(rows) if self.mined else 0, step):
             part = rows[start : start + step]
             queries, own, of_pool = part[:, 0], part[:, -1:], self.numbers[self.pool]
-            scores = self.ranker.among(queries, self.pool)
-            limits = FALSE_NEGATIVE * self.ranker.of(queries, own)[:, 0]
+            scores = self.ranker.score_matrix(queries, self.pool)
+            limits = FALSE_NEGATIVE * self.ranker.score_own(queries, own)[:, 0]
             for place, (query, positive) in enumerate(part[:, [0, -1]].tolist()):
                 of_query, of_own = (int(self.numbers[line]) for line in (query, positive))
                 right = np.isin(of_pool, [*self._related(of_query), of_own])
@@ -98,7 +98,7 @@ class Lists:
                 random = np.random.default_rng([self.seed, micro, query, positive])
                 near = highest(usable, DEPTH)
                 near = random.permutation(near[usable[near] > -np.inf])
-                if self.teacher is not None and len(said := self.teacher.said_of(query)):
+                if self.teacher is not None and len(said := self.teacher.scored_rows(query)):
                     told = np.isin(self.pool, said) & (usable > -np.inf)
                     told_first = random.permutation(np.flatnonzero(told))
                     near = np.concatenate([told_first, near[~told[near]]])
@@ -125,11 +125,11 @@ class Lists:
         if self.teacher is None:
             return None
         own = np.arange(len(rows))
-        scores = self.teacher.among(rows[:, 0], second)
+        scores = self.teacher.score_matrix(rows[:, 0], second)
         lines = np.concatenate(
             [second[first + own, None], rows[:, rows.shape[1] - self.mined :]], 1
         )
-        of_own = self.teacher.of(rows[:, 0], lines)
+        of_own = self.teacher.score_own(rows[:, 0], lines)
         scores[own, first + own] = of_own[:, 0]
         return np.concatenate([scores, of_own[:, 1:]], axis=1)
 
@@ -142,8 +142,10 @@ class Lists:
         step = max(1, BLOCK // len(self.pool))
         for start in range(0, len(queries), step):
             part = queries[start : start + step]
-            near = self.pool[[highest(row, DEPTH) for row in self.ranker.among(part, self.pool)]]
-            said = (self.teacher or self.ranker).of(part, near)
+            near = self.pool[
+                [highest(row, DEPTH) for row in self.ranker.score_matrix(part, self.pool)]
+            ]
+            said = (self.teacher or self.ranker).score_own(part, near)
             places = np.where(np.isnan(said), -np.inf, said).argmax(axis=1)
             found[start : start + step] = near[np.arange(len(part)), places]
         return found
@@ -180,14 +182,14 @@ def make_lists(
         return Cosines.made(encoder, of, cache, progress)
 
     began = time.monotonic()
-    teacher, story = None, "the base model ranks, and nothing teaches"
+    teacher, description = None, "the base model ranks, and nothing teaches"
     if config.teacher is not None:
-        teacher, story = _teacher(config, start, of, cosines, choose_weight)
+        teacher, description = _teacher(config, start, of, cosines, choose_weight)
     ranker = teacher if teacher is not None and teacher.ranks_all else cosines(start)
     size = len(np.union1d(of.queries, of.texts))
     progress.line(
         "teacher",
-        f"{story}; {size:,} texts, {time.monotonic() - began:.0f} s; "
+        f"{description}; {size:,} texts, {time.monotonic() - began:.0f} s; "
         f"{_megabytes(ranker, teacher):,.0f} MB of vectors on disk",
     )
     pairs = numbers[rows[rows[:, -1] >= 0][:, [0, -1]]]
@@ -214,7 +216,7 @@ def require_scores(config: TrainConfig, corpus: Corpus) -> None:
     if config.teacher is not None and (file := expanded(config.teacher)).is_file():
         examples = Examples.of(config, corpus)
         pool = _pool(config, corpus, examples.numbers(corpus))
-        Written(file, _sided(config, corpus, examples, pool))
+        FileTeacher(file, _sided(config, corpus, examples, pool))
 
 
 def _pool(config: TrainConfig, corpus: Corpus, numbers: Rows) -> Rows:
@@ -295,28 +297,30 @@ def _teacher(
     assert config.teacher is not None
     file = expanded(config.teacher)
     if file.is_file():
-        written = Written(file, of)
+        written = FileTeacher(file, of)
         return written, f"{file.name}, scores of {written.count:,} pairs that are trained on"
     teachers: list[Teacher] = []
-    stories = []
+    descriptions = []
     if (cross := _cross_encoder(config.teacher)) is not None:
         if not config.mined:
             raise UserError(
                 f"`teacher` {cross}: a cross-encoder scores mined texts, and none are mined. Set "
                 "`mined`, such as 4"
             )
-        return Together(PairScorer(cross, str(start.device)), of.read), f"cross-encoder {cross}"
+        return CrossEncoderTeacher(
+            PairScorer(cross, str(start.device)), of.read
+        ), f"cross-encoder {cross}"
     for name in names_of(config.teacher):
         base = name.removesuffix(BM25)
         encoder = start if base == "base" else load_encoder(base, device=str(start.device))
-        made, story = cosines(encoder), base
+        made, description = cosines(encoder), base
         if base == name:
             teachers.append(made)
         else:
             weight = choose_weight(encoder)
             teachers.append(Fused(made, of, weight))
-            story += f" and BM25 (weight {weight:g})"
-        stories.append(story)
+            description += f" and BM25 (weight {weight:g})"
+        descriptions.append(description)
     if len(teachers) == 1:
-        return teachers[0], stories[0]
-    return Mean(teachers), "the average of " + ", ".join(stories)
+        return teachers[0], descriptions[0]
+    return Mean(teachers), "the average of " + ", ".join(descriptions)

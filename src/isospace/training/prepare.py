@@ -130,8 +130,8 @@ def prepare(
         say_corpus(data.corpus, config.pairs is not None, progress)
     corpus = data.corpus
     examples = Examples.of(config, corpus)
-    if examples.story:
-        progress.line("relations", examples.story)
+    if examples.summary:
+        progress.line("relations", examples.summary)
     if corpus.classes:
         progress.line("labels", corpus.label_summary)
     with accelerator.main_process_first():
@@ -144,8 +144,8 @@ def prepare(
     if found.warning:
         progress.line("warning", found.warning)
     config = replace(config, max_length=_length(config, corpus, encoder, found))
-    if story := _length_story(config, found):
-        progress.line("length", story)
+    if note := _length_note(config, found):
+        progress.line("length", note)
     sides = [side_of(text, plan.texts) for text in range(plan.texts)]
     tokens = {}
     for side in dict.fromkeys(sides):
@@ -268,7 +268,7 @@ def _length(config: TrainConfig, corpus: Corpus, encoder: Encoder, found: Covera
     return longest if encoder.max_length is None else min(longest, encoder.max_length)
 
 
-def _length_story(config: TrainConfig, found: Coverage) -> str | None:
+def _length_note(config: TrainConfig, found: Coverage) -> str | None:
     """Where much of the text is cut off, or its length decided, that in words."""
     half, most, longest = found.lengths[0.5], found.lengths[0.95], config.max_length
     if config.objective.reads_whole_texts or longest is None or longest == LENGTH_OF_LINES >= half:

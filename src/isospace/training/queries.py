@@ -38,7 +38,7 @@ class Queries:
     left_out: int
 
     @property
-    def story(self) -> str:
+    def summary(self) -> str:
         """The counts in words."""
         parts = [
             (len(self.pairs), "queries with their passage"),

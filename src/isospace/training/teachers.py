@@ -1,4 +1,4 @@
-"""Teachers: what says how well texts fit a text, while an encoder learns to rank as they do."""
+"""Teachers, whose ranking of texts an encoder learns: encoders, BM25, cross-encoders, files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.corpus.lines import clean
-from isospace.corpus.staging import key
+from isospace.corpus.staging import name_hash
 from isospace.encoders.cross import PairScorer
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash
@@ -60,9 +60,9 @@ class Teacher(ABC):
     """Scores of texts for queries, both given as lines; the higher, the better the text fits.
 
     Attributes:
-        ranks_all: whether `among` scores every text, so that texts can be looked for by it.
-        digest: identifies what it says.
-        reads: the vectors that it reads from disk.
+        ranks_all: True where `score_matrix` scores every text, so that a search can use it.
+        digest: identifies the scores.
+        reads: the vectors that are read from disk.
     """
 
     ranks_all = True
@@ -70,15 +70,15 @@ class Teacher(ABC):
     reads: tuple[LineVectors, ...] = ()
 
     @abstractmethod
-    def among(self, queries: Rows, texts: Rows) -> Scores:
-        """(query, text): every one of these texts for every query; NaN where it says nothing."""
+    def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
+        """Score every text for every query, (query, text); NaN where there is no score."""
 
     @abstractmethod
-    def of(self, queries: Rows, texts: Rows) -> Scores:
-        """(query, n): of each query the texts (query, n) that are its own; NaN as in `among`."""
+    def score_own(self, queries: Rows, texts: Rows) -> Scores:
+        """Score the texts (query, n) that are each query's own, in the same shape."""
 
-    def said_of(self, query: int) -> Rows:
-        """Lines of the texts of which alone it says something, for a query; none where of all."""
+    def scored_rows(self, query: int) -> Rows:
+        """Return the lines that alone have scores for a query; empty where all lines have."""
         return np.empty(0, np.int64)
 
 
@@ -153,8 +153,8 @@ class Cosines(Teacher):
         texts = LineVectors.made(encoder, "document", of.texts, of, cache, progress)
         return cls(queries, texts, digest)
 
-    def among(self, queries: Rows, texts: Rows) -> Scores:
-        """Products of vectors, a slice of the texts at a time."""
+    def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
+        """Multiply vectors, a slice of the texts at a time."""
         looking = self.queries[queries]
         scores = np.empty((len(queries), len(texts)), np.float32)
         for start in range(0, len(texts), _SLICE):
@@ -162,18 +162,18 @@ class Cosines(Teacher):
             scores[:, part] = looking @ self.texts[texts[part]].T
         return scores
 
-    def of(self, queries: Rows, texts: Rows) -> Scores:
-        """Products of vectors."""
+    def score_own(self, queries: Rows, texts: Rows) -> Scores:
+        """Multiply vectors."""
         own = self.texts[texts.ravel()].reshape(*texts.shape, -1)
         products: Doubles = np.einsum("qd,qnd->qn", self.queries[queries], own)
         return products.astype(np.float32)
 
 
 class Fused(Teacher):
-    """An encoder's cosines and BM25 as one score (`operators.fusion`).
+    """An encoder's cosines fused with BM25 (`operators.fusion`).
 
-    Both that the formula asks for is of all texts that are looked for: the standard deviation of a
-    query's cosines comes from their covariance, the highest BM25 from the index.
+    The formula needs two numbers over all texts that are searched: the standard deviation of a
+    query's cosines, from the covariance of the vectors, and the highest BM25, from the index.
 
     Args:
         cosines: of the encoder.
@@ -196,16 +196,16 @@ class Fused(Teacher):
         mean = total / len(of.texts)
         self._covariance = squares / len(of.texts) - np.outer(mean, mean)
 
-    def among(self, queries: Rows, texts: Rows) -> Scores:
-        """Fused over these texts."""
+    def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
+        """Fuse the scores of these texts."""
         places = np.searchsorted(self._of.texts, texts)
         of_each = np.broadcast_to(places, (len(queries), len(texts)))
-        return self._fused(queries, of_each, self._cosines.among(queries, texts))
+        return self._fused(queries, of_each, self._cosines.score_matrix(queries, texts))
 
-    def of(self, queries: Rows, texts: Rows) -> Scores:
-        """Fused over each query's own."""
+    def score_own(self, queries: Rows, texts: Rows) -> Scores:
+        """Fuse the scores of each query's own texts."""
         places = np.searchsorted(self._of.texts, texts)
-        return self._fused(queries, places, self._cosines.of(queries, texts))
+        return self._fused(queries, places, self._cosines.score_own(queries, texts))
 
     def _fused(self, queries: Rows, places: Rows, cosines: Scores) -> Scores:
         """`places` (query, n) are those of the texts among all that are looked for."""
@@ -230,26 +230,28 @@ class Fused(Teacher):
 
 
 class Mean(Teacher):
-    """The average of several."""
+    """The average of several teachers."""
 
     def __init__(self, teachers: Sequence[Teacher]) -> None:
         self._teachers = teachers
         self.reads = tuple(vectors for teacher in teachers for vectors in teacher.reads)
         self.digest = " ".join(teacher.digest for teacher in teachers)
 
-    def among(self, queries: Rows, texts: Rows) -> Scores:
-        """Of each the same."""
-        scores: Scores = np.mean([one.among(queries, texts) for one in self._teachers], axis=0)
+    def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
+        """Average the scores of the teachers."""
+        scores: Scores = np.mean(
+            [one.score_matrix(queries, texts) for one in self._teachers], axis=0
+        )
         return scores
 
-    def of(self, queries: Rows, texts: Rows) -> Scores:
-        """Of each the same."""
-        scores: Scores = np.mean([one.of(queries, texts) for one in self._teachers], axis=0)
+    def score_own(self, queries: Rows, texts: Rows) -> Scores:
+        """Average the scores of the teachers."""
+        scores: Scores = np.mean([one.score_own(queries, texts) for one in self._teachers], axis=0)
         return scores
 
 
-class Together(Teacher):
-    """A cross-encoder, asked about the texts that are a query's own: it reads pair by pair.
+class CrossEncoderTeacher(Teacher):
+    """A cross-encoder, which reads pair by pair and so scores a query's own texts alone.
 
     Args:
         scorer: the model.
@@ -261,12 +263,12 @@ class Together(Teacher):
     def __init__(self, scorer: PairScorer, read: Callable[[int], str]) -> None:
         self._scorer, self._read, self.digest = scorer, read, scorer.digest
 
-    def among(self, queries: Rows, texts: Rows) -> Scores:
-        """Nothing."""
+    def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
+        """Return NaN: a cross-encoder is too slow for all texts of a batch."""
         return np.full((len(queries), len(texts)), np.nan, np.float32)
 
-    def of(self, queries: Rows, texts: Rows) -> Scores:
-        """Its logits."""
+    def score_own(self, queries: Rows, texts: Rows) -> Scores:
+        """Return the logits of the cross-encoder."""
         pairs = [
             (self._read(query), self._read(text))
             for query, own in zip(queries.tolist(), texts.tolist(), strict=True)
@@ -275,8 +277,8 @@ class Together(Teacher):
         return self._scorer(pairs).reshape(texts.shape)
 
 
-class Written(Teacher):
-    """Scores in a file: of a query, of a text, and the number.
+class FileTeacher(Teacher):
+    """Scores of queries and texts in a file.
 
     Args:
         path: a file as `pairs.load_scored_pairs` reads it.
@@ -296,7 +298,9 @@ class Written(Teacher):
         for line in of.texts.tolist():
             texts.setdefault(self._key(line), []).append(line)
         named = zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True)
-        keyed = ((key(clean(query)), key(clean(text)), score) for query, text, score in named)
+        keyed = (
+            (name_hash(clean(query)), name_hash(clean(text)), score) for query, text, score in named
+        )
         self._scores = {(q, t): score for q, t, score in keyed if q in queries and t in texts}
         self.count = len(self._scores)
         self._lines: dict[int, list[int]] = {}
@@ -308,19 +312,19 @@ class Written(Teacher):
                 "on. Give the columns query, passage (exactly as in the corpus) and score"
             )
 
-    def said_of(self, query: int) -> Rows:
-        """Those of the file."""
+    def scored_rows(self, query: int) -> Rows:
+        """Return what the file holds."""
         return np.array(self._lines.get(self._key(query), []), np.int64)
 
     def _key(self, line: int) -> int:
-        return key(self._read(line))
+        return name_hash(self._read(line))
 
-    def among(self, queries: Rows, texts: Rows) -> Scores:
-        """Those of the file."""
-        return self.of(queries, np.broadcast_to(texts, (len(queries), len(texts))))
+    def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
+        """Return what the file holds."""
+        return self.score_own(queries, np.broadcast_to(texts, (len(queries), len(texts))))
 
-    def of(self, queries: Rows, texts: Rows) -> Scores:
-        """Those of the file."""
+    def score_own(self, queries: Rows, texts: Rows) -> Scores:
+        """Return what the file holds."""
         keys = {line: self._key(line) for line in np.unique(texts).tolist()}
         rows: list[list[Any]] = [
             [self._scores.get((query, keys[text]), np.nan) for text in own]

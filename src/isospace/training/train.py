@@ -16,7 +16,7 @@ from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.scores import table_rows
 from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.statistics.choosing import ChosenAmong
-from isospace.system.processes import agreed
+from isospace.system.processes import broadcast
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
@@ -71,7 +71,7 @@ def _trained(fit: Fit, run: Run | None) -> FinishedRun:
     benchmark, progress = fit.benchmark, fit.progress
     if run is None:
         folder = Run.create(fit.config).folder if fit.main else None
-        run = Run(agreed(fit.accelerator, folder))
+        run = Run(broadcast(fit.accelerator, folder))
     with fit.holding(run, run.how_to_resume):
         fit.begin()
         fit.show_too_little()
@@ -81,11 +81,11 @@ def _trained(fit: Fit, run: Run | None) -> FinishedRun:
         fit.measure_start()
         if before is not None:
             progress.table(*before.table)
-            progress.line("pairs", benchmark.what_can_be_shown(before.measured))
+            progress.line("pairs", benchmark.detectable_gain(before.measured))
             progress.line("checked on", fit.data.other_text.described)
         fit.go()
         results = None if before is None else _judged(fit, run, before)
-        return FinishedRun(run, agreed(fit.accelerator, results))
+        return FinishedRun(run, broadcast(fit.accelerator, results))
 
 
 def _judged(fit: Fit, run: Run, before: Judged) -> RunResults:
