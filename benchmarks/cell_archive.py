@@ -22,10 +22,10 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import rankdata
 
-from isospace.comparison.baselines import Baseline
+from isospace.comparison.baselines import FORMAT, Baseline
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, load_labels, load_sts_data
-from isospace.evaluation.beside_bm25 import NO_SHARED
+from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import DISPLACEMENT, Items
 from isospace.statistics.correlation import spearman
@@ -37,7 +37,7 @@ from isospace.training.run import Run
 _BASE, BASELINES = "base", "baselines/"
 _RESULTS, _SETTINGS, _SCORES, _ITEMS = "results.json", "config.json", "scores.json", "items.npz"
 _GROUPS, _TEXTS = "MRR group", "results"
-_OTHER_TEXT = "other_text/"
+_PREFIX = "other_text/"
 _SHIFT = " shift"
 _LEVELS = 256
 
@@ -126,7 +126,8 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
         new.mkdir(parents=True)
         if name.startswith(BASELINES):
             write_arrays(new / _ITEMS, **_restored(items[name], known))
-            (new / _SCORES).write_text(json.dumps(results[name]), encoding="utf-8")
+            scores = results[name] | {"format": FORMAT}  # the number changed, not these fields
+            (new / _SCORES).write_text(json.dumps(scores), encoding="utf-8")
         else:
             placed = _placed(results[name], str(corpus), str(sts), str(folder))
             (new / _RESULTS).write_text(json.dumps(placed), encoding="utf-8")
@@ -163,7 +164,7 @@ def _test_pairs(run: Run, base: Items) -> dict[str, Items]:
 def _state(run: Run, state: str) -> Items:
     """Return the item columns "before" or "after" training, other text included."""
     other = run.items(f"other_text_{state}")
-    return run.items(state) | {f"{_OTHER_TEXT}{name}": array for name, array in other.items()}
+    return run.items(state) | {f"{_PREFIX}{name}": array for name, array in other.items()}
 
 
 def _parted(states: dict[str, Items]) -> dict[str, Items]:
@@ -171,8 +172,8 @@ def _parted(states: dict[str, Items]) -> dict[str, Items]:
     parted: dict[str, Items] = {}
     for state, columns in states.items():
         for name, array in columns.items():
-            other = "other_text_" * name.startswith(_OTHER_TEXT)
-            parted.setdefault(other + state, {})[name.removeprefix(_OTHER_TEXT)] = array
+            other = "other_text_" * name.startswith(_PREFIX)
+            parted.setdefault(other + state, {})[name.removeprefix(_PREFIX)] = array
     return parted
 
 

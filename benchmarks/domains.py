@@ -48,7 +48,7 @@ from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.benchmark import hard_pairs, load_sts_data
-from isospace.evaluation.beside_bm25 import find_pairs
+from isospace.evaluation.hybrid import rank_pairs
 from isospace.evaluation.other_text import OtherText
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
@@ -203,7 +203,7 @@ class _Study:
         for name, own in self.sets.items():
             found = evaluate_retrieval(encode, own)
             arrays |= _arrays(name, found)
-        _, with_bm25 = find_pairs(encode, self.sets[TEST], self.weight)
+        _, with_bm25 = rank_pairs(encode, self.sets[TEST], self.weight)
         arrays |= _arrays(closed_forms.HYBRID, with_bm25.hybrid) | _arrays(BM25, with_bm25.bm25)
         sts = {name: own.mean for name, own in self.sts.measure(encode).items()}
         return arrays, {"sts": next(iter(sts.values()), None)}

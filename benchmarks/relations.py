@@ -119,7 +119,7 @@ def _draw(name: str, results: ComparisonResults) -> None:
     draw(
         PAGE,
         {
-            f"verdict {name}": f"{results.verdict.text}\n\n{results.with_bm25_text}",
+            f"verdict {name}": f"{results.verdict.text}\n\n{results.bm25_sentence}",
             f"gains {name}": _table(results),
         },
     )

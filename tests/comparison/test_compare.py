@@ -329,7 +329,7 @@ def test_the_command(base, tmp_path, capsys):
     assert "| dcl:head=none |" in out
     found = read_results(tmp_path / "c" / "results.json")
     assert list(found.with_bm25) == ["BM25", *(f"{row} + BM25" for row in found.scores)]
-    assert "plain BM25" in found.with_bm25_text
+    assert "plain BM25" in found.bm25_sentence
     assert out.rstrip().endswith(found.verdict.text)
     assert found.recommendation in err
     assert len(err.rpartition("other text ")[2].splitlines()) <= 5

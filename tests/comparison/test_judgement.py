@@ -262,13 +262,6 @@ def test_another_start_is_advised_as_a_folder_or_by_its_pooling(tmp_path, step, 
     assert found.verdict.text.endswith(words) == (model is None)
 
 
-def test_a_run_of_an_older_version_says_how_to_examine_it_again(tmp_path):
-    run = write_scored(tmp_path / "1", 1)
-    run.write_items(**{part: run.items(part) for part in ("before", "after", "gold")})
-    with pytest.raises(UserError, match=r"an older isospace .* remove its model/ and run"):
-        judge_runs({"simcse": [run]}, "MRR")
-
-
 def test_a_row_from_another_start_has_to_gain_over_that_too(tmp_path):
     first = write_scored(tmp_path / "1", 1, noise=5.0)
     other = write_scored(tmp_path / "2", 2, criterion=0.9)
@@ -291,7 +284,7 @@ def test_starts_of_one_name_are_one_encoder(tmp_path):
     rewrite(other, before={"MRR": flipped})
     assert judge_runs({"a": [first], "b": [other]}, "MRR").scores["base model"]["MRR"].n == 1
     rewrite(other, before={"MRR": 1 / (1 / ranks + 1)})
-    with pytest.raises(UserError, match=r"1 and .*2: their base models differ.*minilm"):
+    with pytest.raises(UserError, match=r"1 and .*2: .*minilm"):
         judge_runs({"a": [first], "b": [other]}, "MRR")
     settings = json.loads((other.folder / "config.json").read_text()) | {"query_prompt": "query: "}
     (other.folder / "config.json").write_text(json.dumps(settings))

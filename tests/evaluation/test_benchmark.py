@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from toy import sentences
 
-from isospace.evaluation.benchmark import Benchmark, Measured
-from isospace.evaluation.beside_bm25 import PairsBeside
+from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
+from isospace.evaluation.hybrid import BaselineRanks
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.statistics.gains import Gain
@@ -33,12 +33,12 @@ def benchmark_of(pairs: TextPairs, protocol: str = PROTOCOLS[1]) -> Benchmark:
     return Benchmark(pairs, protocol, {}, None, ())
 
 
-def measured(ranks: list[float] | np.ndarray) -> Measured:
+def measured(ranks: list[float] | np.ndarray) -> BenchmarkResult:
     return of_ranks(RetrievalScores(np.array(ranks), len(ranks), "", np.zeros((2, len(ranks)))))
 
 
-def of_ranks(scores: RetrievalScores) -> Measured:
-    return Measured(scores, None, np.empty((0, 2)), PairsBeside(scores, scores, None, 2.0))
+def of_ranks(scores: RetrievalScores) -> BenchmarkResult:
+    return BenchmarkResult(scores, None, np.empty((0, 2)), BaselineRanks(scores, scores, None, 2.0))
 
 
 def test_three_pairs_with_equal_gains_show_nothing():

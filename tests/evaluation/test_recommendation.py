@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isospace.evaluation.recommendation import recommendation
+from isospace.evaluation.scores import recommendation
 
 BASELINES = {"base model": 0.45, "BM25": 0.4, "base model + BM25": 0.516}
 ADAPTED = {"adapted": 0.55, "adapted + BM25": 0.561}

@@ -12,8 +12,8 @@ from isospace.config import TrainConfig
 from isospace.evaluation.scores import (
     CORRECTED,
     GAIN,
-    BM25Words,
-    beside_in_words,
+    BM25Gains,
+    bm25_sentence,
     table_rows,
 )
 from isospace.objectives import SimCSE
@@ -41,7 +41,7 @@ WAYS = {
 
 
 def test_what_is_shipped_is_held_against_bm25():
-    found = BM25Words.of(WAYS, START, RESULT)
+    found = BM25Gains.compare(WAYS, START, RESULT)
     assert found.text.startswith("Plain BM25 finds less than the adapted model (MRR -")
     assert "; adapted + BM25 finds more than the adapted model alone" in found.text
     assert "base model" not in found.text
@@ -50,7 +50,7 @@ def test_what_is_shipped_is_held_against_bm25():
 
 def test_a_result_that_is_not_shipped_is_not_called_the_result():
     """Here BM25 finds more than the base model, which is shipped, and less than what was taken."""
-    found = BM25Words.of(WAYS, START, RESULT, "the selected candidate")
+    found = BM25Gains.compare(WAYS, START, RESULT, "the selected candidate")
     assert found.text.startswith("Plain BM25 finds more than the base model (MRR +")
     assert "; the selected candidate + BM25 finds more than the base model alone" in found.text
     assert "adapted" not in found.text
@@ -59,7 +59,7 @@ def test_a_result_that_is_not_shipped_is_not_called_the_result():
 
 def test_the_start_alone_needs_no_other_name():
     ways = {name: WAYS[name] for name in ("BM25", "base model + BM25")}
-    found = BM25Words.of(ways, START, None, "the selected candidate")
+    found = BM25Gains.compare(ways, START, None, "the selected candidate")
     assert found.text.startswith("Plain BM25 finds more than the base model (")
     assert "mine" not in found.text
     assert found.gains == found.over_base
@@ -67,7 +67,7 @@ def test_the_start_alone_needs_no_other_name():
 
 @pytest.mark.parametrize("not_shipped", [None, "what was chosen"])
 def test_gains_over_the_start_are_of_the_start_whatever_is_shipped(not_shipped):
-    found = BM25Words.of(WAYS, START, RESULT, not_shipped)
+    found = BM25Gains.compare(WAYS, START, RESULT, not_shipped)
     assert found.over_base == {name: gain(own, START) for name, own in WAYS.items()}
 
 
@@ -78,7 +78,7 @@ def test_what_the_same_pairs_chose_is_corrected_and_nothing_is_held_against_it()
     candidates = [START, *(mean_scores(START.values + row, np.arange(200)) for row in noise)]
     among = ChosenAmong(candidates, 15)
     ways = WAYS | {"adapted + BM25": candidates[15]}
-    found = BM25Words.of(ways, START, candidates[15], among=among)
+    found = BM25Gains.compare(ways, START, candidates[15], among=among)
     corrected = found.over_base["adapted + BM25"]
     assert corrected == judge_chosen(among)
     plain = gain(candidates[15], START)
@@ -90,7 +90,7 @@ def test_what_the_same_pairs_chose_is_corrected_and_nothing_is_held_against_it()
 
 def test_a_row_of_a_comparison_keeps_its_name():
     gains = {name: gain(own, START) for name, own in WAYS.items() if name != "adapted + BM25"}
-    assert beside_in_words(gains, "simcse").startswith("Plain BM25 finds more than simcse (")
+    assert bm25_sentence(gains, "simcse").startswith("Plain BM25 finds more than simcse (")
 
 
 def test_a_gain_without_what_selection_added_brings_the_mrr_that_it_belongs_to():

@@ -10,8 +10,8 @@ import pytest
 
 from isospace.errors import UserError
 from isospace.evaluation import benchmark as benchmark
-from isospace.evaluation.beside_bm25 import PairsBeside
 from isospace.evaluation.hub import COPIES, SICK_TEST, load_sts_hub
+from isospace.evaluation.hybrid import BaselineRanks
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores
 from isospace.evaluation.sts import evaluate_sts
@@ -116,8 +116,10 @@ def test_sick_in_another_order_is_named_as_all_pairs_and_kept_out_of_the_average
     tests = {name: task.test_only() for name, task in benchmark.load_sts_data("hub").items()}
     scored = benchmark.Benchmark(TextPairs("none", (), ()), "", tests, None, ())
     ranks = RetrievalScores(np.ones(2), 2, "", np.zeros((2, 2)))
-    with_bm25 = PairsBeside(ranks, ranks, None, 2.0)
-    measured = benchmark.Measured(ranks, evaluate_sts(hashed, tasks), np.empty((0, 3)), with_bm25)
+    with_bm25 = BaselineRanks(ranks, ranks, None, 2.0)
+    measured = benchmark.BenchmarkResult(
+        ranks, evaluate_sts(hashed, tasks), np.empty((0, 3)), with_bm25
+    )
     items = scored.items(measured)
     assert "SICK-R" not in items
     ranked = {name for name in items if name.split()[0] in ("MRR", "BM25", "fused")}

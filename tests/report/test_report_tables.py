@@ -24,7 +24,7 @@ from isospace.comparison.results import SeedScores, read_results, write_results
 from isospace.config import CorpusConfig
 from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.errors import UserError
-from isospace.evaluation.beside_bm25 import NO_SHARED
+from isospace.evaluation.hybrid import NO_SHARED
 from isospace.objectives import ConSERT, SimCSE
 from isospace.recipes import RECIPES
 from isospace.report.other_text import other_text_gains_table, other_text_table
@@ -556,24 +556,3 @@ def test_elsewhere_before_and_after(tmp_path):
     for run in (one, other):
         change(run, other_text={})
     assert other_text_table(collect([one.folder, other.folder])) is None
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda content: content["gains"]["dcl"].pop("STS15"),
-        lambda content: content.update(gains={}),
-        lambda content: content.update(settings={"dcl": {"objective": 3}}),
-        lambda content: content["scores"]["dcl"].clear(),
-        lambda content: content["differences"].pop("MRR"),
-        lambda content: content["differences"]["STS12"].append(content["differences"]["MRR"][0]),
-    ],
-)
-def test_a_comparison_whose_parts_do_not_fit_is_refused(tmp_path, change):
-    write_comparison(tmp_path / "which", sts=True)
-    path = tmp_path / "which" / "results.json"
-    content = json.loads(path.read_text())
-    change(content)
-    path.write_text(json.dumps(content | {"sha256": None}))
-    with pytest.raises(UserError, match=r"results\.json: its parts do not fit together"):
-        collect([path.parent])

@@ -24,8 +24,8 @@ from isospace.config import TrainConfig
 from isospace.evaluation.other_text import OtherTextScores
 from isospace.evaluation.scores import (
     BenchmarkScores,
+    BM25Gains,
     BM25Scores,
-    BM25Words,
     PairScores,
     STSScores,
 )
@@ -112,7 +112,7 @@ def results_of(
             "MRR, halves",
             Gain(gain, 0.01, 0.09, 0.01, items=20, groups=20, changed=20, changed_groups=20),
         ),
-        with_bm25=BM25Words({}, "Plain BM25 finds less."),
+        with_bm25=BM25Gains({}, "Plain BM25 finds less."),
         other_text={"definitions": OtherTextScores(0.66, 0.65, LOST)},
         split=True,
         evaluations=tuple(evaluations(mrr)),
@@ -196,7 +196,7 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
             "BM25": BM25Row({"MRR": SeedScores.of([40.0])}, None, worse, None),
             "dcl + BM25": BM25Row({"MRR": SeedScores.of([48.0, 50.0])}, 1.5, worse, gain),
         },
-        with_bm25_text="Plain BM25 finds less than simcse:head=none.",
+        bm25_sentence="Plain BM25 finds less than simcse:head=none.",
         other_text={
             "simcse:head=none": {"definitions": LOST},
             "dcl": {"definitions": replace(LOST, mean=0.001, low=-0.003, high=0.005)},

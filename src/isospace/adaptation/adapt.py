@@ -45,8 +45,8 @@ from isospace.corpus.overview import sample
 from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.encoders.precision import Precision
 from isospace.errors import TooLittle, UserError
-from isospace.evaluation.benchmark import Measured, hard_pairs
-from isospace.evaluation.beside_bm25 import rank_beside
+from isospace.evaluation.benchmark import BenchmarkResult, hard_pairs
+from isospace.evaluation.hybrid import rank_baselines
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
 from isospace.evaluation.scores import ADAPTED, BASE, CORRECTED_NOTE, table_rows
@@ -60,7 +60,7 @@ from isospace.system.launch import launched
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest
 from isospace.training.examples import Examples, Order
-from isospace.training.finish import Judged, run_results, show_verdict, write_run
+from isospace.training.finish import ModelScores, run_results, show_verdict, write_run
 from isospace.training.fit import FEWEST_UPDATES, Fit, evaluation_steps
 from isospace.training.lifecycle import start_or_resume, working_in
 from isospace.training.lists import gives_cosines, require_scores
@@ -177,7 +177,7 @@ class _Search:
             cause = warning.partition(". ")[0]  # without the advice
             self.notes.append(f"{cause[:1].upper()}{cause[1:]}.")
         self._tried: dict[State, _Choosing] = {}
-        self._judged: dict[State, Judged] = {}
+        self._judged: dict[State, ModelScores] = {}
         self._steps: list[int] = []
         """The checkpoint that each training kept, of those that are not left out."""
         self._unseen = 0
@@ -221,7 +221,7 @@ class _Search:
             start = self._judge(START).measured
             bm25, hybrid = start.with_bm25.bm25, start.with_bm25.hybrid
             if self._crossed is None:
-                bm25, hybrid = rank_beside(encode, self.choosers, self._weight)
+                bm25, hybrid = rank_baselines(encode, self.choosers, self._weight)
             self._baselines = {
                 "BM25": mrr_scores(self.choosers, bm25),
                 f"{BASE} + BM25": mrr_scores(self.choosers, hybrid),
@@ -312,18 +312,18 @@ class _Search:
             shown += [f"{name} {100 * own.mean:+.2f}" for name, own in gains.items()]
         self.progress.line("tried", f"{state.words}: {', '.join(shown)} on validation pairs")
 
-    def _judge(self, state: State) -> Judged:
+    def _judge(self, state: State) -> ModelScores:
         """Measure a state on the test items."""
         if state not in self._judged:
             encode = self._encode(state)
             if self._crossed is None:
-                self._judged[state] = Judged.of(encode, self.data, self._weight)
+                self._judged[state] = ModelScores.measure(encode, self.data, self._weight)
             else:
                 measured = self._crossed.measured(
                     self._of_parts(state), self.benchmark, encode, self._weight
                 )
                 found = self.other_text.measure(encode, measured=measured)
-                self._judged[state] = Judged(measured, found)
+                self._judged[state] = ModelScores(measured, found)
         return self._judged[state]
 
     def _of_parts(self, state: State) -> list[State]:
@@ -621,7 +621,7 @@ class _Search:
             chosen,
             allowed=None if chosen == START else allowed,
             unseen=self._unseen,
-            flattered=flattered,
+            selection_bias=flattered,
         )
 
     @property
@@ -645,7 +645,7 @@ class _Search:
         return replace(trained, step=0, value=trained.base_value, reason=reason)
 
     def _changed(
-        self, chosen: State, before: Measured, after: Measured
+        self, chosen: State, before: BenchmarkResult, after: BenchmarkResult
     ) -> tuple[tuple[Changed, ...], tuple[Changed, ...]]:
         """Ten queries that gained most, ten that lost most."""
         if chosen == START:

@@ -34,9 +34,9 @@ from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
 from isospace.corpus.related import Related
 from isospace.corpus.relations import Rows
-from isospace.evaluation.benchmark import Benchmark, Measured
-from isospace.evaluation.beside_bm25 import PairsBeside, find_pairs
+from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
 from isospace.evaluation.held_out import HeldOut
+from isospace.evaluation.hybrid import BaselineRanks, rank_pairs
 from isospace.evaluation.pairs import Candidates, PromptedEncoders, TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval, mrr_scores
 from isospace.evaluation.sts import evaluate_sts
@@ -302,7 +302,7 @@ class CrossValidated:
         benchmark: Benchmark,
         encode: PromptedEncoders,
         weight: float,
-    ) -> Measured:
+    ) -> BenchmarkResult:
         """Return what was found of all pairs, and what one encoder makes of the other items.
 
         Args:
@@ -313,21 +313,21 @@ class CrossValidated:
         """
         alone, others = zip(
             *(
-                find_pairs(own, self.folds.of_part[part], weight)
+                rank_pairs(own, self.folds.of_part[part], weight)
                 for part, own in self._encoders(selected)
             ),
             strict=True,
         )
         no_shared = [one.no_shared for one in others if one.no_shared is not None]
         joined = self.folds.joined
-        with_bm25 = PairsBeside(
+        with_bm25 = BaselineRanks(
             joined([one.bm25 for one in others]),
             joined([one.hybrid for one in others]),
             joined(no_shared) if len(no_shared) == FOLDS else None,
             weight,
         )
         sts = evaluate_sts(encode, benchmark.tasks) if benchmark.tasks else None
-        return Measured(joined(alone), sts, encode.documents(benchmark.sample), with_bm25)
+        return BenchmarkResult(joined(alone), sts, encode.documents(benchmark.sample), with_bm25)
 
     def first_texts(
         self, selected: Sequence[State], places: Sequence[int]

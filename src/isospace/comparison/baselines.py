@@ -1,7 +1,7 @@
 """Encoders that a comparison does not train: scored once, on the test items of its runs.
 
-A folder of its own holds what one came to: `items.npz` what each test item came to, by column, and
-`scores.json`, which is written last, the rest.
+Each has a folder: `items.npz` holds the value of each test item, by column, and `scores.json`,
+which is written last, the rest.
 """
 
 from __future__ import annotations
@@ -17,25 +17,24 @@ from isospace.evaluation.scores import BenchmarkScores
 from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.progress import Progress
-from isospace.training.finish import Judged
+from isospace.training.finish import ModelScores
 from isospace.training.prepare import Data
 
-FORMAT = 2
-"""Of scores.json. 1 had MRR and R@1, R@5 and R@10 of the encoder alone."""
-_OTHER_TEXT = "other_text/"
-"""Begins the columns of other text."""
+FORMAT = 3
+"""Of scores.json."""
+_PREFIX = "other_text/"
 _SCORES, _ITEMS = "scores.json", "items.npz"
 
 
 @dataclass(frozen=True)
 class BaselineScores:
-    """What scores.json holds.
+    """Contents of scores.json.
 
     Attributes:
         model: as `load_encoder` takes it.
         benchmark: digest of the test items, as a run's results have it.
         scores: every number with its protocol.
-        weights: the `weights_hash` of what was scored; `None` in older files.
+        weights: the `weights_hash` of what was scored; `None` in archives.
         format: of the file.
     """
 
@@ -48,12 +47,12 @@ class BaselineScores:
 
 @dataclass(frozen=True)
 class Baseline:
-    """An encoder that was scored.
+    """An encoder and its scores.
 
     Attributes:
-        about: which one it is, and its scores.
+        about: the model and its scores.
         items: as `Benchmark.items` gives them.
-        other_text: as `OtherText.items` gives them; empty of older ones.
+        other_text: as `OtherText.items` gives them.
     """
 
     about: BaselineScores
@@ -76,33 +75,29 @@ class Baseline:
             encoder = load_encoder(model)
         except UserError as error:
             raise UserError(f"`baselines` {error}") from error
-        found = Judged.of_start(encoder, data, progress)
-        return cls.of(model, found, data, weights_hash(encoder, *encoder.prompts.sides))
-
-    @classmethod
-    def of(cls, model: str, found: Judged, data: Data, weights: str | None = None) -> Baseline:
-        """What was found of an encoder that messages call `model`."""
+        found = ModelScores.of_base_model(encoder, data, progress)
+        weights = weights_hash(encoder, *encoder.prompts.sides)
         about = BaselineScores(model, data.benchmark.digest(), found.measured.scores, weights)
         items = data.benchmark.items(found.measured)
         return cls(about, items, data.other_text.items(found.other_text))
 
     @property
     def outdated(self) -> bool:
-        """Whether its model is now another one than was scored; not where that cannot be told."""
+        """Whether the model has changed since it was scored; false where that cannot be told."""
         if self.about.weights is None:
             return False
         try:
             encoder = load_encoder(self.about.model)
-        except UserError:  # it is gone, or damaged; what it came to is known
+        except UserError:  # it is gone or damaged, but its scores are known
             return False
         return weights_hash(encoder, *encoder.prompts.sides) != self.about.weights
 
     @classmethod
     def read(cls, folder: Path) -> Baseline | None:
-        """What `write` wrote there, `None` where it did not.
+        """Read what `write` wrote; `None` where there is nothing.
 
         Raises:
-            UserError: a file is damaged, or a newer version's.
+            UserError: a file is damaged, or of another format.
         """
         path = folder / _SCORES
         if not path.is_file():
@@ -110,20 +105,20 @@ class Baseline:
         about = typed_json.read(path, BaselineScores, "scores of a model", FORMAT)
         items: tuple[Items, Items] = {}, {}
         for name, array in read_arrays(folder / _ITEMS).items():
-            items[name.startswith(_OTHER_TEXT)][name.removeprefix(_OTHER_TEXT)] = array
+            items[name.startswith(_PREFIX)][name.removeprefix(_PREFIX)] = array
         return cls(about, *items)
 
     def write(self, folder: Path) -> None:
-        """Write both files, in place of those of another model."""
+        """Write both files over those of another model."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _SCORES).unlink(missing_ok=True)
-        other = {f"{_OTHER_TEXT}{name}": array for name, array in self.other_text.items()}
+        other = {f"{_PREFIX}{name}": array for name, array in self.other_text.items()}
         write_arrays(folder / _ITEMS, **self.items, **other)
         typed_json.write(folder / _SCORES, self.about)
 
 
 def named_models(baselines: Sequence[str]) -> dict[str, str]:
-    """Row -> model, of texts NAME=MODEL.
+    """Parse texts NAME=MODEL into row -> model.
 
     >>> named_models(["glove=glove:vectors.txt", "flow=runs/flow"])
     {'glove': 'glove:vectors.txt', 'flow': 'runs/flow'}
@@ -135,8 +130,10 @@ def named_models(baselines: Sequence[str]) -> dict[str, str]:
     for text in baselines:
         name, _, model = text.partition("=")
         if not name or not model:
-            raise UserError(f"`baselines` {text}: expected NAME=MODEL, such as glove=glove:FILE")
+            raise UserError(f"`baselines` {text}: write NAME=MODEL, such as glove=glove:FILE")
         if name in models:
-            raise UserError(f"`baselines` {text}: {name} is {models[name]} already")
+            raise UserError(
+                f"`baselines` {text}: {name} already stands for {models[name]}. Give another name"
+            )
         models[name] = model
     return models

@@ -1,7 +1,7 @@
-"""The cells of a comparison: runs one after the other here, or side by side in their own processes.
+"""The cells of a comparison: runs one after the other, or side by side in processes of their own.
 
-Those are on this machine, or on the machines of a cluster. A cell that is finished is read, one
-that was stopped is resumed, the rest are begun.
+Processes are on this machine or on a cluster. A finished cell is read, a stopped one is resumed,
+the rest are begun.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Cell:
 
     @property
     def log(self) -> Path:
-        """What a process of its own says."""
+        """Output of the cell's own process."""
         return self.folder / "train.log"
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to run; the results are what a run writes last."""
+        """Whether the run has its results, which it writes last."""
         return self.begun and Run(self.folder).results is not None
 
     @property
@@ -71,9 +71,11 @@ def require_runnable(cells: Sequence[Cell], jobs: int, engine: Engine) -> None:
             require_undamaged(Run(cell.folder).model_folder)
     if launched():
         if engine == "ray":
-            raise UserError("`engine` ray: several processes share each run already; leave it out")
+            raise UserError(
+                "`engine` ray: several processes already share each run. Leave `engine` out"
+            )
         if jobs > 1:
-            raise UserError(f"`jobs` {jobs}: several processes share each run already; give 1")
+            raise UserError(f"`jobs` {jobs}: several processes already share each run. Give 1")
 
 
 def run_cells(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progress) -> bool:
@@ -104,7 +106,7 @@ def _require_same_settings(cell: Cell) -> None:
         name = changed[0]
         raise UserError(
             f"{cell.folder}: holds a run with other settings ({', '.join(changed)}: {name} was "
-            f"{there[name]}, is {wanted[name]}); give another `output`, or remove it"
+            f"{there[name]}, is {wanted[name]}). Give another `output`, or remove the folder"
         )
 
 
@@ -112,7 +114,7 @@ _SHARED = {
     "corpus", "test pairs", "relations", "labels", "encoder", "prompts", "base model", "pairs",
     "checked on",
 }  # fmt: skip
-"""Labels of what the cells of a comparison often share, beside the table before training."""
+"""Labels of lines that the cells of a comparison often share."""
 
 
 class SaidOnce:
@@ -126,17 +128,17 @@ class SaidOnce:
         return self._progress.bar(label, total, done)
 
     def line(self, label: str, text: str) -> None:
-        """Show a line, unless the same was shown of what the cells share."""
+        """Show a line, unless it is shared and was shown."""
         if label not in _SHARED or self._is_new(f"{label} {text}"):
             self._progress.line(label, text)
 
     def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:
-        """Show a table, unless it is the one before training and was shown."""
+        """Show a table, unless it is shared and was shown."""
         if title != BEFORE or self._is_new(str(rows)):
             self._progress.table(title, rows)
 
     def _is_new(self, said: str) -> bool:
-        """Note a text; return whether it is the first of its kind."""
+        """Note a text, and return whether it is new."""
         new = said not in self._said
         self._said.add(said)
         return new
@@ -154,7 +156,7 @@ def _one_by_one(cells: Sequence[Cell], progress: Progress) -> None:
 
 
 def resume_command(run: Path) -> list[str]:
-    """The words that train a run in another process, which trusts what this one trusts."""
+    """Return the command that trains a run in another process with the same trust."""
     words = [sys.executable, "-m", "isospace", "train", "--resume", str(run)]
     return words + ["--trust-remote-code"] * trusts_code()
 
@@ -182,7 +184,7 @@ def _side_by_side(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Pr
         if ended.status != 0 or results is None:
             failure = UserError if ended.status == 2 else Stopped
             reason = ended.reason.removeprefix("isospace: ")
-            raise failure(f"{cell}: {reason} (all it said: {cell.log})")
+            raise failure(f"{cell}: {reason} (full log: {cell.log})")
         say(cell, f"done in {results.seconds:.0f} s")
         advance(1)
 
@@ -194,14 +196,14 @@ def _side_by_side(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Pr
 
 
 def _finish(cell: Cell) -> Ended:
-    """What a worker on a cluster does with a cell that was begun."""
+    """Finish a begun cell in a worker of a cluster."""
     require_seen(cell.folder / "config.json")
     logger = logging.getLogger("isospace")
     logger.setLevel(logging.INFO)
     logger.addHandler(logging.FileHandler(cell.log))
     try:
         train(resume=cell.folder, progress=Logged())
-    except Exception as error:  # told as the end of a command is: the status and a line
+    except Exception as error:  # reported as a command reports it: the status and a line
         logger.error("%s", error, exc_info=not isinstance(error, UserError | Stopped))
         return Ended(2 if isinstance(error, UserError) else 1, first_line(error))
     return Ended(0, "")

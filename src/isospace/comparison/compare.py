@@ -28,7 +28,7 @@ from isospace.system.cluster import Engine, connected
 from isospace.system.files import expanded, require_writable
 from isospace.system.launch import is_main_process
 from isospace.system.progress import Logged, Progress
-from isospace.training.finish import Judged
+from isospace.training.finish import ModelScores
 from isospace.training.lifecycle import stoppable, working_in
 from isospace.training.prepare import Data, require_usable, start_of
 from isospace.training.run import REPORT, Run, begun
@@ -140,7 +140,7 @@ def compare(
             _require_same_text(cells, data.corpus.digest)
             if is_main_process():
                 progress.line("base model", f"scoring the encoder ({data.benchmark.protocol}) ...")
-                start = Judged.of_start(start_of(cells[0].config), data, progress)
+                start = ModelScores.of_base_model(start_of(cells[0].config), data, progress)
                 progress.table(*start.table)
                 progress.line("pairs", _can_be_shown(start, cells[0].config, data, measure))
                 scored_now = _score(baselines, scored, data, progress)
@@ -257,7 +257,7 @@ def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
         raise UserError(f"`verdict_on` sts: no average of the STS sets: {shared.why_incomplete}")
 
 
-def _can_be_shown(start: Judged, config: TrainConfig, data: Data, measure: Measure) -> str:
+def _can_be_shown(start: ModelScores, config: TrainConfig, data: Data, measure: Measure) -> str:
     """The gains that the verdict's items can show."""
     benchmark = data.benchmark
     if measure == "pairs":

@@ -1,8 +1,8 @@
-"""What the finished runs of a comparison say: scores, gains over a base model, a verdict."""
+"""Judge the finished runs of a comparison: scores, gains over a base model, a verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from isospace.comparison.baselines import Baseline
 from isospace.comparison.results import (
+    BM25Row,
     ComparisonProtocol,
     ComparisonResults,
     ComparisonVerdict,
@@ -17,24 +18,83 @@ from isospace.comparison.results import (
     SeedScores,
 )
 from isospace.comparison.shared_items import SharedItems
-from isospace.comparison.with_bm25 import bm25_rows, with_bm25_text
 from isospace.errors import UserError
 from isospace.evaluation.other_text import STS, gains_over
 from isospace.evaluation.retrieval import Items
-from isospace.evaluation.scores import BenchmarkScores
+from isospace.evaluation.scores import (
+    BASE,
+    HYBRID_BASE,
+    BenchmarkScores,
+    PairScores,
+    bm25_sentence,
+)
 from isospace.evaluation.sts import PAPER_PROTOCOL
-from isospace.statistics.choosing import ChosenAmong, choose, judge_chosen
+from isospace.statistics.choosing import ChosenAmong, choose, measured_gain
 from isospace.statistics.counts import number_of
 from isospace.statistics.decision import differences, holm
-from isospace.statistics.gains import Gain, gain
+from isospace.statistics.gains import Gain, gain, gain_by_seed
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import VerdictKind, base_kept, counted, kind_of, reason
 from isospace.training.run import Run
 from isospace.training.selection import LABELS, LAST, PAIRS
 
+_BASE_OF = f"{BASE} of "
 _ROUNDING = 0.005
-"""By so much, and one pair, reciprocal ranks of one encoder may differ between machines, on average
-over the pairs; those of two encoders differ by more."""
+"""Largest mean difference of one encoder's reciprocal ranks on two machines, beside one pair."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One row of a comparison: a base model, a baseline or a candidate.
+
+    Attributes:
+        name: of the row.
+        states: scores of each seed.
+        items: test item values of each seed.
+        other_text: other text values of each seed; empty of archived runs.
+        scores: column -> scores with what each item contributed.
+        runs: of a candidate; empty of other rows.
+        base: the row of a candidate's base model; else the row itself.
+        criterion: score that selected the checkpoints, mean over the seeds; `None` where the row
+            cannot be selected.
+    """
+
+    name: str
+    states: list[BenchmarkScores]
+    items: list[Items]
+    other_text: list[Items]
+    scores: dict[str, Scores]
+    runs: Sequence[Run]
+    base: str
+    criterion: float | None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        shared: SharedItems,
+        states: list[BenchmarkScores],
+        items: list[Items],
+        other_text: list[Items],
+        runs: Sequence[Run] = (),
+        base: str | None = None,
+        criterion: float | None = None,
+    ) -> _Row:
+        """Score the items of a row."""
+        scores = shared.scores(items)
+        return cls(name, states, items, other_text, scores, runs, base or name, criterion)
+
+    @property
+    def adapted(self) -> bool:
+        """Whether a run of the row preferred a checkpoint to its base model."""
+        return any(map(_adapted, self.runs))
+
+    def by_seed(self) -> dict[str, list[float]]:
+        """Return column -> score of each seed, x 100; archived runs know fewer columns."""
+        exact = {c: list(map(float, 100 * one.by_seed)) for c, one in self.scores.items()}
+        states = list(map(_columns, self.states))
+        common = [c for c in states[0] if all(c in state for state in states)]
+        return exact | {c: [state[c] for state in states] for c in common}
 
 
 def judge_runs(
@@ -44,19 +104,18 @@ def judge_runs(
 ) -> ComparisonResults:
     """Compare finished runs with the base model of the first of them, and with each other.
 
-    Runs from another encoder, or with another pooling or prompt, are compared with that base model
-    as well: it is a row of its own, that can be what the verdict advises, and they have to gain
-    over it too. Test pairs that stand among the labels which chose the checkpoints are left out of
-    the gains.
+    Runs from another encoder, pooling or prompt are compared with that base model too. Their own
+    base model is a row that the verdict can advise, and they have to gain over it as well. Test
+    pairs that are among the labels which selected the checkpoints are left out of the gains.
 
-    The row with the highest criterion, the score that chose its checkpoints, is judged once; how
-    the others are tested (gains and differences, corrected by Holm) decides nothing. Baselines have
-    no criterion: they are tested like the others, and are never what the verdict is about.
+    The row with the highest criterion, the score that selected its checkpoints, is judged once. The
+    tests of the other rows, corrected by Holm, decide nothing. A baseline has no criterion: it is
+    tested, but the verdict is never about it.
 
     Args:
         runs: name -> runs that differ in their seed alone.
         measure: what the verdict is about.
-        baselines: name -> what encoders that were not trained here came to: one, or one a seed.
+        baselines: name -> encoders that were not trained here: one, or one a seed.
 
     Raises:
         UserError: the runs were not trained on one text and scored on the same items, the weights
@@ -64,49 +123,29 @@ def judge_runs(
             scored, or of which the labels leave nothing.
     """
     baselines = baselines or {}
-    _require_one_benchmark([run for seeds in runs.values() for run in seeds])
-    first = next(iter(runs.values()))[0]
-    for name, seeds in baselines.items():
-        if any(one.about.benchmark != first.finished.benchmark for one in seeds):
-            raise UserError(
-                f"`baselines` {name}: was scored on other test items than the runs; remove its "
-                "folder in baselines/, and it is scored again"
-            )
+    every = [run for seeds in runs.values() for run in seeds]
+    _require_one_benchmark(every, baselines)
+    first = every[0]
     shared = SharedItems.of(first)
-    shown = shared.shown(measure)
-    if shown is None or measure not in _scores(first.finished.base):
+    column = shared.shown(measure)
+    if column is None or measure not in _columns(first.finished.base):
         raise UserError(f"{first.folder}: no {measure}: {shared.why_incomplete}")
-    _require_one_start([run for seeds in runs.values() for run in seeds])
-    rows = _Rows.of(runs, shared)
-    start = rows.tested["base model"]
-    # A table names what is known first.
-    tested = {"base model": start}
-    tested |= {n: shared.scores([one.items for one in seeds]) for n, seeds in baselines.items()}
-    tested |= rows.tested
-    # Older runs know fewer.
-    common = [c for c in start if all(c in columns for columns in tested.values())]
-    states = {n: [one.about.scores for one in seeds] for n, seeds in baselines.items()}
-    states |= rows.states
-    items = {n: [one.items for one in seeds] for n, seeds in baselines.items()} | rows.items
-    gains = {
-        name: {column: gain(columns[column], start[column]) for column in common}
-        for name, columns in tested.items()
-        if name != "base model"
-    }
+    _require_one_base(every)
+    judged = _judged_rows(runs, shared)
+    scored = {name: _baseline_row(name, models, shared) for name, models in baselines.items()}
+    rows = {BASE: judged[BASE]} | scored | judged
+    others = [row for row in rows.values() if row.name != BASE]
+    base, protocol = rows[BASE], _protocol(first, shared)
+    common = [c for c in base.scores if all(c in row.scores for row in others)]
+    gains = {row.name: {c: gain(row.scores[c], base.scores[c]) for c in common} for row in others}
     adjusted = {c: holm({name: found[c].p for name, found in gains.items()}) for c in common}
-    plain = {name: _columns(list(map(_scores, seeds))) for name, seeds in states.items()}
-    exact = {
-        name: {c: list(map(float, 100 * scores.by_seed)) for c, scores in columns.items()}
-        for name, columns in tested.items()
-    }
-    protocol = _protocol(first, shared)
-    verdict = _Judge(runs, rows, shared, measure, protocol).verdict()
-    with_bm25 = bm25_rows(states, items, shared)
-    other = {n: [one.other_text for one in seeds] for n, seeds in baselines.items()}
-    other |= rows.other_text
-    other_text = _other_text_gains(other, tested, shared.shown("Avg") if measure == "MRR" else None)
+    verdict = _Judge(judged, shared, column, protocol).verdict()
+    with_bm25 = _bm25_rows(rows, shared)
+    average = shared.shown("Avg") if measure == "MRR" else None
+    # Where the same pairs selected the row, BM25 is compared with the base model.
+    alone = rows[verdict.name if verdict.name and protocol.split else BASE]
     return ComparisonResults(
-        measure=shown,
+        measure=column,
         protocol=protocol,
         settings={name: _settings(seeds[0]) for name, seeds in runs.items()},
         runs={
@@ -114,197 +153,198 @@ def judge_runs(
             for name, seeds in runs.items()
         },
         baselines={n: ", ".join(o.about.model for o in seeds) for n, seeds in baselines.items()},
-        criterion=rows.criterion,
+        criterion={n: row.criterion for n, row in judged.items() if row.criterion is not None},
         scores={
-            name: {c: SeedScores.of(seeds) for c, seeds in (exact[name] | plain[name]).items()}
-            for name in exact
+            row.name: {c: SeedScores.of(seeds) for c, seeds in row.by_seed().items()}
+            for row in rows.values()
         },
         gains={
             name: {c: RowGain(found[c], adjusted[c][name]) for c in common}
             for name, found in gains.items()
         },
         differences={
-            c: differences({name: tested[name][c] for name in (*baselines, *runs)}) for c in common
+            c: differences({name: rows[name].scores[c] for name in (*baselines, *runs)})
+            for c in common
         },
         verdict=verdict,
         with_bm25=with_bm25,
-        with_bm25_text=with_bm25_text(
-            # Where the same pairs chose, BM25 is held against what they did not choose.
-            with_bm25,
-            items,
+        bm25_sentence=_bm25_sentence(base, alone, shared) if with_bm25 else "",
+        other_text={row.name: _other_text(row, base, average) for row in others}
+        if base.other_text[0]
+        else {},
+    )
+
+
+def _judged_rows(runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> dict[str, _Row]:
+    """Return the candidates by name, and before each the row of its base model, each once."""
+    rows: dict[str, _Row] = {}
+    known: dict[tuple[str | None, ...], str] = {}
+    for name, seeds in runs.items():
+        first, done = seeds[0], [run.finished for run in seeds]
+        base = known.setdefault(_identity(first), f"{_BASE_OF}{name}" if known else BASE)
+        if base not in rows:
+            selects = base != BASE or done[0].choice.criterion != LAST
+            rows[base] = _Row.of(
+                base,
+                shared,
+                [done[0].base],
+                [first.items("before")],
+                [first.items("other_text_before")],
+                criterion=_criterion(first, step=0) if selects else None,
+            )
+        rows[name] = _Row.of(
+            name,
             shared,
-            verdict.name if verdict.name and protocol.split else "base model",
-        ),
-        other_text=other_text,
+            [one.adapted for one in done],
+            [run.items("after") for run in seeds],
+            [run.items("other_text_after") for run in seeds],
+            seeds,
+            base,
+            float(np.mean([_criterion(run) for run in seeds])),
+        )
+    return rows
+
+
+def _baseline_row(name: str, models: Sequence[Baseline], shared: SharedItems) -> _Row:
+    return _Row.of(
+        name,
+        shared,
+        [one.about.scores for one in models],
+        [one.items for one in models],
+        [one.other_text for one in models],
     )
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """What is known of every row: the candidates, and each base model once.
+class _Judge:
+    """Select a row by the criterion, which uses no test item, and judge it once.
+
+    Where the corpus has too few pairs to split, the same pairs selected the checkpoints and select
+    the row. The interval then holds for all rows at once.
 
     Attributes:
-        states: row -> the scores of each seed.
-        items: row -> what each test item came to, for each seed.
-        other_text: row -> the same of other text than the corpus; empty of older runs.
-        tested: row -> column -> scores with what each item contributed.
-        criterion: row -> what chose its checkpoints, mean over the seeds; of "base model" only
-            where it was one of those that it chose among.
-        starts: candidate -> the row of its base model.
+        rows: base models and candidates by name.
+        shared: the test items.
+        column: score that the verdict is about.
+        protocol: how the scores were made.
     """
 
-    states: dict[str, list[BenchmarkScores]]
-    items: dict[str, list[Items]]
-    other_text: dict[str, list[Items]]
-    tested: dict[str, dict[str, Scores]]
-    criterion: dict[str, float]
-    starts: dict[str, str]
-
-    @classmethod
-    def of(cls, runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> _Rows:
-        rows = cls({}, {}, {}, {}, {}, {})
-        known: dict[tuple[str | None, ...], str] = {}
-        for name, seeds in runs.items():
-            first = seeds[0]
-            start = known.setdefault(
-                _prompted_start(first), f"base model of {name}" if known else "base model"
-            )
-            if start not in rows.states:
-                rows.states[start] = [first.finished.base]
-                rows.items[start] = [first.items("before")]
-                rows.other_text[start] = [first.items("other_text_before")]
-                if start != "base model" or first.finished.choice.criterion != LAST:
-                    rows.criterion[start] = _criterion(first, step=0)
-            rows.states[name] = [run.finished.adapted for run in seeds]
-            rows.items[name] = [run.items("after") for run in seeds]
-            rows.other_text[name] = [run.items("other_text_after") for run in seeds]
-            rows.criterion[name] = float(np.mean([_criterion(run) for run in seeds]))
-            rows.starts[name] = start
-        rows.tested.update({name: shared.scores(items) for name, items in rows.items.items()})
-        return rows
-
-
-@dataclass(frozen=True)
-class _Judge:
-    """Choose a row by the criterion, which no test item is part of, and judge it once.
-
-    Where the corpus has too few pairs to split, the same pairs have chosen the checkpoints and
-    choose the row: then the interval holds for all of them at once.
-    """
-
-    runs: Mapping[str, Sequence[Run]]
-    rows: _Rows
+    rows: Mapping[str, _Row]
     shared: SharedItems
-    measure: str
+    column: str
     protocol: ComparisonProtocol
 
     def verdict(self) -> ComparisonVerdict:
-        criterion, chosen_by = self.rows.criterion, self.protocol.criterion
-        words = _in_words(self.measure, self.protocol)
-        order = list(criterion)
-        name = order[choose([criterion[row] for row in order])]
-        if name in self.runs and not any(map(_adapted, self.runs[name])):
-            name = self.rows.starts[name]
-        if name == "base model":
-            kept = f"nothing is above it by {chosen_by}"
-            if not any(_adapted(run) for seeds in self.runs.values() for run in seeds):
+        row, words = self._selected(), self._protocol_in_words()
+        if row.name == BASE:
+            kept = f"nothing is above it by {self.protocol.criterion}"
+            if not any(one.adapted for one in self.rows.values()):
                 kept = "every run preferred its base model to its checkpoints"
             text = base_kept(kept, words).text
             return ComparisonVerdict(VerdictKind.KEEP_BASE, None, text, None)
-
-        seeds = self.runs.get(name, ())
-        found = self._gain(self.rows.tested, name, "base model", seeds)
-        kind, decisive, own = kind_of(found), found, self.rows.starts.get(name, "base model")
-        text = f"{found} in {words}; {_seeds(found)}, {self._counted(found)}"
-        if own != "base model":
-            over_own = self._gain(self.rows.tested, name, own, seeds)
-            text += f"; over its own base model {over_own}"
+        found = self._gain(row.name, BASE, row.runs)
+        kind, decisive = kind_of(found), found
+        seeds = "one seed" if found.seeds == 1 else f"mean of {found.seeds} seeds"
+        text = f"{found} in {words}; {seeds}, {self._counted(found)}"
+        if row.base not in (BASE, row.name):
+            own = self._gain(row.name, row.base, row.runs)
+            text += f"; over its own base model {own}"
             if kind is VerdictKind.ADAPTED:
-                kind, decisive = kind_of(over_own), over_own
+                kind, decisive = kind_of(own), own
                 if kind is not VerdictKind.ADAPTED:
-                    text += (
-                        f", which alone has {self._gain(self.rows.tested, own, 'base model', ())}"
-                    )
-        others = [row for row in criterion if row != "base model"]
-        if len(others) > 1:
-            text += f"; highest of {len(others)} by {chosen_by}"
-        text = f"{_head(kind, name, name in self.runs)}{text}{_reason(kind, decisive)}."
-        words, model = self._model(name) if kind is VerdictKind.ADAPTED else ("", None)
-        return ComparisonVerdict(kind, name, text + words, model)
+                    text += f", which alone has {self._gain(row.base, BASE, ())}"
+        others = sum(one.criterion is not None for one in self.rows.values() if one.name != BASE)
+        if others > 1:
+            text += f"; highest of {others} by {self.protocol.criterion}"
+        text = f"{_head(kind, row)}{text}{_reason(kind, decisive)}."
+        advice, model = self._model(row) if kind is VerdictKind.ADAPTED else ("", None)
+        return ComparisonVerdict(kind, row.name, text + advice, model)
+
+    def _selected(self) -> _Row:
+        """Return the row to judge: a base model, or a candidate of which a run was adapted."""
+        rows = [row for row in self.rows.values() if row.criterion is not None]
+        row = rows[choose([row.criterion or 0.0 for row in rows])]
+        return row if row.adapted else self.rows[row.base]
+
+    def _protocol_in_words(self) -> str:
+        unseen = f" {self.protocol.unseen}" if self.protocol.unseen else ""
+        words = self.protocol.pairs if self.column == "MRR" else f"STS average{unseen}"
+        labels = self.protocol.labels
+        return f"{words}, dev-selected on {labels}" if labels else words
 
     def _gain(
         self,
-        tested: Mapping[str, Mapping[str, Scores]],
         name: str,
         over: str,
         runs: Sequence[Run],
+        scores: Mapping[str, Scores] | None = None,
     ) -> Gain:
-        """Of one row, which `runs` made, over another, which all rows are compared with."""
-        column = self.shared.shown(self.measure) or self.measure
-        after, before = tested[name][column], tested[over][column]
-        if self.measure != "MRR" or self.protocol.split:
-            return gain(after, before)
-        candidates = {over: before} | {row: tested[row][column] for row in tested}
-        unseen = (len(candidates) - 1) * (self._evaluations() - 1)
-        flattered = float(np.mean([_flattered(run) for run in runs] or [0.0]))
-        among = ChosenAmong.named(candidates, name, unseen=unseen, flattered=flattered)
-        return judge_chosen(among)
+        """Return the gain of one row over another.
+
+        Args:
+            name: row that gains.
+            over: row that it is compared with.
+            runs: those that made the row.
+            scores: of each row that could be selected; default: of all seeds of every row.
+        """
+        scores = scores or {row.name: row.scores[self.column] for row in self.rows.values()}
+        if self.column != "MRR" or self.protocol.split:
+            return measured_gain(scores[name], scores[over])
+        candidates = {over: scores[over]} | dict(scores)
+        finished = [run.finished for row in self.rows.values() for run in row.runs]
+        tried = [len(one.evaluations) - 1 for one in finished if one.choice.criterion == PAIRS]
+        among = ChosenAmong.named(
+            candidates,
+            name,
+            unseen=(len(candidates) - 1) * (max(tried, default=1) - 1),
+            selection_bias=float(np.mean([_selection_bias(run) for run in runs] or [0.0])),
+        )
+        return measured_gain(scores[name], scores[over], among)
 
     def _counted(self, found: Gain) -> str:
-        if self.measure == "MRR":
+        if self.column == "MRR":
             return counted(found, "groups")
         return f"{number_of(found.items, 'pairs')} of {number_of(found.groups, 'sentences')}"
 
-    def _evaluations(self) -> int:
-        """Among how many checkpoints of each run the pairs have chosen, at most."""
-        finished = [run.finished for seeds in self.runs.values() for run in seeds]
-        chosen = [len(one.evaluations) - 1 for one in finished if one.choice.criterion == PAIRS]
-        return max(chosen, default=1)
-
-    def _model(self, name: str) -> tuple[str, str | None]:
-        """The folder of the row that is advised, and what there is to say about it."""
-        adapted = name in self.runs
-        seeds = self.runs[name if adapted else name.removeprefix("base model of ")]
-        shipping = [run for run in seeds if run.finished.ships_base != adapted]
+    def _model(self, row: _Row) -> tuple[str, str | None]:
+        """Return what there is to say about the advised model, and its folder."""
+        candidate = bool(row.runs)
+        seeds = row.runs or self.rows[row.name.removeprefix(_BASE_OF)].runs
+        shipping = [run for run in seeds if run.finished.ships_base != candidate]
         best = max(shipping, key=_criterion, default=None)
-        if not adapted:
-            if best is not None:
-                return "", str(best.model_folder)
-            encoder, pooling = _start(seeds[0])
-            return f" Load it by isospace.load({encoder!r}, pooling={pooling!r}).", None
+        folder = None if best is None else str(best.model_folder)
+        if not candidate:
+            model, pooling = seeds[0].config.model, seeds[0].finished.pooling
+            load = f" Load it by isospace.load({model!r}, pooling={pooling!r})."
+            return load if best is None else "", folder
         words = ""
         if best is not None and len(seeds) > 1:
             # The mean of all seeds must not stand for the one that is shipped.
-            own = self._gain_of_seed(name, seeds.index(best))
-            words += (
-                f" Its model, seed {best.config.seed} by the same, gains {100 * own.mean:+.2f} "
-            )
-            words += f"({own.interval})."
+            own = self._gain_of_seed(row, seeds.index(best))
+            words += f" Its model, seed {best.config.seed} by the same, gains "
+            words += f"{100 * own.mean:+.2f} ({own.interval})."
         if len(shipping) < len(seeds):
-            words += (
-                f" {len(seeds) - len(shipping)} of its {len(seeds)} runs ship the base model, which"
-            )
-            words += " their own verdicts kept."
+            words += f" {len(seeds) - len(shipping)} of its {len(seeds)} runs ship the base model, "
+            words += "which their own verdicts kept."
         if best is None:
-            numbers = [str(run.config.seed) for run in seeds if _adapted(run)]
-            words += " The adapted weights are in checkpoints/kept.safetensors of seed "
-            words += f"{', '.join(numbers)}."
-        return words, None if best is None else str(best.model_folder)
+            numbers = ", ".join(str(run.config.seed) for run in seeds if _adapted(run))
+            words += f" The adapted weights are in checkpoints/kept.safetensors of seed {numbers}."
+        return words, folder
 
-    def _gain_of_seed(self, name: str, place: int) -> Gain:
-        """Of one seed of a row over the base model, every run a candidate of its own."""
-        single = {
-            f"{row}/{number}": self.shared.scores([items])
-            for row, seeds in self.rows.items.items()
-            for number, items in enumerate(seeds)
+    def _gain_of_seed(self, row: _Row, place: int) -> Gain:
+        """Return the gain of one seed over the base model, every run a candidate of its own."""
+        scores = {
+            f"{one.name}/{number}": self.shared.scores([items])[self.column]
+            for one in self.rows.values()
+            for number, items in enumerate(one.items)
         }
-        return self._gain(single, f"{name}/{place}", "base model/0", [self.runs[name][place]])
+        return self._gain(f"{row.name}/{place}", f"{BASE}/0", [row.runs[place]], scores)
 
 
-def _head(kind: VerdictKind, name: str, adapted: bool) -> str:
+def _head(kind: VerdictKind, row: _Row) -> str:
     if kind is VerdictKind.ADAPTED:
-        return f"Adapt with {name}: " if adapted else f"Take {name} as it is: "
-    return f"{kind.value.capitalize()}: {name}, "
+        return f"Adapt with {row.name}: " if row.runs else f"Take {row.name} as it is: "
+    return f"{kind.value.capitalize()}: {row.name}, "
 
 
 def _reason(kind: VerdictKind, found: Gain) -> str:
@@ -313,12 +353,8 @@ def _reason(kind: VerdictKind, found: Gain) -> str:
     return reason(kind, found)
 
 
-def _seeds(found: Gain) -> str:
-    return "one seed" if found.seeds == 1 else f"mean of {found.seeds} seeds"
-
-
-def _flattered(run: Run) -> float:
-    """How far a run's gain is above what its verdict, which chose among checkpoints too, says."""
+def _selection_bias(run: Run) -> float:
+    """Return what the selection of a checkpoint by the test pairs added to a run's gain."""
     results = run.finished
     gained, said = results.adapted.pairs.mrr - results.base.pairs.mrr, results.verdict.gain
     if said is None or said.candidates == 1 or not _adapted(run):
@@ -331,87 +367,110 @@ def _adapted(run: Run) -> bool:
     return run.finished.choice.step > 0
 
 
-def _require_one_benchmark(runs: Collection[Run]) -> None:
-    """Scores of other text, or of other test items, cannot be subtracted one by one."""
-    by_benchmark: dict[tuple[str, str], Run] = {}
-    for run in runs:
-        results = run.finished
-        by_benchmark.setdefault((results.corpus.digest, results.benchmark), run)
-    if len(by_benchmark) > 1:
-        one, other = list(by_benchmark.values())[:2]
-        raise UserError(
-            f"{one.folder} and {other.folder}: not trained and scored on the same text; it has "
-            "changed between them. Leave out the runs on the old text: remove them, or give "
-            "another `output`"
+def _bm25_rows(rows: Mapping[str, _Row], shared: SharedItems) -> dict[str, BM25Row]:
+    """Return the rows "BM25" and ROW + BM25; none of archived runs without BM25.
+
+    Nothing was selected among them, so their intervals need no correction, unless the same pairs
+    selected the checkpoints.
+    """
+    if not all("fused" in items for row in rows.values() for items in row.items):
+        return {}
+    base = shared.ranked(rows[BASE].items, "MRR")
+    found: dict[str, BM25Row] = {}
+    for row in rows.values():
+        known = [one.with_bm25 for one in row.states if one.with_bm25]
+        if row.name == BASE:
+            words = gain(shared.ranked(row.items, "BM25"), base)
+            found["BM25"] = BM25Row(_pair_columns([known[0].bm25]), None, words, None)
+        hybrid = shared.ranked(row.items, "fused")
+        found[f"{row.name} + BM25"] = BM25Row(
+            _pair_columns([one.hybrid for one in known]),
+            known[0].weight,
+            gain(hybrid, base),
+            gain_by_seed(hybrid, shared.ranked(row.items, "MRR")),
         )
+    return found
 
 
-def _require_one_start(runs: Collection[Run]) -> None:
-    """Refuse starts of one name that found other ranks: the folder was rewritten in between."""
-    firsts: dict[tuple[str | None, ...], tuple[Run, np.ndarray]] = {}
+def _bm25_sentence(base: _Row, row: _Row, shared: SharedItems) -> str:
+    """Compare plain BM25 and hybrid search with one row alone, in a sentence."""
+    alone = shared.ranked(row.items, "MRR")
+    gains = {"BM25": gain(shared.ranked(base.items, "BM25"), alone)}
+    if row.name != BASE:
+        gains[HYBRID_BASE] = gain(shared.ranked(base.items, "fused"), alone)
+    gains[f"{row.name} + BM25"] = gain_by_seed(shared.ranked(row.items, "fused"), alone)
+    return bm25_sentence(gains, row.name)
+
+
+def _other_text(row: _Row, base: _Row, average: str | None) -> dict[str, Gain]:
+    """Return the gain over the base model on each set of other text.
+
+    Nothing was selected by these sets, so their intervals need no correction. The items of other
+    text lack STS: its average is the column `average`, `None` where the verdict is about it.
+    """
+    sts = {}
+    if average is not None:
+        sts[average.replace("Avg", STS)] = gain(row.scores[average], base.scores[average])
+    return sts | gains_over(row.other_text, base.other_text[0])
+
+
+def _pair_columns(seeds: Sequence[PairScores]) -> dict[str, SeedScores]:
+    """Return column -> scores of each seed, x 100."""
+    rows = [one.row() for one in seeds]
+    return {column: SeedScores.of([100 * row[column] for row in rows]) for column in rows[0]}
+
+
+def _columns(scores: BenchmarkScores) -> dict[str, float]:
+    """Return scores x 100: of the pairs, and the papers' row where there is data."""
+    columns = {column: 100 * value for column, value in scores.pairs.row().items()}
+    return columns if scores.sts is None else columns | scores.sts.known()
+
+
+def _require_one_benchmark(
+    runs: Sequence[Run], baselines: Mapping[str, Sequence[Baseline]]
+) -> None:
+    """Refuse scores of other text or other test items, which cannot be compared one by one."""
+    first = runs[0].finished
     for run in runs:
-        ranks = run.items("before")["MRR"]
-        first, expected = firsts.setdefault(_prompted_start(run), (run, ranks))
-        if np.abs(ranks - expected).mean() > _ROUNDING + 1 / len(ranks):
+        own = run.finished
+        if (own.corpus.digest, own.benchmark) != (first.corpus.digest, first.benchmark):
             raise UserError(
-                f"{first.folder} and {run.folder}: their base models differ, though "
-                f"both are called {run.config.model}: untrained, one has an MRR of "
-                f"{100 * expected.mean():.2f} and the other of {100 * ranks.mean():.2f}, and the "
-                "ranks differ. Remove the runs from the old one, or name the other base model "
-                "otherwise (`model`) and give another `output`"
+                f"{runs[0].folder} and {run.folder}: the text changed between these runs, so their "
+                "scores do not compare. Remove the runs on the old text, or give another `output`"
+            )
+    for name, seeds in baselines.items():
+        if any(one.about.benchmark != first.benchmark for one in seeds):
+            raise UserError(
+                f"`baselines` {name}: was scored on other test items than the runs. Remove its "
+                "folder in baselines/ and run the command again"
             )
 
 
-def _prompted_start(run: Run) -> tuple[str | None, ...]:
-    """What makes a base model another one: encoder, pooling and prompts."""
-    return *_start(run), run.config.query_prompt, run.config.document_prompt
+def _require_one_base(runs: Sequence[Run]) -> None:
+    """Refuse base models of one name with different ranks: the folder was rewritten in between."""
+    firsts: dict[tuple[str | None, ...], tuple[Run, np.ndarray]] = {}
+    for run in runs:
+        ranks = run.items("before")["MRR"]
+        first, expected = firsts.setdefault(_identity(run), (run, ranks))
+        if np.abs(ranks - expected).mean() > _ROUNDING + 1 / len(ranks):
+            raise UserError(
+                f"{first.folder} and {run.folder}: these runs began with different encoders, "
+                f"though both are called {run.config.model}: before training one has an MRR of "
+                f"{100 * expected.mean():.2f} and the other {100 * ranks.mean():.2f}. Remove the "
+                "runs of the old encoder, or name the new one differently (`model`) and give "
+                "another `output`"
+            )
 
 
-def _start(run: Run) -> tuple[str, str]:
-    """Encoder and pooling, whether the pooling was asked for or is the encoder's own."""
-    return run.config.model, run.finished.pooling
+def _identity(run: Run) -> tuple[str | None, ...]:
+    """Return what tells one base model from another: encoder, pooling and prompts."""
+    config = run.config
+    return config.model, run.finished.pooling, config.query_prompt, config.document_prompt
 
 
 def _settings(run: Run) -> dict[str, Any]:
     settings = run.config.to_dict()
     return {name: value for name, value in settings.items() if name not in ("seed", "output")}
-
-
-def _scores(scores: BenchmarkScores) -> dict[str, float]:
-    """One state's scores, x 100: of the pairs, and the papers' row where there is data."""
-    columns = {column: 100 * value for column, value in scores.pairs.row().items()}
-    return columns if scores.sts is None else columns | scores.sts.known()
-
-
-def _other_text_gains(
-    items: Mapping[str, Sequence[Items]],
-    tested: Mapping[str, Mapping[str, Scores]],
-    average: str | None,
-) -> dict[str, dict[str, Gain]]:
-    """Return row -> set -> gain over the row "base model".
-
-    Nothing was chosen by these sets, so that their intervals need no correction. The average of STS
-    is column `average` of `tested`, as the items of other text lack it; `None` where there is none,
-    or the verdict is about it.
-    """
-    [start] = items["base model"]
-    if not start:
-        return {}
-    found: dict[str, dict[str, Gain]] = {}
-    for row, seeds in items.items():
-        if row != "base model":
-            sts = {}
-            if average is not None:
-                name = average.replace("Avg", STS)
-                sts = {name: gain(tested[row][average], tested["base model"][average])}
-            found[row] = sts | gains_over(seeds, start)
-    return found
-
-
-def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
-    """Those that all seeds have; older runs have fewer."""
-    common = [column for column in rows[0] if all(column in row for row in rows)]
-    return {column: [row[column] for row in rows] for column in common}
 
 
 def _protocol(run: Run, shared: SharedItems) -> ComparisonProtocol:
@@ -431,16 +490,10 @@ def _protocol(run: Run, shared: SharedItems) -> ComparisonProtocol:
     )
 
 
-def _in_words(measure: str, protocol: ComparisonProtocol) -> str:
-    unseen = f" {protocol.unseen}" if protocol.unseen else ""
-    words = protocol.pairs if measure == "MRR" else f"STS average{unseen}"
-    return f"{words}, dev-selected on {protocol.labels}" if protocol.labels else words
-
-
 def _criterion(run: Run, step: int | None = None) -> float:
-    """What chose the checkpoint, of the one that was kept or of `step`; never a test score.
+    """Return the score that selected the kept checkpoint, or that of `step`; never a test score.
 
-    Where the last one was kept and nothing chose, the MRR of held-out pairs.
+    Where the last checkpoint was kept and nothing selected, it is the MRR of held-out pairs.
     """
     results = run.finished
     criterion = PAIRS if results.choice.criterion == LAST else results.choice.criterion

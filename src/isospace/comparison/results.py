@@ -1,4 +1,4 @@
-"""What results.json of a comparison holds: the one place that knows its fields."""
+"""The fields of a comparison's results.json."""
 
 from __future__ import annotations
 
@@ -9,31 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from isospace.errors import UserError
 from isospace.evaluation.other_text import other_text_sentence
-from isospace.evaluation.recommendation import HYBRID_ADAPTED, HYBRID_BASE, recommendation
-from isospace.evaluation.scores import ADAPTED, BASE
+from isospace.evaluation.scores import ADAPTED, BASE, HYBRID_ADAPTED, HYBRID_BASE, recommendation
 from isospace.statistics.decision import Difference
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import VerdictKind
 from isospace.system import typed_json
 
-FORMAT = 9
-"""Of results.json. `compare` writes a file of another version anew, from the finished runs."""
+FORMAT = 10
+"""Of results.json. `compare` writes a file of another format anew, from the finished runs."""
 
 
 @dataclass(frozen=True)
 class ComparisonProtocol:
-    """How the numbers were made, in words.
+    """Protocol of a comparison, in words.
 
     Attributes:
         pairs: how MRR (and R@k) was measured.
         sts: how the STS sets were scored, `None` without data.
-        checkpoints: how the runs chose theirs.
-        labels: the labels that chose them, `None` where none did.
+        checkpoints: how checkpoints were selected.
+        labels: the labels that selected them, `None` where none did.
         unseen: which test pairs are left out because the labels have them, `None` where none are.
-        split: whether other items than the pairs of MRR have chosen.
-        criterion: the score that chose among the rows, in words.
+        split: whether validation and test pairs differ.
+        criterion: the score that selected among the rows, in words.
     """
 
     pairs: str
@@ -47,7 +45,7 @@ class ComparisonProtocol:
 
 @dataclass(frozen=True)
 class SeedScores:
-    """One score of the runs of one row, x 100; starts have one value and no spread."""
+    """Scores of the seeds of one row, x 100; a base model has one value and no spread."""
 
     mean: float
     sd: float | None
@@ -56,14 +54,14 @@ class SeedScores:
 
     @classmethod
     def of(cls, seeds: Sequence[float]) -> SeedScores:
-        """The summary of the score of each seed."""
+        """Summarise the score of each seed."""
         sd = float(np.std(seeds, ddof=1)) if len(seeds) > 1 else None
         return cls(float(np.mean(seeds)), sd, len(seeds), tuple(seeds))
 
 
 @dataclass(frozen=True)
 class RowGain:
-    """The gain of one row in one score.
+    """Gain of one row in one score.
 
     Attributes:
         over_base: over the row "base model".
@@ -76,7 +74,7 @@ class RowGain:
 
 @dataclass(frozen=True)
 class BM25Row:
-    """What BM25 came to, alone or fused with the runs of one row.
+    """Scores of BM25, alone or in hybrid search with the runs of one row.
 
     Attributes:
         scores: column -> of each seed.
@@ -93,12 +91,12 @@ class BM25Row:
 
 @dataclass(frozen=True)
 class ComparisonVerdict:
-    """What the comparison advises.
+    """Verdict of a comparison.
 
     Attributes:
         kind: "adapted": take `name`; all else: stay with the base model.
-        name: the row that was chosen and judged, a candidate or another base model; `None` where
-            the start was chosen, so that there was nothing to judge.
+        name: the row that was selected and judged, a candidate or another base model; `None` where
+            the base model was selected, so that there was nothing to judge.
         text: the sentence.
         model: the folder to load where `name` is advised, if there is one.
     """
@@ -111,7 +109,7 @@ class ComparisonVerdict:
 
 @dataclass(frozen=True)
 class ComparisonResults:
-    """What a finished comparison says.
+    """Results of a finished comparison.
 
     Attributes:
         measure: the score that the verdict is about: "MRR" of the pairs, or the STS "Avg"; where
@@ -120,19 +118,18 @@ class ComparisonResults:
         settings: row -> the settings that its runs share.
         runs: row -> the folders of its runs, relative to the comparison's.
         baselines: row -> the model that was scored as it is, once; or those of its seeds.
-        criterion: row -> the score that chose its checkpoints and the row that is judged, 0 to 1,
-            mean over the seeds; of a base model only where it was one of those that it chose among.
+        criterion: row -> the score that selected its checkpoints and the judged row, 0 to 1,
+            mean over the seeds; of a base model only where it could be selected.
         scores: row -> score -> of each seed. "base model" is what the first row's runs began with,
             "base model of NAME" another base model.
         gains: row -> score -> gain.
         differences: score -> every pair of candidates and baselines, the largest difference first.
         verdict: what is advised.
-        with_bm25: "BM25", and "ROW + BM25" of each row -> what it came to; empty where a run is of
-            before there was BM25.
-        with_bm25_text: whether plain BM25 finds more than the row that is judged, and what fusing
-            gives; empty in the same case.
-        other_text: row -> set of other text -> gain over the row "base model"; empty where a run is
-            of before this was measured.
+        with_bm25: "BM25", and "ROW + BM25" of each row -> its scores; empty of archived runs
+            without BM25.
+        bm25_sentence: BM25 and hybrid search compared with the row that is judged, in words.
+        other_text: row -> set of other text -> gain over the row "base model"; empty of archived
+            runs without it.
         format: of the file.
     """
 
@@ -147,13 +144,13 @@ class ComparisonResults:
     differences: dict[str, tuple[Difference, ...]]
     verdict: ComparisonVerdict
     with_bm25: dict[str, BM25Row]
-    with_bm25_text: str
+    bm25_sentence: str
     other_text: dict[str, dict[str, Gain]]
     format: int = FORMAT
 
     @property
     def other_text_gains(self) -> dict[str, Gain]:
-        """Set of other text -> gain of the row that was tested; empty where none was."""
+        """Gain of the judged row on each set of other text; empty where none was judged."""
         return self.other_text.get(self.verdict.name or "", {})
 
     @property
@@ -163,7 +160,7 @@ class ComparisonResults:
 
     @property
     def recommendation(self) -> str:
-        """Which way to search finds most of the test pairs; empty without MRR."""
+        """The way to search that finds most of the test pairs, in words; empty without MRR."""
         if "MRR" not in self.scores[BASE] or not self.with_bm25:
             return ""
         base, row = self.scores[BASE]["MRR"].mean / 100, self.verdict.name
@@ -175,7 +172,7 @@ class ComparisonResults:
         return recommendation(mrr, f"model of {row}")
 
     def differing_settings(self) -> dict[str, dict[str, Any]]:
-        """Row -> the settings that the rows do not share; empty where they share all.
+        """Return row -> the settings that the rows do not share; empty where they share all.
 
         Options of the objective are compared where every row's objective has them.
         """
@@ -201,28 +198,6 @@ def read_results(path: Path) -> ComparisonResults:
     """Read results.json.
 
     Raises:
-        UserError: the file is damaged, or another version's.
+        UserError: the file is damaged, or of another format.
     """
-    what = "results of a comparison"
-    results = typed_json.read(path, ComparisonResults, what, FORMAT)
-    if not _is_whole(results):
-        raise UserError(f"{path}: its parts do not fit together. The file is damaged")
-    return results
-
-
-def _is_whole(results: ComparisonResults) -> bool:
-    """Whether every row has what the tables ask it for."""
-    measure, columns = results.measure, {frozenset(row) for row in results.gains.values()}
-    pairs = [
-        sorted(sorted((one.ahead, one.behind)) for one in differences)
-        for differences in results.differences.values()
-    ]
-    return (
-        bool(results.settings and results.scores)
-        and all(isinstance(row.get("objective"), dict) for row in results.settings.values())
-        and len(columns) == 1
-        and all(measure in row for row in (*columns, *results.scores.values()))
-        and measure in results.differences
-        and all(each == pairs[0] for each in pairs)
-        and len({tuple(pair) for pair in pairs[0]}) == len(pairs[0])
-    )
+    return typed_json.read(path, ComparisonResults, "results of a comparison", FORMAT)

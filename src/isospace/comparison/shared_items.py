@@ -1,8 +1,8 @@
 """The test items that the runs of a comparison share, without those that chose the checkpoints.
 
-STS-B was drawn from STS12 to STS17, so that three quarters of its dev set are test pairs of other
-years. A checkpoint that was chosen by them cannot be tested on them: such pairs are left out, and
-the score without them has another name.
+STS-B was drawn from STS12 to STS17, so three quarters of its dev set are test pairs of other years.
+A checkpoint that these pairs selected cannot be tested on them. They are left out, and the score
+without them has another name.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isospace.errors import UserError
-from isospace.evaluation.beside_bm25 import NO_SHARED
+from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.retrieval import Items, mrr_of_items
 from isospace.evaluation.sts import PAPER_COLUMNS, UNSEEN, papers_average
 from isospace.statistics.influence import Scores, average, spearman_scores
@@ -41,22 +40,13 @@ class SharedItems:
 
     @classmethod
     def of(cls, run: Run) -> SharedItems:
-        """Those of a finished run.
-
-        Raises:
-            UserError: an older version made the run.
-        """
+        """Return those of a finished run."""
         parts = {part: run.items(part) for part in ("group", "gold", "seen")}
-        if parts["group"].keys() != {"MRR", *parts["gold"]}:
-            raise UserError(
-                f"{run.folder}: an older isospace made this run. To score it again remove its "
-                f"model/ and run {run.to_resume[0]}"
-            )
         return cls.among(parts, run.finished.labels)
 
     @classmethod
     def among(cls, test_pairs: Mapping[str, Items], labels: str | None) -> SharedItems:
-        """Those of a benchmark before any run.
+        """Return those of a benchmark before any run.
 
         `test_pairs` are those of `Benchmark.test_pairs`; `labels` chose the checkpoints.
         """
@@ -66,20 +56,15 @@ class SharedItems:
             {column: test_pairs[part][column][unseen[column]] for column in left}
             for part in ("gold", "group")
         )
-        return cls(
-            gold,
-            {"MRR": test_pairs["group"]["MRR"], **groups},
-            unseen,
-            len(left) == len(PAPER_COLUMNS),
-            labels,
-        )
+        groups = {"MRR": test_pairs["group"]["MRR"], **groups}
+        return cls(gold, groups, unseen, len(left) == len(PAPER_COLUMNS), labels)
 
     def shown(self, column: str) -> str | None:
-        """What a score of these pairs is called, `None` where there is none."""
-        if column == "Avg":
-            every = all(usable.all() for usable in self.unseen.values())
-            return None if not self.complete else "Avg" if every else f"Avg{UNSEEN}"
-        every = column not in self.unseen or bool(self.unseen[column].all())
+        """Return the name of a score of these pairs, `None` where there is none."""
+        if column == "Avg" and not self.complete:
+            return None
+        names = list(self.unseen) if column == "Avg" else [column]
+        every = all(self.unseen[name].all() for name in names if name in self.unseen)
         return column if every else f"{column}{UNSEEN}"
 
     @property
@@ -100,10 +85,12 @@ class SharedItems:
         return f"without those {left_out} that {self.labels} holds too"
 
     def scores(self, seeds: Sequence[Items]) -> dict[str, Scores]:
-        """Column, as shown -> scores of one encoder, or of the seeds of one row.
+        """Return column -> scores of one encoder, or of the seeds of one row.
 
         `seeds` are `Benchmark.items` of each, in the order of the test pairs.
         """
+        ranked = [c for c in ("MRR", NO_SHARED) if all(c in items for items in seeds)]
+        found = {column: self.ranked(seeds, column) for column in ranked}
         by_set = {
             column: spearman_scores(
                 np.stack([items[column][self.unseen[column]] for items in seeds]),
@@ -115,13 +102,8 @@ class SharedItems:
         if self.complete:
             averaged = papers_average if self.shown("Avg") == "Avg" else average
             by_set["Avg"] = averaged(list(by_set.values()))
-        ranked = [c for c in ("MRR", NO_SHARED) if all(c in items for items in seeds)]
-        found = {column: self.ranked(seeds, column) for column in ranked}
         return found | {self.shown(column) or column: s for column, s in by_set.items()}
 
     def ranked(self, seeds: Sequence[Items], column: str) -> Scores:
-        """The mean of reciprocal ranks of the verdict's pairs.
-
-        `column` is "MRR", "BM25", "fused" or `NO_SHARED`, of which older runs know the first alone.
-        """
+        """Return the MRR of the test pairs by `column`: "MRR", "BM25", "fused" or `NO_SHARED`."""
         return mrr_of_items(seeds, column, self.groups["MRR"])

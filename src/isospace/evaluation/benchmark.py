@@ -16,15 +16,15 @@ from isospace.corpus.docstrings import SUMMARY_NEXT
 from isospace.corpus.examples import evenly
 from isospace.corpus.groups import unit_of
 from isospace.errors import TooLittle, UserError
-from isospace.evaluation.beside_bm25 import (
-    NO_SHARED,
-    PairsBeside,
-    choose_weight,
-    find_pairs,
-)
 from isospace.evaluation.candidates import candidate_passages
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.hub import load_sts_hub
+from isospace.evaluation.hybrid import (
+    NO_SHARED,
+    BaselineRanks,
+    choose_weight,
+    rank_pairs,
+)
 from isospace.evaluation.pairs import (
     Candidates,
     Encode,
@@ -36,10 +36,10 @@ from isospace.evaluation.pairs import (
 )
 from isospace.evaluation.retrieval import DISPLACEMENT, RetrievalScores, halves, mrr_scores
 from isospace.evaluation.scores import (
-    ADAPTED_HYBRID,
+    HYBRID_ADAPTED,
     BenchmarkScores,
+    BM25Gains,
     BM25Scores,
-    BM25Words,
     PairScores,
 )
 from isospace.evaluation.sts import (
@@ -50,8 +50,8 @@ from isospace.evaluation.sts import (
     load_sts,
 )
 from isospace.operators.fusion import WEIGHT
-from isospace.statistics.choosing import ChosenAmong, best_other, judge_chosen
-from isospace.statistics.gains import CONFIDENCE, gain, sign_flip_p
+from isospace.statistics.choosing import ChosenAmong, best_other, judge_chosen, measured_gain
+from isospace.statistics.gains import CONFIDENCE, sign_flip_p
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, base_kept, detectable_gain, judge
 from isospace.system.files import expanded
@@ -102,8 +102,8 @@ def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What one encoder made of every item of a benchmark.
+class BenchmarkResult:
+    """Scores of one encoder on every item of a benchmark.
 
     Attributes:
         retrieval: ranks of the verdict's pairs.
@@ -115,7 +115,7 @@ class Measured:
     retrieval: RetrievalScores
     sts: STSResult | None
     vectors: np.ndarray
-    with_bm25: PairsBeside
+    with_bm25: BaselineRanks
 
     @property
     def scores(self) -> BenchmarkScores:
@@ -212,15 +212,15 @@ class Benchmark:
             split or labels is not None,
         )
 
-    def measure(self, encode: Encode, bm25_weight: float = WEIGHT) -> Measured:
+    def measure(self, encode: Encode, bm25_weight: float = WEIGHT) -> BenchmarkResult:
         """Score one encoder; of pairs the first text is the query, the sample is of documents.
 
         Texts are in several of these sets, and in several STS sets: each is encoded once.
         """
         encode = remembering(encode)
-        retrieval, with_bm25 = find_pairs(encode, self.pairs, bm25_weight)
+        retrieval, with_bm25 = rank_pairs(encode, self.pairs, bm25_weight)
         sts = evaluate_sts(encode, self.tasks) if self.tasks else None
-        return Measured(retrieval, sts, encode.documents(self.sample), with_bm25)
+        return BenchmarkResult(retrieval, sts, encode.documents(self.sample), with_bm25)
 
     def choose_weight(self, encode: Encode, held_out: HeldOut) -> float:
         """The weight of BM25 fused with an encoder.
@@ -233,7 +233,7 @@ class Benchmark:
             return WEIGHT
         return choose_weight(encode, held_out.pairs)
 
-    def items(self, measured: Measured) -> dict[str, np.ndarray]:
+    def items(self, measured: BenchmarkResult) -> dict[str, np.ndarray]:
         """What each test item came to, for tests over items and seeds (`compare`).
 
         Returns:
@@ -289,18 +289,18 @@ class Benchmark:
         """The MRR of the verdict's pairs, and what each contributed."""
         return mrr_scores(self.pairs, ranks)
 
-    def detectable_gain(self, before: Measured) -> str:
+    def detectable_gain(self, before: BenchmarkResult) -> str:
         """One line on the gains that the verdict's pairs can show, before there is one."""
         return detectable_gain(self.pair_scores(before.retrieval), self.pairs.unit)
 
-    def with_bm25(
+    def bm25_gains(
         self,
-        before: Measured,
-        after: Measured,
+        before: BenchmarkResult,
+        after: BenchmarkResult,
         not_shipped: str | None = None,
         among: ChosenAmong | None = None,
-    ) -> BM25Words:
-        """What is shipped is beside plain BM25.
+    ) -> BM25Gains:
+        """Compare BM25, alone and in hybrid search, with the model that is shipped.
 
         Args:
             before: the base model.
@@ -311,16 +311,16 @@ class Benchmark:
         ways = {"BM25": before.with_bm25.bm25, "base model + BM25": before.with_bm25.hybrid}
         result = None
         if after is not before:
-            ways[ADAPTED_HYBRID] = after.with_bm25.hybrid
+            ways[HYBRID_ADAPTED] = after.with_bm25.hybrid
             result = self.pair_scores(after.retrieval)
         scores = {way: self.pair_scores(ranks) for way, ranks in ways.items()}
         start = self.pair_scores(before.retrieval)
-        return BM25Words.of(scores, start, result, not_shipped, among)
+        return BM25Gains.compare(scores, start, result, not_shipped, among)
 
     def verdict(
         self,
-        before: Measured,
-        after: Measured,
+        before: BenchmarkResult,
+        after: BenchmarkResult,
         kept: str | None,
         among: ChosenAmong | None = None,
     ) -> Verdict:
@@ -339,12 +339,9 @@ class Benchmark:
                 best = judge_chosen(replace(among, place=best_other(among.scores)))
             return base_kept(kept, self.protocol, best)
         result, start = (self.pair_scores(state.retrieval) for state in (after, before))
-        if among is not None:
-            found = judge_chosen(among, (result, start))
-        else:
-            found = gain(result, start, self.confidence)
-            if found.changed_groups < FEW_GROUPS:
-                found = replace(found, flip_p=sign_flip_p(result, start))
+        found = measured_gain(result, start, among, self.confidence)
+        if among is None and found.changed_groups < FEW_GROUPS:
+            found = replace(found, flip_p=sign_flip_p(result, start))
         return judge(found, self.protocol, self.pairs.unit)
 
 

@@ -26,7 +26,7 @@ from isospace.errors import UserError
 from isospace.evaluation.benchmark import (
     DEV_SPLITS,
     Benchmark,
-    Measured,
+    BenchmarkResult,
     choosing_text,
     numbered_sentences,
     paper_columns,
@@ -148,7 +148,7 @@ class OtherText:
         return "; ".join([", ".join(words), *filter(None, [self.left_out])])
 
     def measure(
-        self, encode: Encode, part: Part = "judge", measured: Measured | None = None
+        self, encode: Encode, part: Part = "judge", measured: BenchmarkResult | None = None
     ) -> dict[str, Scores]:
         """Score one encoder: the MRR of pairs, the average of STS sets.
 

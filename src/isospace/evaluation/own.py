@@ -16,13 +16,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from isospace.errors import UserError
-from isospace.evaluation.beside_bm25 import (
-    BesideBM25,
-    judged_beside_bm25,
-    over_first,
-    pairs_beside_bm25,
-)
 from isospace.evaluation.evaluate_config import DataKind
+from isospace.evaluation.hybrid import (
+    BM25Comparison,
+    compare_judged,
+    compare_pairs,
+    gains_over_first,
+)
 from isospace.evaluation.judged_files import load_judged
 from isospace.evaluation.labelled import NEIGHBOURS, cluster_nmi, knn_accuracy
 from isospace.evaluation.pairs import (
@@ -108,7 +108,7 @@ class OwnScores:
     n: int
     protocol: str
     values: dict[str, float]
-    with_bm25: BesideBM25 | None = None
+    with_bm25: BM25Comparison | None = None
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
@@ -172,13 +172,13 @@ def evaluate_own(
     match content:
         case JudgedQueries():
             afresh = replace(sided(encode), documents=sided(encode_afresh or encode).documents)
-            with_bm25 = judged_beside_bm25(afresh, content, bm25_weight)
+            with_bm25 = compare_judged(afresh, content, bm25_weight)
             kind, n, values = "retrieval", len(content), with_bm25.values["encoder"]
             protocol = _judged_protocol(content)
         case ScoredPairs():
             kind, n, protocol, values = _score_scored_pairs(encode, content)
         case TextPairs():
-            ranks, with_bm25 = pairs_beside_bm25(encode, content, bm25_weight)
+            ranks, with_bm25 = compare_pairs(encode, content, bm25_weight)
             kind, n, protocol, values = "pairs", len(content), ranks.protocol, ranks.row()
         case Triples():
             kind, n, protocol, values = _score_triples(encode, content)
@@ -216,7 +216,7 @@ def differences(found: Mapping[str, OwnFilesScores]) -> list[TitledRows]:
             if own.with_bm25 is not None
         }
         if searched:
-            tables.append(over_first(f"{by_file[0].file}, {by_file[0].kind}", searched))
+            tables.append(gains_over_first(f"{by_file[0].file}, {by_file[0].kind}", searched))
     return tables
 
 

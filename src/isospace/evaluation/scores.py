@@ -1,15 +1,15 @@
-"""What one encoder came to on a benchmark, as the files of results hold it, and in tables."""
+"""Scores of one encoder on a benchmark, as result files hold them, and their tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from isospace.evaluation.beside_bm25 import NO_SHARED
+from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.retrieval import RetrievalScores
 from isospace.evaluation.sts import STSScores
 from isospace.evaluation.task import percent_cells
-from isospace.statistics.choosing import ChosenAmong, judge_chosen
+from isospace.statistics.choosing import ChosenAmong, measured_gain
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
 
@@ -24,20 +24,32 @@ _SHOWN = 1e-4
 """The smallest difference of two MRRs that tables show."""
 BASE, ADAPTED = "base model", "adapted"
 """What tables call both models."""
-ADAPTED_HYBRID = f"{ADAPTED} + BM25"
-"""What the adapted model with BM25 is called, as a way to search."""
+HYBRID_BASE, HYBRID_ADAPTED = f"{BASE} + BM25", f"{ADAPTED} + BM25"
+"""What tables call hybrid search with each model."""
+_OTHER = {
+    HYBRID_ADAPTED: "hybrid search with the {}",
+    HYBRID_BASE: "hybrid without adapting",
+    ADAPTED: "vectors alone",
+    BASE: "vectors alone",
+    "BM25": "BM25 alone",
+}
+_FIRST = _OTHER | {
+    HYBRID_BASE: f"hybrid search with the {BASE}",
+    ADAPTED: "vectors of the {} alone",
+    BASE: f"vectors of the {BASE} alone",
+}
 
 
 @dataclass(frozen=True)
 class PairScores:
-    """How the verdict's pairs find each other, 0 to 1, and how that was measured.
+    """Retrieval scores of the test pairs, 0 to 1, and their protocol.
 
     Attributes:
         recall: k -> share of queries whose own target is among the first k.
-        ndcg_10: nDCG@10; `None` of older runs, like what follows.
+        ndcg_10: nDCG@10; `None` of archived runs, like MRR@10.
         mrr_10: MRR@10.
-        no_shared: MRR where each right text is without the words of its query; `None` too where no
-            pair shares a word, and where BM25 has a part.
+        no_shared: MRR where each right text is without the words of its query; `None` where no pair
+            shares a word, and of BM25.
     """
 
     protocol: str
@@ -52,7 +64,7 @@ class PairScores:
 
     @classmethod
     def of(cls, ranks: RetrievalScores, no_shared: RetrievalScores | None = None) -> PairScores:
-        """Those of ranks."""
+        """Summarise ranks."""
         row = ranks.row()
         return cls(
             ranks.protocol,
@@ -67,7 +79,7 @@ class PairScores:
         )
 
     def row(self) -> dict[str, float]:
-        """Column -> value, 0 to 1, of what is known."""
+        """Return column -> value, 0 to 1, of what is known."""
         row = {"MRR": self.mrr, "nDCG@10": self.ndcg_10, "MRR@10": self.mrr_10}
         row |= {f"R@{k}": self.recall.get(k) for k in (1, 10, 100)} | {NO_SHARED: self.no_shared}
         return {column: value for column, value in row.items() if value is not None}
@@ -75,10 +87,10 @@ class PairScores:
 
 @dataclass(frozen=True)
 class BM25Scores:
-    """How the verdict's pairs find each other by BM25 alone, and by it and the encoder together.
+    """Retrieval scores of the test pairs by BM25, and by hybrid search.
 
     Attributes:
-        weight: of BM25 where both are fused, as in `fusion.fuse`.
+        weight: of BM25 in hybrid search, as in `fusion.fuse`.
     """
 
     bm25: PairScores
@@ -88,12 +100,12 @@ class BM25Scores:
 
 @dataclass(frozen=True)
 class BenchmarkScores:
-    """What one encoder reached on a benchmark, as results.json holds it.
+    """Scores of one encoder on a benchmark, as results.json holds them.
 
     Attributes:
-        pairs: of the verdict's pairs.
+        pairs: of the test pairs.
         sts: of the STS sets, `None` where there is no data.
-        with_bm25: of the verdict's pairs with BM25; `None` of older runs.
+        with_bm25: of the test pairs with BM25; `None` of archived runs.
     """
 
     pairs: PairScores
@@ -101,7 +113,7 @@ class BenchmarkScores:
     with_bm25: BM25Scores | None
 
     def cells(self) -> dict[str, str]:
-        """Cells of the table that people see, x 100."""
+        """Return the cells of the table that people see, x 100."""
         cells = percent_cells(self.pairs.row())
         if self.sts is not None:
             cells |= {column: f"{value:.2f}" for column, value in self.sts.known().items()}
@@ -111,7 +123,7 @@ class BenchmarkScores:
 def table_rows(
     column: str, states: Mapping[str, BenchmarkScores], gains: Mapping[str, Gain] | None = None
 ) -> list[dict[str, str]]:
-    """A row for each state of an encoder, and for each fused with BM25; above them BM25's.
+    """Return a row for each state of an encoder, alone and in hybrid search, and one for BM25.
 
     Args:
         column: of the names.
@@ -127,7 +139,7 @@ def table_rows(
             rows.append({column: f"{name} + BM25"} | hybrid)
             mrr[f"{name} + BM25"] = scores.with_bm25.hybrid.mrr
     known = next((scores.with_bm25 for scores in states.values() if scores.with_bm25), None)
-    # Behind the first, whose columns are those of the table.
+    # After the first row, whose columns are those of the table.
     if known is not None:
         rows.insert(1, {column: "BM25"} | percent_cells(known.bm25.row()))
         mrr["BM25"] = known.bm25.mrr
@@ -161,16 +173,15 @@ def gain_cells(mrr: Mapping[str, float], gains: Mapping[str, Gain]) -> dict[str,
 
 
 @dataclass(frozen=True)
-class BM25Words:
-    """What the encoder that is shipped is beside plain BM25, on the verdict's pairs.
+class BM25Gains:
+    """Gains of BM25 and hybrid search on the test pairs.
 
     Attributes:
-        gains: in MRR over that encoder alone (over the result in files of format 6 and below, also
-            where the base model is shipped): of "BM25", of "base model + BM25", and where there was
-            another result of "adapted + BM25". Over the base model too where the same pairs chose
-            the result: beside that all others would look less than they are.
+        gains: in MRR of "BM25", `HYBRID_BASE` and, where there is an adapted model,
+            `HYBRID_ADAPTED`. They are over the shipped model alone, or over the base model where
+            the same pairs selected the adapted one.
         text: the same in a sentence.
-        over_base: of the same ways over the base model; empty of older runs.
+        over_base: gains of the same ways over the base model; empty of archived runs.
     """
 
     gains: dict[str, Gain]
@@ -178,60 +189,82 @@ class BM25Words:
     over_base: dict[str, Gain] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def compare(
         cls,
         ways: Mapping[str, Scores],
-        start: Scores,
-        result: Scores | None = None,
+        base: Scores,
+        adapted: Scores | None = None,
         not_shipped: str | None = None,
         among: ChosenAmong | None = None,
-    ) -> BM25Words:
-        """Of the scores of the ways that `gains` names.
+    ) -> BM25Gains:
+        """Compare the ways that `gains` names with one model alone.
 
         Args:
             ways: name -> scores.
-            start: of the base model alone.
-            result: of the result alone; `None` where it is the base model.
-            not_shipped: what the result is in words, where the base model is shipped all the same.
-            among: what the same items chose the result among; `None` where others chose.
+            base: scores of the base model alone.
+            adapted: scores of the adapted model alone; `None` where there is none.
+            not_shipped: name of the adapted model where the base model is shipped all the same.
+            among: what the same items selected the adapted model among; `None` where others did.
         """
-        over_base = {way: gain(own, start) for way, own in ways.items()}
-        if among is not None and result is not None:
-            # What choosing has added to the result it has added to what is fused with it.
-            over_base[ADAPTED_HYBRID] = judge_chosen(among, (ways[ADAPTED_HYBRID], start))
-        if result is None or not_shipped is not None or among is not None:
-            # Nobody gets the result, or it is flattered: BM25 is held against the base model.
-            return cls(
-                over_base, beside_in_words(over_base, "the base model", not_shipped), over_base
-            )
-        gains = {way: gain(own, result) for way, own in ways.items()}
-        return cls(gains, beside_in_words(gains, "the adapted model"), over_base)
+        # Selection by the same items has added as much to hybrid search with the adapted model.
+        over_base = {
+            way: measured_gain(own, base, among if way == HYBRID_ADAPTED else None)
+            for way, own in ways.items()
+        }
+        if adapted is None or not_shipped is not None or among is not None:
+            text = bm25_sentence(over_base, "the base model", not_shipped)
+            return cls(over_base, text, over_base)
+        gains = {way: gain(own, adapted) for way, own in ways.items()}
+        return cls(gains, bm25_sentence(gains, "the adapted model"), over_base)
 
 
-def beside_in_words(gains: Mapping[str, Gain], name: str, result: str | None = None) -> str:
-    """Whether plain BM25 finds more, and what fusing gives, as far as the pairs can tell.
+def bm25_sentence(gains: Mapping[str, Gain], name: str, result: str | None = None) -> str:
+    """Say whether BM25 or hybrid search finds more than an encoder alone, if the pairs show it.
 
     Args:
         gains: over the encoder alone, "BM25" first.
         name: of the encoder, as "the base model" or a row of a table.
-        result: what "adapted" of "adapted + BM25" is called; default: just that.
+        result: name that replaces "adapted" in "adapted + BM25"; default: "adapted".
     """
 
-    def told(found: Gain) -> str:
+    def points(found: Gain) -> str:
         return f"MRR {100 * found.mean:+.2f}, 95 % interval {found.interval}"
 
     plain = gains["BM25"]
     if plain.low > 0:
-        said = f"Plain BM25 finds more than {name} ({told(plain)})"
+        said = f"Plain BM25 finds more than {name} ({points(plain)})"
     elif plain.high < 0:
-        said = f"Plain BM25 finds less than {name} ({told(plain)})"
+        said = f"Plain BM25 finds less than {name} ({points(plain)})"
     else:
-        said = f"Nothing tells plain BM25 and {name} apart ({told(plain)})"
+        said = f"Nothing tells plain BM25 and {name} apart ({points(plain)})"
     for way, found in gains.items():
         if way != "BM25" and found.low > 0:
-            untrained = (
-                ", without training," if way == "base model + BM25" != f"{name} + BM25" else ""
-            )
-            called = way if result is None else way.replace("adapted", result)
-            said += f"; {called}{untrained} finds more than {name} alone ({told(found)})"
+            untrained = ", without training," if way == HYBRID_BASE != f"{name} + BM25" else ""
+            called = way if result is None else way.replace(ADAPTED, result)
+            said += f"; {called}{untrained} finds more than {name} alone ({points(found)})"
     return f"{said}."
+
+
+def recommendation(mrr: Mapping[str, float], adapted: str = "adapted model") -> str:
+    """Say which way to search has the highest MRR, and what the others have.
+
+    Args:
+        mrr: of BASE, "BM25" and `HYBRID_BASE`, and of ADAPTED and `HYBRID_ADAPTED` where that model
+            can be used; 0 to 1, on the test pairs.
+        adapted: what to call that model.
+
+    >>> bm25 = {"BM25": 0.4, "base model": 0.45, "base model + BM25": 0.516}
+    >>> recommendation(bm25 | {"adapted": 0.55, "adapted + BM25": 0.561})[:82]
+    'Use hybrid search with the adapted model: 56.1. Hybrid without adapting: 51.6; vec'
+    """
+    # Nobody would use the base model alone where there is an adapted one.
+    shown = {way: x for way, x in mrr.items() if way != BASE or ADAPTED not in mrr}
+    best = max(shown, key=lambda way: shown[way])
+    others = [
+        f"{_OTHER[way]}: {100 * shown[way]:.1f}" for way in _OTHER if way in shown.keys() - {best}
+    ]
+    said = [f"Use {_FIRST[best]}: {100 * shown[best]:.1f}"]
+    if others:
+        rest = "; ".join(others)
+        said.append(rest[:1].upper() + rest[1:])
+    return f"{'. '.join(said).replace('{}', adapted)} (MRR x 100 on the test pairs)."

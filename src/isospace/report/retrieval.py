@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from isospace.comparison.results import ComparisonResults, SeedScores
-from isospace.evaluation.beside_bm25 import NO_SHARED
+from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.ranking import MEASURES
 from isospace.evaluation.scores import CORRECTED, CORRECTED_NOTE, GAIN, PairScores, gain_cells
 from isospace.report.papers import (

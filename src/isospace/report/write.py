@@ -61,7 +61,7 @@ class Section:
 
     name: str
     verdict: str
-    with_bm25: str
+    bm25_sentence: str
     resume: tuple[str, str]
     candidates: CandidatesPart | None
     losses: Picture | None
@@ -191,7 +191,7 @@ def _section(
     return Section(
         name=named.name,
         verdict="" if results is None else results.summary,
-        with_bm25="" if results is None or results.with_bm25 is None else results.with_bm25.text,
+        bm25_sentence=results.with_bm25.text if results and results.with_bm25 else "",
         resume=(in_words(run.to_resume[0]), run.to_resume[1]),
         candidates=candidates_part(run, number, results is None or results.split),
         losses=losses,

@@ -19,7 +19,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
-from isospace.evaluation.beside_bm25 import require_weight
+from isospace.evaluation.hybrid import require_weight
 from isospace.operators.fusion import WEIGHT, fuse
 from isospace.operators.nearest import highest, nearest, unit_rows
 from isospace.search.about import About, ApproximateIndex, load_model, require_room

@@ -42,13 +42,13 @@ class ChosenAmong:
             each, where they have them.
         place: of the one that was chosen among them.
         unseen: how many more these items have chosen among before, whose scores are not there.
-        flattered: what that choice has added to the gain of the one that was chosen.
+        selection_bias: what that choice has added to the gain of the one that was chosen.
     """
 
     scores: Sequence[Scores]
     place: int
     unseen: int = 0
-    flattered: float = 0.0
+    selection_bias: float = 0.0
 
     @classmethod
     def named(
@@ -57,7 +57,7 @@ class ChosenAmong:
         chosen: Name,
         allowed: Collection[Name] | None = None,
         unseen: int = 0,
-        flattered: float = 0.0,
+        selection_bias: float = 0.0,
     ) -> ChosenAmong:
         """Of candidates that have names, the base model first.
 
@@ -66,7 +66,7 @@ class ChosenAmong:
         """
         seen = [name for name in scores if allowed is None or name in allowed]
         unseen += len(scores) - len(seen)
-        return cls([scores[name] for name in seen], seen.index(chosen), unseen, flattered)
+        return cls([scores[name] for name in seen], seen.index(chosen), unseen, selection_bias)
 
 
 def choose(choosing: Sequence[Scores] | Sequence[float]) -> int:
@@ -78,6 +78,25 @@ def choose(choosing: Sequence[Scores] | Sequence[float]) -> int:
     """
     values = [s.mean if isinstance(s, Scores) else s for s in choosing]
     return max(range(len(values)), key=values.__getitem__)
+
+
+def measured_gain(
+    after: Scores,
+    before: Scores,
+    among: ChosenAmong | None = None,
+    confidence: float = CONFIDENCE,
+) -> Gain:
+    """Return the gain that a verdict is about.
+
+    Args:
+        after: scores of the model that was selected.
+        before: scores of the base model.
+        among: what the same items selected the model among; `None` where other items did.
+        confidence: of the test behind the interval, where other items selected.
+    """
+    if among is None:
+        return gain(after, before, confidence)
+    return judge_chosen(among, (after, before))
 
 
 def best_other(candidates: Sequence[Scores]) -> int:
@@ -129,7 +148,7 @@ def judge_chosen(among: ChosenAmong, measured: tuple[Scores, Scores] | None = No
     level = _simultaneous_level(influences[varied] / sizes[varied, None])
     level /= math.ceil(every / len(others))
     found = gain(after, before, confidence=1 - level)
-    mean = found.mean - added_by_choosing(among.scores) - among.flattered
+    mean = found.mean - added_by_choosing(among.scores) - among.selection_bias
     return replace(
         found,
         mean=mean,

@@ -152,23 +152,23 @@ def pairs_needed(gain: Gain) -> float:
     return float(gain.items * (shows / max(away, SMALLEST_GAIN / 2)) ** 2)
 
 
-def detectable_gain(start: Scores, unit: str = "groups", items: str = "pairs") -> str:
-    """One line before training: the gain that these items would show in `POWER` of the cases.
+def detectable_gain(base: Scores, unit: str = "groups", items: str = "pairs") -> str:
+    """Say which gain these items would show in `POWER` of the cases, before there is one.
 
     Args:
-        start: the base model's own score; the error of a gain over it is guessed by
+        base: the base model's own score; the error of a gain over it is guessed by
             `GAIN_ERROR_SHARE`.
         unit: what the groups of items are called.
         items: what the items are called.
     """
-    count, groups = len(start.groups), len(np.unique(start.groups))
+    count, groups = len(base.groups), len(np.unique(base.groups))
     in_groups = "" if groups == count else f" in {number_of(groups, unit)}"
     these = f"these {count:,} {items}{in_groups}"
     if groups < FEWEST_GROUPS:
         return f"{these} are too few to show a gain; {FEWEST_GROUPS} {unit} or more can"
-    freedom = max(1.0, start.effective_groups - 1)
+    freedom = max(1.0, base.effective_groups - 1)
     critical = stats.t.isf((1 - CONFIDENCE) / 2, freedom) + stats.t.isf(1 - POWER, freedom)
-    points = 100 * critical * GAIN_ERROR_SHARE * standard_error(start)
+    points = 100 * critical * GAIN_ERROR_SHARE * standard_error(base)
     return f"{these} can show gains from about {max(points, 100 * SMALLEST_GAIN):.1f} points"
 
 

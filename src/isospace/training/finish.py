@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import isospace
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.saving import save_model
-from isospace.evaluation.benchmark import Measured
+from isospace.evaluation.benchmark import BenchmarkResult
 from isospace.evaluation.other_text import other_text_scores, other_text_words
 from isospace.evaluation.pairs import Encode
 from isospace.evaluation.scores import table_rows
@@ -31,20 +31,20 @@ BEFORE = "before training, x 100"
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A state of the encoder on what judges.
+class ModelScores:
+    """Scores of one encoder on the test items.
 
     Attributes:
         measured: on the benchmark.
         other_text: set of other text -> its score.
     """
 
-    measured: Measured
+    measured: BenchmarkResult
     other_text: dict[str, Scores]
 
     @classmethod
-    def of(cls, encode: Encode, data: Data, bm25_weight: float) -> Judged:
-        """Measure one."""
+    def measure(cls, encode: Encode, data: Data, bm25_weight: float) -> ModelScores:
+        """Score an encoder."""
         measured = data.benchmark.measure(encode, bm25_weight)
         return cls(measured, data.other_text.measure(encode, measured=measured))
 
@@ -54,18 +54,18 @@ class Judged:
         return BEFORE, table_rows("", {"base model": self.measured.scores})
 
     @classmethod
-    def of_start(cls, encoder: Encoder, data: Data, progress: Progress) -> Judged:
+    def of_base_model(cls, encoder: Encoder, data: Data, progress: Progress) -> ModelScores:
         """Measure an encoder that is not trained; it encodes each text once on this machine."""
         encode = cached(encoder, cache_folder(), progress=progress)
         weight = data.benchmark.choose_weight(encode, data.held_out)
-        return cls.of(encode, data, weight)
+        return cls.measure(encode, data, weight)
 
 
 def run_results(
     fit: Fit,
     step: int,
-    before: Judged,
-    after: Judged,
+    before: ModelScores,
+    after: ModelScores,
     verdict: Verdict,
     candidate: str = "",
     selected: str = "the checkpoint that was selected",
@@ -105,7 +105,7 @@ def run_results(
         choice=choice,
         model_step=0 if verdict.kind is VerdictKind.KEEP_BASE else step,
         verdict=verdict,
-        with_bm25=benchmark.with_bm25(
+        with_bm25=benchmark.bm25_gains(
             before.measured,
             after.measured,
             selected if verdict.kind is VerdictKind.KEEP_BASE else None,
@@ -137,8 +137,8 @@ def write_run(
     results: RunResults,
     encoder: Encoder,
     data: Data,
-    before: Judged,
-    after: Judged,
+    before: ModelScores,
+    after: ModelScores,
 ) -> None:
     """Write the model, the items and the results; these last, as they say that a run is finished.
 

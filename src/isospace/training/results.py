@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from isospace.evaluation.other_text import OtherTextScores, other_text_sentence
-from isospace.evaluation.recommendation import recommendation
-from isospace.evaluation.scores import ADAPTED, ADAPTED_HYBRID, BASE, BenchmarkScores, BM25Words
+from isospace.evaluation.scores import (
+    ADAPTED,
+    BASE,
+    HYBRID_ADAPTED,
+    BenchmarkScores,
+    BM25Gains,
+    recommendation,
+)
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Verdict
 from isospace.system import typed_json
@@ -78,7 +84,7 @@ class RunResults:
     choice: Choice
     model_step: int
     verdict: Verdict
-    with_bm25: BM25Words | None
+    with_bm25: BM25Gains | None
     other_text: dict[str, OtherTextScores]
     split: bool
     evaluations: tuple[dict[str, float], ...]
@@ -111,7 +117,7 @@ class RunResults:
         found = {
             way.replace("adapted", result): own for way, own in self.with_bm25.over_base.items()
         }
-        if ADAPTED_HYBRID in self.with_bm25.over_base and self.verdict.gain is not None:
+        if HYBRID_ADAPTED in self.with_bm25.over_base and self.verdict.gain is not None:
             found[result] = self.verdict.gain
         return found
 

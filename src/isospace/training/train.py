@@ -20,7 +20,7 @@ from isospace.system.processes import broadcast
 from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
-from isospace.training.finish import Judged, run_results, show_verdict, write_run
+from isospace.training.finish import ModelScores, run_results, show_verdict, write_run
 from isospace.training.fit import Fit
 from isospace.training.lifecycle import start_or_resume
 from isospace.training.results import RunResults
@@ -76,7 +76,7 @@ def _trained(fit: Fit, run: Run | None) -> FinishedRun:
         fit.begin()
         fit.show_too_little()
         progress.line("base model", f"scoring the encoder ({benchmark.protocol}) ...")
-        before = Judged.of_start(fit.encoder, fit.data, progress) if fit.main else None
+        before = ModelScores.of_base_model(fit.encoder, fit.data, progress) if fit.main else None
         fit.accelerator.wait_for_everyone()
         fit.measure_start()
         if before is not None:
@@ -88,7 +88,7 @@ def _trained(fit: Fit, run: Run | None) -> FinishedRun:
         return FinishedRun(run, broadcast(fit.accelerator, results))
 
 
-def _judged(fit: Fit, run: Run, before: Judged) -> RunResults:
+def _judged(fit: Fit, run: Run, before: ModelScores) -> RunResults:
     """Load the checkpoint to keep, score it, say whether it helped, write the model."""
     choice, encoder, data = fit.choice, fit.loop.shipped, fit.data
     checkpoint.put_weights(run.kept_weights, encoder.model)
@@ -97,7 +97,7 @@ def _judged(fit: Fit, run: Run, before: Judged) -> RunResults:
         fit.progress.line("adapted", "scoring the trained encoder ...")
         embed = partial(embed_with_bar, encoder, fit.progress)
         encode = PromptedEncoders.of_prompts(encoder.prompts, embed)
-        after = Judged.of(encode, data, before.measured.with_bm25.weight)
+        after = ModelScores.measure(encode, data, before.measured.with_bm25.weight)
     kept = None if choice.step else choice.reason
     among = ChosenAmong.named(fit.tried, choice.step) if fit.tried else None
     verdict = fit.benchmark.verdict(before.measured, after.measured, kept, among)

@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isospace.evaluation.other_text import OtherTextScores, other_text_words
-from isospace.evaluation.recommendation import HYBRID_ADAPTED, HYBRID_BASE, recommendation
-from isospace.evaluation.scores import ADAPTED, BASE, BenchmarkScores, table_rows
+from isospace.evaluation.scores import (
+    ADAPTED,
+    BASE,
+    HYBRID_ADAPTED,
+    HYBRID_BASE,
+    BenchmarkScores,
+    recommendation,
+    table_rows,
+)
 from isospace.operators.fitted_whitening import Whitening
 from isospace.statistics.verdict import Verdict, VerdictKind, counted, reason
 from isospace.system import typed_json

@@ -32,7 +32,7 @@ from isospace.encoders.saving import parity_of_sides, require_classic, save_mode
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import (
     Benchmark,
-    Measured,
+    BenchmarkResult,
     choosing_text,
     load_sts_data,
     sts_data,
@@ -308,11 +308,11 @@ class _Session:
             gap=0.0,
         )
 
-    def _measure(self, whitening: FittedMap | None, bm25_weight: float) -> Measured:
+    def _measure(self, whitening: FittedMap | None, bm25_weight: float) -> BenchmarkResult:
         return self.benchmark.measure(through(self.encode, whitening), bm25_weight)
 
     def _other_text(
-        self, whitening: FittedMap | None, before: Measured, after: Measured
+        self, whitening: FittedMap | None, before: BenchmarkResult, after: BenchmarkResult
     ) -> dict[str, OtherTextScores]:
         """What the map does to other text."""
         start = self.other_text.measure(self.encode, measured=before)
@@ -334,7 +334,7 @@ class _Session:
         return parity_of_sides(measured, folder, texts, self.encoder, TOLERANCE)
 
 
-def _scores(measured: Measured) -> StateScores:
+def _scores(measured: BenchmarkResult) -> StateScores:
     """The scores, and the geometry of the held-out sentences where there are enough."""
     vectors = measured.vectors
     enough = len(vectors) > NEIGHBOURS and vectors.shape[1] > 1

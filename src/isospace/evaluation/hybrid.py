@@ -52,7 +52,7 @@ def require_weight(bm25_weight: float) -> None:
 
 
 @dataclass(frozen=True)
-class BesideBM25:
+class BM25Comparison:
     """What each way to search found.
 
     Attributes:
@@ -75,7 +75,7 @@ class BesideBM25:
         """Name the measure of the verdict."""
         return next(iter(self.scores["encoder"]))
 
-    def over(self, start: BesideBM25, way: Way) -> dict[str, Gain]:
+    def over(self, start: BM25Comparison, way: Way) -> dict[str, Gain]:
         """Measure -> what a way gains over the encoder alone of `start`, on the same queries."""
         before = start.scores["encoder"]
         return {name: gain(after, before[name]) for name, after in self.scores[way].items()}
@@ -121,7 +121,7 @@ class BesideBM25:
         return TitledRows(title, rows, f"{self.in_words(model)} {self.protocol}.")
 
 
-def over_first(title: str, found: Mapping[str, BesideBM25]) -> TitledRows:
+def gains_over_first(title: str, found: Mapping[str, BM25Comparison]) -> TitledRows:
     """Every row of a retrieval over the first model alone.
 
     Args:
@@ -142,7 +142,7 @@ def over_first(title: str, found: Mapping[str, BesideBM25]) -> TitledRows:
     return TitledRows(f"{title}, over {first}", list(rows.values()), note)
 
 
-def judged_beside_bm25(encode: Encode, judged: JudgedQueries, weight: float = WEIGHT) -> BesideBM25:
+def compare_judged(encode: Encode, judged: JudgedQueries, weight: float = WEIGHT) -> BM25Comparison:
     """Rank all documents for each query in the three ways, and measure the lists.
 
     What is held is a vector of each document and the BM25 index; scores are made in blocks.
@@ -180,7 +180,7 @@ def _without(blocks: _Blocks, ignored: NDArray[np.int64]) -> _Blocks:
 
 
 @dataclass(frozen=True)
-class PairsBeside:
+class BaselineRanks:
     """How the pairs find each other in other ways than by the encoder alone.
 
     Attributes:
@@ -197,9 +197,9 @@ class PairsBeside:
     weight: float
 
 
-def find_pairs(
+def rank_pairs(
     encode: Encode, pairs: TextPairs, weight: float = WEIGHT
-) -> tuple[RetrievalScores, PairsBeside]:
+) -> tuple[RetrievalScores, BaselineRanks]:
     """Rank each pair's second text for its first text, by the encoder and in the other ways.
 
     What is held is a vector of each candidate and the BM25 index; scores are made in blocks.
@@ -222,7 +222,7 @@ def find_pairs(
         right[changed] = unit_vectors(encode, [], [bare[i] for i in changed])[1]
         own_scores = np.einsum("ij,ij->i", first, right)
         no_shared = targets.rank(blocks["encoder"](), own_scores=own_scores)
-    with_bm25 = PairsBeside(
+    with_bm25 = BaselineRanks(
         targets.rank(blocks["BM25"](), "BM25"),
         targets.rank(blocks["hybrid"](), f"cosine and BM25 (weight {weight:g})"),
         no_shared,
@@ -231,10 +231,10 @@ def find_pairs(
     return targets.rank(blocks["encoder"]()), with_bm25
 
 
-def rank_beside(
+def rank_baselines(
     encode: Encode, pairs: TextPairs, weight: float = WEIGHT
 ) -> tuple[RetrievalScores, RetrievalScores]:
-    """The ranks by BM25 alone and by both, as `find_pairs` has them with the same arguments."""
+    """The ranks by BM25 alone and by both, as `rank_pairs` has them with the same arguments."""
     targets, _, blocks = _searched(encode, pairs, weight)
     return targets.rank(blocks["BM25"]()), targets.rank(blocks["hybrid"]())
 
@@ -256,12 +256,12 @@ def choose_weight(encode: Encode, pairs: TextPairs) -> float:
     return WEIGHTS[choose(tried)]
 
 
-def pairs_beside_bm25(
+def compare_pairs(
     encode: Encode, pairs: TextPairs, weight: float = WEIGHT
-) -> tuple[RetrievalScores, BesideBM25]:
-    """`find_pairs`, with what the ways differ by."""
+) -> tuple[RetrievalScores, BM25Comparison]:
+    """`rank_pairs`, with what the ways differ by."""
     pairs = pairs.grouped()
-    alone, others = find_pairs(encode, pairs, weight)
+    alone, others = rank_pairs(encode, pairs, weight)
     ranks: dict[Way, RetrievalScores] = {
         "encoder": alone,
         "BM25": others.bm25,
@@ -279,7 +279,7 @@ def _compare(
     scores: dict[Way, dict[str, Scores]],
     weight: float,
     unit: str,
-) -> BesideBM25:
+) -> BM25Comparison:
     [first, *_] = scores["encoder"].values()
     groups = number_of(len(np.unique(first.groups)), unit)
     protocol = (
@@ -287,7 +287,7 @@ def _compare(
         "without stemming or stop words; + BM25: cosine + "
         f"{weight:g} standard deviations x BM25 / its highest of the query"
     )
-    return BesideBM25(values, scores, weight, unit, protocol)
+    return BM25Comparison(values, scores, weight, unit, protocol)
 
 
 def _searched(

@@ -8,16 +8,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from isospace.evaluation.beside_bm25 import (
+from isospace.evaluation.bm25 import BM25, bm25_terms
+from isospace.evaluation.hybrid import (
     NO_SHARED,
     WEIGHTS,
     choose_weight,
-    find_pairs,
-    judged_beside_bm25,
-    over_first,
-    pairs_beside_bm25,
+    compare_judged,
+    compare_pairs,
+    gains_over_first,
+    rank_pairs,
 )
-from isospace.evaluation.bm25 import BM25, bm25_terms
 from isospace.evaluation.pairs import Candidates, PromptedEncoders, TextPairs
 from isospace.evaluation.ranking import MEASURES, JudgedQueries
 from isospace.evaluation.retrieval import evaluate_retrieval
@@ -104,7 +104,7 @@ def test_the_weight_is_in_standard_deviations():
 
 
 def test_plain_bm25_that_is_better_is_said():
-    with_bm25 = judged_beside_bm25(random, judged())
+    with_bm25 = compare_judged(random, judged())
     assert with_bm25.in_words("toy").startswith("Plain BM25 finds more than toy here (nDCG@10 +")
     assert with_bm25.values["BM25"]["nDCG@10"] > 0.9
     assert with_bm25.over(with_bm25, "hybrid")["nDCG@10"].low > 0
@@ -112,14 +112,14 @@ def test_plain_bm25_that_is_better_is_said():
 
 def test_an_encoder_that_is_better_is_said():
     asked = JudgedQueries(WORDLESS, DOCUMENTS, judged().judgements)
-    with_bm25 = judged_beside_bm25(meaning, asked)
+    with_bm25 = compare_judged(meaning, asked)
     assert with_bm25.values["encoder"]["R@1"] == with_bm25.values["hybrid"]["R@1"] == 1
     assert with_bm25.in_words("toy").startswith("Plain BM25 finds less than toy here (nDCG@10 -")
 
 
 def test_what_cannot_be_told_is_said():
     few = JudgedQueries(QUERIES[:3], DOCUMENTS[:3], judged().judgements[:3])
-    said = judged_beside_bm25(meaning, few).in_words("toy")
+    said = compare_judged(meaning, few).in_words("toy")
     assert said.startswith("3 queries cannot tell whether toy or plain BM25 finds more")
 
 
@@ -135,16 +135,16 @@ def test_the_sides_are_encoded_by_their_own():
         return meaning(texts)
 
     sides = PromptedEncoders(queries, documents, collapsed)
-    judged_beside_bm25(sides, judged())
+    compare_judged(sides, judged())
     assert asked == [("queries", set(QUERIES)), ("documents", set(DOCUMENTS))]
     asked.clear()
-    pairs_beside_bm25(sides, TextPairs("toy", WORDLESS, DOCUMENTS))
+    compare_pairs(sides, TextPairs("toy", WORDLESS, DOCUMENTS))
     assert asked == [("queries", set(WORDLESS)), ("documents", set(DOCUMENTS))]
 
 
 def test_pairs_are_ranked_as_without_bm25():
     pairs = TextPairs("toy", (*QUERIES, QUERIES[0]), (*DOCUMENTS, DOCUMENTS[1])).grouped()
-    ranks, with_bm25 = pairs_beside_bm25(random, pairs)
+    ranks, with_bm25 = compare_pairs(random, pairs)
     expected = evaluate_retrieval(random, pairs)
     assert (ranks.ranks == expected.ranks).all()
     assert with_bm25.values["encoder"].items() > expected.row().items()
@@ -173,7 +173,7 @@ def by_words(texts):
 def test_what_is_found_without_the_words_of_the_query():
     """Only the right passage loses its words: what shares any word with the query comes first."""
     pairs = TextPairs("toy", TITLES, PASSAGES)
-    alone, others = find_pairs(by_words, pairs)
+    alone, others = rank_pairs(by_words, pairs)
     bare = ("A, reddest, stands alone.", "Cats sleep; one, wakes.", PASSAGES[2], PASSAGES[3])
     cosines = unit_rows(by_words(TITLES)) @ unit_rows(by_words(PASSAGES)).T
     right = (unit_rows(by_words(TITLES)) * unit_rows(by_words(bare))).sum(1)
@@ -182,12 +182,12 @@ def test_what_is_found_without_the_words_of_the_query():
         assert rank == 1 + (rest > right[i] + 1e-6).sum() + (abs(rest - right[i]) <= 1e-6).sum() / 2
     assert alone.ranks.tolist() == [1, 1, 2.5, 1]
     assert others.no_shared.ranks.tolist() == [3, 3, 2.5, 1]  # of a zebra nothing would be left
-    _, with_bm25 = pairs_beside_bm25(by_words, pairs)
+    _, with_bm25 = compare_pairs(by_words, pairs)
     assert (
         with_bm25.table("", "toy").rows[0][NO_SHARED]
         == f"{100 * np.mean([1 / 3, 1 / 3, 0.4, 1]):.2f}"
     )
-    assert find_pairs(by_words, pairs.take([2, 3]))[1].no_shared is None
+    assert rank_pairs(by_words, pairs.take([2, 3]))[1].no_shared is None
 
 
 def test_a_query_among_the_candidates_does_not_scale_what_is_fused():
@@ -199,7 +199,7 @@ def test_a_query_among_the_candidates_does_not_scale_what_is_fused():
     texts = DOCUMENTS + QUERIES
     cosines = unit_rows(random(QUERIES)) @ unit_rows(random(texts)).T
     found = BM25(texts).scores(QUERIES)
-    for i, rank in enumerate(find_pairs(random, pairs)[1].hybrid.ranks):
+    for i, rank in enumerate(rank_pairs(random, pairs)[1].hybrid.ranks):
         own_cosines, shared = (np.delete(row[i], len(QUERIES) + i) for row in (cosines, found))
         hybrid = own_cosines + WEIGHT * own_cosines.std() * shared / shared.max()
         assert rank == 1 + (hybrid > hybrid[i] + 1e-6).sum()
@@ -211,29 +211,29 @@ def test_pairs_choose_how_much_bm25_counts():
     pairs = TextPairs("toy", QUERIES, DOCUMENTS)
     assert choose_weight(random, pairs) == max(WEIGHTS)
     assert choose_weight(meaning, pairs) == WEIGHTS[0] == WEIGHT  # all are as good
-    weights = {weight: find_pairs(random, pairs, weight)[1].hybrid.mrr for weight in WEIGHTS}
+    weights = {weight: rank_pairs(random, pairs, weight)[1].hybrid.mrr for weight in WEIGHTS}
     assert weights[choose_weight(random, pairs)] == max(weights.values())
 
 
 def test_a_collapsed_encoder_gains_nothing_and_loses_to_bm25():
-    with_bm25 = judged_beside_bm25(collapsed, judged())
+    with_bm25 = compare_judged(collapsed, judged())
     assert with_bm25.values["encoder"]["R@10"] == pytest.approx(10 / 60)
     assert with_bm25.over(with_bm25, "BM25")["nDCG@10"].low > 0
 
 
 def test_without_bm25s_weight_the_fused_row_is_the_encoders():
-    with_bm25 = judged_beside_bm25(random, judged(), weight=0.0)
+    with_bm25 = compare_judged(random, judged(), weight=0.0)
     assert with_bm25.values["hybrid"] == with_bm25.values["encoder"]
     rows = with_bm25.table("", "toy").rows
     assert [row["model"] for row in rows] == ["toy", "BM25", "toy + BM25"]
-    [_, hybrid] = over_first("judged", {"toy": with_bm25}).rows
+    [_, hybrid] = gains_over_first("judged", {"toy": with_bm25}).rows
     assert hybrid["nDCG@10"].startswith("+0.00")
 
 
 def test_every_measure_of_another_model_has_its_interval_over_the_first():
     found = {"knows": meaning, "guesses": random}
-    with_bm25 = {name: judged_beside_bm25(encode, judged()) for name, encode in found.items()}
-    table = over_first("judged", with_bm25)
+    with_bm25 = {name: compare_judged(encode, judged()) for name, encode in found.items()}
+    table = gains_over_first("judged", with_bm25)
     assert table.title == "judged, over knows"
     names = ["BM25", "knows + BM25", "guesses", "guesses + BM25"]
     assert [row["model"] for row in table.rows] == names
