@@ -21,7 +21,7 @@ import first_table
 from common import LENGTH, draw
 from isospace.comparison.results import ComparisonResults
 from isospace.config import CorpusConfig, TrainConfig
-from isospace.report.scoreboard import COMPARISON_TABLES
+from isospace.report.scoreboard import comparison_table, differences_table, gains_table
 from isospace.system.tables import markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "comparison.md"
@@ -29,6 +29,7 @@ CORPUS = "english_mixed.txt.gz"
 """The text of the runs in the archive."""
 OBJECTIVES = ("simcse", "whitenedcse", "scd", "simcse++", "iso")
 CELLS = PAGE.with_name("comparison-cells.npz.xz")
+TABLES = (comparison_table, gains_table, differences_table)
 SEEDS, SENTENCES, EVALUATIONS, HELD_OUT = 5, 32_000, 4, 1_000
 
 
@@ -57,9 +58,9 @@ def main() -> None:
 
 def _draw(results: ComparisonResults) -> None:
     """Draw the verdict and the tables."""
-    tables = filter(None, (make("", results) for make in COMPARISON_TABLES))
+    tables = filter(None, (make("", results) for make in TABLES))
     parts = {table.name: f"{markdown_table(table.rows)}\n\n{table.note}" for table in tables}
-    parts |= {"verdict": results.verdict.text, "scores": archived.papers_columns(results)}
+    parts |= {"verdict": results.verdict.text}
     draw(PAGE, {name: text.rstrip() + "\n" for name, text in parts.items()})
 
 

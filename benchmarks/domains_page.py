@@ -10,7 +10,7 @@ import altair as alt
 
 import closed_forms
 from closed_forms import HYBRID_GAIN, TEST
-from common import draw, gain_cell, mean_gain
+from common import draw, mean_gain
 from isospace.report.figures import AFTER, INK, styled
 from isospace.system.files import atomic_path
 from isospace.system.tables import markdown_table
@@ -38,7 +38,7 @@ IN_TABLES = {
     ADAPT: ADAPT,
     "adapt, 2,000,000 tokens": "adapt, 2,000,000 tokens",
 }
-"""Name in the table of a corpus -> row."""
+"""Name in the table of the corpora -> row."""
 WIDTH, LINE = 190, 18
 """Pixels of a panel, and of a line of it."""
 MINILM = "minilm"
@@ -53,8 +53,7 @@ def draw_page(record: Mapping[str, Any]) -> None:
             with_best = {corpus: _with_best(own) for corpus, own in corpora.items()}
             parts["over corpora"] = _over_corpora(with_best)
             parts["regret"] = _regret(corpora)
-        for corpus, own in corpora.items():
-            parts[f"{corpus}{of_base}"] = _corpus(own)
+        parts[f"each corpus{of_base}"] = _each_corpus(corpora)
     draw(PAGE, parts)
     _draw_means(record[MINILM])
     _draw_gains({corpus: _with_best(own) for corpus, own in record[MINILM].items()})
@@ -114,23 +113,22 @@ def _mean(found: list[list[float] | None]) -> str:
     return mean_gain(there) if there else ""
 
 
-def _corpus(own: Mapping[str, Any]) -> str:
-    """Draw the table of a corpus: the rows that a reader compares, the largest gain first."""
-    rows = {name: own["rows"][row] for name, row in IN_TABLES.items() if row in own["rows"]}
-    best = own["best paper"]
-    if best is not None:
-        rows[f"{best}, the best of the papers'"] = own["rows"][best]
+def _each_corpus(corpora: Mapping[str, Any]) -> str:
+    """Draw the mean gains on every corpus; their intervals are in the picture."""
     table = [
-        {
-            "": name,
-            "gain": gain_cell(found[TEST]),
-            "hybrid": gain_cell(found[HYBRID_GAIN]) if HYBRID_GAIN in found else "",
-            "definitions": f"{found['definitions'][0]:+.2f}" if "definitions" in found else "",
-        }
-        for name, found in sorted(rows.items(), key=lambda row: -row[1][TEST][0])
+        {"": "base model, MRR"} | {c: f"{own['base'][TEST]:.2f}" for c, own in corpora.items()},
+        {"": "test pairs"} | {c: f"{own['pairs'][TEST]:,}" for c, own in corpora.items()},
+        {"": "groups of documents"} | {c: f"{own['groups']:,}" for c, own in corpora.items()},
     ]
-    counts = f"{own['pairs'][TEST]:,} test pairs in {own['groups']:,} groups"
-    return f"Base model: {own['base'][TEST]:.2f}. {counts}.\n\n{markdown_table(table)}"
+    for name, row in (IN_TABLES | {BEST: BEST}).items():
+        gains = {
+            corpus: f"{found['rows'][row][TEST][0]:+.2f}"
+            for corpus, own in corpora.items()
+            if row in (found := _with_best(own))["rows"]
+        }
+        if gains:
+            table.append({"": name, **gains})
+    return markdown_table(table)
 
 
 def _regret(corpora: Mapping[str, Any]) -> str:
@@ -156,10 +154,7 @@ def _regret(corpora: Mapping[str, Any]) -> str:
 
 _SELECTIONS = {
     "as selected": lambda found: next(one for one in found if one["selected"]),
-    "by harder validation pairs": lambda found: max(
-        found, key=lambda one: one["validation, harder"]
-    ),
-    "by validation pairs among themselves (as before)": lambda found: max(
+    "among the validation passages alone": lambda found: max(
         found, key=lambda one: one["validation"]
     ),
     "always the last": lambda found: found[-1],

@@ -38,6 +38,7 @@ from isospace.report.papers import mean_sd
 SEEDS = (0, 1, 2)
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "first-table.md"
 RESULTS = PAGE.with_suffix(".json")
+SHOWN = ("STS12", "SICK-R", "Avg", "alignment", "uniformity", "MRR", "R@1", "R@10")
 PROJECTOR = (1024, 1024, 1024)  # the papers' 4096 and 8192 would cost more than the encoder itself
 
 
@@ -125,9 +126,9 @@ def _table(table: str) -> str:
     records = [record for record in cells.read(RESULTS) if record["cell"][0] == table]
     if not records:
         return "(not run yet)\n"
-    columns = list(records[0]["scores"])
-    lines = ["| | " + " | ".join(columns) + " | seconds | steps kept | seeds |"]
-    lines.append("|---" * (len(columns) + 4) + "|")
+    columns = [name for name in records[0]["scores"] if name in SHOWN]
+    lines = ["| | " + " | ".join(columns) + " | seconds |"]
+    lines.append("|---" * (len(columns) + 2) + "|")
     for name in ("start", *TABLES[table].objectives):
         mine = [record for record in records if record["cell"][1] == name]
         if name == "start" and TABLES[table].docstrings:
@@ -136,10 +137,12 @@ def _table(table: str) -> str:
         if not mine:
             continue
         shown = [mean_sd([r["scores"][c] for r in mine], 3 if c.islower() else 2) for c in columns]
-        kept = ", ".join(str(r["kept_step"]) for r in mine) if name != "start" else ""
+        shown = [
+            s if c in ("Avg", "MRR") else s.split()[0] for c, s in zip(columns, shown, strict=True)
+        ]
         seconds = f"{min(r['seconds'] for r in mine):.0f}" if name != "start" else ""
-        count = str(len(mine)) if name != "start" else ""
-        lines.append(f"| {name} | " + " | ".join([*shown, seconds, kept, count]) + " |")
+        row = "base model" if name == "start" else name
+        lines.append(f"| {row} | " + " | ".join([*shown, seconds]) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -159,7 +159,7 @@ def main() -> None:
     headless = judged(HEADLESS | {name: weights[name] for name in chosen.values()}, options.seeds)
     losses = archived.gains_table(headless, "STS-B dev")
     over = _over(headless, [(name, "contrast") for name in chosen.values()])
-    draw(PAGE, {"weights": _weights(tried, chosen), "losses": losses, "losses over": over})
+    draw(PAGE, {"losses": losses, "losses over": over})
 
 
 def groups_drawn(results: ComparisonResults) -> dict[str, str]:
@@ -257,20 +257,6 @@ def _left_on_table() -> str:
                 "against off": row.get("against off", ""),
             }
             for name, row in found.items()
-        ]
-    )
-
-
-def _weights(tried: ComparisonResults, chosen: Mapping[str, str]) -> str:
-    """STS-B dev of every weight, one seed."""
-    return markdown_table(
-        [
-            {"": row, "chosen": chosen[row]}
-            | {
-                f"weight {i}": f"{name}: {tried.criterion[name]:.4f}"
-                for i, name in enumerate(tried_of, 1)
-            }
-            for row, tried_of in ADDED.items()
         ]
     )
 

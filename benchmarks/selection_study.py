@@ -38,16 +38,16 @@ FASTER = 3
 
 Evaluation = dict[str, float]
 CRITERIA: dict[str, Callable[[Evaluation], float]] = {
-    "pairs_mrr (high)": lambda evaluation: evaluation["pairs_mrr"],
-    "pairs_loss (low)": lambda evaluation: -evaluation["pairs_loss"],
+    "MRR of pairs (high)": lambda evaluation: evaluation["pairs_mrr"],
+    "loss of pairs (low)": lambda evaluation: -evaluation["pairs_loss"],
     "alignment (low)": lambda evaluation: -evaluation["alignment"],
     "uniformity (low)": lambda evaluation: -evaluation["uniformity"],
     "alignment + uniformity (low)": lambda evaluation: (
         -evaluation["alignment"] - evaluation["uniformity"]
     ),
-    "effective_rank (high)": lambda evaluation: evaluation["effective_rank"],
-    "mean_cosine (low)": lambda evaluation: -evaluation["mean_cosine"],
-    "neighbour_overlap (low)": lambda evaluation: -evaluation["neighbour_overlap"],
+    "effective rank (high)": lambda evaluation: evaluation["effective_rank"],
+    "mean cosine (low)": lambda evaluation: -evaluation["mean_cosine"],
+    "overlap of neighbours (low)": lambda evaluation: -evaluation["neighbour_overlap"],
 }
 RULES: dict[str, Callable[[Evaluation], float]] = {
     "best": lambda evaluation: evaluation.get("test_mrr", evaluation.get("labels_spearman", 0.0)),
@@ -130,8 +130,7 @@ def _draw() -> None:
     parts = {}
     for start in STARTS:
         mine = [record for record in records if record["cell"][0] == start]
-        parts[f"correlation {start}"] = _correlations(mine) if mine else "(not run yet)\n"
-        parts[f"regret {start}"] = _regrets(mine) if mine else "(not run yet)\n"
+        parts[f"rules {start}"] = _rules(mine) if mine else "(not run yet)\n"
     parts["collapsed"] = _collapsed(records)
     draw(PAGE, parts)
 
@@ -148,16 +147,25 @@ def _collapsed(records: Sequence[dict[str, Any]]) -> str:
     return f"{count} of {evaluations} evaluations in {runs} runs are collapsed by that guard.\n"
 
 
-def _correlations(records: Sequence[dict[str, Any]]) -> str:
-    """Kendall's tau with what should be predicted, over the evaluations of a run."""
-    lines = ["| criterion | all | " + " | ".join(OBJECTIVES) + " | runs |"]
-    lines.append("|---" * (len(OBJECTIVES) + 3) + "|")
-    for name, criterion in CRITERIA.items():
-        taus = np.array([_kendall(record["evaluations"], criterion) for record in records])
-        means = _means(records, taus)
-        by_objective = [f"{means[o]:+.2f}" if o in means else "" for o in OBJECTIVES]
-        shown = [name, _with_interval(records, taus), *by_objective, str(len(taus))]
-        lines.append("| " + " | ".join(shown) + " |")
+def _rules(records: Sequence[dict[str, Any]]) -> str:
+    """Draw a line for each rule.
+
+    Kendall's tau between the criterion and the score, over the evaluations of a run; points by
+    which the rule's pick is below the best and below the last evaluation.
+    """
+    lines = ["| rule | tau | score | below best | below last |", "|---|---|---|---|---|"]
+    reached = {
+        name: np.array([r["averages"][str(_pick(r["evaluations"], rule))] for r in records])
+        for name, rule in RULES.items()
+    }
+    for name, values in reached.items():
+        tau = ""
+        if name in CRITERIA:
+            taus = [_kendall(record["evaluations"], CRITERIA[name]) for record in records]
+            tau = _with_interval(records, np.array(taus))
+        below = [_with_interval(records, reached[other] - values) for other in ("best", "last")]
+        score = np.mean(list(_means(records, values).values()))
+        lines.append("| " + " | ".join([name, tau, f"{score:.2f}", *below]) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -168,21 +176,6 @@ def _kendall(evaluations: Sequence[Evaluation], criterion: Callable[[Evaluation]
         [criterion(x) for x in evaluations], [RULES["best"](x) for x in evaluations]
     ).statistic
     return 0.0 if np.isnan(tau) else float(tau)  # a criterion that never changes knows nothing
-
-
-def _regrets(records: Sequence[dict[str, Any]]) -> str:
-    """Points by which a rule's pick falls short of the best and of the last evaluation."""
-    lines = ["| rule | score | below best | below last | runs |", "|---|---|---|---|---|"]
-    reached = {
-        name: np.array([r["averages"][str(_pick(r["evaluations"], rule))] for r in records])
-        for name, rule in RULES.items()
-    }
-    for name, values in reached.items():
-        below = [_with_interval(records, reached[other] - values) for other in ("best", "last")]
-        score = np.mean(list(_means(records, values).values()))
-        shown = [name, f"{score:.2f}", *below, str(len(values))]
-        lines.append("| " + " | ".join(shown) + " |")
-    return "\n".join(lines) + "\n"
 
 
 def _means(records: Sequence[dict[str, Any]], values: FloatArray) -> dict[str, float]:

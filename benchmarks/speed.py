@@ -51,6 +51,10 @@ OBJECTIVES = PAPERS | {
 }
 
 
+_GROUPS = ("2", "4", "48", "768 (all)")
+_NOT_SHOWN = ("head", "objective", "isospace, ms", "batched eigh, ms")
+
+
 def main() -> None:
     """Run the parts asked for and put their tables into the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -69,17 +73,29 @@ def main() -> None:
         record[part] = {"machine": machine(), "tables": PARTS[part](options)}
         record[part]["minutes"] = round((time.monotonic() - began) / 60, 1)
         write_text(numbers, json.dumps(record, indent=1) + "\n")
-        draw(page, {name: _section(record[name]) for name in PARTS if name in record})
+        draw(page, sections(record))
 
 
-def _section(part: dict[str, Any]) -> str:
-    tables = "".join(_markdown(**table) for table in part["tables"])
-    took = f" {part['minutes']} minutes." if "minutes" in part else ""
-    return f"Machine: {part['machine']}.{took}\n{tables}"
+def sections(record: dict[str, Any]) -> dict[str, str]:
+    """Return the parts of the page: the machines, and the tables of each part."""
+    machines: dict[str, list[str]] = {}
+    for name, part in record.items():
+        machines.setdefault(part["machine"], []).append(name)
+    parts = {"machines": "\n".join(f"- {', '.join(n)}: {m}." for m, n in machines.items())}
+    for name in PARTS:
+        if name in record:
+            tables = record[name]["tables"][: 1 if name == "operators" else None]
+            parts[name] = "\n".join(_markdown(**table) for table in tables)
+    return parts
 
 
 def _markdown(title: str, columns: list[str], rows: list[list[str]]) -> str:
-    lines = ["", f"**{title}**", "", "| " + " | ".join(columns) + " |"]
+    """Return what a page shows of a table; the record has the rest."""
+    if columns[0] == "batch":  # of operators
+        rows = [r for r in rows if r[0] in ("64", "4096") and r[1] == "768" and r[2] in _GROUPS]
+    shown = [place for place, name in enumerate(columns) if name not in _NOT_SHOWN]
+    columns, *rows = ([line[place] for place in shown] for line in (columns, *rows))
+    lines = [f"**{title}**", "", "| " + " | ".join(columns) + " |"]
     lines.append("|---" * len(columns) + "|")
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
