@@ -16,6 +16,7 @@ from common import lines
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.tokens import tokenise
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.trained import train_last
 from isospace.objectives import SimCSE
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop
@@ -53,14 +54,14 @@ def ours(
     accelerator = make_accelerator(config)
     encoder = load_encoder("minilm", "mean")
     if trained_layers is not None:
-        encoder.train_last(trained_layers)
+        train_last(encoder, trained_layers)
     texts = [text for pair in pairs_of(corpus, 10 * batch * steps) for text in pair]
     with tempfile.TemporaryDirectory() as folder:
         tokens = tokenise(
             texts,
             "pairs",
-            lambda part: encoder.token_ids(part, LENGTH),
-            encoder.fingerprint(LENGTH),
+            lambda part: encoder.tokens.ids(part, LENGTH),
+            encoder.tokens.fingerprint(LENGTH),
             Path(folder),
         )
         examples = Examples.of_lines(np.arange(0, len(texts), 2), 2)

@@ -131,7 +131,7 @@ def drawn(encoder: Encoder, config: TrainConfig) -> list[str]:
         if examples.cropped is not None and examples.cropped[place]:
             texts = [_crop(text, random) for text in texts]
         found += texts
-        tokens += sum(map(len, encoder.token_ids(texts, LENGTH)))
+        tokens += sum(map(len, encoder.tokens.ids(texts, LENGTH)))
         if tokens >= config.budget[0]:
             break
     return found

@@ -242,8 +242,8 @@ def _cosines(encoder: Encoder, sts: Path, seed: int) -> dict[str, Items]:
 @torch.inference_mode()
 def _vectors(encoder: Encoder, texts: Sequence[str]) -> torch.Tensor:
     """(text, dim) as whitening sees them in training, without the L2 norm that closes the model."""
-    ids = encoder.token_ids(texts)
-    batches = (encoder.collate(ids[i : i + PAIRS]) for i in range(0, len(ids), PAIRS))
+    ids = encoder.tokens.ids(texts)
+    batches = (encoder.tokens.collate(ids[i : i + PAIRS]) for i in range(0, len(ids), PAIRS))
     return torch.cat([encoder.forward(batch, [View(dropout=0.0)])[0] for batch in batches])
 
 

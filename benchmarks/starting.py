@@ -48,7 +48,7 @@ def _ours(corpus: Path, folder: Path) -> float:
 
 def _peer(corpus: Path, folder: Path) -> float:
     """Until its callback is told of the first update."""
-    from isospace.encoders.loading import resolve
+    from isospace.encoders.places import resolve
 
     mark = folder / "begun"
     return _until([__file__, resolve("minilm").path, str(corpus), str(mark)], mark.exists)

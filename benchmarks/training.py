@@ -16,6 +16,7 @@ from transformers import PreTrainedConfig
 
 from common import BATCH, LENGTH, lines
 from isospace.config import CorpusConfig, PrecisionChoice, TrainConfig
+from isospace.encoders.trained import train_last
 from isospace.training.loop import Loop
 
 
@@ -81,12 +82,12 @@ def own_loop(
     sentences = load_corpus(text, cache_folder())
     encoder = load_encoder(model, "mean")
     if trained_layers is not None:
-        encoder.train_last(trained_layers)
+        train_last(encoder, trained_layers)
     tokens = tokenise(
         sentences,
         sentences.digest,
-        lambda texts: encoder.token_ids(texts, LENGTH),
-        encoder.fingerprint(LENGTH),
+        lambda texts: encoder.tokens.ids(texts, LENGTH),
+        encoder.tokens.fingerprint(LENGTH),
         cache_folder(),
     )
     loop = Loop(config, encoder, [tokens], Examples.of_lines(sentences.train_rows), accelerator)

@@ -46,7 +46,7 @@ def train(model: Path, cache: Path, name: str) -> dict[str, Any]:
     objective = OBJECTIVES[name](**SMALL.get(name, {}))
     config = TrainConfig(objective=objective, batch_size=16, learning_rate=1e-3, seed=7)
     encoder = load_encoder(str(model), device="cpu").double()
-    tokens = tokenise(TEXTS, "texts", encoder.token_ids, encoder.fingerprint(None), cache)
+    tokens = tokenise(TEXTS, "texts", encoder.tokens.ids, encoder.tokens.fingerprint(None), cache)
     examples = Examples.of_lines(np.arange(len(TEXTS)))
     loop = Loop(config, encoder, [tokens], examples, Accelerator(cpu=True))
     loop.head.double()

@@ -25,7 +25,7 @@ from isospace.adaptation.times import Times
 from isospace.cli import main
 from isospace.config import CorpusConfig
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import ADAPT_SETTINGS, load_encoder, state_hash
+from isospace.encoders.loading import load_encoder, state_hash
 from isospace.errors import Interrupted, TooLittle, UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.other_text import OtherText
@@ -34,6 +34,7 @@ from isospace.evaluation.scores import GAIN
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.statistics.verdict import VerdictKind
+from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.training import fit as fit_module
 from isospace.training.fit import evaluation_steps
 from isospace.training.loop import Diverged

@@ -47,7 +47,7 @@ def passing(monkeypatch):
         if len(args) > 1:  # the view, then the length
             max_length = args.pop(1)
         if len(texts):
-            counts.append(sum(map(len, self.token_ids(texts, max_length, side=side))))
+            counts.append(sum(map(len, self.tokens.ids(texts, max_length, side=side))))
         return embed(self, texts, *args, max_length=max_length, side=side, **kwargs)
 
     with monkeypatch.context() as patch:
@@ -110,7 +110,7 @@ def test_a_budget_in_minutes_leaves_the_tokens_of_measuring_out(config, tmp_path
 
 def test_tokens_are_counted_as_they_pass(toy_model):
     encoder = load_encoder(str(toy_model))
-    around = encoder.tokens_around
+    around = encoder.tokens.around
     assert tokens_of(encoder, ("query", ["the cat", "the cat"]), (None, ["the cat"])) == 2 + around
     assert tokens_of(encoder, (None, ["zzzz"])) == 4 + around  # letter by letter
     assert tokens_of(encoder, (None, ["the " * 500])) == encoder.max_length
@@ -127,7 +127,7 @@ def test_the_speed_is_that_of_tokens_whatever_a_word_is_made_of(toy_model, monke
     encoder = load_encoder(str(toy_model))
 
     def embed(texts, *, precision, side):
-        now[0] += sum(map(len, encoder.token_ids(texts, side=side))) / 1000
+        now[0] += sum(map(len, encoder.tokens.ids(texts, side=side))) / 1000
         now[0] += 5.0 * (now[0] < 5)  # the first call
 
     monkeypatch.setattr(encoder, "embed", embed)

@@ -81,7 +81,7 @@ def test_bad_input_is_refused_as_in_train_before_the_first_run(
     def unreachable(*_, **__):
         raise OSError
 
-    monkeypatch.setattr("isospace.encoders.loading.HfApi.model_info", unreachable)
+    monkeypatch.setattr("isospace.encoders.places.HfApi.model_info", unreachable)
     settings = {text: candidate(text, base) for text in ("dcl", bad)}
     with pytest.raises(UserError, match=words):
         compare(settings, 1, tmp_path / "c")

@@ -18,7 +18,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from toy import sentences, short_run, write_toy_model
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM
 
-from isospace.encoders import loading
+from isospace.encoders import loading, places
 from isospace.encoders.adapters import has_adapters
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
@@ -213,7 +213,7 @@ def test_a_base_that_is_missing_is_named(base, tmp_path, write):
 def test_parts_that_are_missing_are_named(base, tmp_path, monkeypatch, write):
     folder = tmp_path / "adapter"
     write(base, folder)
-    monkeypatch.setattr(loading, "find_spec", lambda name: None)
+    monkeypatch.setattr(places, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"needs peft: pip install 'isospace\[lora\]'"):
         load_encoder(str(folder))
     monkeypatch.undo()

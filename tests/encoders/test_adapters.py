@@ -14,6 +14,7 @@ from isospace.encoders import adapters
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.saving import save_model
+from isospace.encoders.trained import train_adapters
 from isospace.errors import UserError
 from isospace.views import View
 
@@ -46,7 +47,7 @@ def model(request, toy_model, tmp_path):
 
 def adapted(folder, rank=4, seed=1) -> Encoder:
     encoder = load_encoder(str(folder), device="cpu")
-    encoder.train_adapters(rank, seed)
+    train_adapters(encoder, rank, seed)
     return encoder
 
 
@@ -60,7 +61,7 @@ def move(encoder):
 
 
 def batch_of(encoder):
-    return encoder.collate(encoder.token_ids(TEXTS))
+    return encoder.tokens.collate(encoder.tokens.ids(TEXTS))
 
 
 def test_the_start_is_as_it_was_and_the_adapters_alone_get_gradients(model):
@@ -128,4 +129,4 @@ def test_a_model_without_linear_layers_is_refused(toy_model, monkeypatch):
     with pytest.raises(
         UserError, match=r"`lora` 4: .* \(bert\) has no linear layers that adapters"
     ):
-        encoder.train_adapters(4, 1)
+        train_adapters(encoder, 4, 1)

@@ -12,11 +12,12 @@ from huggingface_hub.errors import RevisionNotFoundError
 import isospace
 from isospace.cli import main
 from isospace.comparison.cells import resume_command
-from isospace.encoders import loading
+from isospace.encoders import loading, places
 from isospace.encoders.cross import PairScorer
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.language import masked_language_model
-from isospace.encoders.loading import Place, load_encoder, resolve
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.places import Place, resolve
 from isospace.errors import UserError
 from isospace.search import SearchIndex
 from isospace.system.trust import trusting_code, trusts_code
@@ -196,8 +197,8 @@ def test_a_revision_is_pinned_by_the_name(monkeypatch, error, refusal):
         if error is not None:
             raise error.__new__(error)
 
-    monkeypatch.setattr(loading.HfApi, "model_info", model_info)
-    monkeypatch.setattr(loading, "try_to_load_from_cache", lambda *_, **__: None)
+    monkeypatch.setattr(places.HfApi, "model_info", model_info)
+    monkeypatch.setattr(places, "try_to_load_from_cache", lambda *_, **__: None)
     if refusal:
         with pytest.raises(UserError, match=refusal):
             resolve("org/name@v9")

@@ -10,10 +10,11 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from toy import sentences
 from toy_decoder import END, write_toy_decoder
 
-from isospace.encoders.encoder import Encoder
+from isospace.encoders import trained
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES
 from isospace.encoders.saving import save_model
+from isospace.encoders.trained import is_causal
 from isospace.errors import UserError
 from isospace.export.hf import save_hf
 
@@ -31,9 +32,9 @@ def model(request, tmp_path_factory):
 def test_a_folder_without_a_pooling_is_read_at_the_last_token(model):
     encoder = load_encoder(str(model), device="cpu")
     assert encoder.pooling == "lasttoken"
-    assert encoder.is_causal
+    assert is_causal(encoder)
     assert encoder.tokenizer.pad_token == END
-    ids = encoder.token_ids(TEXTS[:1])
+    ids = encoder.tokens.ids(TEXTS[:1])
     with torch.no_grad():
         states = encoder.model[0].model(input_ids=torch.tensor(ids)).last_hidden_state
     np.testing.assert_allclose(encoder.embed(TEXTS[:1])[0], states[0, -1].numpy(), atol=1e-6)
@@ -76,7 +77,7 @@ def test_another_pooling_is_taken_and_kept(tmp_path):
 
 def test_what_is_no_decoder_keeps_the_mean(toy_model):
     encoder = load_encoder(str(toy_model), device="cpu")
-    assert not encoder.is_causal
+    assert not is_causal(encoder)
     assert encoder.pooling == "mean"
     assert encoder.tokenizer.pad_token == "[PAD]"
 
@@ -85,7 +86,7 @@ def test_every_token_sees_all_where_the_mask_goes_both_ways(model, tmp_path):
     """In sentence-transformers too, whatever the padding."""
     causal = load_encoder(str(model), "mean", device="cpu")
     encoder = load_encoder(str(model), "mean", device="cpu", bidirectional=True)
-    assert not encoder.is_causal
+    assert not is_causal(encoder)
     texts = [text for text in TEXTS if text]
     assert np.abs(encoder.embed(texts) - causal.embed(texts)).max() > 1e-4
     alone = np.concatenate([encoder.embed([text]) for text in texts])
@@ -93,20 +94,20 @@ def test_every_token_sees_all_where_the_mask_goes_both_ways(model, tmp_path):
     save_model(encoder, tmp_path / "model")
     again = SentenceTransformer(str(tmp_path / "model"), device="cpu")
     np.testing.assert_allclose(again.encode(texts), encoder.embed(texts), atol=2e-6)
-    assert not load_encoder(str(tmp_path / "model"), device="cpu").is_causal
+    assert not is_causal(load_encoder(str(tmp_path / "model"), device="cpu"))
 
 
 def test_the_last_token_may_be_read_both_ways_too(tmp_path):
     folder = write_toy_decoder(tmp_path / "model")
     encoder = load_encoder(str(folder), device="cpu", bidirectional=True)
     assert encoder.pooling == "lasttoken"
-    assert not encoder.is_causal
+    assert not is_causal(encoder)
 
 
 def test_a_mask_that_cannot_go_both_ways_is_refused(toy_model, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"`bidirectional`: .* \(bert\) is no decoder"):
         load_encoder(str(toy_model), device="cpu", bidirectional=True)
     folder = write_toy_decoder(tmp_path / "model")
-    monkeypatch.setattr(Encoder, "is_causal", property(lambda _self: True))
+    monkeypatch.setattr(trained, "is_causal", lambda _encoder: True)
     with pytest.raises(UserError, match=r"transformers has no such mask for .* \(qwen3\); leave"):
         load_encoder(str(folder), device="cpu", bidirectional=True)

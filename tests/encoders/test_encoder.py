@@ -25,7 +25,7 @@ def encoder(toy_model):
 
 
 def one_batch(encoder: Encoder, texts=TEXTS):
-    return encoder.collate(encoder.token_ids(texts))
+    return encoder.tokens.collate(encoder.tokens.ids(texts))
 
 
 def passes_through(encoder):
@@ -71,8 +71,8 @@ def test_views_of_one_text_are_one_pass_over_copies(encoder):
 
 def test_each_view_is_made_from_its_text(encoder):
     texts = [sentences(4, seed) for seed in range(3)]
-    ids = [row for column in texts for row in encoder.token_ids(column)]
-    batch = encoder.collate(ids, texts=3)
+    ids = [row for column in texts for row in encoder.tokens.ids(column)]
+    batch = encoder.tokens.collate(ids, texts=3)
     assert len(batch) == 4
     encoder.noise.set(0.0)
     plan = [View(text=2), View(), View(text=1), View(text=2)]
@@ -189,14 +189,14 @@ def test_an_embedding_depends_on_its_sentence_only(encoder):
 
 
 def test_halves_of_surrogate_pairs_are_question_marks(encoder):
-    assert encoder.token_ids(["caf\udce9 \ud83d"]) == encoder.token_ids(["caf? ?"])
+    assert encoder.tokens.ids(["caf\udce9 \ud83d"]) == encoder.tokens.ids(["caf? ?"])
 
 
 def test_a_tokenizer_without_a_limit_cuts_nothing(encoder):
     encoder.model[0].tokenizer.model_max_length = int(1e30)
     encoder.model[0].model.config.max_position_embeddings = -1  # as XLNet's
     assert encoder.max_length is None
-    assert len(encoder.token_ids(["the cat " * 100])[0]) == 202
+    assert len(encoder.tokens.ids(["the cat " * 100])[0]) == 202
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
@@ -214,13 +214,13 @@ def test_embed_of_nothing(encoder):
 
 
 def test_fingerprint_names_what_decides_the_ids(encoder, toy_model):
-    first = encoder.fingerprint(32)
-    encoder.token_ids(TEXTS, 8)
-    assert encoder.fingerprint(32) == first
-    assert encoder.fingerprint(16) != first
-    assert load_encoder(str(toy_model), device="cpu").fingerprint(32) == first
+    first = encoder.tokens.fingerprint(32)
+    encoder.tokens.ids(TEXTS, 8)
+    assert encoder.tokens.fingerprint(32) == first
+    assert encoder.tokens.fingerprint(16) != first
+    assert load_encoder(str(toy_model), device="cpu").tokens.fingerprint(32) == first
     encoder.prompts = Prompts("query: ")
-    assert encoder.fingerprint(32) != first
+    assert encoder.tokens.fingerprint(32) != first
 
 
 def test_default_prompt_is_part_of_every_text(toy_model, tmp_path):
@@ -268,9 +268,9 @@ def test_rates_written_as_integers_are_rates(encoder):
 
 
 def test_fingerprints_differ_where_the_encoders_own_limit_does(encoder):
-    before = encoder.fingerprint(32)
+    before = encoder.tokens.fingerprint(32)
     encoder.model.max_seq_length = 8
-    assert encoder.fingerprint(32) != before
+    assert encoder.tokens.fingerprint(32) != before
 
 
 def test_bf16_vectors_are_float32_and_near(encoder):
@@ -295,16 +295,16 @@ def test_a_blend_has_the_name_of_a_pooling_only_where_it_is_one(encoder):
 
 def test_whole_texts_are_not_cut(encoder):
     text = "cat " * 500
-    [cut], [whole] = (encoder.token_ids([text], 32, whole=w) for w in (False, True))
+    [cut], [whole] = (encoder.tokens.ids([text], 32, whole=w) for w in (False, True))
     assert (len(cut), len(whole)) == (32, 502)
-    assert encoder.fingerprint(32) != encoder.fingerprint(32, whole=True)
+    assert encoder.tokens.fingerprint(32) != encoder.tokens.fingerprint(32, whole=True)
 
 
 def test_long_and_short_texts_pass_apart_where_that_spares_attention(toy_model, monkeypatch):
     encoder = load_encoder(str(toy_model), device="cpu")
     encoder.noise.set(0.0)
     texts = [f"cat {'dog ' * length}" for length in (61, 3, 58, 2, 5)]
-    batch = encoder.collate([np.array(ids) for ids in encoder.token_ids(texts)])
+    batch = encoder.tokens.collate([np.array(ids) for ids in encoder.tokens.ids(texts)])
     lengths = batch.attention_mask.sum(1)
     parts = batch.by_length()
     assert [lengths[rows].tolist() for rows in parts] == [[61, 64], [5, 6, 8]]
@@ -318,7 +318,7 @@ def test_long_and_short_texts_pass_apart_where_that_spares_attention(toy_model, 
     [found] = encoder(batch, plan)
     assert shapes == [(2, 64), (3, 8)]
     for row, text in enumerate(texts):
-        [alone] = encoder(encoder.collate(encoder.token_ids([text])), plan)
+        [alone] = encoder(encoder.tokens.collate(encoder.tokens.ids([text])), plan)
         torch.testing.assert_close(found[row], alone[0], rtol=1e-5, atol=1e-6)
 
 
@@ -333,8 +333,8 @@ def test_ids_are_cut_as_the_tokenizer_truncates(toy_model, truncation_side, prom
     encoder.prompts = Prompts(document=prompt)
     encoder.tokenizer.truncation_side = truncation_side
     texts = ["the cat", "the cat sat on a xyz " * 5, "big red dog reads " * 9 + "xyz"]
-    whole = encoder.token_ids(texts, side="document")
+    whole = encoder.tokens.ids(texts, side="document")
     assert max(map(len, whole)) > 20
     for longest in (6, 12, 20):
-        cut = [encoder.cut(np.array(ids), longest, "document").tolist() for ids in whole]
-        assert cut == encoder.token_ids(texts, longest, side="document")
+        cut = [encoder.tokens.cut(np.array(ids), longest, "document").tolist() for ids in whole]
+        assert cut == encoder.tokens.ids(texts, longest, side="document")

@@ -18,7 +18,7 @@ def encoder(tmp_path_factory) -> Encoder:
 
 
 def test_logits_are_those_of_the_checkpoint(encoder):
-    batch = encoder.collate(encoder.token_ids(sentences(3)))
+    batch = encoder.tokens.collate(encoder.tokens.ids(sentences(3)))
     before = torch.get_rng_state()
     model = encoder.language_model().train()
     assert torch.equal(torch.get_rng_state(), before)
@@ -48,7 +48,7 @@ def test_what_is_not_there_is_refused(encoder, tmp_path):
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_states_are_those_of_a_view(encoder, pooling):
-    batch = encoder.collate(encoder.token_ids(sentences(4)))
+    batch = encoder.tokens.collate(encoder.tokens.ids(sentences(4)))
     [expected] = encoder(batch, (View(dropout=0.0, read="tokens"),))
     found = encoder.token_states(batch.input_ids, batch.attention_mask, 0.0)
     found = found * batch.attention_mask.unsqueeze(-1)
@@ -56,7 +56,7 @@ def test_states_are_those_of_a_view(encoder, pooling):
 
 
 def test_states_under_a_rate_are_noisy_and_leave_the_flags(encoder):
-    batch = encoder.collate(encoder.token_ids(sentences(4)))
+    batch = encoder.tokens.collate(encoder.tokens.ids(sentences(4)))
     flags = [module.training for module in encoder.modules()]
     first, second = (encoder.token_states(batch.input_ids, batch.attention_mask) for _ in range(2))
     assert not torch.equal(first, second)
@@ -64,7 +64,7 @@ def test_states_under_a_rate_are_noisy_and_leave_the_flags(encoder):
 
 
 def test_functions_stand_behind_the_embeddings_and_every_attention(encoder):
-    batch = encoder.collate(encoder.token_ids(sentences(2)))
+    batch = encoder.tokens.collate(encoder.tokens.ids(sentences(2)))
     seen = []
 
     def note(x):
@@ -83,7 +83,7 @@ def test_functions_stand_behind_the_embeddings_and_every_attention(encoder):
 
 
 def test_a_mask_of_pairs_says_what_each_token_sees(encoder):
-    ids = torch.tensor(encoder.token_ids(["the cat sat on the mat"]))
+    ids = torch.tensor(encoder.tokens.ids(["the cat sat on the mat"]))
     causal = torch.ones(1, ids.shape[1], ids.shape[1]).long().tril()
     states = encoder.token_states(ids, causal, 0.0)
     for length in range(1, ids.shape[1] + 1):

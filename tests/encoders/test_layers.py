@@ -34,6 +34,7 @@ from transformers import (
 from isospace.encoders.layers import layers_of
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.noise import Noise
+from isospace.encoders.trained import train_last
 from isospace.errors import UserError
 from isospace.views import View
 
@@ -93,7 +94,7 @@ def load(request, toy_model, tmp_path, monkeypatch):
 
 def batch_of(encoder, texts=1):
     rows = [text for seed in range(texts) for text in sentences(5, seed)]
-    return encoder.collate(encoder.token_ids(rows), texts)
+    return encoder.tokens.collate(encoder.tokens.ids(rows), texts)
 
 
 def set_noise_of_the_last(encoder, count):
@@ -114,7 +115,7 @@ PLANS = {
 @pytest.mark.parametrize("count", [1, 2])
 def test_views_and_gradients_are_those_over_clean_and_frozen_layers(load, count, plan):
     plain, apart = load(), load()
-    apart.train_last(count)
+    train_last(apart, count)
     batch, found = batch_of(plain, 2), []
     for encoder in (plain, apart):
         set_noise_of_the_last(encoder, count)
@@ -139,7 +140,7 @@ def test_views_and_gradients_are_those_over_clean_and_frozen_layers(load, count,
 
 def test_a_clean_view_is_bit_identical_to_that_of_the_whole(load):
     plain, apart = load().float(), load().float()
-    apart.train_last(2)
+    train_last(apart, 2)
     batch = batch_of(plain)
     with torch.no_grad():
         [expected] = plain(batch, [View(0.0)])
@@ -151,7 +152,7 @@ def test_a_clean_view_is_bit_identical_to_that_of_the_whole(load):
 
 def test_what_is_below_has_no_noise_and_runs_once_for_a_text(load):
     encoder = load()
-    encoder.train_last(1)
+    train_last(encoder, 1)
     layers = layers_of(encoder.model[0].model)
     Noise(layers[-1]).set(0.0)
     first, second = encoder(batch_of(encoder), [View(), View()])
@@ -167,7 +168,7 @@ def test_what_is_below_has_no_noise_and_runs_once_for_a_text(load):
 
 def test_all_layers_may_train_over_frozen_embeddings(load):
     encoder = load()
-    encoder.train_last(3)
+    train_last(encoder, 3)
     assert not encoder.word_embeddings.weight.requires_grad
     assert all(p.requires_grad for p in layers_of(encoder.model[0].model)[0].parameters())
     first, second = encoder(batch_of(encoder), [View(), View()])
@@ -177,7 +178,7 @@ def test_all_layers_may_train_over_frozen_embeddings(load):
 def test_what_the_layers_below_read_is_frozen_too(load):
     """Weights that all layers share, such as those of relative positions."""
     encoder = load()
-    encoder.train_last(1)
+    train_last(encoder, 1)
     frozen = {name for name, p in encoder.named_parameters() if not p.requires_grad}
     [upper] = layers_of(encoder.model[0].model)[-1:]
     upper_names = {id(p) for p in upper.parameters()}
@@ -191,16 +192,16 @@ def test_cls_pooling_reads_the_first_token_alone(load):
     for encoder in (plain, apart):
         encoder.set_pooling("cls")
         encoder.noise.set(0.0)
-    apart.train_last(2)
+    train_last(apart, 2)
     for found, expected in zip(*(e(batch_of(e), [View()]) for e in (apart, plain)), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_long_and_short_texts_share_no_padding(toy_model):
     plain, apart = (load_encoder(str(toy_model), device="cpu").double() for _ in range(2))
-    apart.train_last(2)
+    train_last(apart, 2)
     texts = [f"cat {'dog ' * length}" for length in (61, 3, 58, 2, 5)]
-    batch = plain.collate(plain.token_ids(texts))
+    batch = plain.tokens.collate(plain.tokens.ids(texts))
     assert len(batch.by_length()) == 2
     for encoder in (plain, apart):
         set_noise_of_the_last(encoder, 2)
@@ -213,16 +214,16 @@ def test_long_and_short_texts_share_no_padding(toy_model):
 
 def test_the_summary_names_them(toy_model):
     encoder = load_encoder(str(toy_model), device="cpu")
-    encoder.train_last(1)
+    train_last(encoder, 1)
     assert "dropout 0.1, trains 1 of 3 layers, cpu" in encoder.summary("float32")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda e: e.train_last(4), r"`trained_layers` 4: .* has 3 layers; expected at most so"),
+        (lambda e: train_last(e, 4), r"`trained_layers` 4: .* has 3 layers; expected at most so"),
         (
-            lambda e: (e.set_pooling("first_last"), e.train_last(2)),
+            lambda e: (e.set_pooling("first_last"), train_last(e, 2)),
             "`trained_layers` 2: the pooling first_last of .* reads lower layers too",
         ),
     ],
@@ -248,4 +249,4 @@ def test_layers_that_cannot_be_run_apart_are_refused(toy_model, tmp_path):
         tokenizer.save_pretrained(tmp_path / name)
         encoder = load_encoder(str(tmp_path / name), device="cpu")
         with pytest.raises(UserError, match=rf"`trained_layers` 1: .*\({name}\) cannot be run"):
-            encoder.train_last(1)
+            train_last(encoder, 1)

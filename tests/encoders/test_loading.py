@@ -11,13 +11,8 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from transformers import AutoTokenizer, BertModel
 
-from isospace.encoders.loading import (
-    MINILM_SHA256,
-    as_encoder,
-    load_encoder,
-    weights_hash,
-    wheel_minilm,
-)
+from isospace.encoders.loading import as_encoder, load_encoder, weights_hash
+from isospace.encoders.places import MINILM_SHA256, wheel_minilm
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 
@@ -32,9 +27,9 @@ from isospace.errors import UserError
     ],
 )
 def test_missing_models_are_named(name, words, monkeypatch):
-    monkeypatch.setattr("isospace.encoders.loading.try_to_load_from_cache", lambda *_: None)
+    monkeypatch.setattr("isospace.encoders.places.try_to_load_from_cache", lambda *_: None)
     monkeypatch.setattr(
-        "isospace.encoders.loading.HfApi.model_info",
+        "isospace.encoders.places.HfApi.model_info",
         lambda *_, **__: (_ for _ in ()).throw(OSError()),
     )
     with pytest.raises(UserError, match=words) as caught:
@@ -52,10 +47,10 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
 
 
 def test_minilm_without_the_extra_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr("isospace.encoders.loading.wheel_minilm", lambda: None)
-    monkeypatch.setattr("isospace.encoders.loading.try_to_load_from_cache", lambda *_: None)
+    monkeypatch.setattr("isospace.encoders.places.wheel_minilm", lambda: None)
+    monkeypatch.setattr("isospace.encoders.places.try_to_load_from_cache", lambda *_: None)
     monkeypatch.setattr(
-        "isospace.encoders.loading.HfApi.model_info",
+        "isospace.encoders.places.HfApi.model_info",
         lambda *_, **__: (_ for _ in ()).throw(OSError()),
     )
     with pytest.raises(UserError, match=r"pip install 'isospace\[offline\]'"):

@@ -19,8 +19,7 @@ from transformers import AutoModel
 
 import isospace
 from isospace.cli import main
-from isospace.encoders.loading import load_encoder, weights_hash
-from isospace.encoders.plain import KEY
+from isospace.encoders.loading import KEY, load_encoder, weights_hash
 from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError

@@ -47,7 +47,7 @@ def test_views_of_several_texts_have_the_prompt_of_each(tmp_path, include_prompt
     sources, texts = Sources(plan, encoder, 0), (TEXTS[:2], TEXTS[2:4], TEXTS[4:])
     sides = ("query", "document", "document")
     ids = [
-        list(map(np.array, encoder.token_ids(own, side=side)))
+        list(map(np.array, encoder.tokens.ids(own, side=side)))
         for own, side in zip(texts, sides, strict=True)
     ]
     views = encoder(sources.batch(ids, np.arange(2), 0), plan, sources.of_view)
@@ -136,9 +136,9 @@ def test_hashes_and_caches_tell_prompts_apart(tmp_path, toy_model):
 def test_what_is_cut_is_the_text_and_not_its_prompt(tmp_path):
     encoder = load_encoder(str(write_prompted(tmp_path, KINDS["bge"]).folder), device="cpu")
     text = " ".join(TEXTS)
-    words = encoder.token_ids([text], 10)[0][1:-1]
+    words = encoder.tokens.ids([text], 10)[0][1:-1]
     prompt = encoder.tokenizer(encoder.prompts.query, add_special_tokens=False)["input_ids"]
-    assert encoder.token_ids([text], 10, side="query")[0][1:-1] == prompt + words
+    assert encoder.tokens.ids([text], 10, side="query")[0][1:-1] == prompt + words
 
 
 def test_a_text_is_encoded_once_by_each_prompt_that_it_has():

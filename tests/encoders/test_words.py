@@ -53,7 +53,7 @@ def test_averages_match_the_released_code(path: Path, tokens: Tokens) -> None:
     encoder = Encoder(model, "golden")
     texts = data["sentences"].tolist()
     expected = [[i + 1 for i in row if i >= 0] for row in data[f"{name}_ids"].tolist()]
-    assert encoder.token_ids(texts) == expected
+    assert encoder.tokens.ids(texts) == expected
     found = encoder.embed(texts)
     np.testing.assert_allclose(found, data[f"{name}_mean_f64"], rtol=0, atol=1e-5)
     np.testing.assert_allclose(model.encode(texts), found, rtol=0, atol=1e-6)

@@ -148,7 +148,7 @@ def test_a_masked_span_leaves_the_special_tokens_and_the_length():
 
 def test_the_triplet_s_views_of_a_sentence_lose_more_and_more_of_it(toy_model):
     encoder = load_encoder(str(toy_model), device="cpu")
-    ids = [np.array(row) for row in encoder.token_ids(["a big red dog reads " * 4] * 9)]
+    ids = [np.array(row) for row in encoder.tokens.ids(["a big red dog reads " * 4] * 9)]
     batch = Sources(ArcCSE().views, encoder, 0).batch([ids], np.arange(9), 0)
     whole, less, more = batch.input_ids.chunk(3)
     gone = [(view == encoder.vocabulary.mask_id) for view in (whole, less, more)]
@@ -160,7 +160,9 @@ def test_the_triplet_s_views_of_a_sentence_lose_more_and_more_of_it(toy_model):
 def test_a_tokenizer_without_a_mask_token_is_refused_with_the_way_out(toy_model, tmp_path):
     encoder = load_encoder(str(toy_model), device="cpu")
     encoder.model.tokenizer.mask_token = None
-    tokens = tokenise(sentences(40), "x", encoder.token_ids, encoder.fingerprint(None), tmp_path)
+    tokens = tokenise(
+        sentences(40), "x", encoder.tokens.ids, encoder.tokens.fingerprint(None), tmp_path
+    )
 
     def loop(objective):
         config = replace(CONFIG, objective=objective)

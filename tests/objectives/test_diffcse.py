@@ -187,7 +187,7 @@ def detector_of(model, **options):
 
 
 def batch_of(encoder, count=4):
-    batch = encoder.collate(encoder.token_ids(sentences(count)))
+    batch = encoder.tokens.collate(encoder.tokens.ids(sentences(count)))
     original = TokenIds(batch.input_ids, batch.attention_mask)
     ids = [
         MaskTokens(rate=0.5)(row.numpy(), np.random.default_rng(i), encoder.vocabulary)

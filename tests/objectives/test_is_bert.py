@@ -100,7 +100,7 @@ def test_what_is_measured_and_shipped_has_the_trained_convolutions(toy_model, to
     layers = config.objective.build_auxiliaries(encoder, 1)["convolutions"]
     named = {n.removeprefix("convolutions."): w for n, w in state["beside"].items()}
     layers.load_state_dict(named)
-    batch = encoder.collate(encoder.token_ids(sample.sentences))
+    batch = encoder.tokens.collate(encoder.tokens.ids(sample.sentences))
     with torch.no_grad():
         [states] = encoder(batch, [View(0.0, read="tokens")])
         local = layers(states, batch.attention_mask)

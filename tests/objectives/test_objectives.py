@@ -192,7 +192,7 @@ def inputs_of(objective: Objective, encoded: Tensor, rows: list[int]) -> tuple[T
     """The tokens of some sentences, edited as the plan says."""
     encoder = encoder_of(torch.float32)
     texts = [" ".join(text.split()[: 3 + place]) for place, text in enumerate(sentences(BATCH))]
-    ids = [np.array(row) for row in encoder.token_ids(texts, LENGTH + 3)]
+    ids = [np.array(row) for row in encoder.tokens.ids(texts, LENGTH + 3)]
     inputs = []
     for place, view in enumerate(objective.inputs):
         if isinstance(view.edit, Span):  # of documents, of which the states here are not
@@ -202,7 +202,7 @@ def inputs_of(objective: Objective, encoded: Tensor, rows: list[int]) -> tuple[T
             view.edit(ids[i], np.random.default_rng(i), encoder.vocabulary) if view.edit else ids[i]
             for i in rows
         ]
-        batch = encoder.collate(edited)
+        batch = encoder.tokens.collate(edited)
         inputs.append(TokenIds(batch.input_ids, batch.attention_mask))
     return tuple(inputs)
 

@@ -94,7 +94,7 @@ def test_what_is_measured_and_shipped_reads_the_mask(toy_model, toy_corpus, tmp_
     start.model.load_state_dict(weights)
     plan = [View(0.0, edit=config.objective.views[0].edit, read="mask")]
     sources = Sources(plan, start, 0)
-    ids = [np.array(row) for row in start.token_ids(sample.sentences)]
+    ids = [np.array(row) for row in start.tokens.ids(sample.sentences)]
     [trained] = start(sources.batch([ids], np.arange(len(ids)), 0), plan, sources.of_view)
     assert np.allclose(trained.detach(), vectors, atol=1e-5)
 

@@ -173,7 +173,7 @@ def test_whole_words_are_deleted_and_never_all():
 
 def test_words_begin_where_the_tokenizer_says(toy_model):
     encoder = load_encoder(str(toy_model), device="cpu")
-    [ids] = map(np.array, encoder.token_ids(["the cat xyz sat"]))
+    [ids] = map(np.array, encoder.tokens.ids(["the cat xyz sat"]))
     assert encoder.vocabulary.words(ids).tolist() == [0, 1, 2, 2, 2, 3]
 
 
@@ -181,7 +181,7 @@ def test_a_later_token_changes_no_earlier_prediction(toy_model):
     encoder = load_encoder(str(toy_model), "cls", "cpu")
     encoder.noise.set(0.0)
     decoder = Decoder(encoder, 0)
-    ids = torch.tensor(encoder.token_ids(["the cat sat on the big red mat"]))
+    ids = torch.tensor(encoder.tokens.ids(["the cat sat on the big red mat"]))
     other = ids.clone()
     other[0, 6:] = 30
     mask, s = torch.ones_like(ids), torch.randn(1, encoder.dim, generator=torch.manual_seed(0))
@@ -194,9 +194,9 @@ def test_padding_takes_no_part(toy_model):
     encoder = load_encoder(str(toy_model), "cls", "cpu")
     encoder.noise.set(0.0)
     decoder = Decoder(encoder, 0)
-    ids = encoder.token_ids(sentences(3))
+    ids = encoder.tokens.ids(sentences(3))
     s = torch.randn(3, encoder.dim, generator=torch.manual_seed(0))
-    batch = encoder.collate([*ids, ids[0] * 2])
+    batch = encoder.tokens.collate([*ids, ids[0] * 2])
     target = TokenIds(batch.input_ids[:3], batch.attention_mask[:3])
     together = token_losses(decoder, s, target)
     torch.testing.assert_close(decoder(s, target), together.mean())
@@ -212,7 +212,7 @@ def test_padding_takes_no_part(toy_model):
 def test_dropout_of_the_decoder_comes_from_its_own_generator(toy_model):
     encoder = load_encoder(str(toy_model), "cls", "cpu")
     decoder, again = (Decoder(encoder, 0) for _ in range(2))
-    ids = torch.tensor(encoder.token_ids(["the cat sat on the big red mat"]))
+    ids = torch.tensor(encoder.tokens.ids(["the cat sat on the big red mat"]))
     target, s = TokenIds(ids, torch.ones_like(ids)), torch.ones(1, encoder.dim)
     before = torch.get_rng_state()
     first, second = decoder(s, target), decoder(s, target)

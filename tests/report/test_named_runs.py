@@ -9,10 +9,10 @@ from report_runs import finish, write_run
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.cli import main
 from isospace.comparison.compare import candidate, compare
-from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.objectives import SimCSE
 from isospace.report.run_set import NAMED_RUNS, collect
 from isospace.system.progress import Silent
+from isospace.system.run_folder import ADAPT_SETTINGS
 
 SEEDS = ("seed-0", "seed-1")
 

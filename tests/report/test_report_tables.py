@@ -22,7 +22,6 @@ from report_runs import (
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.comparison.results import SeedScores, read_results, write_results
 from isospace.config import CorpusConfig
-from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.errors import UserError
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.objectives import ConSERT, SimCSE
@@ -39,6 +38,7 @@ from isospace.report.scoreboard import (
     gains_table,
     runs_table,
 )
+from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.tables import Table, write_tables
 from isospace.training.results import CorpusFacts
 from isospace.training.run import Run

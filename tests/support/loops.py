@@ -16,6 +16,7 @@ from isospace.config import TrainConfig
 from isospace.corpus.tokens import tokenise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.trained import checkpoint_layers, train_adapters, train_last
 from isospace.objectives import (
     OBJECTIVES,
     ESimCSE,
@@ -85,15 +86,15 @@ def make_loop(
 ) -> Loop:
     encoder = deepcopy(_loaded(model)).to(torch.get_default_dtype())
     if config.trained_layers is not None:
-        encoder.train_last(config.trained_layers)
+        train_last(encoder, config.trained_layers)
     if config.lora is not None:
-        encoder.train_adapters(config.lora, config.seed)
+        train_adapters(encoder, config.lora, config.seed)
     if config.gradient_checkpointing:
-        encoder.checkpoint_layers()
+        checkpoint_layers(encoder)
     of_example = 2 if config.views == "pairs" else config.objective.texts
     lines = texts * of_example
     tokens = tokenise(
-        sentences(lines), f"{lines}", encoder.token_ids, encoder.fingerprint(None), folder
+        sentences(lines), f"{lines}", encoder.tokens.ids, encoder.tokens.fingerprint(None), folder
     )
     examples = Examples.of_lines(np.arange(0, lines, of_example), of_example)
     labels = np.arange(texts) % 3 if config.objective.reads_labels else None

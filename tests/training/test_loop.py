@@ -191,7 +191,9 @@ def test_accumulation_is_the_mean_over_batches(toy_model, tmp_path):
 def test_an_encoder_without_dropout_is_refused(toy_model, tmp_path):
     encoder = load_encoder(str(toy_model), device="cpu")
     encoder.noise.set(0.0)
-    tokens = tokenise(sentences(40), "x", encoder.token_ids, encoder.fingerprint(None), tmp_path)
+    tokens = tokenise(
+        sentences(40), "x", encoder.tokens.ids, encoder.tokens.fingerprint(None), tmp_path
+    )
     with pytest.raises(UserError, match=r"identical.*`dropout` 0\.1"):
         Loop(CONFIG, encoder, [tokens], Examples.of_lines(np.arange(40)), Accelerator(cpu=True))
 

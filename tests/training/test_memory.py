@@ -15,6 +15,7 @@ from toy_decoder import write_toy_decoder
 from isospace.encoders import adapters, fast
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import cosines
+from isospace.encoders.trained import checkpoint_layers, train_adapters
 from isospace.errors import UserError
 from isospace.objectives import DCL, SCD, DiffCSE, ESimCSE, Iso, WhitenedCSE
 from isospace.training.loop import require_plain_passes
@@ -54,7 +55,7 @@ def test_layers_that_run_again_give_the_same_gradients(toy_model, tmp_path, monk
 
 def kept_bytes(encoder):
     """What one view of 16 texts keeps for the backward pass."""
-    batch = encoder.collate(encoder.token_ids(sentences(16)))
+    batch = encoder.tokens.collate(encoder.tokens.ids(sentences(16)))
     kept = {}
 
     def note(tensor):
@@ -71,7 +72,7 @@ def kept_bytes(encoder):
 def test_less_is_kept_for_the_backward_pass(toy_model, tmp_path, family):
     model = toy_model if family == "bert" else write_toy_decoder(tmp_path / "model", family)
     plain, again = (load_encoder(str(model), device="cpu") for _ in range(2))
-    again.checkpoint_layers()
+    checkpoint_layers(again)
     assert kept_bytes(again) < kept_bytes(plain) / 3
     texts = sentences(9)
     np.testing.assert_array_equal(again.embed(texts), plain.embed(texts))
@@ -132,7 +133,7 @@ def test_adapters_learn_beside_weights_in_half_precision(toy_model, toy_corpus, 
 
 def test_adapters_are_float32_beside_half_weights(toy_model):
     encoder = load_encoder(str(toy_model), device="cpu", half=True)
-    encoder.train_adapters(4, 0)
+    train_adapters(encoder, 4, 0)
     for name, parameter in encoder.named_parameters():
         own = adapters.IN in name or adapters.OUT in name
         assert parameter.dtype == (torch.float32 if own else torch.bfloat16)

@@ -92,7 +92,7 @@ class Seen:
     def vectors(self, ids: list[list[int]], by: Any = None) -> Tensor:
         """(batch, dim) of these tokens."""
         with torch.no_grad():
-            return (by or self.loop.encoder)(self.loop.encoder.collate(ids), [View(0.0)])[0]
+            return (by or self.loop.encoder)(self.loop.encoder.tokens.collate(ids), [View(0.0)])[0]
 
     def changed(self, text: int, change: Any) -> list[list[int]]:
         """The tokens of one text of each pair as the batch has them, changed."""
@@ -395,10 +395,10 @@ def test_diffcse_detects_the_anchor_s_words_by_the_anchor_s_vector(model, tmp_pa
     with torch.no_grad():
         projected = loop.head(torch.stack(seen.texts))
     for text in (0, 1):
-        original = tokens(loop.encoder.collate(seen.ids[text]))
+        original = tokens(loop.encoder.tokens.collate(seen.ids[text]))
         drawn = seen.all_changed(text, edit)
         assert len(drawn) == 2
-        for masked in (tokens(loop.encoder.collate(ids)) for ids in drawn):
+        for masked in (tokens(loop.encoder.tokens.collate(ids)) for ids in drawn):
             guesses = detector.language_model(masked.ids, masked.mask).argmax(-1)
             shown = replaced(original, masked, guesses, everywhere=variant == "released")
             logits = detector(projected[text], shown, original.mask).detach()

@@ -10,6 +10,7 @@ from toy import sentences, short_run
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.modules import rebuilt
 from isospace.errors import UserError
 from isospace.objectives import ISBERT, TSDAE, DeCLUTR, PromptBERT, SimCSE
 from isospace.training.parts import parts_of
@@ -28,7 +29,7 @@ def config_for(toy_model, tmp_path, texts):
 
 def test_states_of_another_width_than_the_vectors_are_refused(config, toy_model):
     encoder = load_encoder(str(toy_model), "mean", device="cpu")
-    model = encoder.rebuilt([*encoder.model, Dense(encoder.dim, 8)])
+    model = rebuilt(encoder.model, [*encoder.model, Dense(encoder.dim, 8)])
     narrow = Encoder(model, "narrow")
     for objective in (TSDAE(), ISBERT(), PromptBERT()):
         with pytest.raises(UserError, match=r"8 dimensions.* token states"):

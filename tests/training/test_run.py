@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from isospace.commands.options import as_options
-from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.errors import UserError
 from isospace.system import arrays
+from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.training.lifecycle import working_in
 from isospace.training.run import Run
 from isospace.training.train import train

@@ -35,7 +35,7 @@ def encoder(toy_model):
 def made(encoder, plan, rows, micro=0, seed=0):
     """The views of these rows of a corpus, (view, row, dim)."""
     sources = Sources(plan, encoder, seed)
-    ids = [np.array(row) for row in encoder.token_ids(sentences(8))]
+    ids = [np.array(row) for row in encoder.tokens.ids(sentences(8))]
     batch = sources.batch([[ids[row] for row in rows]], np.array(rows), micro)
     return torch.stack(encoder(batch, plan, sources.of_view))
 
@@ -70,7 +70,7 @@ def test_shuffled_positions_are_positions_of_the_model(encoder):
             return np.array([i for i in order if i < length])
 
     [found] = made(encoder, [View(0.0, perturb=Fixed())], [2])
-    ids = torch.tensor(encoder.token_ids(sentences(8))[2])
+    ids = torch.tensor(encoder.tokens.ids(sentences(8))[2])
     positions = torch.tensor([i for i in order if i < len(ids)])
     with torch.no_grad(), encoder.noise.at(0.0):
         states = encoder.model[0].model(ids.unsqueeze(0), position_ids=positions.unsqueeze(0))
@@ -99,7 +99,7 @@ def test_a_sentence_is_cut_to_what_the_encoder_can_read_in_a_template(encoder):
     words = Template(before="the cat", after="[MASK] .")
     plan = [View(0.0, edit=words, read="mask"), View(0.0, edit=replace(words, empty=True))]
     sources = Sources(plan, encoder, 0)
-    ids = np.array(encoder.token_ids(["big red " * 60])[0])
+    ids = np.array(encoder.tokens.ids(["big red " * 60])[0])
     assert len(ids) == encoder.max_length
     batch = sources.batch([[ids]], np.array([0]), 0)
     assert batch.input_ids.shape == (2, encoder.max_length)
@@ -113,7 +113,7 @@ def test_a_sentence_is_cut_to_what_the_encoder_can_read_in_a_template(encoder):
 def test_a_sentence_that_fills_the_encoder_has_room_for_what_an_edit_adds(encoder, edit):
     """It is cut to what may be read, and one to which less is added is not."""
     encoder.model.max_seq_length = 31
-    long, short = (np.array(row) for row in encoder.token_ids(["big red " * 30, "big red " * 11]))
+    long, short = (np.array(row) for row in encoder.tokens.ids(["big red " * 30, "big red " * 11]))
     assert (len(long), len(short)) == (encoder.max_length, 24)
     sources = Sources([View(0.0, edit=edit)], encoder, 0)
     lengths = []
@@ -137,7 +137,7 @@ def test_targets_are_of_the_tokens_that_the_view_shows(encoder):
     edits = [replace(span, masked=0.0), span, replace(span, targets=True)]
     plan = [View(0.0, edit=replace(edit, stream="spans")) for edit in edits]
     sources = Sources(plan, encoder, 0)
-    ids = [np.array(row) for row in encoder.token_ids(["a big red dog reads " * 4] * 9)]
+    ids = [np.array(row) for row in encoder.tokens.ids(["a big red dog reads " * 4] * 9)]
     batch = sources.batch([ids], np.arange(9), 0)
     shown, hidden, targets = batch.input_ids.chunk(3)
     wanted = (targets != NO_TARGET) & batch.attention_mask.chunk(3)[2].bool()

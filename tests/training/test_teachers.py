@@ -23,7 +23,8 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from isospace.config import CorpusConfig
 from isospace.encoders.cross import PairScorer, is_cross_encoder
-from isospace.encoders.loading import Place, load_encoder
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.places import Place
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
 from isospace.objectives import RankCSE, SimCSE

@@ -350,7 +350,7 @@ def test_words_are_known_to_the_toy(toy_model):
     """The toy's sentences are not all unknown tokens, or nothing above would mean a thing."""
     encoder = load_encoder(str(toy_model), device="cpu")
     unknown = encoder.tokenizer.unk_token_id
-    assert all(unknown not in ids for ids in encoder.token_ids(WORDS))
+    assert all(unknown not in ids for ids in encoder.tokens.ids(WORDS))
 
 
 def test_runs_of_all_objectives_look_at_the_start_alike(config, tmp_path):

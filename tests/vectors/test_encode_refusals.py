@@ -188,7 +188,7 @@ def bad_inputs(folder: Path):
 )  # fmt: skip
 def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
     monkeypatch.setattr(
-        "isospace.encoders.loading.HfApi.model_info",
+        "isospace.encoders.places.HfApi.model_info",
         lambda *_, **__: (_ for _ in ()).throw(OSError()),
     )
     monkeypatch.chdir(tmp_path)

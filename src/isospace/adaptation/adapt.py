@@ -42,8 +42,7 @@ from isospace.corpus.corpus import Corpus
 from isospace.corpus.coverage import coverage
 from isospace.corpus.groups import SMALLEST_SPLIT
 from isospace.corpus.overview import sample
-from isospace.encoders.loading import ADAPT_SETTINGS
-from isospace.encoders.precision import Precision
+from isospace.encoders.pooling import Precision
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import BenchmarkResult, hard_pairs
 from isospace.evaluation.hybrid import rank_baselines
@@ -58,6 +57,7 @@ from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, VerdictKind, base_unless_adapted
 from isospace.system.launch import launched
 from isospace.system.progress import Logged, Progress
+from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.signals import StopRequest
 from isospace.training.examples import Examples, Order
 from isospace.training.finish import ModelScores, run_results, show_verdict, write_run

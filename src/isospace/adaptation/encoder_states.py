@@ -23,7 +23,7 @@ from isospace.corpus.related import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.merging import merge
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
-from isospace.encoders.precision import Precision
+from isospace.encoders.pooling import Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders, remembering

@@ -16,7 +16,7 @@ from isospace.config import TrainConfig
 from isospace.corpus.dedup import without_words_of
 from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.precision import Precision
+from isospace.encoders.pooling import Precision
 from isospace.encoders.prompts import Side
 from isospace.evaluation.held_out import NOISY_SENTENCES
 from isospace.evaluation.pairs import TextPairs
@@ -117,7 +117,7 @@ def tokens_of(encoder: Encoder, *asked: Asked, max_length: int | None = None) ->
     for side, distinct in by_prompt.values():
         remaining = iter(distinct)
         while batch := list(islice(remaining, _AT_ONCE)):
-            count += sum(map(len, encoder.token_ids(batch, max_length, side=side)))
+            count += sum(map(len, encoder.tokens.ids(batch, max_length, side=side)))
     return count
 
 
@@ -130,7 +130,7 @@ def seconds_per_token(encoder: Encoder, texts: Sequence[str], precision: Precisi
         precision: the arithmetic.
     """
     timed = [texts[place] for place in evenly(len(texts), _TIMED)]
-    tokens = sum(map(len, encoder.token_ids(timed, side="document")))
+    tokens = sum(map(len, encoder.tokens.ids(timed, side="document")))
     for _ in range(2):  # the first is half as slow again: it has memory to find
         started = time.monotonic()
         encoder.embed(timed, precision=precision, side="document")

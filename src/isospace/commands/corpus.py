@@ -47,7 +47,8 @@ class Corpus(LoadsModels):
         from isospace.corpus.coverage import coverage
         from isospace.corpus.overview import overview, sample
         from isospace.corpus.reading import TXT_LINES, TXT_PARAGRAPHS
-        from isospace.encoders.loading import load_encoder, resolve
+        from isospace.encoders.loading import load_encoder
+        from isospace.encoders.places import resolve
         from isospace.recipes import find
         from isospace.system.cache import cache_folder
         from isospace.training.prepare import require_enough

@@ -138,7 +138,7 @@ def _imports() -> list[Finding]:
 
 
 def _minilm() -> Finding:
-    from isospace.encoders.loading import wheel_minilm
+    from isospace.encoders.places import wheel_minilm
 
     try:
         folder = wheel_minilm()

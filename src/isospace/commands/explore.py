@@ -15,8 +15,7 @@ import tyro
 from isospace.commands.console import Console
 from isospace.commands.options import LoadsModels
 from isospace.commands.printing import print_result
-from isospace.encoders.pooling import PoolingName
-from isospace.encoders.precision import Precision
+from isospace.encoders.pooling import PoolingName, Precision
 from isospace.errors import UserError
 
 
@@ -66,7 +65,7 @@ class Explore(LoadsModels):
         missing = [module for module in ("starlette", "uvicorn") if find_spec(module) is None]
         if missing:
             raise UserError(f"explore needs {', '.join(missing)}: pip install 'isospace[explore]'")
-        from isospace.encoders.loading import resolve
+        from isospace.encoders.places import resolve
         from isospace.explore.app import HOST, listen, make_server
         from isospace.explore.session import open_session
         from isospace.search.neighbours import Texts, read_corpus

@@ -71,7 +71,7 @@ class Index(LoadsModels):
 
     def run(self) -> int:
         """Index or delete, and say what changed."""
-        from isospace.encoders.loading import resolve
+        from isospace.encoders.places import resolve
         from isospace.search.columns import check_names
         from isospace.search.files import index_files
         from isospace.training.run import chosen_weight

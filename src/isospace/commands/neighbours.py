@@ -10,8 +10,7 @@ import tyro
 from isospace.commands.console import Console
 from isospace.commands.options import LoadsModels
 from isospace.commands.printing import print_json, print_result, print_table
-from isospace.encoders.pooling import PoolingName
-from isospace.encoders.precision import Precision
+from isospace.encoders.pooling import PoolingName, Precision
 from isospace.errors import UserError
 from isospace.system.unicode import in_one_line
 
@@ -53,7 +52,7 @@ class Neighbours(LoadsModels):
         if not self.corpus or not self.query:
             raise UserError("give a corpus (--corpus FILE) and one or more queries (--query TEXT)")
         from isospace.corpus.lines import clean
-        from isospace.encoders.loading import resolve
+        from isospace.encoders.places import resolve
         from isospace.search.memory_index import require_k
         from isospace.search.neighbours import find_neighbours, read_corpus
 

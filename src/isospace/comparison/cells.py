@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isospace.config import TrainConfig
-from isospace.encoders.loading import require_undamaged
+from isospace.encoders.places import require_undamaged
 from isospace.errors import Interrupted, Stopped, UserError, first_line
 from isospace.system.cluster import Engine, require_seen, run_on_cluster
 from isospace.system.jobs import Ended, Job, run_jobs

@@ -85,7 +85,7 @@ def quantiles(
 
 def coverage(encoder: Encoder, texts: Sequence[str]) -> Coverage:
     """What an encoder's tokenizer makes of one text or more."""
-    rows = encoder.token_ids(texts, whole=True)
+    rows = encoder.tokens.ids(texts, whole=True)
     special = encoder.tokenizer.num_special_tokens_to_add()
     sizes = np.array([len(row) for row in rows])
     unknown = encoder.tokenizer.unk_token_id
@@ -112,7 +112,7 @@ def _unknown_characters(encoder: Encoder, texts: Sequence[str]) -> tuple[int, tu
     """
 
     def unknown(words: Sequence[str]) -> list[int]:
-        rows = encoder.token_ids(words, whole=True) if words else []
+        rows = encoder.tokens.ids(words, whole=True) if words else []
         return [row.count(encoder.tokenizer.unk_token_id) for row in rows]
 
     words = Counter(word for text in texts for word in text.split())

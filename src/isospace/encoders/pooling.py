@@ -1,9 +1,9 @@
-"""Sentence poolings, one formula each.
+"""Sentence poolings, one formula each, and the precision of an encoder's arithmetic.
 
 `hidden_states` is what a transformer returns under that name: index 0 is the embedding layer, index
 L the last of L layers. Papers use "first-last average" for two different things: SimCSE and
 WhitenedCSE average layers 1 and L, SCD and SimCSE++ average layers 0 and L. Here each has its name.
-Settings name poolings, so this module imports no torch.
+Settings name both, so this module imports no torch.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from torch import Tensor
 
+Precision = Literal["float32", "bf16"]
 PoolingName = Literal["cls", "mean", "first_last", "embedding_last", "last2", "lasttoken"]
 
 

@@ -26,6 +26,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.modules import rebuilt
 from isospace.operators.convolutions import Convolutions
 from isospace.views.edits import Template
 
@@ -80,7 +81,7 @@ def _tokens(encoder: Encoder) -> list[str]:
 def _read(encoder: Encoder, modules: Sequence[nn.Module], dim: int) -> Encoder:
     """The encoder of these modules and the mean over their tokens' vectors of `dim`."""
     closing = [module for module in encoder.model if isinstance(module, Normalize)]
-    model = encoder.rebuilt([*modules, Pooling(dim, "mean"), *closing])
+    model = rebuilt(encoder.model, [*modules, Pooling(dim, "mean"), *closing])
     return Encoder(model, encoder.source, encoder.prompts)
 
 

@@ -27,8 +27,9 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import Whitesp
 from torch import nn
 
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import Place, loading
+from isospace.encoders.modules import modules_of
 from isospace.encoders.parity import PROBES, gap_between, require_parity, require_whole
+from isospace.encoders.places import Place, loading
 from isospace.encoders.prompts import NAMES, Side
 from isospace.encoders.sums import write_sums
 from isospace.errors import UserError
@@ -156,7 +157,8 @@ def require_known_modules(encoder: Encoder) -> None:
     Raises:
         UserError: a module that cannot be loaded without further code.
     """
-    every = [*encoder.model, *encoder.modules_of("query"), *encoder.modules_of("document")]
+    model = encoder.model
+    every = [*model, *modules_of(model, "query"), *modules_of(model, "document")]
     names = dict.fromkeys(type(module).__name__ for module in every)
     foreign = [name for name in names if name not in _CLASSIC_TYPES]
     if foreign:

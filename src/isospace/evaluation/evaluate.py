@@ -12,7 +12,7 @@ import numpy as np
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Model, as_encoder
-from isospace.encoders.precision import Precision
+from isospace.encoders.pooling import Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import load_sts_data, sts_data

@@ -7,8 +7,7 @@ from typing import Literal
 from pydantic import NonNegativeFloat
 
 from isospace.config import Files
-from isospace.encoders.pooling import PoolingName
-from isospace.encoders.precision import Precision
+from isospace.encoders.pooling import PoolingName, Precision
 from isospace.operators.fusion import WEIGHT
 from isospace.system.settings import NameOrPath, refuse_idle, settings
 

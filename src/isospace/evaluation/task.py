@@ -17,7 +17,7 @@ from isospace.evaluation.pairs import Encode, PromptedEncoders
 
 if TYPE_CHECKING:
     from isospace.encoders.encoder import Encoder
-    from isospace.encoders.precision import Precision
+    from isospace.encoders.pooling import Precision
     from isospace.evaluation.own import OwnData  # the files of tasks import this one
     from isospace.evaluation.sts import STSSet
 

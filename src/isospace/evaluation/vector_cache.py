@@ -15,7 +15,7 @@ import transformers
 import isospace
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash
-from isospace.encoders.precision import Precision
+from isospace.encoders.pooling import Precision
 from isospace.encoders.prompts import Side
 from isospace.evaluation.pairs import PromptedEncoders, hash_texts
 from isospace.system.cache import built_once

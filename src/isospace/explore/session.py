@@ -14,8 +14,7 @@ from isospace.adaptation.results import Changed
 from isospace.corpus.lines import clean
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import as_encoder
-from isospace.encoders.pooling import PoolingName
-from isospace.encoders.precision import Precision
+from isospace.encoders.pooling import PoolingName, Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
 from isospace.operators.nearest import TIE, highest, unit_rows

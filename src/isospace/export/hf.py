@@ -24,12 +24,12 @@ from sentence_transformers.sentence_transformer.modules import (
 from transformers import MODEL_MAPPING, AutoModel, AutoTokenizer
 
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import Place
+from isospace.encoders.loading import KEY
+from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
-from isospace.encoders.plain import KEY
+from isospace.encoders.places import Place
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.prompts import Side
-from isospace.encoders.routes import require_one_way
 from isospace.encoders.saving import save_transformer, usage_of, write_json
 from isospace.encoders.sums import write_sums
 from isospace.errors import UserError, first_line

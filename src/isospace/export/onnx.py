@@ -21,9 +21,9 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import PROBES, TOLERANCE, cosines, require_parity
 from isospace.encoders.prompts import Side
-from isospace.encoders.routes import require_one_way
 from isospace.encoders.saving import require_known_modules
 from isospace.encoders.sums import write_sums
 from isospace.errors import UserError

@@ -11,8 +11,8 @@ from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.comparison.compare import require_alike
 from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults, read_results
-from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.errors import UserError
+from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.settings import to_dict
 from isospace.system.unicode import without_surrogates
 from isospace.training.run import Run, begun

@@ -13,7 +13,6 @@ from isospace.comparison.results import (
     ComparisonResults,
     RowGain,
 )
-from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.evaluation.benchmark import HALVES
 from isospace.evaluation.scores import CORRECTED, CORRECTED_NOTE
 from isospace.report.other_text import other_text_gains_table, other_text_table
@@ -36,6 +35,7 @@ from isospace.report.retrieval import (
 from isospace.report.run_set import RunSet
 from isospace.statistics.decision import Difference
 from isospace.statistics.gains import CONFIDENCE
+from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.tables import Table
 from isospace.training.results import RunResults
 from isospace.training.run import Run

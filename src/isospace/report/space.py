@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
-from isospace.encoders.loading import ADAPT_SETTINGS, load_encoder
+from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.geometry import common_neighbours
 from isospace.evaluation.isotropy import NEIGHBOURS
 from isospace.operators.nearest import nearest, unit_rows
+from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.training import checkpoint
 from isospace.training.parts import parts_of
 from isospace.training.prepare import start_of

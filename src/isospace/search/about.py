@@ -9,7 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import folder_of, load_encoder, set_prompts, weights_hash
+from isospace.encoders.loading import load_encoder, set_prompts, weights_hash
+from isospace.encoders.places import folder_of
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Prompts
 from isospace.encoders.words import PREFIX, word_file

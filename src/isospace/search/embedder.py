@@ -11,8 +11,7 @@ import numpy as np
 from isospace.corpus.characters import normalise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Model, as_encoder
-from isospace.encoders.pooling import PoolingName
-from isospace.encoders.precision import Precision
+from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.operators.nearest import unit_rows

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.lines import clean
-from isospace.encoders.loading import load_encoder, resolve
-from isospace.encoders.pooling import PoolingName
-from isospace.encoders.precision import Precision
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.places import resolve
+from isospace.encoders.pooling import PoolingName, Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.operators.nearest import nearest, unit_rows

@@ -10,7 +10,7 @@ import torch
 
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.precision import Precision
+from isospace.encoders.pooling import Precision
 from isospace.encoders.prompts import Side
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.held_out import HeldOut

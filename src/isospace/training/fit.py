@@ -252,7 +252,7 @@ class Fit:
             mixed = self.accelerator.mixed_precision
             # The base model has its own pooling. A template takes nothing of a sentence's length.
             encoder = self.loop.shipped if self.loop.step else self.encoder
-            room = encoder.tokens_around - self.encoder.tokens_around
+            room = encoder.tokens.around - self.encoder.tokens.around
             settings = self.loop.config
             assert settings.max_length is not None
             measurements = run_evaluation(

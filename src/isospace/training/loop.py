@@ -244,7 +244,8 @@ class Loop:
         self.plan, self.head, self.auxiliaries, self.sources, self.shipped = parts
         self._sides = [side_of(text, self.plan.texts) for text in range(len(tokens))]
         self._prompts = [
-            encoder.prompt_tokens(side) if encoder.prompts.of(side) else 0 for side in self._sides
+            encoder.tokens.prompt_length(side) if encoder.prompts.of(side) else 0
+            for side in self._sides
         ]
         if examples.cropped is not None and encoder.pooling == "mask":
             raise UserError(
@@ -338,7 +339,7 @@ class Loop:
             longest = self.config.max_length
             assert longest is not None  # of what was prepared
             texts = [
-                [self.encoder.cut(ids, longest, side) for ids in of_text]
+                [self.encoder.tokens.cut(ids, longest, side) for ids in of_text]
                 for of_text, side in zip(texts, self._sides, strict=True)
             ]
         batch = self.sources.batch(texts, rows[:, 0], micro)

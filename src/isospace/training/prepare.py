@@ -20,10 +20,12 @@ from isospace.corpus.overview import judging, sample
 from isospace.corpus.tokens import Tokens, tokenise
 from isospace.encoders.adapters import require_peft
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import load_encoder, resolve
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.modules import require_one_way
+from isospace.encoders.places import resolve
 from isospace.encoders.prompts import Side, side_of
-from isospace.encoders.routes import require_one_way
 from isospace.encoders.saving import require_classic, require_read_alike
+from isospace.encoders.trained import checkpoint_layers, train_adapters, train_last
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import (
     DEV_SPLITS,
@@ -251,8 +253,8 @@ def _tokenise(
     return tokenise(
         examples.texts(corpus),
         examples.digest(corpus),
-        lambda texts: encoder.token_ids(texts, longest, whole, side),
-        encoder.fingerprint(longest, whole, side),
+        lambda texts: encoder.tokens.ids(texts, longest, whole, side),
+        encoder.tokens.fingerprint(longest, whole, side),
         cache_folder(),
         progress=advance,
     )
@@ -398,11 +400,11 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
     if config.dropout is not None:
         encoder.noise.set(config.dropout)
     if config.trained_layers is not None:
-        encoder.train_last(config.trained_layers)
+        train_last(encoder, config.trained_layers)
     if config.lora is not None:
-        encoder.train_adapters(config.lora, config.seed)
+        train_adapters(encoder, config.lora, config.seed)
     if config.gradient_checkpointing:
-        encoder.checkpoint_layers()
+        checkpoint_layers(encoder)
     return encoder
 
 
@@ -416,7 +418,7 @@ def _require_fit(config: TrainConfig, encoder: Encoder, classes: int) -> None:
     for text in range(plan.texts):
         side = side_of(text, plan.texts)
         ids.append(
-            [np.array(row) for row in encoder.token_ids(texts, config.max_length, whole, side)]
+            [np.array(row) for row in encoder.tokens.ids(texts, config.max_length, whole, side)]
         )
     batch = sources.batch(ids, np.arange(len(texts)), 0)
     with torch.no_grad():

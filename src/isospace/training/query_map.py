@@ -8,6 +8,7 @@ from safetensors.torch import save_file
 from sentence_transformers.sentence_transformer.modules import Dense
 
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.modules import modules_of
 from isospace.system.files import atomic_path
 from isospace.training.card import Usage, classic_usage
 
@@ -41,7 +42,8 @@ def map_query(vector):  # the API's vector of a query, or (n, dim) of several
 
 def write_query_map(folder: Path, encoder: Encoder) -> None:
     """Write the matrix that an encoder maps its queries by into the folder of a run."""
-    [*_, dense] = [module for module in encoder.modules_of("query") if isinstance(module, Dense)]
+    modules = modules_of(encoder.model, "query")
+    [*_, dense] = [module for module in modules if isinstance(module, Dense)]
     with atomic_path(folder / FILE) as temporary:
         save_file({"weight": dense.linear.weight.detach().cpu().contiguous()}, temporary)
 

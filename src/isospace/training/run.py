@@ -30,14 +30,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from isospace.config import TrainConfig, objective_name
-from isospace.encoders.loading import (
-    ADAPT_SETTINGS,
-    MODEL,
-    folder_of,
-    require_undamaged,
-    resume_command,
-    run_model,
-)
+from isospace.encoders.places import folder_of, require_undamaged
 from isospace.errors import UserError
 from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.files import (
@@ -46,6 +39,7 @@ from isospace.system.files import (
     require_writable,
     write_text,
 )
+from isospace.system.run_folder import ADAPT_SETTINGS, MODEL, resume_command, run_model
 from isospace.system.typed_json import first_problem, read_json
 from isospace.training.results import RunResults, read_results
 

@@ -103,7 +103,7 @@ class Sources:
         ]
         ids = [one.ids for made in inputs for one in made]
         sides = [side_of(source.text, len(texts)) for source in self._distinct]
-        batch = self.encoder.collate(ids, len(inputs), sides)
+        batch = self.encoder.tokens.collate(ids, len(inputs), sides)
         length = batch.input_ids.shape[1]
         changed = {
             place: _changes(made, length, width(self.encoder.transformer))

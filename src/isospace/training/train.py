@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 from isospace.config import TrainConfig
-from isospace.encoders.loading import ADAPT_SETTINGS
 from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.scores import table_rows
@@ -18,6 +17,7 @@ from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.statistics.choosing import ChosenAmong
 from isospace.system.processes import broadcast
 from isospace.system.progress import Logged, Progress
+from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.finish import ModelScores, run_results, show_verdict, write_run

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import Field, PositiveInt
 
 from isospace.config import Files
-from isospace.encoders.pooling import PoolingName
-from isospace.encoders.precision import Precision
+from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.system.cluster import Engine

@@ -205,7 +205,7 @@ def _begin(task: Task, threads: int, shared: _Shared, trusted: bool) -> None:
     torch.set_num_threads(threads)
     disable_progress_bar()  # type: ignore[no-untyped-call]
     # What is assumed of the model, the first process has said.
-    logging.getLogger("isospace.encoders.plain").setLevel(logging.ERROR)
+    logging.getLogger("isospace.encoders.loading").setLevel(logging.ERROR)
     with trusting_code(trusted):
         encoder = load_model(task.config)
     if torch.cuda.is_available():

@@ -25,9 +25,9 @@ from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.related import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import PROBES, TOLERANCE
 from isospace.encoders.prompts import Side
-from isospace.encoders.routes import require_one_way
 from isospace.encoders.saving import parity_of_sides, require_classic, save_model
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import (

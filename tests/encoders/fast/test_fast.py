@@ -164,7 +164,9 @@ def test_views_on_the_fast_path_have_their_own_rates(toy_model, monkeypatch):
     encoder = load_encoder(str(toy_model), "mean", device="cpu")
     rates, own = [], packed.keep_mask
     monkeypatch.setattr(packed, "keep_mask", lambda x, rate: rates.append(rate) or own(x, rate))
-    encoder(encoder.collate(encoder.token_ids(["the cat", "a dog sat"])), [View(0.3), View(0.0)])
+    encoder(
+        encoder.tokens.collate(encoder.tokens.ids(["the cat", "a dog sat"])), [View(0.3), View(0.0)]
+    )
     # Embeddings; and in each of 3 layers the attention, its output and the feed-forward block.
     assert rates == [0.3] * 10
 

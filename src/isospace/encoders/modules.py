@@ -1,0 +1,187 @@
+"""The modules of a sentence-transformers model: which ones a text passes, and how they pool."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Pooling,
+    Router,
+    Transformer,
+    WeightedLayerPooling,
+    WordWeights,
+)
+from torch import nn
+
+from isospace.encoders.pooling import POOLINGS, PoolingName
+from isospace.encoders.prompts import Prompts, Side
+from isospace.errors import UserError
+
+_ROUTES = {"query", "document"}
+
+
+def router_of(model: SentenceTransformer, source: str) -> Router | None:
+    """Return the router that ends a model; `None` where all texts pass the same modules.
+
+    A router has a list of modules for queries and another for documents. Texts without a side take
+    the route of documents.
+
+    Raises:
+        UserError: a router at another place, or with other routes.
+    """
+    routers = [module for module in model if isinstance(module, Router)]
+    if not routers:
+        return None
+    last = routers[-1]
+    if (
+        len(routers) == 1
+        and last is model[-1]
+        and last.sub_modules.keys() == _ROUTES
+        and last.default_route == "document"
+        and not last.route_mappings
+    ):
+        return last
+    raise UserError(
+        f"{source}: isospace reads a Router only as the last module, with the routes query and "
+        "document, and document as the default. Give another model"
+    )
+
+
+def require_one_way(prompts: Prompts, source: str, what: str) -> None:
+    """Refuse an encoder whose queries pass other modules than its documents.
+
+    Args:
+        prompts: of the encoder.
+        source: where it came from, for the message.
+        what: needs the same modules for all texts.
+    """
+    if prompts.routed:
+        raise UserError(
+            f"{source}: maps queries alone (Router), and {what} needs the same modules for all "
+            "texts. Give the base model that it was made of"
+        )
+
+
+def modules_of(model: SentenceTransformer, side: Side | None) -> list[nn.Module]:
+    """Return the modules that a text of a side passes, in order."""
+    return list(_passed(model, "document" if side is None else side))
+
+
+def _passed(model: SentenceTransformer, route: Side) -> Iterator[nn.Module]:
+    for module in model:
+        if isinstance(module, Router):
+            yield from cast(nn.Sequential, module.sub_modules[route])
+        else:
+            yield module
+
+
+def module_names(model: SentenceTransformer, side: Side | None) -> list[str]:
+    """Return the type of each module of a side, with settings that decide what it computes."""
+    names = []
+    for module in modules_of(model, side):
+        name = type(module).__name__
+        if not getattr(module, "include_prompt", True):
+            name += " less prompt"
+        if isinstance(module, Dense):
+            config: dict[str, Any] = module.get_config_dict()  # type: ignore[no-untyped-call]
+            name += f" {config}"
+        names.append(name)
+    return names
+
+
+def includes_prompt(model: SentenceTransformer) -> bool:
+    """Tell whether the pooling counts the tokens of a prompt."""
+    return all(module.include_prompt for module in model if isinstance(module, Pooling))
+
+
+def pooling_of(model: SentenceTransformer) -> str:
+    """Return the name in `POOLINGS`, or a description of a pooling that has no name there."""
+    layer_pooling = next((m for m in model if isinstance(m, WeightedLayerPooling)), None)
+    token_pooling = next((m for m in model if isinstance(m, Pooling)), None)
+    if token_pooling is None:
+        return "none"
+    between = _before_pooling(model)
+    if any(isinstance(module, WordWeights) and _reads_mask(module) for module in between):
+        return "mask"
+    if between:
+        names = (type(module).__name__ for module in between)
+        return ", ".join([*names, str(token_pooling.pooling_mode)])
+    if layer_pooling is None:
+        return str(token_pooling.pooling_mode)
+    weights = [0.0] * layer_pooling.layer_start + layer_pooling.layer_weights.tolist()
+    used = tuple(i for i, w in enumerate(weights) if w)
+    shares = [weights[i] for i in used]
+    for name, rule in POOLINGS.items():
+        layers = tuple(sorted(i % len(weights) for i in rule.layers))
+        same = (used, token_pooling.pooling_mode) == (layers, rule.tokens)
+        if same and len(set(shares)) == 1:
+            return name
+    return f"layers {used} by {shares}, {token_pooling.pooling_mode}"
+
+
+def with_pooling(model: SentenceTransformer, name: PoolingName, source: str) -> SentenceTransformer:
+    """Return a model with other pooling modules and the same weights.
+
+    Raises:
+        UserError: any but the mean, of word vectors; any at all, of a model whose pooling is part
+            of its training, such as the state at the mask token.
+    """
+    own = pooling_of(model)
+    if not isinstance(model[0], Transformer):
+        if name == own:
+            return model
+        raise UserError(
+            f"`pooling` {name}: {source} averages word vectors, which have neither layers nor a "
+            f"first token. Leave it at {own}"
+        )
+    if _before_pooling(model):
+        raise UserError(
+            f"`pooling` {name}: {source} was trained with the pooling {own}. Leave `pooling` out"
+        )
+    rule = POOLINGS[name]
+    first: Any = model[0]
+    # The caller may still use the model with its own pooling: only the weights are shared.
+    tensors = *first.parameters(), *first.buffers()
+    shared = {id(part): part for part in (*tensors, first.processor)}
+    first = copy.deepcopy(first, shared)
+    config, dim = first.model.config, int(first.get_embedding_dimension())
+    modules: list[nn.Module] = [first]
+    config.output_hidden_states = len(rule.layers) > 1
+    if config.output_hidden_states:
+        count = config.num_hidden_layers
+        weights = torch.zeros(count + 1)
+        weights[list(rule.layers)] = 1.0
+        frozen = nn.Parameter(weights, requires_grad=False)
+        modules.append(WeightedLayerPooling(dim, count, layer_start=0, layer_weights=frozen))
+    modules.append(Pooling(dim, rule.tokens, include_prompt=includes_prompt(model)))
+    after = list(model)[1:]
+    modules += [m for m in after if not isinstance(m, Pooling | WeightedLayerPooling)]
+    return rebuilt(model, modules)
+
+
+def rebuilt(model: SentenceTransformer, modules: Sequence[nn.Module]) -> SentenceTransformer:
+    """Make a model of other modules, with the device, prompts and similarity of this one."""
+    return SentenceTransformer(
+        modules=list(modules),
+        device=str(next(model.parameters()).device),
+        prompts={name: text for name, text in model.prompts.items() if text},
+        default_prompt_name=model.default_prompt_name,
+        similarity_fn_name=model.similarity_fn_name,
+    )
+
+
+def _before_pooling(model: SentenceTransformer) -> list[nn.Module]:
+    """Return the modules that change the states of tokens before they are pooled."""
+    modules = list(model)
+    end = next((i for i, m in enumerate(modules) if isinstance(m, Pooling)), 1)
+    return [m for m in modules[1:end] if not isinstance(m, WeightedLayerPooling)]
+
+
+def _reads_mask(module: WordWeights) -> bool:
+    """Tell whether one token alone has a weight."""
+    return len(module.word_weights) == 1 and module.unknown_word_weight == 0

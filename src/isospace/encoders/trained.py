@@ -1,0 +1,142 @@
+"""What training changes about an encoder: which weights learn, and what a token sees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from isospace.encoders import adapters
+from isospace.encoders.batch import Batch
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.layers import LastLayers, layers_of
+from isospace.errors import UserError, first_line
+
+
+def train_last(encoder: Encoder, count: int) -> None:
+    """Freeze everything below the last `count` layers.
+
+    `Encoder.forward` then runs the frozen part once for each text of a batch, clean and without a
+    gradient. Every view of the text starts from there under its own dropout.
+
+    Raises:
+        UserError: there are fewer layers, or they cannot be run on their own.
+    """
+    said = f"`trained_layers` {count}: "
+    layers = layers_of(encoder.transformer)
+    if layers and count > len(layers):
+        raise UserError(f"{said}{encoder.source} has {len(layers)} layers. Give at most as many")
+    if encoder.transformer.config.output_hidden_states:
+        raise UserError(
+            f"{said}the pooling {encoder.pooling} of {encoder.source} reads lower layers too. Take "
+            "another `pooling`, or leave `trained_layers` out"
+        )
+    encoder.last_layers = LastLayers(layers, count) if layers else None
+    if encoder.last_layers is None or not _same_apart(encoder):
+        raise UserError(
+            f"{said}the last layers of {encoder.source} ({encoder.family}) cannot be run without "
+            "those below. Leave `trained_layers` out"
+        )
+    batch = _two_texts(encoder)
+    with encoder.noise.at(0.0):
+        reached = encoder.states_below(batch).sum()
+    trained = [p for p in encoder.parameters() if p.requires_grad]
+    gradients = torch.autograd.grad(reached, trained, allow_unused=True)
+    for parameter, gradient in zip(trained, gradients, strict=True):
+        if gradient is not None:
+            parameter.requires_grad_(False)
+
+
+def _same_apart(encoder: Encoder) -> bool:
+    """Tell whether clean vectors stay the same when the last layers run on their own."""
+    batch = _two_texts(encoder)
+    with torch.no_grad(), encoder.noise.at(0.0):
+        whole = encoder.vectors(batch, normalised=False)
+        try:
+            states = encoder.states_below(batch)
+        except ValueError:
+            return False
+        if states.shape[:2] != batch.input_ids.shape:
+            return False
+        apart = encoder.vectors(replace(batch, states=states), normalised=False)
+        return torch.equal(whole, apart)
+
+
+def _two_texts(encoder: Encoder) -> Batch:
+    """Return a batch to try things with."""
+    ids = encoder.tokens.ids(["one text", "and another that is longer"])
+    return encoder.tokens.collate(ids).to(encoder.device)
+
+
+def train_adapters(encoder: Encoder, rank: int, seed: int) -> None:
+    """Freeze everything, and put an adapter of this rank on every linear layer.
+
+    Raises:
+        UserError: the encoder has no linear layers.
+    """
+    encoder.requires_grad_(False)
+    try:
+        adapters.insert(encoder.transformer, rank, seed)
+    except ValueError as error:
+        raise UserError(
+            f"`lora` {rank}: {encoder.source} ({encoder.family}) has no linear layers for adapters "
+            f"({first_line(error)}). Leave `lora` out"
+        ) from error
+
+
+def checkpoint_layers(encoder: Encoder) -> None:
+    """Save memory: keep only the input of each layer, which the backward pass runs again.
+
+    Views without dropout keep everything, since transformers runs no layer again in evaluation
+    mode.
+
+    Raises:
+        UserError: the family cannot do this.
+    """
+    model = encoder.transformer
+    newer = "activation_checkpointing_enable"  # its name in later versions of transformers 5
+    try:
+        getattr(model, newer, model.gradient_checkpointing_enable)()
+    except ValueError as error:
+        raise UserError(
+            f"`gradient_checkpointing`: transformers does not support it for {encoder.source} "
+            f"({encoder.family}). Leave it out, or give `pass_tokens`"
+        ) from error
+
+
+def is_causal(encoder: Encoder) -> bool:
+    """Tell whether no token's state depends on later tokens, as in decoders.
+
+    It is tried on two texts, since every family has its own setting for it.
+    """
+    if not encoder.is_transformer:
+        return False
+    first_states = []
+    for last in (1, 2):
+        ids = torch.tensor([[0, 0, last]], device=encoder.device)
+        batch = Batch(ids, torch.ones_like(ids))
+        with torch.no_grad(), encoder.noise.at(0.0):
+            states = encoder.model[0](encoder.features(batch))["token_embeddings"]
+        first_states.append(states[:, :2])
+    return torch.equal(*first_states)
+
+
+def attend_both_ways(encoder: Encoder) -> None:
+    """Let every token of a decoder see later tokens too (LLM2Vec, BehnamGhader et al. 2024).
+
+    transformers reads `is_causal` in the configuration, which a saved folder keeps.
+
+    Raises:
+        UserError: the encoder is no decoder, or transformers ignores the setting for its family.
+    """
+    if not is_causal(encoder):
+        raise UserError(
+            f"`bidirectional`: {encoder.source} ({encoder.family}) is no decoder, so its tokens "
+            "see later ones already. Leave the setting out"
+        )
+    encoder.transformer.config.is_causal = False
+    if is_causal(encoder):
+        raise UserError(
+            f"`bidirectional`: transformers has no such mask for {encoder.source} "
+            f"({encoder.family}). Leave the setting out"
+        )

@@ -1,0 +1,42 @@
+"""The files by which the folder of a run is known, for all who are given one as a model."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+from isospace.errors import UserError
+
+MODEL = "model"
+"""The folder of the model in the folder of a run."""
+
+ADAPT_SETTINGS = "adapt.json"
+"""The settings of adapt, in the folder of the run that its first training is."""
+
+
+def run_model(folder: Path) -> Path | None:
+    """Return the model of a run; `None` where the folder is no run's.
+
+    A Hugging Face folder has a config.json too, but only a run's names objective and budget.
+
+    Raises:
+        UserError: the run is not finished.
+    """
+    try:
+        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not (isinstance(settings, dict) and {"objective", "budget"} <= settings.keys()):
+        return None
+    if not (folder / "results.json").is_file():
+        raise UserError(
+            f"{folder}: this run is not finished. Go on with it: {resume_command(folder)}"
+        )
+    return folder / MODEL
+
+
+def resume_command(folder: Path) -> str:
+    """Return the command that goes on with the run in a folder, for messages."""
+    command = "adapt " if (folder / ADAPT_SETTINGS).is_file() else ""
+    return f"{command}`resume` {shlex.quote(str(folder))}"
