@@ -15,7 +15,7 @@ import isospace
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.operators import nearest
-from isospace.search.memory_index import MemoryIndex
+from isospace.search.embedder import MemoryIndex
 from isospace.system.progress import Silent
 
 TEXTS = sentences(30, seed=2)

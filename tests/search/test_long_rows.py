@@ -15,7 +15,7 @@ from isospace.search import index as module
 from isospace.search.database import Database
 from isospace.search.files import index_files
 from isospace.system.progress import Silent
-from isospace.vectors.reading import Reading
+from isospace.vectors.encode_config import Reading
 
 WORDS = 20
 CUT = Reading(passage_words=WORDS)

@@ -17,7 +17,7 @@ from isospace.evaluation.bm25 import bm25_terms
 from isospace.search import Changes, Hit, SearchIndex
 from isospace.search import index as module
 from isospace.search.about import About
-from isospace.search.index import measure_recall
+from isospace.search.ranking import measure_recall
 
 WEIRD = ["it's", "a''b", "back\\slash", "new\nline", "nul\0x", "' OR 1=1 --", "`", 'dq"', "%_", "\\'", "😀"]  # fmt: skip
 

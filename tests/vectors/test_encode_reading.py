@@ -17,7 +17,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.system.progress import Silent
 from isospace.vectors.encode import encode
-from isospace.vectors.reading import AS_LINES, Reading
+from isospace.vectors.encode_config import AS_LINES, Reading
 
 LONG = " ".join(sentences(60, seed=1))
 

@@ -17,8 +17,7 @@ from transformers import BertConfig, BertModel
 from isospace.encoders.loading import load_encoder
 from isospace.errors import Stopped, UserError
 from isospace.vectors import encode as module
-from isospace.vectors.encode_config import EncodeConfig
-from isospace.vectors.reading import Reading
+from isospace.vectors.encode_config import EncodeConfig, Reading
 from isospace.vectors.shards import held
 from isospace.vectors.vector_files import Layout
 from isospace.vectors.workers import ShardTexts, Task, write_shards

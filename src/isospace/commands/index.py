@@ -17,7 +17,7 @@ from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import Engine
 from isospace.system.signals import polite_stop
-from isospace.vectors.reading import AS_IT_LOOKS, Reading
+from isospace.vectors.encode_config import AS_IT_LOOKS, Reading
 
 if TYPE_CHECKING:
     from isospace.search import Changes

@@ -53,7 +53,7 @@ class Neighbours(LoadsModels):
             raise UserError("give a corpus (--corpus FILE) and one or more queries (--query TEXT)")
         from isospace.corpus.lines import clean
         from isospace.encoders.places import resolve
-        from isospace.search.memory_index import require_k
+        from isospace.search.embedder import require_k
         from isospace.search.neighbours import find_neighbours, read_corpus
 
         require_k(self.k)

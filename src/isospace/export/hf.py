@@ -84,9 +84,9 @@ def _pooling(encoder: Encoder) -> PoolingName:
         return encoder.pooling
     lost = lost or [f"the pooling {encoder.pooling}"]
     raise UserError(
-        f"{encoder.source}: `to` hf would lose {', '.join(lost)}: such a folder holds a "
-        f"transformer, and its card one of the poolings {', '.join(POOLINGS)} and a closing "
-        "normalisation. `to` st and `to` onnx hold every pooling and dense layers too"
+        f"{encoder.source}: `to` hf would lose {', '.join(lost)}. Such a folder holds a "
+        f"transformer, one of the poolings {', '.join(POOLINGS)}, and a closing normalisation. "
+        "Use `to` st or `to` onnx, which hold every pooling and dense layers too"
     )
 
 
@@ -155,8 +155,8 @@ def _check(encoder: Encoder, pooling: PoolingName, folder: Path) -> float:
             }
     except Exception as error:  # a model with code of its own fails in its own ways
         raise UserError(
-            f"{encoder.source}: transformers alone cannot use the folder ({first_line(error)}). "
-            "Nothing was written; export it with `to` st"
+            f"{encoder.source}: transformers alone cannot load the folder ({first_line(error)}). "
+            "Nothing was written. Use `to` st"
         ) from error
     return max(
         require_parity(encoder.embed(PROBES, side=side), theirs, encoder.source, TOLERANCE)

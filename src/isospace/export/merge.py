@@ -58,7 +58,7 @@ def merge_models(
             "nothing to merge: name the base model, and a model that was trained from it"
         )
     if is_occupied(folder):
-        raise UserError(f"`to` {folder}: exists already; give another folder")
+        raise UserError(f"`to` {folder}: exists already. Give another folder")
     require_writable(folder, setting="to")
     encoders = [load_encoder(name, pooling, "cpu", query_prompt, document_prompt) for name in names]
     merged, *others = encoders

@@ -106,8 +106,7 @@ def save_onnx(
         except torch.onnx.OnnxExporterError as error:  # with pages of text for PyTorch's authors
             raise UserError(
                 f"{encoder.source}: torch.onnx cannot express this model "
-                f"({type(encoder.transformer).__name__}) as a graph. Export it with `to` st or "
-                "`to` hf"
+                f"({type(encoder.transformer).__name__}) as a graph. Use `to` st or `to` hf"
             ) from error
         gap = max(_gap(encoder, building, side) for side in encoder.prompts.sides)
         loss = None
@@ -177,13 +176,13 @@ def _require_exportable(encoder: Encoder) -> None:
     if getattr(encoder.tokenizer, "backend_tokenizer", None) is None:
         raise UserError(
             f"{encoder.source}: its tokenizer ({type(encoder.tokenizer).__name__}) has no "
-            "tokenizer.json, which the graph needs beside it. Export it with `to` st"
+            "tokenizer.json, which an ONNX export needs. Use `to` st"
         )
     size = sum(weight.numel() * 4 for weight in encoder.model.parameters())
     if size > _LARGEST:
         raise UserError(
-            f"{encoder.source}: {size / 1e9:.1f} GB of weights, and one ONNX file holds 2.1 GB. "
-            "Export it with `to` st"
+            f"{encoder.source}: the weights have {size / 1e9:.1f} GB, and one ONNX file holds at "
+            "most 2.1 GB. Use `to` st"
         )
 
 

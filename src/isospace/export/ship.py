@@ -91,9 +91,14 @@ def export(
     if to not in get_args(Target):
         raise UserError(f"`to` {to}: expected {', '.join(get_args(Target))}")
     if (int8 and to != "onnx") or (sample is not None and not int8):
-        raise UserError("`sample` goes with `int8`, and `int8` with `to` onnx")
+        raise UserError(
+            "`sample` and `int8` belong together, and both need `to` onnx. Set all three, or "
+            "leave `sample` and `int8` out"
+        )
     if sample is None and (column or encoding):
-        raise UserError("`column` and `encoding` are of a `sample`; give that, or leave them out")
+        raise UserError(
+            "`column` and `encoding` describe a `sample`. Give `sample` too, or leave them out"
+        )
     run = maker_of(model)
     folder = run.folder / to if run else Path(f"{Path(model).resolve().name}-{to}")
     folder = folder if output is None else expanded(output)
@@ -132,7 +137,7 @@ def _sample(run: Run | None, file: Path | None, column: str, encoding: str) -> S
             texts = (row.text.strip() for row in rows)
             sentences = list(islice(filter(None, texts), SAMPLE_SIZE))
         if not sentences:
-            raise UserError(f"`sample` {file}: only blank lines. Expected at least one sentence")
+            raise UserError(f"`sample` {file}: only blank lines. Give at least one sentence")
         return Sample(sentences, file.name)
     if run is not None and run.sample is not None:
         return Sample(run.sample.sentences[:SAMPLE_SIZE], "held-out text of the run")

@@ -127,7 +127,9 @@ class About:
         path = folder / ABOUT
         if not path.is_file():
             what = f"holds no {ABOUT}" if folder.is_dir() else "no such folder"
-            raise UserError(f"{folder}: not an index ({what}). isospace index FILE... makes one")
+            raise UserError(
+                f"{folder}: not an index ({what}). Make one with isospace index FILE..."
+            )
         try:
             return typed_json.read(path, About, "settings of an index", known=1)
         except UserError as error:
@@ -143,10 +145,10 @@ def require_room(folder: Path) -> None:
     if not folder.exists():
         return
     if (folder / ABOUT).exists():
-        raise UserError(f"{folder}: is an index already")
+        raise UserError(f"{folder}: this folder is already an index")
     if (folder / TABLE / "data").exists():
         raise UserError(
-            f"{folder}: holds a table of texts but no {ABOUT}. Put that file back, or name another "
+            f"{folder}: holds a table of texts but no {ABOUT}. Restore that file, or name another "
             "folder"
         )
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else [folder.name]
@@ -175,8 +177,8 @@ def load_model(
         if model is not None:
             raise
         raise UserError(
-            f"{error}. {folder} is an index of this model; if it is elsewhere now, say where with "
-            "`model`"
+            f"{error}. The index {folder} needs this model; if the model was moved, name its "
+            "folder with `model`"
         ) from error
     encoder.prompts = about.prompts(encoder.prompts)
     set_prompts(encoder, query_prompt, None)
@@ -187,6 +189,7 @@ def load_model(
     else:
         return encoder
     raise UserError(
-        f"{folder}: an index of another model ({about.model}); {name} has {difference}. Name the "
-        "right one with `model`, or index the texts anew into another folder"
+        f"{folder}: this index was made with another model ({about.model}); {name} has "
+        f"{difference}. Name the right one with `model`, or index the texts anew into another "
+        "folder"
     )

@@ -43,8 +43,8 @@ def check_names(names: Iterable[str]) -> None:
     for name in names:
         if name.lower() in _RESERVED or name.startswith("_") or not name or "." in name:
             raise UserError(
-                f'column "{name}": expected another name than {", ".join(_RESERVED)}, without a '
-                "dot or a leading underscore. Rename it in the file"
+                f'column "{name}": this name is not allowed. Rename it in the file: not '
+                f"{', '.join(_RESERVED)}, no dot, no leading underscore"
             )
 
 
@@ -148,7 +148,7 @@ class TypeGuess:
         columns: dict[str, ColumnType] = {}
         for name, type_ in self._types.items():
             if type_ is None:
-                raise UserError(f'`keep` {name}: no row has a value in "{name}"')
+                raise UserError(f'`keep` {name}: no row has a value in column "{name}"')
             columns[name] = type_
         return columns
 
@@ -189,7 +189,7 @@ def fit(
     """
     if unknown := set(metadata) - set(columns):
         have = ", ".join(columns) or "none"
-        raise UserError(f'{where}: no column "{min(unknown)}" in the index. Columns: {have}')
+        raise UserError(f'{where}: the index has no column "{min(unknown)}". Columns: {have}')
     values = {}
     for name, type_ in columns.items():
         try:

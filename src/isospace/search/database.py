@@ -86,8 +86,8 @@ class Database:
             schema = self._table.schema
         if not schema.equals(self._schema):
             raise UserError(
-                f"{folder}: the index is damaged (its table has other columns than its "
-                "isospace.json). Index the texts anew into another folder"
+                f"{folder}: the index is damaged (its table and its isospace.json name different "
+                "columns). Index the texts anew into another folder"
             )
 
     @cached_property
@@ -113,8 +113,9 @@ class Database:
             if where is not None and self._fails_alone(where):
                 raise self._bad_filter(where, reason) from error
             raise UserError(
-                f"{self.folder}: the index cannot be {what} ({reason}). If the disk is not full "
-                "the index is damaged: index the texts anew into another folder"
+                f"{self.folder}: the index cannot be {what} ({reason}). Check whether the disk is "
+                "full. If it is not, the index is damaged: index the texts anew into another "
+                "folder"
             ) from error
 
     def _condition(self, where: str | None) -> str | None:
@@ -125,12 +126,12 @@ class Database:
         if where is None:
             return None
         if not where.strip():
-            raise UserError("the filter is empty; expected an SQL condition, such as id = 'a'")
+            raise UserError("the filter is empty. Give an SQL condition, such as id = 'a'")
         depth = 0
         for sign in _code(where):
             depth += (sign == "(") - (sign == ")")
             if depth < 0:  # it would close ours
-                raise self._bad_filter(where, "a parenthesis is closed that was not opened")
+                raise self._bad_filter(where, "a closing parenthesis has no opening one")
         return f"({where}\n)"  # on a line of its own: the filter may end in a comment
 
     def _bad_filter(self, where: str, reason: str) -> UserError:
@@ -139,8 +140,8 @@ class Database:
                 "Expected: ),", "Expected: EOF,"
             )
         return UserError(
-            f"filter {where!r} ({reason}): expected an SQL condition, such as id = 'a', on "
-            f"{in_words(self.columns)}"
+            f"filter {where!r} ({reason}): give an SQL condition on the columns "
+            f"{in_words(self.columns)}, such as id = 'a'"
         )
 
     def _fails_alone(self, where: str) -> bool:

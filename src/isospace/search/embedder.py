@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, cast, get_args
+from typing import Any, NamedTuple, TypeAlias, cast, get_args, overload
 
 import numpy as np
 
@@ -14,8 +15,7 @@ from isospace.encoders.loading import Model, as_encoder
 from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
-from isospace.operators.nearest import unit_rows
-from isospace.search.memory_index import MemoryIndex
+from isospace.operators.nearest import nearest, unit_rows
 from isospace.system.progress import Logged, Progress
 from isospace.system.trust import trusting_code
 from isospace.system.unicode import require_strings
@@ -36,6 +36,80 @@ _OTHER_OPTIONS: dict[str, tuple[Any, str]] = {
 }
 """Options that only sentence-transformers' `encode` has: the value that asks for what is done here
 anyway, and what to do instead where another value is given."""
+
+
+def require_k(k: int) -> None:
+    """Refuse a number of hits that is no whole number from 1 on.
+
+    Raises:
+        UserError: naming it.
+    """
+    if not isinstance(k, int | np.integer) or k < 1:
+        raise UserError(f"`k` {k}: expected a whole number, 1 or more")
+
+
+class MemoryHit(NamedTuple):
+    """A text that was found, its row in the corpus, and its cosine with the query as the score."""
+
+    row: int
+    score: float
+    text: str
+
+
+class MemoryIndex:
+    """Texts with their vectors.
+
+    Args:
+        texts: n of them.
+        vectors: (n, dim), of length 1.
+        encode: queries (texts or vectors) to (queries, dim) vectors of length 1.
+    """
+
+    def __init__(
+        self, texts: Sequence[str], vectors: np.ndarray, encode: Callable[[Any], np.ndarray]
+    ) -> None:
+        self.texts = texts
+        self.vectors = vectors
+        self._encode = encode
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @overload
+    def search(self, queries: str, k: int = ..., threshold: float = ...) -> list[MemoryHit]: ...
+
+    @overload
+    def search(
+        self,
+        queries: list[str] | tuple[str, ...] | np.ndarray,
+        k: int = ...,
+        threshold: float = ...,
+    ) -> list[list[MemoryHit]]: ...
+
+    def search(
+        self, queries: str | Sequence[str] | np.ndarray, k: int = 5, threshold: float = -math.inf
+    ) -> list[MemoryHit] | list[list[MemoryHit]]:
+        """The texts nearest to each query.
+
+        Args:
+            queries: one text, several, or their (queries, dim) vectors.
+            k: hits for each, fewer where the corpus or the threshold gives fewer.
+            threshold: only hits with at least this cosine; default: all.
+
+        Returns:
+            A list of `MemoryHit`, best first, for one text; a list of such lists for several.
+
+        Raises:
+            UserError: k below 1 or no whole number.
+        """
+        require_k(k)
+        vectors = np.atleast_2d(self._encode(queries))
+        lists = []
+        for near in nearest(vectors, self.vectors, k):
+            pairs = zip(near.rows.tolist(), near.products.tolist(), strict=True)
+            hits = [MemoryHit(row, score, self.texts[row]) for row, score in pairs]
+            lists.append([hit for hit in hits if hit.score >= threshold])
+        return lists[0] if isinstance(queries, str) else lists
 
 
 class Embedder:
@@ -97,7 +171,7 @@ class Embedder:
         if precision not in get_args(Precision):
             raise UserError(
                 f"`precision` {precision}: expected {' or '.join(get_args(Precision))}. For int8 "
-                "and binary vectors use sentence_transformers.quantize_embeddings"
+                "and binary vectors call sentence_transformers.quantize_embeddings"
             )
         if batch_size is not None and batch_size < 1:
             raise UserError(f"`batch_size` {batch_size}: expected 1 or more")
@@ -133,8 +207,8 @@ class Embedder:
             prompts = self.encoder.model.prompts
             if prompt_name not in prompts:
                 raise UserError(
-                    f"`prompt_name` {prompt_name}: not a prompt of {self.encoder.source}; it has "
-                    f"{', '.join(prompts)}. Give the text itself as `prompt`"
+                    f"`prompt_name` {prompt_name}: {self.encoder.source} has no such prompt, only "
+                    f"{', '.join(prompts)}. Give the prompt's text as `prompt`"
                 )
             prompt = prompts[prompt_name]
         if prompt is None:
@@ -197,7 +271,9 @@ def _require_known(options: dict[str, Any]) -> None:
             raise TypeError(f"encode() got an unexpected keyword argument {name!r}")
         usual, instead = _OTHER_OPTIONS[name]
         if value != usual:
-            raise UserError(f"`{name}` {value!r}: not an option of encode here: {instead}")
+            raise UserError(
+                f"`{name}` {value!r}: this encode does not support the option: {instead}"
+            )
 
 
 def load(

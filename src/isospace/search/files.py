@@ -20,12 +20,13 @@ from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
 from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
 from isospace.search.columns import ColumnType, TypeGuess, fit
-from isospace.search.index import SLICE, Changes, Row, SearchIndex, passage_id
+from isospace.search.index import SearchIndex
+from isospace.search.rows import SLICE, Changes, Row, passage_id
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import Engine, connected
 from isospace.system.files import expanded, require_writable
 from isospace.system.progress import Logged, Progress
-from isospace.vectors.reading import AS_IT_LOOKS, Reading
+from isospace.vectors.encode_config import AS_IT_LOOKS, Reading
 from isospace.vectors.texts import RowsSeen, TextFile, TextRow, Texts, open_texts
 
 _ID_BYTES = 16  # of the hash of an id: so many that no two ids are to be expected to share one
@@ -105,7 +106,8 @@ def index_files(
     inputs, to = [inputs] if isinstance(inputs, str) else list(inputs), expanded(to)
     if not inputs and not sync:
         raise UserError(
-            "give one or more files to index, - for standard input, or `sync`, or `delete` FILTER"
+            "nothing to index. Give one or more files, or - for standard input, or `sync`, or "
+            "`delete` FILTER"
         )
     on_cluster = _on_cluster(engine, workers)
     about = About.read(to) if (to / ABOUT).exists() or not inputs else None
@@ -113,15 +115,16 @@ def index_files(
     if about is not None and set(keep) != set(about.columns):
         raise UserError(
             f"`keep` {' '.join(keep)}: {to} has the columns "
-            f"{', '.join(about.columns) or 'id and text only'}. Other columns need another `to`"
+            f"{', '.join(about.columns) or 'id and text only'}. For other columns make a new "
+            "index with another `to`"
         )
     if about is None:
         require_room(to)
         require_writable(to, inside=True, setting="to")
     elif (query_prompt, document_prompt, pooling) != (None, None, None):
         raise UserError(
-            f"`query_prompt`, `document_prompt`, `pooling`: {to} keeps those that it was made "
-            "with; leave them out, or make an index with others in another folder (`to`)"
+            f"`query_prompt`, `document_prompt`, `pooling`: {to} keeps the values it was made "
+            "with. Leave these settings out, or make a new index in another folder (`to`)"
         )
     if not inputs:
         return _finish(SearchIndex.open(to, model), Changes(), sync, progress)
@@ -153,7 +156,7 @@ def index_files(
     indexed = _finish(index, changes, sync, progress)
     if again.digest != seen.digest:
         raise UserError(
-            f"{', '.join(inputs)}: the text changed while it was indexed; run the same command "
+            f"{', '.join(inputs)}: the text changed while it was indexed. Run the same command "
             "again"
         )
     return indexed
@@ -208,7 +211,10 @@ def _on_cluster(engine: Engine, workers: int) -> int:
     if workers < 1:
         raise UserError(f"`workers` {workers}: expected 1 or more")
     if engine == "local" and workers > 1:
-        raise UserError(f"`workers` {workers}: this process indexes alone; give `engine` ray too")
+        raise UserError(
+            f"`workers` {workers}: only `engine` ray uses workers. Set `engine` ray, or leave "
+            "`workers` out"
+        )
     return workers if engine == "ray" else 0
 
 

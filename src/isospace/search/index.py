@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import tee
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +19,14 @@ from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.evaluation.hybrid import require_weight
-from isospace.operators.fusion import WEIGHT, fuse
-from isospace.operators.nearest import highest, nearest, unit_rows
+from isospace.operators.fusion import WEIGHT
+from isospace.operators.nearest import unit_rows
 from isospace.search.about import About, ApproximateIndex, load_model, require_room
-from isospace.search.columns import ColumnType, check_names, check_types, fit
+from isospace.search.columns import ColumnType, check_names, check_types
 from isospace.search.database import Database, Hit, lancedb
-from isospace.search.memory_index import require_k
+from isospace.search.embedder import require_k
+from isospace.search.ranking import SPREAD_SAMPLE, measure_recall, nearest_by_both
+from isospace.search.rows import SLICE, Changes, Row, passage_id, put_unencoded
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import map_on_cluster
 from isospace.system.files import expanded
@@ -33,61 +34,6 @@ from isospace.system.unicode import require_strings, without_surrogates
 
 EXACT_ROWS = 20_000
 """Up to so many rows a query is compared with each."""
-SLICE = 8192
-"""Rows that are encoded and written together: what a kill can cost."""
-
-
-class Row(NamedTuple):
-    """A text, its id, and metadata by column.
-
-    Attributes:
-        file: the name of the file that it was read from; `None` where it was not read from one.
-        passage_of: the id of the row that the text is a passage of; `None` where it is all of it.
-    """
-
-    text: str
-    id: str
-    metadata: Mapping[str, Any]
-    file: str | None = None
-    passage_of: str | None = None
-
-
-_DEPTH = 100
-"""Hits by cosine and hits by words that fusion starts from, each."""
-_SAMPLE = 1000
-"""Texts by which fusion knows how far a query's cosines spread."""
-
-RECALL_QUERIES, RECALL_AT = 100, 10
-"""Recall is measured on so many texts, at so many hits."""
-_ROUNDING = 1e-5
-"""Of cosines in float32; equally near texts are equally good."""
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What adding rows did. Each counts once: added, replaced, unchanged, empty or repeated.
-
-    A row that is cut counts as its passages.
-
-    Attributes:
-        added: new ids.
-        replaced: ids that had another text or other metadata.
-        unchanged: ids that were there with the same, and were not encoded again.
-        empty: rows without a text, which are left out.
-        deleted: ids that were there, and now have no text or are no longer in their file, or in
-            their row, which is cut otherwise.
-        repeated: rows whose id a later row has, which alone counts.
-    """
-
-    added: int = 0
-    replaced: int = 0
-    unchanged: int = 0
-    empty: int = 0
-    deleted: int = 0
-    repeated: int = 0
-
-    def __add__(self, other: Changes) -> Changes:
-        return Changes(*map(operator.add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True)
@@ -238,8 +184,8 @@ class SearchIndex:
         metadata = [{}] * len(texts) if metadata is None else list(metadata)
         if not len(texts) == len(ids) == len(metadata):
             raise UserError(
-                f"{len(texts)} texts, {len(ids)} ids, {len(metadata)} mappings of metadata: "
-                "expected as many of each"
+                f"{len(texts)} texts, {len(ids)} ids, {len(metadata)} mappings of metadata: give "
+                "equally many of each"
             )
         require_strings("text", texts)
         require_strings("id", ids)
@@ -270,7 +216,7 @@ class SearchIndex:
             UserError: as for `add`; or an id is that of a row and that of a passage of another.
             Stopped: workers of the cluster died again and again over one slice.
         """
-        to_write, ahead = tee(self._changed(rows, advance) for rows in slices)
+        to_write, ahead = tee(self._unencoded(rows, advance) for rows in slices)
         texts = ([text for text, *_ in rows.values()] for rows, _ in ahead if rows)
         vectors = self._encoded(texts, on_cluster, advance)
         changes = Changes()
@@ -280,40 +226,14 @@ class SearchIndex:
             changes += change
         return changes
 
-    def _changed(
+    def _unencoded(
         self, rows: Sequence[Row], advance: Callable[[int], None]
     ) -> tuple[dict[str, tuple[Any, ...]], Changes]:
-        """What to write of a slice, id -> text, metadata and the rest, and what that changes.
-
-        Rows that are there and have no text now are deleted. What only stands in another file now
-        is not encoded again.
-        """
-        wanted: dict[str, tuple[Any, ...]] = {}
-        for text, key, metadata, file, passage_of in rows:
-            values = fit(self.columns, metadata, f"row {key}").values()
-            row = without_surrogates(normalise(text)), *values, file, passage_of
-            _require_same_row(key, row, wanted)
-            wanted[key] = row
-        known = self._database.known(list(wanted))
-        for key, row in wanted.items():
-            _require_same_row(key, row, known)
-        empty = {key for key, (text, *_) in wanted.items() if not text.strip()}
-        others = {key: row for key, row in wanted.items() if known.get(key) != row}
-        moved = {
-            key: row[_FILE]
-            for key, row in others.items()
-            if key in known and _without_file(row) == _without_file(known[key])
-        }
-        changed = {key: row for key, row in others.items() if key not in empty and key not in moved}
-        for file in set(moved.values()):
-            self._database.move([key for key, now in moved.items() if now == file], file)
-        if gone := sorted(empty & set(known)):
-            self._database.remove(gone)
-        advance(len(wanted) - len(changed))
-        replaced = len(set(changed) & set(known))
-        unchanged = len(wanted) - len(empty) - len(changed)
-        changes = Changes(len(changed) - replaced, replaced, unchanged, len(empty), len(gone))
-        return changed, changes
+        to_encode, changes = put_unencoded(self._database, self.columns, rows)
+        advance(
+            changes.added + changes.replaced + changes.unchanged + changes.empty - len(to_encode)
+        )
+        return to_encode, changes
 
     def _encoded(
         self, texts: Iterator[list[str]], on_cluster: int, advance: Callable[[int], None]
@@ -442,7 +362,7 @@ class SearchIndex:
         require_strings("query", queries)
         queries = list(map(normalise, queries))
         if not queries or not all(query.strip() for query in queries):
-            raise UserError(f"queries {queries}: expected one or more, none of them empty")
+            raise UserError(f"queries {queries}: give one or more, none of them empty")
         require_k(k)
         if bm25_weight is not None and not hybrid:
             raise UserError("`bm25_weight` is of `hybrid` searches; set that, or leave it out")
@@ -452,51 +372,26 @@ class SearchIndex:
         where = None if where is None else without_surrogates(where)
         rows = self._database.count(where)
         if not rows and not len(self):
-            raise UserError(f"{self.folder}: holds no texts. isospace index FILE... adds some")
+            raise UserError(
+                f"{self.folder}: the index has no texts. Add some with isospace index FILE..."
+            )
         k = min(k, max(rows, 1))
         measured = None if exact else self.approximate(rows)
 
-        sample = self._database.sample(len(self), _SAMPLE)[1] if hybrid else None
+        sample = self._database.sample(len(self), SPREAD_SAMPLE)[1] if hybrid else None
 
         def find(query: str, vector: np.ndarray) -> list[Hit]:
+            approximate = measured is not None
             if sample is None:
-                return self._database.nearest(vector, k, where, measured is not None)
-            depth = max(k, _DEPTH)
-            near = self._database.nearest(vector, depth, where, measured is not None)
-            words = without_surrogates(query)
-            matching = self._database.matching(words, vector, depth, where)
-            spread = float(np.std(sample @ vector))
-            return self._fuse(words, near, matching, weight, spread)[:k]
+                return self._database.nearest(vector, k, where, approximate)
+            return nearest_by_both(
+                self._database, query, vector, k, where, approximate, weight, sample
+            )
 
         hits = list(map(find, queries, self._vectors(queries, "query")))
         by = f"cosine and words (BM25, weight {weight:g}), hybrid" if hybrid else "cosine"
         among = number_of(rows, "texts") + ("" if where is None else f" where {where}")
         return SearchResults(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
-
-    def _fuse(
-        self,
-        query: str,
-        near: Sequence[Hit],
-        matching: Sequence[tuple[Hit, float]],
-        weight: float,
-        spread: float,
-    ) -> list[Hit]:
-        """The hits of both lists by their hybrid scores, of equal ones the nearer list's first."""
-        if not near:
-            return []
-        words = {hit.id: score for hit, score in matching}
-        if words:
-            others = [hit.id for hit in near if hit.id not in words]
-            words |= self._database.word_scores(query, others)
-        hits = list({hit.id: hit for hit in (*near, *(hit for hit, _ in matching))}.values())
-        bm25 = [words.get(hit.id, 0.0) for hit in hits]
-        [scores] = fuse(
-            np.array([[hit.cosine for hit in hits]]), np.array([bm25]), weight, np.array([spread])
-        )
-        return [
-            replace(hits[place], bm25=bm25[place], hybrid=float(scores[place]))
-            for place in highest(scores, len(hits))
-        ]
 
     def _numbers(self, count: int) -> list[str]:
         """Ids; taken before they are used, so that a kill leaves a gap and not a second #1."""
@@ -518,64 +413,13 @@ class SearchIndex:
     def _checked(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors (n, dim) that are numbers, at length 1."""
         if not np.isfinite(vectors).all():
-            raise UserError(f"{self.about.model}: gives vectors that are no numbers; it is broken")
+            raise UserError(
+                f"{self.about.model}: some of its vectors are not finite. The model is damaged"
+            )
         return unit_rows(vectors)
-
-
-def passage_id(row: str, passage: int, passages: int) -> str:
-    """The id of a passage of a row, counted from 1; of a row that is not cut its own.
-
-    >>> passage_id("posts.csv:7", 1, 1), passage_id("posts.csv:7", 2, 3)
-    ('posts.csv:7', 'posts.csv:7#2')
-    """
-    return f"{row}#{passage}" if passages > 1 else row
-
-
-_FILE = -2
-"""The place of the file among the values of a row."""
-
-
-def _without_file(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return row[:_FILE] + row[_FILE + 1 :]
-
-
-def _require_same_row(
-    key: str, row: tuple[Any, ...], others: Mapping[str, tuple[Any, ...]]
-) -> None:
-    """Refuse an id that is that of a row, and that of a passage of another.
-
-    Their last values say what they are passages of.
-    """
-    if key not in others or others[key][-1] == row[-1]:
-        return
-    long = row[-1] or others[key][-1]
-    raise UserError(
-        f"id {key}: is that of a row, and that of a passage of the long row {long}. Give the row "
-        "another id, `delete` the one that is not wanted, or index rows whole (`passage_words` "
-        "None)"
-    )
 
 
 def _document_encoder(folder: Path, about: About, model: str) -> Callable[[list[str]], np.ndarray]:
     """What a worker on a cluster does with the texts of a slice."""
     encoder = load_model(folder, about, model)
     return partial(encoder.embed, side="document")
-
-
-def measure_recall(database: Database, rows: int) -> tuple[float, int]:
-    """Ask the approximate index for texts that are in it, and compare with all vectors.
-
-    Returns:
-        Share of the 10 nearest that is found, the query itself left out, mean over queries that are
-        spread evenly over the rows; and how many queries there were.
-    """
-    ids, queries = database.sample(rows, RECALL_QUERIES)
-    shares = []
-    # One more than is asked for, since the query is nearest to itself.
-    truly_nearest = nearest(queries, database.vectors(), RECALL_AT + 1)
-    for key, query, near in zip(ids, queries, truly_nearest, strict=True):
-        lowest = float(near.products[-1]) - _ROUNDING
-        hits = database.nearest(query, RECALL_AT + 1, None, approximate=True)
-        cosines = [hit.cosine for hit in hits if hit.id != key][:RECALL_AT]
-        shares.append(sum(cosine >= lowest for cosine in cosines) / RECALL_AT)
-    return float(np.mean(shares)), len(ids)

@@ -20,7 +20,7 @@ from isospace.encoders.pooling import PoolingName, Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.operators.nearest import nearest, unit_rows
-from isospace.search.memory_index import require_k
+from isospace.search.embedder import require_k
 from isospace.statistics.counts import number_of
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Logged, Progress
@@ -123,7 +123,7 @@ def find_neighbours(
     require_k(k)
     if not models or not cleaned or not all(cleaned):
         raise UserError(
-            f"models {', '.join(models) or 'none'}, queries {list(queries)}: expected one or more "
+            f"models {', '.join(models) or 'none'}, queries {list(queries)}: give one or more "
             "models, and one or more queries that are not empty (`query`)"
         )
     for model in models:

@@ -72,7 +72,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         longest = encoder.max_length
         if longest is not None and (config.max_length or 0) > longest:
             raise UserError(
-                f"`max_length` {config.max_length}: {config.model} reads {longest} tokens at most"
+                f"`max_length` {config.max_length}: {config.model} reads at most {longest} tokens"
             )
         if prompt := encoder.prompts.of(config.side):
             progress.line("prompt", f"{prompt!r} before every text")
@@ -129,15 +129,17 @@ def _require_room(config: EncodeConfig) -> None:
         shutil.rmtree(_removed(config), ignore_errors=True)
         if config.output.exists() and not config.shard_folder.exists():
             raise UserError(
-                f"{config.output}: is complete. The call that wrote it was stopped while it "
-                "removed its shards, which are removed now. Nothing is left to do; for other "
-                "vectors give another `output`"
+                f"{config.output}: is complete already. Its temporary shards were still there, "
+                "and are removed now. For other vectors give another `output`"
             )
     _require_no_output(config)
     require_shards(config.shard_folder)
     for name in config.inputs:  # an output among them would be read as text the next time
         if Path(name).is_dir() and Path(name).resolve() in config.output.resolve().parents:
-            raise UserError(f"`output` {config.output}: lies in the folder to encode ({name})")
+            raise UserError(
+                f"`output` {config.output}: is inside the folder to encode ({name}). Give a place "
+                "outside it"
+            )
     require_writable(config.shard_folder, inside=True)
 
 
@@ -156,8 +158,8 @@ def _failing_disk(config: EncodeConfig) -> Iterator[None]:
     except OSError as error:
         raise Stopped(
             f"{error.filename or config.output} cannot be written: {error.strerror or error}. "
-            f"Finished shards are kept in {config.shard_folder}. Make room on the disk, or mend "
-            "what the reason says, and the same command goes on"
+            "Mend that, for instance free disk space, and run the same command again. Finished "
+            f"shards are kept in {config.shard_folder}"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""What `encode` is asked for. Nothing heavy is imported: the command line shows it as its help."""
+"""The settings of `encode`, and of all that reads texts; light, since `--help` imports them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, PositiveInt
 
-from isospace.config import Files
+from isospace.config import CorpusConfig, Files, Layout
 from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.system.cluster import Engine
 from isospace.system.settings import NameOrPath, PathOrText, settings
-from isospace.vectors.reading import AS_LINES, Reading
 
 Dtype = Literal["float32", "float16", "int8", "binary"]
 Format = Literal["parquet", "npy"]
@@ -24,6 +23,36 @@ _OTHER_FILES = (
     ".safetensors", ".h5", ".hdf5", ".arrow", ".feather", ".faiss",
 )  # fmt: skip
 """Endings of files that are not written; a folder of shards under such a name misleads."""
+
+
+@settings
+class Reading:
+    """How files are read, beside their encoding and the columns of texts and ids."""
+
+    title_column: str | None = None
+    """Which column of jsonl, csv, tsv and parquet files holds a title, to be put before the text of
+    its row, and before each passage of it."""
+    delimiter: str | None = None
+    """Sign between the fields of csv and tsv files; default: a comma, a tab; of a csv whose first
+    line has no comma the semicolon, tab or | in it."""
+    layout: Layout | None = None
+    """How txt files are read: lines, each a text of its own, or paragraphs, a document with blank
+    lines between them. None: as each file looks."""
+    passage_words: PositiveInt | None = CorpusConfig.passage_words
+    """Documents, and the long rows of an index, are cut to passages of at most so many words, at
+    the ends of sentences; short paragraphs are joined. In scripts without spaces a character is a
+    word. None: every paragraph of a document is as long as it is, and so is every row."""
+    language: str | None = None
+    """ISO code of the language of what is cut, by which sentences are told; default: as each
+    paragraph looks."""
+    strict: bool = False
+    """Refuse a document that cannot be read, and in a folder any file; else it is named and left
+    out."""
+
+
+AS_IT_LOOKS = Reading()
+AS_LINES = Reading(layout="lines")
+"""A txt file has a text a line, whatever it looks like."""
 
 
 @settings
@@ -81,28 +110,33 @@ class EncodeConfig:
         """Refuse values that cannot be meant."""
         if not self.inputs:
             raise UserError(
-                "give one or more files to encode after the model, or - for standard input"
+                "nothing to encode. Name one or more files after the model, or - for standard input"
             )
         if self.output.suffix.lower() in _OTHER_FILES:
             raise UserError(
-                f"`output` {self.output}: {self.output.suffix} files of vectors are not written. "
-                "Expected a name that ends in .parquet or .npy, or a folder for shards"
+                f"`output` {self.output}: isospace does not write {self.output.suffix} files of "
+                "vectors. Give a name that ends in .parquet or .npy, or a folder for shards"
             )
         if self.shard_size < 1 or self.shard_size % self.WINDOW:
             raise UserError(
-                f"`shard_size` {self.shard_size}: expected a multiple of {self.WINDOW}: rows that "
-                "are batched together stay together"
+                f"`shard_size` {self.shard_size}: must be a multiple of {self.WINDOW}, the rows "
+                "that are sorted into batches together"
             )
         for side in get_args(Side):
             if getattr(self, f"{side}_prompt") is not None and self.side != side:
                 raise UserError(
-                    f"`{side}_prompt`: is put before texts that are encoded as such; give `as` "
-                    f"{side} with it"
+                    f"`{side}_prompt`: only applies to texts encoded as {side}. Give `as` {side} "
+                    "with it"
                 )
         if self.format is not None and self.file_format != self.format:
-            raise UserError(f"`format` {self.format}: `output` ends in {self.output.suffix}")
+            raise UserError(
+                f"`format` {self.format}: does not fit `output`, which ends in {self.output.suffix}"
+            )
         if self.id_column is not None and self.file_format == "npy":
-            raise UserError("`id_column`: npy holds vectors only, in the order of the rows")
+            raise UserError(
+                "`id_column`: npy files hold only vectors, in the order of the rows. Leave "
+                "`id_column` out, or write parquet"
+            )
 
     @property
     def file_format(self) -> Format:

@@ -132,8 +132,8 @@ class Shards:
                 continue  # it is made again
             if file_hash(shard_path) != shard.hash:
                 raise UserError(
-                    f"{shard_path} is damaged: not the bytes that were written. Delete this file, "
-                    "and the same command makes it again"
+                    f"{shard_path} is damaged: these are not the bytes that were written. Delete "
+                    "this file and run the same command again"
                 )
             self.done[by_file[shard.file]] = shard
 
@@ -143,7 +143,7 @@ class Shards:
                 what = _WORDS.get(name, f"`{name}`")
                 raise UserError(
                     f"{self.folder}: was begun with another {what} ({settings.get(name)}, now "
-                    f"{value}). Give the same, or another `output`"
+                    f"{value}). Give the old value, or another `output`"
                 )
 
 
@@ -167,4 +167,4 @@ def require_shards(folder: Path) -> None:
         return
     ours = (_LOCK, f".{MANIFEST}.")  # what a kill before the first manifest leaves
     if not folder.is_dir() or any(not path.name.startswith(ours) for path in folder.iterdir()):
-        raise UserError(f"{folder}: exists already and holds no {MANIFEST}. Give another `output`")
+        raise UserError(f"{folder}: exists already and has no {MANIFEST}. Give another `output`")

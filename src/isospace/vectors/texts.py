@@ -41,7 +41,7 @@ from isospace.corpus.staging import passages_of
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
 from isospace.system.unicode import without_surrogates
-from isospace.vectors.reading import AS_LINES, Reading
+from isospace.vectors.encode_config import AS_LINES, Reading
 
 logger = logging.getLogger(__name__)
 

@@ -106,7 +106,8 @@ class Layout:
                 row = int(np.argmin(np.isfinite(array).all(axis=1)))
                 raise UserError(
                     f"{path.name}, row {row}: the vector is not finite as {array.dtype}. Try "
-                    "`precision` float32 and `dtype` float32; where they fail, the model is broken"
+                    "`precision` float32 and `dtype` float32. If that fails too, the model is "
+                    "damaged"
                 )
         with atomic_path(path) as temporary, temporary.open("wb") as file:
             if self.format == "npy":

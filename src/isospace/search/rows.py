@@ -1,0 +1,130 @@
+"""Rows of an index: what to write of them, and what that changes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any, NamedTuple
+
+from isospace.corpus.characters import normalise
+from isospace.errors import UserError
+from isospace.search.columns import ColumnType, fit
+from isospace.search.database import Database
+from isospace.system.unicode import without_surrogates
+
+SLICE = 8192
+"""Rows that are encoded and written together: what a kill can cost."""
+
+_FILE = -2
+"""The place of the file among the values of a row."""
+
+
+class Row(NamedTuple):
+    """A text, its id, and metadata by column.
+
+    Attributes:
+        file: the name of the file that it was read from; `None` where it was not read from one.
+        passage_of: the id of the row that the text is a passage of; `None` where it is all of it.
+    """
+
+    text: str
+    id: str
+    metadata: Mapping[str, Any]
+    file: str | None = None
+    passage_of: str | None = None
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What adding rows did. Each counts once: added, replaced, unchanged, empty or repeated.
+
+    A row that is cut counts as its passages.
+
+    Attributes:
+        added: new ids.
+        replaced: ids that had another text or other metadata.
+        unchanged: ids that were there with the same, and were not encoded again.
+        empty: rows without a text, which are left out.
+        deleted: ids that were there, and now have no text or are no longer in their file, or in
+            their row, which is cut otherwise.
+        repeated: rows whose id a later row has, which alone counts.
+    """
+
+    added: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    empty: int = 0
+    deleted: int = 0
+    repeated: int = 0
+
+    def __add__(self, other: Changes) -> Changes:
+        return Changes(*map(operator.add, astuple(self), astuple(other)))
+
+
+def put_unencoded(
+    database: Database, columns: Mapping[str, ColumnType], rows: Sequence[Row]
+) -> tuple[dict[str, tuple[Any, ...]], Changes]:
+    """Write the changes that need no vector, and return the rows that need one.
+
+    Rows without a text are deleted. Of rows that only moved to another file, the name of the
+    file is changed.
+
+    Returns:
+        Id -> text, metadata, file and row of the passage, to be encoded and written; and what
+        both together change.
+    """
+    wanted: dict[str, tuple[Any, ...]] = {}
+    for text, key, metadata, file, passage_of in rows:
+        values = fit(columns, metadata, f"row {key}").values()
+        row = without_surrogates(normalise(text)), *values, file, passage_of
+        _require_same_row(key, row, wanted)
+        wanted[key] = row
+    known = database.known(list(wanted))
+    for key, row in wanted.items():
+        _require_same_row(key, row, known)
+    empty = {key for key, (text, *_) in wanted.items() if not text.strip()}
+    others = {key: row for key, row in wanted.items() if known.get(key) != row}
+    moved = {
+        key: row[_FILE]
+        for key, row in others.items()
+        if key in known and _without_file(row) == _without_file(known[key])
+    }
+    changed = {key: row for key, row in others.items() if key not in empty and key not in moved}
+    for file in set(moved.values()):
+        database.move([key for key, now in moved.items() if now == file], file)
+    if gone := sorted(empty & set(known)):
+        database.remove(gone)
+    replaced = len(set(changed) & set(known))
+    unchanged = len(wanted) - len(empty) - len(changed)
+    changes = Changes(len(changed) - replaced, replaced, unchanged, len(empty), len(gone))
+    return changed, changes
+
+
+def passage_id(row: str, passage: int, passages: int) -> str:
+    """The id of a passage of a row, counted from 1; of a row that is not cut its own.
+
+    >>> passage_id("posts.csv:7", 1, 1), passage_id("posts.csv:7", 2, 3)
+    ('posts.csv:7', 'posts.csv:7#2')
+    """
+    return f"{row}#{passage}" if passages > 1 else row
+
+
+def _without_file(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return row[:_FILE] + row[_FILE + 1 :]
+
+
+def _require_same_row(
+    key: str, row: tuple[Any, ...], others: Mapping[str, tuple[Any, ...]]
+) -> None:
+    """Refuse an id that is that of a row, and that of a passage of another.
+
+    Their last values say what they are passages of.
+    """
+    if key not in others or others[key][-1] == row[-1]:
+        return
+    long = row[-1] or others[key][-1]
+    raise UserError(
+        f"id {key}: belongs to a row, and to a passage of the long row {long}. Give the row "
+        "another id, `delete` one of the two, or index rows whole (`passage_words` None)"
+    )

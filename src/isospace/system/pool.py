@@ -1,0 +1,124 @@
+"""Worker processes on this machine that each begin once and then work on item after item.
+
+They are new interpreters, since a fork of a process with threads can hang. `cluster.map_on_cluster`
+does the same on the machines of a cluster.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from itertools import islice
+from typing import Any, TypeVar
+
+import torch
+from transformers.utils.logging import disable_progress_bar
+
+from isospace.system.jobs import threads_of_each
+from isospace.system.signals import end_with_parent
+from isospace.system.trust import trusting_code, trusts_code
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_POLL_SECONDS = 0.5
+_CONTEXT = multiprocessing.get_context("spawn")
+
+
+class Tally:
+    """A number that workers add to and their parent takes; it also tells workers to stop."""
+
+    def __init__(self) -> None:
+        self._count, self._stop = _CONTEXT.Value("q", 0), _CONTEXT.Event()
+
+    def add(self, count: int) -> None:
+        """Add to the number.
+
+        Raises:
+            InterruptedError: the parent is stopping.
+        """
+        if self._stop.is_set():
+            raise InterruptedError
+        with self._count.get_lock():
+            self._count.value += count
+
+    def take(self) -> int:
+        """Return the number, and set it to 0."""
+        with self._count.get_lock():
+            count, self._count.value = int(self._count.value), 0
+        return count
+
+    def stop(self) -> None:
+        """Tell the workers to stop."""
+        self._stop.set()
+
+
+def map_in_processes(
+    begin: Callable[[Tally], Callable[[Item], Result]],
+    items: Iterator[Item],
+    at_once: int,
+    tick: Callable[[int], None],
+) -> Iterator[Result]:
+    """Give what a function makes of items, in the order in which the results come.
+
+    Args:
+        begin: makes the function in every worker; it and the items can be pickled. The function
+            adds to the tally as it works.
+        items: read as workers come free, one ahead.
+        at_once: number of workers, which share the processor's threads and the GPUs.
+        tick: takes, at least twice a second, what was added to the tally.
+
+    Raises:
+        Exception: what `begin` or the function raised.
+        BrokenProcessPool: a worker was killed.
+    """
+    tally = Tally()
+    started = _CONTEXT.Value("q", 0)
+    initial = begin, tally, started, threads_of_each(at_once), trusts_code()
+    executor = ProcessPoolExecutor(at_once, _CONTEXT, _enter, initial)
+    running: set[Future[Result]] = set()
+    try:
+        while True:
+            for item in islice(items, at_once + 1 - len(running)):
+                running.add(executor.submit(_work, item))
+            if not running:
+                return
+            finished, running = wait(running, _POLL_SECONDS, FIRST_COMPLETED)
+            tick(tally.take())
+            for future in finished:
+                yield future.result()
+    finally:
+        tally.stop()
+        executor.shutdown(cancel_futures=True)
+
+
+_function: Callable[[Any], Any]
+"""What a worker does with an item."""
+
+
+def _enter(
+    begin: Callable[[Tally], Callable[[Any], Any]],
+    tally: Tally,
+    started: Any,
+    threads: int,
+    trusted: bool,
+) -> None:
+    global _function
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent stops the workers
+    end_with_parent()
+    os.environ["RAYON_NUM_THREADS"] = str(threads)  # the tokenizer's
+    torch.set_num_threads(threads)
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    if torch.cuda.is_available():
+        with started.get_lock():
+            torch.cuda.set_device(started.value % torch.cuda.device_count())
+            started.value += 1
+    with trusting_code(trusted):
+        _function = begin(tally)
+
+
+def _work(item: Any) -> Any:
+    return _function(item)
