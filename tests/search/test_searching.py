@@ -16,6 +16,7 @@ from isospace.errors import UserError
 from isospace.evaluation.bm25 import bm25_terms
 from isospace.search import Changes, Hit, SearchIndex
 from isospace.search import index as module
+from isospace.search import ranking
 from isospace.search.about import About
 from isospace.search.ranking import measure_recall
 
@@ -288,7 +289,7 @@ def test_fusion_finds_a_word_that_the_vector_misses(index, encode):
 def test_fusion_weighs_the_words_of_near_texts_too(index, encode, monkeypatch):
     """Also of those that are not among the best by words: the order does not depend on the depth."""
     whole = [hit.id for hit in index.search("the cat river", k=5, hybrid=True).hits[0]]
-    monkeypatch.setattr(module, "_DEPTH", 20)
+    monkeypatch.setattr(ranking, "_DEPTH", 20)
     assert [hit.id for hit in index.search("the cat river", k=5, hybrid=True).hits[0]] == whole
     alone = [hit.id for hit in index.search("the cat river", k=5).hits[0]]
     unweighted = index.search("the cat river", k=5, hybrid=True, bm25_weight=0).hits[0]

@@ -14,6 +14,7 @@ from isospace.cli import main
 from isospace.encoders.loading import load_encoder
 from isospace.search import Changes, SearchIndex, files
 from isospace.search import index as module
+from isospace.search import ranking
 from isospace.search.database import Database
 
 TEXTS = [*sentences(298, seed=2), f"{sentences(1, seed=7)[0]} zebra", "😀 大きさ"]
@@ -63,7 +64,7 @@ def index(folder):
 def lowered(monkeypatch):
     """So few rows need an approximate index that the tests have one; measured on 10 of them."""
     monkeypatch.setattr(module, "EXACT_ROWS", 50)
-    monkeypatch.setattr(module, "RECALL_QUERIES", 10)
+    monkeypatch.setattr(ranking, "RECALL_QUERIES", 10)
 
 
 def index_until_killed(words):
