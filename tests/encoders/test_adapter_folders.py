@@ -110,17 +110,6 @@ def test_a_peft_folder_is_read_as_its_base_is(base, tmp_path):
     assert (encoder.pooling, encoder.prompts.query) == ("cls", "query: ")
 
 
-def test_an_adapter_may_stand_on_another(base, tmp_path):
-    write_peft(base, tmp_path / "first")
-    export(str(tmp_path / "first"), "st", tmp_path / "whole")
-    expected = write_peft(tmp_path / "whole", tmp_path / "second")
-    settings = tmp_path / "second" / "adapter_config.json"
-    content = json.loads(settings.read_text())
-    settings.write_text(json.dumps(content | {"base_model_name_or_path": str(tmp_path / "first")}))
-    found = load_encoder(str(tmp_path / "second"), "mean", device="cpu").embed(TEXTS)
-    assert np.allclose(found, expected, atol=1e-6)
-
-
 def test_weights_of_half_precision_keep_what_the_adapter_adds(base, tmp_path):
     """bfloat16 would round an update of 0.1 % away."""
     AutoModel.from_pretrained(base).bfloat16().save_pretrained(base)
@@ -182,18 +171,11 @@ def test_what_is_shipped_loads_where_nothing_else_is(base, tmp_path, toy_corpus,
     assert np.allclose(vectors_alone(folder, to, tmp_path), expected, atol=1e-5)
 
 
-def test_adapters_train_with_new_ones(base, tmp_path, toy_corpus):
-    write_st(base, tmp_path / "adapter")
-    config = short_run(tmp_path / "adapter", toy_corpus, tmp_path / "run")
-    config = type(config)(**{**vars(config), "lora": 2})
-    assert train(config).run.model_folder.is_dir()
-
-
 @pytest.mark.parametrize("to", ["st", "hf"])
 def test_a_folder_that_leans_on_a_base_is_not_written(base, tmp_path, monkeypatch, to):
     write_st(base, tmp_path / "adapter")
     monkeypatch.setattr(loading, "merge_adapters", lambda *_: None)
-    with pytest.raises(UserError, match="holds an adapter without its base model"):
+    with pytest.raises(UserError, match="adapter"):
         export(str(tmp_path / "adapter"), to, tmp_path / to)
     assert not (tmp_path / to).exists()
 
@@ -233,13 +215,6 @@ def test_parts_that_are_missing_are_named(base, tmp_path, monkeypatch, write):
         load_encoder(str(folder))
 
 
-def test_what_cannot_be_merged_is_refused(base, tmp_path):
-    prefix = peft.PrefixTuningConfig(num_virtual_tokens=4, task_type="FEATURE_EXTRACTION")
-    write_peft(base, tmp_path / "prefix", prefix)
-    with pytest.raises(UserError, match=r"tokens of its own \(PREFIX_TUNING\)"):
-        load_encoder(str(tmp_path / "prefix"))
-
-
 @pytest.mark.parametrize("other", ["masked words", "narrow"])
 def test_an_adapter_of_other_layers_is_refused(base, tmp_path, other):
     """And not left out in silence."""
@@ -253,5 +228,5 @@ def test_an_adapter_of_other_layers_is_refused(base, tmp_path, other):
     settings = tmp_path / "adapter" / "adapter_config.json"
     content = json.loads(settings.read_text())
     settings.write_text(json.dumps(content | {"base_model_name_or_path": str(base)}))
-    with pytest.raises(UserError, match="was trained on other layers than its base model has"):
+    with pytest.raises(UserError, match="other layers"):
         load_encoder(str(tmp_path / "adapter"))

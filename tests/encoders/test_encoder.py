@@ -188,29 +188,11 @@ def test_an_embedding_depends_on_its_sentence_only(encoder):
         assert np.allclose(together, alone[order], atol=1e-6)
 
 
-def test_halves_of_surrogate_pairs_are_question_marks(encoder):
-    assert encoder.tokens.ids(["caf\udce9 \ud83d"]) == encoder.tokens.ids(["caf? ?"])
-
-
 def test_a_tokenizer_without_a_limit_cuts_nothing(encoder):
     encoder.model[0].tokenizer.model_max_length = int(1e30)
     encoder.model[0].model.config.max_position_embeddings = -1  # as XLNet's
     assert encoder.max_length is None
     assert len(encoder.tokens.ids(["the cat " * 100])[0]) == 202
-
-
-@pytest.mark.parametrize("size", [1, 7, 1000])
-def test_a_batch_has_at_most_so_many_texts(encoder, size):
-    passes = passes_through(encoder)
-    texts = sentences(20)
-    vectors = encoder.embed(texts, batch_size=size, batch_tokens=100_000)
-    assert max(passes) == min(size, 20)
-    assert sum(passes) == 20
-    assert np.allclose(vectors, encoder.embed(texts), atol=1e-6)
-
-
-def test_embed_of_nothing(encoder):
-    assert encoder.embed([]).shape == (0, 32)
 
 
 def test_fingerprint_names_what_decides_the_ids(encoder, toy_model):
@@ -257,22 +239,6 @@ def test_a_pooling_leaves_the_prompt_out_where_the_model_says_so(toy_model, pool
     assert np.allclose(encoder.embed(TEXTS), encoder.model.encode(TEXTS), atol=1e-6)
 
 
-def test_rates_written_as_integers_are_rates(encoder):
-    """`hidden_dropout_prob: 0` in a config.json gives nn.Dropout(0), an int."""
-    for part in encoder.modules():
-        if isinstance(part, nn.Dropout):
-            part.p = 0
-    encoder.noise = type(encoder.noise)(encoder.model)
-    encoder.noise.set(0.4)
-    assert encoder.noise.rates == (0.4,)
-
-
-def test_fingerprints_differ_where_the_encoders_own_limit_does(encoder):
-    before = encoder.tokens.fingerprint(32)
-    encoder.model.max_seq_length = 8
-    assert encoder.tokens.fingerprint(32) != before
-
-
 def test_bf16_vectors_are_float32_and_near(encoder):
     texts = sentences(40)
     exact, fast = encoder.embed(texts), encoder.embed(texts, precision="bf16")
@@ -291,13 +257,6 @@ def test_a_blend_has_the_name_of_a_pooling_only_where_it_is_one(encoder):
     pool.pooling_mode = "mean"
     blend.layer_weights.data[1] = 3.0
     assert encoder.pooling == "layers (1, 3) by [3.0, 1.0], mean"
-
-
-def test_whole_texts_are_not_cut(encoder):
-    text = "cat " * 500
-    [cut], [whole] = (encoder.tokens.ids([text], 32, whole=w) for w in (False, True))
-    assert (len(cut), len(whole)) == (32, 502)
-    assert encoder.tokens.fingerprint(32) != encoder.tokens.fingerprint(32, whole=True)
 
 
 def test_long_and_short_texts_pass_apart_where_that_spares_attention(toy_model, monkeypatch):
@@ -320,10 +279,6 @@ def test_long_and_short_texts_pass_apart_where_that_spares_attention(toy_model, 
     for row, text in enumerate(texts):
         [alone] = encoder(encoder.tokens.collate(encoder.tokens.ids([text])), plan)
         torch.testing.assert_close(found[row], alone[0], rtol=1e-5, atol=1e-6)
-
-
-def test_the_vocabulary_is_read_once(encoder):
-    assert encoder.vocabulary is encoder.vocabulary
 
 
 @pytest.mark.parametrize("truncation_side", ["right", "left"])

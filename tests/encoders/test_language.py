@@ -41,11 +41,6 @@ def test_an_encoder_alone_is_refused(toy_model):
         encoder.language_model()
 
 
-def test_what_is_not_there_is_refused(encoder, tmp_path):
-    with pytest.raises(ValueError, match=r"masked-language model .*nowhere.*not a folder"):
-        encoder.language_model(str(tmp_path / "nowhere"))
-
-
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_states_are_those_of_a_view(encoder, pooling):
     batch = encoder.tokens.collate(encoder.tokens.ids(sentences(4)))

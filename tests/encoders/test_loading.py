@@ -97,14 +97,14 @@ def test_weights_that_a_folder_lacks_are_the_same_in_every_process(toy_model, tm
 def test_settings_that_would_not_be_followed_are_refused(toy_model, tmp_path):
     """Vectors cut by one broke every command; the other changed what is read without a word."""
     model = SentenceTransformer(str(toy_model), truncate_dim=8, device="cpu")
-    with pytest.raises(UserError, match=r"cut vectors to 8 numbers \(truncate_dim\)"):
+    with pytest.raises(UserError, match="truncate_dim 8"):
         as_encoder(model)
     folder = tmp_path / "model"
     save_model(load_encoder(str(toy_model)), folder)
     path = folder / "sentence_bert_config.json"
     settings = json.loads(path.read_text())
     path.write_text(json.dumps(settings | {"processing_kwargs": {"text": {"max_length": 6}}}))
-    with pytest.raises(UserError, match=r"settings of its own \(processing_kwargs\)"):
+    with pytest.raises(UserError, match="processing_kwargs"):
         load_encoder(str(folder))
 
 
@@ -115,11 +115,5 @@ def test_a_tokenizer_without_padding_is_refused(toy_model, tmp_path):
             content = json.loads((folder / name).read_text())
             content.pop("pad_token", None)
             (folder / name).write_text(json.dumps(content))
-    with pytest.raises(UserError, match="no padding token"):
+    with pytest.raises(UserError, match="padding token"):
         load_encoder(str(folder), device="cpu")
-
-
-@pytest.mark.parametrize("name", ["~nobody-here/model", "glove:~nobody-here/vectors.txt"])
-def test_the_home_of_nobody_is_no_folder(name):
-    with pytest.raises(UserError, match="~nobody-here"):
-        load_encoder(name)

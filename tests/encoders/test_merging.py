@@ -45,26 +45,6 @@ def test_between_them_is_the_weighted_mean_of_start_and_results():
     assert merged["half"].dtype == torch.float16
 
 
-def test_several_times_the_same_result_is_that_result():
-    start, result = state(0), state(1)
-    assert bits(merge(start, [result] * 3, 1.0)["weight"]) == bits(result["weight"])
-
-
-def test_the_states_are_left_as_they_are():
-    start, result = state(0), state(1)
-    merged = merge(start, [result], 0.0)
-    merged["weight"].zero_()
-    merged["positions"].zero_()
-    assert bits(start["weight"]) == bits(state(0)["weight"])
-    assert bits(start["positions"]) == bits(state(0)["positions"])
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
-def test_a_share_is_from_0_to_1(share):
-    with pytest.raises(UserError, match="`share`"):
-        merge(state(0), [state(1)], share)
-
-
 def test_other_names_and_other_shapes_are_refused():
     with pytest.raises(UserError, match=r"half: only one of the models has such weights \(1 in"):
         merge(state(0), [{name: x for name, x in state(1).items() if name != "half"}], 0.5)

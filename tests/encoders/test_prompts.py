@@ -98,27 +98,6 @@ def test_a_default_prompt_that_was_a_sides_is_kept_under_another_name(tmp_path):
     assert np.allclose(shipped.encode_query(TEXTS), queries, atol=1e-6)
 
 
-@pytest.mark.parametrize(("kind", "default"), [("e5", None), ("e5", "passage"), ("gemma", "query")])
-def test_no_prompt_stays_none_in_what_is_shipped(tmp_path, kind, default):
-    prompted = write_prompted(tmp_path, KINDS[kind], default=default)
-    encoder = load_encoder(str(prompted.folder), None, "cpu", "", "")
-    save_model(encoder, tmp_path / "shipped")
-    assert load_encoder(str(tmp_path / "shipped"), device="cpu").prompts == encoder.prompts
-    shipped = load_again(tmp_path / "shipped")
-    for own in (shipped.encode_query(TEXTS), shipped.encode_document(TEXTS)):
-        assert np.allclose(own, prompted.plain(TEXTS), atol=1e-6)
-
-
-def test_a_default_prompt_is_of_neither_side(tmp_path):
-    folder = write_prompted(tmp_path, {"query": "", "all": "the text: "}, default="all").folder
-    encoder, model = load_encoder(str(folder), device="cpu"), load_again(folder)
-    assert np.allclose(encoder.embed(TEXTS), model.encode(TEXTS), atol=1e-6)
-    assert np.allclose(encoder.embed(TEXTS, side="query"), model.encode_query(TEXTS), atol=1e-6)
-    documents = model.encode_document(TEXTS)
-    assert np.allclose(encoder.embed(TEXTS, side="document"), documents, atol=1e-6)
-    assert not np.allclose(model.encode(TEXTS), documents, atol=1e-3)
-
-
 def test_hashes_and_caches_tell_prompts_apart(tmp_path, toy_model):
     encoder = load_encoder(str(write_prompted(tmp_path, KINDS["e5"]).folder), device="cpu")
     assert len({weights_hash(encoder, side) for side in SIDES}) == 3

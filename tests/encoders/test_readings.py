@@ -26,7 +26,7 @@ from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 from isospace.training.sources import Sources
 from isospace.views import View
-from isospace.views.edits import Repeat, Template
+from isospace.views.edits import Template
 
 TEMPLATE = Template(before="the text : '", after="' reads [MASK] .")
 TEXTS = [*sentences(12), "", "x", "the cat " * 90, "😀 大きさ"]
@@ -122,26 +122,6 @@ def test_prompt_and_closing_normalisation_stay(folder):
     assert np.allclose(read.embed(["the cat"])[0], wanted / np.linalg.norm(wanted), atol=1e-5)
 
 
-def test_the_weights_are_those_of_the_encoder(encoder):
-    read = at_mask(encoder, TEMPLATE)
-    before, own = read.embed(["the cat"]), encoder.embed(["the cat"])
-    with torch.no_grad():
-        encoder.word_embeddings.weight.mul_(2)
-    assert not np.allclose(read.embed(["the cat"]), before, atol=1e-3)
-    assert not np.allclose(encoder.embed(["the cat"]), own, atol=1e-3)
-    assert not next(read.model[1].parameters()).requires_grad
-
-
-def test_no_other_pooling_is_put_in_its_place(encoder):
-    with pytest.raises(UserError, match=r"`pooling` cls: .* by the pooling mask"):
-        at_mask(encoder, TEMPLATE).set_pooling("cls")
-
-
-def test_a_template_is_not_edited_as_if_it_were_text(encoder):
-    with pytest.raises(UserError, match="puts a template around every text"):
-        Sources([View(edit=Repeat())], at_mask(encoder, TEMPLATE), 0)
-
-
 def test_a_template_is_not_cropped_as_if_it_were_text(encoder, tmp_path):
     """The mask was cut away, and the vectors of all crops were 0."""
     lines = sentences(40)
@@ -156,14 +136,6 @@ def test_a_template_that_leaves_no_room(encoder):
     encoder.model[0].tokenizer.model_max_length = 10
     with pytest.raises(ValueError, match="it reads 10 tokens, and the template takes"):
         at_mask(encoder, TEMPLATE)
-
-
-def test_no_text_is_cut_to_less_than_its_template(encoder):
-    read = at_mask(encoder, TEMPLATE)
-    around = read.tokens.around
-    assert [len(ids) for ids in read.tokens.ids(["the cat sat"], around + 1)] == [around + 1]
-    with pytest.raises(UserError, match=rf"`max_length` {around - 1}: .* puts {around} tokens"):
-        read.embed(["the cat sat"], max_length=around - 1)
 
 
 def test_a_tokenizer_that_can_hold_no_template(encoder, monkeypatch):

@@ -96,14 +96,6 @@ def test_what_sentence_transformers_reads_in_another_way_is_refused(toy_model, t
                 require_read_alike(encoder)
 
 
-def test_a_folder_that_would_lie_is_not_written(toy_model, tmp_path, monkeypatch):
-    encoder = load_encoder(str(toy_model), device="cpu")
-    monkeypatch.setattr(type(encoder), "embed", lambda self, texts, side: np.ones((len(texts), 32)))
-    with pytest.raises(UserError, match="other vectors"):
-        save_model(encoder, tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_old_folder_is_replaced_whole(toy_model, tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "stale.bin").write_text("old")
@@ -111,10 +103,3 @@ def test_an_old_folder_is_replaced_whole(toy_model, tmp_path):
     assert not (tmp_path / "model" / "stale.bin").exists()
     assert (tmp_path / "model" / "README.md").read_text() == "# hello"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
-
-
-def test_a_model_is_not_written_over_anything_unless_that_is_asked_for(toy_model, tmp_path):
-    (tmp_path / "theirs").touch()
-    with pytest.raises(UserError, match="another process"):
-        save_model(load_encoder(str(toy_model), device="cpu"), tmp_path, replace=False)
-    assert (tmp_path / "theirs").exists()

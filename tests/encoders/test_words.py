@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import gzip
 import zipfile
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
 import zstandard
 from golden_files import files
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, WordEmbeddings
-from transformers import AutoTokenizer
 
-from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.parity import cosines
-from isospace.encoders.saving import require_classic, save_model
+from isospace.encoders.saving import save_model
 from isospace.encoders.words import Tokens, read_vectors, word_model
 from isospace.errors import UserError
-from isospace.training.prepare import require_usable
 
 GOLDEN_NAMES: dict[Tokens, str] = {
     "whitespace_stop": "official_whitespace_stop",
@@ -98,14 +92,6 @@ def test_compressed_files_and_those_with_a_first_line_of_sizes_are_read(tmp_path
         assert vectors[1].tolist() == [0, 2, 0, 0]
 
 
-def test_a_word_may_have_spaces_and_of_equal_words_the_first_stays(tmp_path: Path) -> None:
-    path = tmp_path / "v.txt"
-    path.write_text("a 1 2\n. . . 3 4\n\xa0 5 6\na 7 8\n", encoding="utf-8")
-    words, vectors = read_vectors(path)
-    assert words == ["a", ". . .", "\xa0"]
-    assert vectors.tolist() == [[1, 2], [3, 4], [5, 6]]
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -156,23 +142,3 @@ def test_what_sentence_transformers_knows_is_written_as_its_own(
     with pytest.raises(UserError, match=r"`pooling` cls: .* averages word vectors"):
         load_encoder(str(tmp_path / "model"), "cls")
     assert load_encoder(str(tmp_path / "model"), "mean").pooling == "mean"
-
-
-@pytest.mark.parametrize("tokens", ["lower_split", "exact"])
-def test_what_it_does_not_know_is_refused(file: Path, tokens: str) -> None:
-    with pytest.raises(UserError, match="no folder can hold it"):
-        require_classic(load_encoder(f"glove:{tokens}:{file}"))
-
-
-def test_training_is_refused_with_the_reason(config: TrainConfig, file: Path) -> None:
-    with pytest.raises(UserError, match="average of word vectors"):
-        require_usable([replace(config, model=f"glove:{file}")])
-
-
-def test_word_vectors_under_a_tokenizer_of_hugging_face_average_its_tokens(toy_model: Path) -> None:
-    tokenizer: Any = AutoTokenizer.from_pretrained(str(toy_model))
-    vectors = np.random.default_rng(0).normal(size=(len(tokenizer), 4)).astype(np.float32)
-    modules = [WordEmbeddings(tokenizer, vectors), Pooling(4, "mean")]
-    model = SentenceTransformer(modules=modules, device="cpu")
-    texts = ["a sentence of words", "words"]
-    np.testing.assert_allclose(Encoder(model, "st").embed(texts), model.encode(texts), atol=1e-6)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from toy import sentences, write_toy_model
 from isospace.cli import main
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
-from isospace.export.merge import merge_models
 
 
 @pytest.fixture
@@ -47,18 +45,6 @@ def test_the_folder_has_the_mean_of_the_weights(toy_model, trained, tmp_path, ca
     assert "  - `trained0`, licence: mit\n  - `trained1`, licence: mit\n" in card
     assert f"Base model: `{toy_model.name}`; pooling: mean" in card
     assert str(tmp_path) not in card
-
-
-def test_a_licence_that_not_all_have_is_not_the_cards_own(trained, tmp_path):
-    start, other = map(Path, trained)
-    merge_models(start, other, 0.5, tmp_path / "alike")
-    assert "license: mit" in (tmp_path / "alike" / "README.md").read_text()
-    (other / "README.md").write_text("---\nlicense: cc-by-nc-4.0\n---\n")
-    merge_models(start, other, 0.5, tmp_path / "unlike")
-    card = (tmp_path / "unlike" / "README.md").read_text()
-    assert "license:" not in card
-    assert "`trained1`, licence: cc-by-nc-4.0" in card
-    assert "Licence of the base model: mit" in card
 
 
 def test_at_the_ends_the_vectors_are_those_of_start_and_model(toy_model, trained, tmp_path):

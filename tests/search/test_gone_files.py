@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -69,13 +68,6 @@ def test_what_lies_outside_is_named_by_its_absolute_path(kb, toy_model, tmp_path
     assert ids("../new") == [f"{tmp_path.resolve()}/other.md:1", "cat.md:1"]
 
 
-def test_files_that_moved_with_their_index_are_the_same(kb, tmp_path, monkeypatch):
-    shutil.move(tmp_path / "work", tmp_path / "moved")
-    monkeypatch.chdir(tmp_path)
-    again = index_files("moved/kb", "moved/index", progress=Silent())
-    assert (again.changes, again.gone) == (Changes(unchanged=4), {})
-
-
 def test_docstrings_of_a_folder_are_one_source(kb, toy_model):
     Path("kb/module.py").write_text(f'def f():\n    """{TEXTS["cat"]}"""\n')
     for name in ("docstrings:kb", "docstrings:../work/kb", f"docstrings:{kb}"):
@@ -99,14 +91,6 @@ def test_rows_of_a_renamed_file_are_told_and_deleted(kb, capsys):
     assert "missing" not in run(capsys, "index", "kb")[2]
 
 
-def test_sync_needs_no_files(kb, capsys):
-    shutil.rmtree(kb)
-    status, _, err = run(capsys, "index", "--sync")
-    assert (status, err.split("\n")[0].split()) == (0, ["rows", "4", "deleted"])
-    assert len(SearchIndex.open("index")) == 0
-    assert run(capsys, "index", "--sync", "--to", "none")[0] == 2
-
-
 def test_only_rows_of_files_are_deleted(kb, capsys, monkeypatch):
     """Ids that look like FILE:ROW are no files, and what was piped in has none."""
     SearchIndex.open("index").add(["a cat", "a dog"], ["kb/gone.md:1", "doc:12"])
@@ -114,21 +98,6 @@ def test_only_rows_of_files_are_deleted(kb, capsys, monkeypatch):
     run(capsys, "index", "-")
     assert run(capsys, "index", "--sync")[0] == 0
     assert ids() == sorted([*ALL, "kb/gone.md:1", "doc:12", "standard input:1"])
-
-
-def test_rows_with_ids_follow_their_file(kb, toy_model, monkeypatch):
-    """A renamed table is not encoded again, and loses the rows that it no longer has."""
-    options = {"id_column": "key", "progress": Silent()}
-    Path("old.csv").write_text("key,text\na,the cat\nb,a dog\nc,a tree\n")
-    index_files("old.csv", "new", str(toy_model), **options)
-    Path("old.csv").unlink()
-    Path("new.csv").write_text("key,text\na,the cat\nb,a house\n")
-    written = []
-    write = Database.write
-    monkeypatch.setattr(Database, "write", lambda *a: written.extend(a[1]) or write(*a))
-    again = index_files("new.csv", "new", sync=True, **options)
-    assert again.changes == Changes(unchanged=1, replaced=1, deleted=1)
-    assert (written, ids("new")) == (["b"], ["a", "b"])
 
 
 class Killed(BaseException):

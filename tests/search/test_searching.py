@@ -14,9 +14,8 @@ from toy import sentences
 
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import bm25_terms
-from isospace.search import Changes, Hit, SearchIndex
+from isospace.search import Changes, Hit, SearchIndex, ranking
 from isospace.search import index as module
-from isospace.search import ranking
 from isospace.search.about import About
 from isospace.search.ranking import measure_recall
 
@@ -79,11 +78,6 @@ def test_a_text_without_a_direction_is_found_with_cosine_0(tmp_path, monkeypatch
     assert_same(sorted(found(index.search("other", k=4))), [(text, 0.0) for text, _ in expected])
 
 
-def test_several_queries_are_several_lists(index):
-    several = index.search(["the cat", "a river"], k=3)
-    assert several.hits == [index.search(q, k=3).hits[0] for q in ("the cat", "a river")]
-
-
 @pytest.mark.parametrize("approximate", [False, True])
 @pytest.mark.parametrize(
     ("where", "keep"),
@@ -104,11 +98,6 @@ def test_a_filter_is_applied_before_the_search(
     assert_same(found(results), nearest(encode, TEXTS[0], kept, 9))
     assert results.protocol.endswith(f"{len(kept)} texts where {where}")
     assert ("approximate" in results.protocol) == approximate
-
-
-def test_hits_carry_id_and_metadata(index):
-    (hit,) = index.search(TEXTS[5], k=1).hits[0]
-    assert (hit.id, hit.text, hit.metadata) == ("t5", TEXTS[5], {"year": 1905, "kind": None})
 
 
 def test_an_id_that_is_there_is_replaced_and_the_same_row_is_not_encoded_again(index, monkeypatch):
@@ -164,10 +153,6 @@ def test_columns_of_pandas_are_read_by_place(index):
     index.add(rows["text"], rows["id"], pd.Series(metadata, rows.index))
     found = {hit.text: (hit.id, hit.metadata["year"]) for hit in index.search("a", 302).hits[0]}
     assert (found["a cat"], found["a dog"]) == (("x", 2001), ("y", 2002))
-
-
-def test_one_text_is_one_row(index):
-    assert index.add("the cat", "x") == index.add("a dog") == Changes(added=1)
 
 
 def test_rows_without_ids_are_numbered(index, folder):
@@ -259,12 +244,6 @@ def test_a_missed_text_costs_a_tenth():
     assert (round(recall, 6), queries) == (0.9, 20)
 
 
-def test_equally_near_texts_are_equally_good():
-    same_but_two = np.array([0.0] * 18 + [0.5, 1.0])
-    recall, _ = measure_recall(Forgetful(same_but_two), 18)  # asked for those that are the same
-    assert recall == 1.0
-
-
 def test_fusion_finds_a_word_that_the_vector_misses(index, encode):
     near = [text for text, _ in nearest(encode, "zebra", TEXTS, 100)]
     assert TEXTS[298] not in near[:10]  # the only one with the word
@@ -333,13 +312,6 @@ def test_a_fused_search_shows_what_it_ranks_by(index, folder, capsys):
     assert [row[1:4] for row in rows] == expected
     _, out, _ = run(capsys, "search", "zebra", "--index", folder, "--json")
     assert json.loads(out)["queries"][0]["hits"][0].keys() == {"id", "cosine", "text", "metadata"}
-
-
-def test_a_weight_below_zero_is_refused(index):
-    with pytest.raises(UserError, match="`bm25_weight` -1: expected a number of 0 or more"):
-        index.search("zebra", hybrid=True, bm25_weight=-1)
-    with pytest.raises(UserError, match="`bm25_weight` is of `hybrid` searches"):
-        index.search("zebra", bm25_weight=3)
 
 
 def test_searches_go_on_while_rows_are_added(index, folder, monkeypatch):

@@ -64,7 +64,7 @@ def small_windows(monkeypatch):
 @pytest.fixture
 def warm_workers(monkeypatch):
     """Workers are forked from the tests' server, which has the libraries, where users' import them."""
-    monkeypatch.setattr("isospace.vectors.workers.multiprocessing.get_context", lambda _: SERVER)
+    monkeypatch.setattr("isospace.system.pool.multiprocessing.get_context", lambda _: SERVER)
 
 
 def encode_until_killed(config, shard, pids):

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from encode_files import run
 from toy import sentences
 
 from isospace.cli import main
@@ -41,16 +40,6 @@ def put(path: Path, content: str) -> Path:
     return path
 
 
-def test_a_row_is_a_row_of_the_output_however_long_it_is(config, tmp_path):
-    rows = [{"id": "a", "text": LONG}, {"id": "b", "text": "a\n\ncat"}, {"id": "c", "text": LONG}]
-    file = put(tmp_path / "t.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    cut = Reading(layout="lines", passage_words=5)
-    assert encoded(config, file, cut) == [row["text"] for row in rows]
-    assert encoded(config, file, cut, id_column="id") == ["a", "b", "c"]
-    lines = put(tmp_path / "t.txt", f"{LONG}\n\na cat\n")
-    assert encoded(config, lines, cut) == [LONG, "", "a cat"]
-
-
 def test_documents_are_cut_to_passages_of_the_size_that_was_asked_for(config, tmp_path):
     paragraphs = [" ".join(sentences(3, seed=seed)) for seed in range(3)]
     file = put(tmp_path / "t.md", "\n\n".join(paragraphs))
@@ -60,14 +49,6 @@ def test_documents_are_cut_to_passages_of_the_size_that_was_asked_for(config, tm
     assert len(few) > 3
     assert " ".join(few) == " ".join(paragraphs)
     assert all(len(text.split()) <= 8 for text in few)
-
-
-@pytest.mark.parametrize(("layout", "rows"), [("lines", 14), ("paragraphs", 3), (None, 3)])
-def test_the_layout_of_txt_files_can_be_said(config, tmp_path, layout, rows):
-    wrapped = "The cat sleeps by the old river, and the dog that\nruns to the house, which is "
-    wrapped += "far from here, is\nnot heard by anybody who could wake it, or who\nwould.\n"
-    file = put(tmp_path / "t.txt", "\n".join([wrapped] * 3))
-    assert len(encoded(config, file, Reading(layout=layout, passage_words=None))) == rows
 
 
 def test_a_title_stands_before_the_text(config, toy_model, tmp_path):
@@ -85,13 +66,6 @@ def test_a_title_stands_before_the_text(config, toy_model, tmp_path):
     assert done.missing == 1  # the last: there is nothing to encode
     with pytest.raises(UserError, match=r'no column "title"\. .* Name one with `title_column`'):
         encoded(config, file, Reading(title_column="title"))
-
-
-def test_the_sign_between_fields_can_be_said(config, tmp_path):
-    file = put(tmp_path / "t.csv", "id|text\n1|a cat, asleep\n")
-    assert encoded(config, file, Reading(delimiter="|")) == ["a cat, asleep"]
-    with pytest.raises(UserError, match="`delimiter` 'xx': expected one character"):
-        encoded(config, file, Reading(delimiter="xx"))
 
 
 @pytest.mark.parametrize(
@@ -131,11 +105,3 @@ def test_the_verb_has_the_options_of_reading(config, toy_model, tmp_path, capsys
     assert main(list(map(str, words))) == 0, capsys.readouterr().err
     found = pq.read_table(tmp_path / "v.parquet")["text"].to_pylist()
     assert found == [f"On cats {LONG}", "a dog", "A cat sleeps by the old river.", "A dog."]
-
-
-def test_what_was_begun_with_another_reading_is_refused(encode_config, tmp_path):
-    file = put(tmp_path / "t.md", "\n\n".join(sentences(80, seed=2)))
-    config = replace(encode_config, inputs=(str(file),))
-    run(config)
-    with pytest.raises(UserError, match="begun with another text to encode"):
-        encode(replace(config, reading=Reading(passage_words=None)), Silent())

@@ -15,11 +15,6 @@ def test_a_vector_of_zeros_has_an_int8():
     assert scales.tolist() == [0.0]
 
 
-def test_a_width_that_fills_no_byte_is_padded():
-    packed, _ = quantise(np.ones((2, 9), np.float32), "binary")
-    assert packed.tolist() == [[255, 128], [255, 128]]
-
-
 def test_a_vector_that_is_no_number_is_refused(tmp_path):
     layout = Layout("npy", "float16", 2, "text", {})
     with pytest.raises(UserError, match="row 1"):

@@ -72,7 +72,7 @@ def has_adapters(module: nn.Module) -> bool:
 
 
 def plain_state(module: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers as they are without adapters: the layers with what these add.
+    """Return parameters and buffers with the adapters merged in.
 
     Where nothing is trained yet they are those of the base model, bit for bit.
     """
@@ -89,7 +89,7 @@ def plain_state(module: nn.Module) -> dict[str, Tensor]:
 
 
 def trained_state(module: nn.Module) -> dict[str, Tensor]:
-    """What a checkpoint holds: all parameters and buffers, or the adapters where there are such."""
+    """Return what a checkpoint holds: all parameters and buffers, or the adapters alone."""
     state: dict[str, Tensor] = module.state_dict()
     if not has_adapters(module):
         return state

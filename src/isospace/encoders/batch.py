@@ -47,7 +47,7 @@ class Batch:
         return len(self.input_ids) // self.texts
 
     def to(self, device: torch.device) -> Batch:
-        """The same batch on another device."""
+        """Move the batch to a device."""
         changed = {text: changes.to(device) for text, changes in self.changed.items()}
         moved: dict[str, Any] = {
             name: x.to(device) for name, x in vars(self).items() if isinstance(x, Tensor)
@@ -55,7 +55,7 @@ class Batch:
         return replace(self, changed=changed, **moved)
 
     def stack(self, texts: Sequence[int]) -> Batch:
-        """A batch of single texts: these, one after the other (view-major rows).
+        """Return a batch of single texts: these, one after the other (view-major rows).
 
         Either none of them is changed or all are; the prompt of the first counts.
         """
@@ -76,7 +76,7 @@ class Batch:
         )
 
     def rows(self, rows: Tensor) -> Batch:
-        """These examples alone, of a batch whose embeddings are not changed."""
+        """Return these examples of a batch whose embeddings are not changed."""
 
         def chosen(of_all: Tensor) -> Tensor:
             by_text = of_all.reshape(self.texts, len(self), *of_all.shape[1:])
@@ -87,7 +87,7 @@ class Batch:
         return Batch(ids, mask, self.texts, prompts=self.prompts, states=states)
 
     def parts(self, tokens: int) -> list[Tensor]:
-        """Rows of parts of so many tokens each, of all texts, or of one example that has more.
+        """Split the examples into parts of at most so many tokens; return the rows of each.
 
         Examples of like length are together.
         """
@@ -104,7 +104,7 @@ class Batch:
         return [torch.tensor(part, device=lengths.device) for part in parts]
 
     def by_length(self) -> list[Tensor]:
-        """Rows of the short and of the long texts, where padding all to the longest is a waste.
+        """Split the texts by length where padding all to the longest is a waste; return the rows.
 
         Attention takes time by the square of the length; a part is cut in two for as long as that
         saves a third of it.
@@ -123,7 +123,7 @@ class Batch:
         return [*parts, order]
 
     def without_idle_padding(self) -> Batch:
-        """Padded to no more than the longest text of its own."""
+        """Cut the padding behind the longest text."""
         length = int(self.attention_mask.sum(1).max())
         ids, mask = self.input_ids[:, :length], self.attention_mask[:, :length]
         changed = {text: changes.cut(length) for text, changes in self.changed.items()}

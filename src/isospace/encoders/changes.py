@@ -26,18 +26,18 @@ class Changes:
     added: Tensor | None = None
 
     def to(self, device: torch.device) -> Changes:
-        """The same on another device."""
+        """Move the changes to a device."""
         added = None if self.added is None else self.added.to(device)
         return Changes(self.positions.to(device), self.kept.to(device), added)
 
     def cut(self, length: int) -> Changes:
-        """Of sentences that are padded to no more than this length."""
+        """Cut the changes to this length."""
         added = None if self.added is None else self.added[:, :length]
         return Changes(self.positions[:, :length], self.kept[:, :length], added)
 
 
 def concatenated(parts: Sequence[Changes]) -> Changes:
-    """The changes of several batches, one after the other."""
+    """Join the changes of several batches."""
     positions, kept = (torch.cat([getattr(c, x) for c in parts]) for x in ("positions", "kept"))
     if all(c.added is None for c in parts):
         return Changes(positions, kept)
@@ -47,7 +47,7 @@ def concatenated(parts: Sequence[Changes]) -> Changes:
 
 
 def refusal(model: nn.Module) -> str | None:
-    """Why a Hugging Face model's embeddings cannot be changed; `None` where they can."""
+    """Say why the embeddings of a Hugging Face model cannot be changed; `None` if they can."""
     positions = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
     if not isinstance(positions, nn.Embedding):
         return f"{type(model).__name__} has no layer of embeddings with learned positions"
@@ -58,7 +58,7 @@ def refusal(model: nn.Module) -> str | None:
 
 
 def width(model: Any) -> int:
-    """Of the embeddings of a model that is not refused; its states may be wider."""
+    """Return the width of a model's embeddings; its states may be wider."""
     return int(model.embeddings.position_embeddings.embedding_dim)
 
 

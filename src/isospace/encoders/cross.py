@@ -20,7 +20,7 @@ from isospace.errors import UserError, first_line
 
 
 def is_cross_encoder(name: str) -> bool:
-    """Whether a folder or Hub name is that of a cross-encoder: a classifier of sequences.
+    """Tell whether a folder or Hub name is that of a cross-encoder, a classifier of sequences.
 
     Raises:
         UserError: nothing is there, or its configuration cannot be read.
@@ -62,7 +62,7 @@ class PairScorer:
         self.digest = state_hash(self._model)
 
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """(pair,) logits."""
+        """Return (pair,) logits."""
         scores: NDArray[np.float32] = self._model.predict(
             list(pairs), activation_fn=torch.nn.Identity(), show_progress_bar=False
         )

@@ -262,7 +262,7 @@ class Encoder(nn.Module):
         return vectors
 
     def features(self, batch: Batch) -> dict[str, Any]:
-        """A batch of single texts, as the model's modules take it."""
+        """Return a batch of single texts in the form that the model's modules take."""
         features: dict[str, Any] = {
             "input_ids": batch.input_ids,
             "attention_mask": batch.attention_mask,
@@ -294,7 +294,7 @@ class Encoder(nn.Module):
         return self.last_layers.states_below(lambda: self.model[0](self.features(batch)))
 
     def _with_states(self, batch: Batch) -> Batch:
-        """A batch with what the frozen layers make of each of its texts."""
+        """Run the frozen layers on each text, and keep their states in the batch."""
         length, each = batch.input_ids.shape[1], Batch(batch.input_ids, batch.attention_mask)
         parts, made = each.by_length(), []
         with torch.no_grad(), self.noise.at(0.0):
@@ -304,7 +304,7 @@ class Encoder(nn.Module):
         return replace(batch, states=torch.cat(made)[torch.cat(parts).argsort()])
 
     def _of_tokens(self, states: Tensor, batch: Batch, read: Read) -> Tensor:
-        """All states, zero at the padding, or those at the mask token."""
+        """Return all states, zero at the padding, or those at the mask token."""
         if read == "tokens":
             return states * batch.attention_mask.unsqueeze(-1)
         here = (batch.input_ids == self.tokenizer.mask_token_id).float().argmax(1)
@@ -348,7 +348,7 @@ class Encoder(nn.Module):
         return [views[i] for i in range(len(plan))]
 
     def _vectors_by_length(self, batch: Batch, read: Read) -> Tensor:
-        """`vectors` for training: short texts do not wait for the attention of long ones."""
+        """Encode as `vectors` does, short and long texts apart where that saves attention."""
         parts = [] if batch.changed else batch.by_length()
         if len(parts) < 2:
             return self.vectors(batch, normalised=False, read=read)
@@ -378,7 +378,7 @@ class Encoder(nn.Module):
         return found
 
     def language_model(self, name: str | None = None) -> LanguageModel:
-        """A masked-language model of this encoder's vocabulary, (ids, mask) to logits.
+        """Load a masked-language model of this encoder's vocabulary, (ids, mask) to logits.
 
         Args:
             name: a folder or Hub name; default: the checkpoint that this encoder came from.
@@ -397,7 +397,7 @@ class Encoder(nn.Module):
         embedded: Callable[[Tensor], Tensor] | None = None,
         attended: Sequence[Callable[[Tensor], Tensor]] = (),
     ) -> Tensor:
-        """States of all tokens, by transformers' own modules, with something put in between.
+        """Return the states of all tokens, with functions applied between transformers' modules.
 
         Args:
             ids: (n, length).
@@ -442,7 +442,7 @@ class Encoder(nn.Module):
         one_thread: bool = False,
         side: Side | None = None,
     ) -> np.ndarray:
-        """Vectors of texts, float32, in the order of the texts.
+        """Encode texts to float32 vectors, in the order of the texts.
 
         Sentences are sorted by token length and batched to a number of tokens; none of this changes
         a clean vector beyond rounding (1e-6).

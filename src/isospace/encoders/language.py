@@ -32,17 +32,17 @@ class LanguageModel(nn.Module):
         self.model = model.eval().requires_grad_(False)
 
     def train(self, mode: bool = True) -> LanguageModel:
-        """It never trains."""
+        """Stay in evaluation mode."""
         return super().train(False)
 
     @torch.no_grad()
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """`ids` and `mask` (n, length) to (n, length, vocabulary)."""
+        """Map `ids` and `mask` (n, length) to logits (n, length, vocabulary)."""
         logits: Tensor = self.model(input_ids=ids, attention_mask=mask).logits
         return logits
 
     def head(self) -> dict[str, Tensor] | None:
-        """Weights of the transform before the word embeddings: dense, norm, bias.
+        """Return the weights of the transform before the word embeddings: dense, norm, bias.
 
         `None` where it is not of BERT's form.
         """
@@ -85,7 +85,7 @@ def masked_language_model(
 
 
 def _load(place: Place) -> tuple[nn.Module, PreTrainedTokenizerBase, list[str]]:
-    """Model, tokenizer, names of weights that the checkpoint lacks."""
+    """Load model and tokenizer, and name the weights that the checkpoint lacks."""
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity(logging.ERROR)
     try:

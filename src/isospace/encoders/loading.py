@@ -136,7 +136,7 @@ def as_encoder(
     query_prompt: str | None = None,
     document_prompt: str | None = None,
 ) -> Encoder:
-    """The encoder that a Python user names or gives; of a given one the weights are not copied.
+    """Return the encoder that a Python user names or gives; given weights are not copied.
 
     Args:
         model: as `load_encoder` takes it, as text or a path; or a loaded model.
@@ -251,7 +251,7 @@ def _assumed_pooling(
 
 
 def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
-    """40 hexadecimal digits that name what an encoder computes of the texts of these sides.
+    """Return a hash, 40 hexadecimal digits, of all that decides an encoder's vectors.
 
     They are a SHA-256 over weights, architecture, tokenizer, prompt, length limit, modules and
     pooling: another seed, checkpoint, prompt or pooling has another hash. Default: of texts without
@@ -284,7 +284,7 @@ def architecture(encoder: Encoder) -> dict[str, Any]:
 
 
 def state_hash(module: nn.Module, about: str = "") -> str:
-    """40 hexadecimal digits that name the parameters and buffers of a module, and what is said.
+    """Return a hash, 40 hexadecimal digits, of a module's parameters and buffers, and a text.
 
     What adapters add to a layer is part of it.
     """

@@ -29,7 +29,7 @@ State: TypeAlias = Mapping[str, Tensor]
 
 
 def merge(start: State, results: Sequence[State], share: float) -> dict[str, Tensor]:
-    """Weights that lie so far on the way from the base model to the mean of the results.
+    """Interpolate between the base model's weights and the mean of the results.
 
     Args:
         start: of the network that all results were trained from.

@@ -88,7 +88,7 @@ class Noise:
                 part._gradient_checkpointing_func = function
 
     def _now(self) -> tuple[dict[Any, bool], list[float]]:
-        """The training flag of every part, and the rate of every slot."""
+        """Return the training flag of every part, and the rate of every slot."""
         flags = {part: part.training for part in self._module.modules()}
         return flags, [getattr(part, name) for part, name in self._slots]
 
@@ -100,7 +100,7 @@ class Noise:
 
     @contextmanager
     def _as_at(self, flags: dict[Any, bool], rates: list[float]) -> Iterator[None]:
-        """What `_now` returned, for a while."""
+        """Use the flags and rates that `_now` returned inside the block."""
         now = self._now()
         self._put(flags, rates)
         try:
@@ -110,7 +110,7 @@ class Noise:
 
 
 def _is_rate(value: object) -> bool:
-    """Also 0 and 1 written as integers, which configurations do."""
+    """Tell whether a value is a rate; configurations write 0 and 1 as integers."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

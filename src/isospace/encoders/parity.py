@@ -24,7 +24,7 @@ PROBES = (
 
 
 def cosines(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """(n,) cosines of each row of one array (n, dim) with the same row of the other, in float64."""
+    """Return (n,) cosines between equal rows of two arrays (n, dim), in float64."""
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     products: np.ndarray = (a * b).sum(1) / np.maximum(norms, 1e-12)
@@ -32,7 +32,7 @@ def cosines(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
 
 
 def gap_between(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """The largest 1 - cosine between two models' vectors (n, dim) of the same texts.
+    """Return the largest 1 - cosine between two models' vectors (n, dim) of the same texts.
 
     Infinite where they have other widths.
     """
@@ -44,7 +44,7 @@ def gap_between(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 def require_parity(ours: np.ndarray, theirs: np.ndarray, source: str, tolerance: float) -> float:
-    """What `gap_between` finds, where that is small.
+    """Return what `gap_between` finds; refuse a large gap.
 
     Args:
         ours: of the model that was measured.

@@ -63,7 +63,7 @@ class Place(NamedTuple):
 
 
 def resolve(name: str) -> Place:
-    """Where `name` leads.
+    """Find the model that a name means.
 
     Raises:
         UserError: nothing is there; the message says what was looked for and what to do.
@@ -97,7 +97,7 @@ def resolve(name: str) -> Place:
 
 
 def pinned(name: str) -> tuple[str, str | None]:
-    """The name on the Hub and the revision of NAME@REVISION; `None` without one.
+    """Split NAME@REVISION into the name on the Hub and the revision; `None` without one.
 
     >>> pinned("org/name@v1.0"), pinned("org/name")
     (('org/name', 'v1.0'), ('org/name', None))
@@ -107,7 +107,7 @@ def pinned(name: str) -> tuple[str, str | None]:
 
 
 def _hub(named: str, hint: str) -> Place:
-    """The place of a Hub model that is cached or reached; one quick question."""
+    """Find a Hub model, in the cache or by one quick request."""
     name, revision = pinned(named)
     cached = False
     try:
@@ -135,7 +135,7 @@ def _hub(named: str, hint: str) -> Place:
 
 
 def wheel_minilm() -> Path | None:
-    """Folder of the all-MiniLM-L6-v2 weights that the extra `offline` installs, checksum verified.
+    """Find the all-MiniLM-L6-v2 weights that the extra `offline` installs; verify their checksum.
 
     Raises:
         UserError: the weights are there but are not the published ones.
@@ -155,7 +155,7 @@ def wheel_minilm() -> Path | None:
 
 
 def folder_of(name: str) -> Path | None:
-    """The folder that a model's name means; `None` for minilm and for names on the Hub."""
+    """Return the folder that a model's name means; `None` for minilm and for Hub names."""
     path = expanded(name)
     return path if name != "minilm" and path.is_dir() else None
 
@@ -236,7 +236,7 @@ def require_undamaged(folder: Path) -> None:
 
 @contextmanager
 def loading(failed: str) -> Iterator[None]:
-    """What another library says of a model that it cannot load, as a `UserError`.
+    """Raise the errors of other libraries, which cannot load a model, as `UserError`.
 
     `failed` comes before it; behind it what to do where the code of the model is not trusted.
     """

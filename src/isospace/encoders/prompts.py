@@ -43,7 +43,7 @@ class Prompts:
 
     @classmethod
     def own(cls, prompts: Mapping[str, str | None], default: str | None) -> Prompts:
-        """Those that an encoder brings along.
+        """Return the prompts that a model brings along.
 
         Args:
             prompts: name -> text, empty for none, as `SentenceTransformer.prompts`.
@@ -59,7 +59,7 @@ class Prompts:
         return cls(prompts.get(default or "") or "", query, document)
 
     def of(self, side: Side | None) -> str:
-        """The prompt of a side; `None` is no side."""
+        """Return the prompt of a side; `None` is no side."""
         return {None: self.plain, "query": self.query, "document": self.document}[side]
 
     def put(self, side: Side | None, text: str) -> Prompts:
@@ -90,7 +90,7 @@ class Prompts:
 
 
 def side_of(text: int, texts: int) -> Side:
-    """The side of one of the texts of a training example: the first of several is the query.
+    """Return the side of a text of a training example: the first of several is the query.
 
     >>> side_of(0, 1), side_of(0, 2), side_of(1, 2)
     ('document', 'query', 'document')
@@ -99,7 +99,7 @@ def side_of(text: int, texts: int) -> Side:
 
 
 def prompt_text(setting: str, value: str, own: Mapping[str, str | None], source: str) -> str:
-    """The text that a setting means: that of the encoder's prompt of this name, else itself.
+    """Return the text of the encoder's prompt of this name, else the value itself.
 
     Args:
         setting: its name.

@@ -32,7 +32,7 @@ from isospace.views.edits import Template
 
 
 def at_mask(encoder: Encoder, template: Template) -> Encoder:
-    """An encoder whose vector is the last state at the mask token of a template around the text.
+    """Return an encoder that reads the last state at the mask token of a template.
 
     The tokenizer puts the template around a text after it has cut it, so that there is room. The
     mean over tokens becomes the state at the mask by weights, 1 for the mask token and 0 for all
@@ -49,7 +49,7 @@ def at_mask(encoder: Encoder, template: Template) -> Encoder:
 
 
 def convolved(encoder: Encoder, convolutions: Convolutions) -> Encoder:
-    """An encoder whose vector is the mean of what convolutions make of the last states of tokens.
+    """Return an encoder whose vector is the mean of convolutions over the tokens' last states.
 
     Weights of 1 for every token come first, for what they also do: they set the states at the
     padding to 0, which would leak into those beside them.
@@ -73,20 +73,20 @@ def convolved(encoder: Encoder, convolutions: Convolutions) -> Encoder:
 
 
 def _tokens(encoder: Encoder) -> list[str]:
-    """The token of each row of the table of words."""
+    """Return the token of each row of the embedding table."""
     ids = list(range(encoder.word_embeddings.num_embeddings))
     return [str(token) for token in encoder.tokenizer.convert_ids_to_tokens(ids)]
 
 
 def _read(encoder: Encoder, modules: Sequence[nn.Module], dim: int) -> Encoder:
-    """The encoder of these modules and the mean over their tokens' vectors of `dim`."""
+    """Return the encoder of these modules and the mean over their tokens' vectors."""
     closing = [module for module in encoder.model if isinstance(module, Normalize)]
     model = rebuilt(encoder.model, [*modules, Pooling(dim, "mean"), *closing])
     return Encoder(model, encoder.source, encoder.prompts)
 
 
 def _tokenizer_with(encoder: Encoder, template: Template) -> PreTrainedTokenizerBase:
-    """A tokenizer that puts the template around a text, inside of the special tokens."""
+    """Return a tokenizer that puts the template around a text, inside the special tokens."""
     own, vocabulary = encoder.tokenizer, encoder.vocabulary
     backend = getattr(own, "backend_tokenizer", None)
     if backend is None:

@@ -146,7 +146,7 @@ def _classic_type(module: Any) -> str:
 
 
 def _modes(pooling: Pooling) -> tuple[str, ...]:
-    """What a pooling joins, in its order."""
+    """Return the modes that a pooling joins, in its order."""
     modes = pooling.pooling_mode
     return (modes,) if isinstance(modes, str) else tuple(modes)
 
@@ -261,7 +261,7 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
 
 
 def usage_of(encoder: Encoder) -> dict[str, Any]:
-    """The prompts, where `encode_query` and `encode_document` look for them, and the default."""
+    """Return the prompts as `encode_query` and `encode_document` expect them, and the default."""
     prompts = dict(encoder.model.prompts)
     for side, names in NAMES.items():
         own = encoder.prompts.of(side)
@@ -283,7 +283,7 @@ def parity_of_sides(
     encoder: Encoder,
     tolerance: float,
 ) -> float:
-    """The largest 1 - cosine between what was measured of texts and what a folder makes of them.
+    """Return the largest 1 - cosine between measured vectors and those of a folder.
 
     Args:
         measured: side -> (n, dim), the n texts as queries, as documents, or without a side.

@@ -37,7 +37,7 @@ def write_sums(folder: Path) -> None:
 
 
 def damage(folder: Path) -> str | None:
-    """Which file is not as it was written; `None` where all are, or there are no sums.
+    """Find a file that is not as it was written; `None` if all are, or there are no sums.
 
     A file that is not there is left to what loads the model: it may be one of another format.
     """

@@ -60,21 +60,21 @@ class WordLookup(WordTokenizer):
         self.ids = {word: number for number, word in enumerate(vocab)}
 
     def get_vocab(self, vocab: Iterable[str] = ()) -> list[str]:
-        """All words, in the order of their numbers."""
+        """Return all words, in the order of their numbers."""
         return list(self.ids)
 
     def tokenize(self, text: str, **_: Any) -> list[int]:
-        """The numbers of a text's words."""
+        """Return the numbers of a text's words."""
         found = (self.ids.get(word) for word in _SPLITS[self.tokens](text))
         return [number for number in found if number is not None]
 
     def save(self, output_path: str) -> None:
-        """Nothing that another could load."""
+        """Refuse: no other program could load the file."""
         raise NotImplementedError
 
     @staticmethod
     def load(input_path: str) -> WordTokenizer:
-        """As `save`."""
+        """Refuse, as `save` does."""
         raise NotImplementedError
 
 
@@ -90,7 +90,7 @@ class WordIds:
 
     @staticmethod
     def num_special_tokens_to_add() -> int:
-        """None stand around a text."""
+        """Return 0: a text gets no special tokens."""
         return 0
 
     def __init__(self, words: WordTokenizer) -> None:
@@ -99,19 +99,19 @@ class WordIds:
     def __call__(
         self, texts: str | Sequence[str], max_length: int | None = None, **_: Any
     ) -> dict[str, list[Any]]:
-        """Numbers of the words of a text, or of each text."""
+        """Return the numbers of the words of a text, or of each text."""
         if isinstance(texts, str):
             return {"input_ids": self.words.tokenize(texts)[:max_length]}
         return {"input_ids": [self.words.tokenize(text)[:max_length] for text in texts]}
 
     def get_vocab(self) -> dict[str, Any]:
-        """All that decides the numbers: the words, and how a text is cut."""
+        """Return all that decides the numbers: the words, and how a text is cut."""
         settings = vars(self.words).items()
         return {name: sorted(s) if isinstance(s, set) else s for name, s in settings}
 
 
 def word_file(name: str) -> tuple[Path, Tokens] | None:
-    """The file and the tokens that a model's name means; `None` where it does not begin `glove:`.
+    """Split a name glove:TOKENS:FILE into file and tokens; `None` for other names.
 
     >>> word_file("glove:lower_split:vectors.txt")
     (PosixPath('vectors.txt'), 'lower_split')
@@ -131,7 +131,7 @@ def word_model(
     tokens: Tokens,
     stop_words: Iterable[str] = ENGLISH_STOP_WORDS,
 ) -> SentenceTransformer:
-    """A model that averages word vectors, on the CPU.
+    """Make a model that averages word vectors, on the CPU.
 
     Args:
         words: all different.
@@ -152,7 +152,7 @@ def word_model(
 
 
 def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
-    """Words and their vectors, (word, dim) float32.
+    """Read words and their vectors, (word, dim) float32.
 
     A line holds a word, which may have spaces in it, and its numbers, separated by spaces. A first
     line of two numbers, as fastText and word2vec write it, is passed over. Of a word that comes

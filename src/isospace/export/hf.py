@@ -78,7 +78,7 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
 
 
 def _pooling(encoder: Encoder) -> PoolingName:
-    """The name of the encoder's pooling, where the folder and its card hold all of the encoder."""
+    """Return the name of the encoder's pooling; refuse an encoder that the folder cannot hold."""
     lost = [type(module).__name__ for module in encoder.model if not isinstance(module, _HELD)]
     if not lost and encoder.pooling in POOLINGS:
         return encoder.pooling
@@ -91,7 +91,7 @@ def _pooling(encoder: Encoder) -> PoolingName:
 
 
 def _loader(encoder: Encoder) -> Any:
-    """The class of `transformers` that loads the folder: `AutoModel`, or one that it would not use.
+    """Return the class of `transformers` that loads the folder, mostly `AutoModel`.
 
     `AutoModel` makes T5 whole, of which sentence encoders are one half (`T5EncoderModel`).
     """

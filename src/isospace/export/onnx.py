@@ -121,7 +121,7 @@ def save_onnx(
 def encode_with_graph(
     folder: Path, graph: str, texts: Sequence[str], on_batch: Callable[[int], None] | None = None
 ) -> np.ndarray:
-    """Vectors as those who use the folder make them: tokenizer.json and ONNX Runtime, no more.
+    """Encode as users of the folder do, with tokenizer.json and ONNX Runtime alone.
 
     Args:
         folder: what `save_onnx` wrote.
@@ -187,7 +187,7 @@ def _require_exportable(encoder: Encoder) -> None:
 
 
 def _write_tokenizer(encoder: Encoder, path: Path) -> None:
-    """tokenizer.json that cuts and pads by itself, whatever earlier calls left in it."""
+    """Write a tokenizer.json that cuts and pads by itself."""
     original: Any = encoder.tokenizer
     tokenizer = Tokenizer.from_str(original.backend_tokenizer.to_str())
     tokenizer.no_truncation()
@@ -216,7 +216,7 @@ def _write_graph(encoder: Encoder, path: Path) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporters' notes are about packages that are not used and names that they choose."""
+    """Silence the exporters' notes on packages that are not used."""
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -251,7 +251,7 @@ def _quantise(folder: Path) -> None:
 
 
 def _gap(encoder: Encoder, folder: Path, side: Side | None) -> float:
-    """Largest 1 - cosine between the encoder's vectors of a side and the graph's."""
+    """Return the largest 1 - cosine between the encoder's vectors of a side and the graph's."""
     texts = [encoder.prompts.of(side) + text for text in PROBES]
     exact = encode_with_graph(folder, GRAPH, texts)
     return require_parity(encoder.embed(PROBES, side=side), exact, encoder.source, TOLERANCE)

@@ -131,7 +131,7 @@ def _card(model: str, run: Run | None, encoder: Encoder, usage: Usage) -> str:
 
 
 def _sample(run: Run | None, file: Path | None, column: str, encoding: str) -> Sample:
-    """Sentences of the user's files, else those that the run kept, else of Python's docstrings."""
+    """Return sentences of the user's files, of the run, or of Python's docstrings."""
     if file is not None:
         with open_texts([str(file)], column, None, encoding) as rows:
             texts = (row.text.strip() for row in rows)

@@ -87,7 +87,7 @@ class About:
         bm25_weight: float | None,
         given_pooling: PoolingName | None = None,
     ) -> About:
-        """Of a new index by this model; files are named so that they are found from elsewhere."""
+        """Describe a new index; paths are stored so that they hold from any working directory."""
         place, words = folder_of(encoder.source), word_file(encoder.source)
         model = encoder.source if place is None else str(place.resolve())
         if words is not None:

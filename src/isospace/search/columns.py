@@ -61,7 +61,7 @@ def check_types(columns: Mapping[str, ColumnType]) -> None:
 
 
 def in_words(columns: Mapping[str, ColumnType]) -> str:
-    """The columns that a filter can name, for messages.
+    """Name the columns that a filter can use, for messages.
 
     >>> in_words({"year": "int"})
     'id (text), text (text), year (whole numbers)'
@@ -71,7 +71,7 @@ def in_words(columns: Mapping[str, ColumnType]) -> str:
 
 
 def plain(value: Any, cell: bool) -> Value:
-    """A value of a file as one of the four types, `None` for none.
+    """Return a value of a file as one of the four types, `None` for none.
 
     NaN and the infinities are none too: JSON has no such numbers.
 
@@ -110,7 +110,7 @@ def plain(value: Any, cell: bool) -> Value:
 
 
 def _number(cell: str) -> Value:
-    """What a cell of a csv or tsv file says."""
+    """Return the number that a cell of a csv or tsv file holds, or its text."""
     if _WHOLE.fullmatch(cell):
         return int(cell)
     if _FRACTION.fullmatch(cell) and math.isfinite(float(cell)):
@@ -154,7 +154,7 @@ class TypeGuess:
 
 
 def convert(raw: Any, type_: ColumnType, cell: bool) -> Value:
-    """A value of a file, or `cell` of one, as its column holds it.
+    """Convert a value of a file to the type of its column.
 
     Raises:
         ValueError: the column cannot hold it.
@@ -176,7 +176,7 @@ def convert(raw: Any, type_: ColumnType, cell: bool) -> Value:
 def fit(
     columns: Mapping[str, ColumnType], metadata: Mapping[str, Any], where: str, cell: bool = False
 ) -> dict[str, Value]:
-    """The metadata of a row, each value as its column holds it; a missing one is none.
+    """Convert the metadata of a row to the types of the columns; missing values are none.
 
     Args:
         columns: of the index.

@@ -105,7 +105,7 @@ class Database:
 
     @contextmanager
     def _working(self, what: str, where: str | None = None) -> Iterator[None]:
-        """One line for whatever goes wrong inside, which is the filter's fault or the disk's."""
+        """Raise every error inside as a `UserError` that blames the filter or the disk."""
         try:
             yield
         except Exception as error:  # LanceDB raises ValueError, RuntimeError and Rust's panics
@@ -119,7 +119,7 @@ class Database:
             ) from error
 
     def _condition(self, where: str | None) -> str | None:
-        """A filter as LanceDB gets it: in parentheses, since it drops what it cannot parse.
+        """Put a filter in parentheses, since LanceDB drops what it cannot parse.
 
         Of `year > 3 ADN kind = 'a'` it would take `year > 3`.
         """
@@ -145,7 +145,7 @@ class Database:
         )
 
     def _fails_alone(self, where: str) -> bool:
-        """Whether a filter cannot be used on rows that can be read without it."""
+        """Tell whether a filter fails on rows that can be read without it."""
         try:
             self._table.count_rows(self._condition(where))
             return False
@@ -158,13 +158,13 @@ class Database:
             return True
 
     def count(self, where: str | None = None) -> int:
-        """How many rows there are, or match a filter."""
+        """Count the rows, or those that match a filter."""
         condition = self._condition(where)
         with self._working("read", where):
             return int(self._table.count_rows(condition))
 
     def known(self, ids: Sequence[str]) -> dict[str, tuple[Value, ...]]:
-        """Text, metadata, file and the row that it is a passage of, of those ids that are there."""
+        """Return text, metadata, file and row of the passage of the ids that are there."""
         names = ["text", *self.columns, _FILE, _PASSAGE_OF]
         with self._working("read"):
             query = self._table.search().where(self._lancedb.col("id").isin(ids))
@@ -173,13 +173,13 @@ class Database:
         return dict(zip(key, zip(*values, strict=True), strict=True))
 
     def numbered(self, source: str) -> Iterator[tuple[str, str]]:
-        """The ids that begin with the name of a source and a colon, each with that of its row."""
+        """Give the ids that begin with SOURCE and a colon, each with the id of its row."""
         column = self._lancedb.col("id")
         begins = (column >= f"{source}:") & (column < f"{source};")  # ";" is next to ":"
         return self._with_rows(begins)
 
     def of_rows(self, rows: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """The ids of these rows and of their passages, each with that of its row."""
+        """Give the ids of these rows and of their passages, each with the id of its row."""
         column = self._lancedb.col
         return self._with_rows(column("id").isin(rows) | column(_PASSAGE_OF).isin(rows))
 
@@ -239,7 +239,7 @@ class Database:
     def nearest(
         self, vector: np.ndarray, k: int, where: str | None, approximate: bool
     ) -> list[Hit]:
-        """The k rows with the highest cosines to a vector (dim,), best first.
+        """Return the k rows with the highest cosines to a vector (dim,), best first.
 
         With `approximate`, the approximate index is used; what is not in it is compared one by one.
         """
@@ -259,7 +259,7 @@ class Database:
     def matching(
         self, text: str, vector: np.ndarray, k: int, where: str | None
     ) -> list[tuple[Hit, float]]:
-        """The k rows that share words with a text, with their BM25, best first.
+        """Return the k rows with the highest BM25 for a text, best first.
 
         The text's vector, (dim,) of length 1, gives the cosines of the hits.
         """
@@ -274,7 +274,7 @@ class Database:
         ]
 
     def word_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """The BM25 of those of these rows that share words with a text."""
+        """Return the BM25 of those of these rows that share words with a text."""
         with self._working("searched"):
             match = self._lancedb.query.MatchQuery(text, "text")
             query = self._table.search(match, query_type="fts").limit(len(ids))
@@ -287,13 +287,13 @@ class Database:
         return Hit(row["id"], cosine, row["text"], metadata)
 
     def vectors(self) -> Iterator[np.ndarray]:
-        """All vectors in parts, (rows, dim) each."""
+        """Give all vectors in parts, (rows, dim) each."""
         with self._working("read"):
             for batch in self._table.search().select(["vector"]).to_batches():
                 yield batch["vector"].flatten().to_numpy().reshape(-1, self.dim)
 
     def sample(self, rows: int, at_most: int) -> tuple[list[str], np.ndarray]:
-        """Ids and vectors, (n, dim), of rows that are spread evenly over the first `rows`."""
+        """Return ids and vectors, (n, dim), of rows spread evenly over the first `rows`."""
         places = np.unique(np.linspace(0, rows - 1, at_most, dtype=np.int64)).tolist()
         with self._working("read"):
             table = self._table.take_offsets(places).select(["id", "vector"]).to_arrow()
@@ -324,7 +324,7 @@ class Database:
 
 
 def lancedb() -> Any:
-    """The module lancedb.
+    """Import lancedb.
 
     Raises:
         UserError: it is not installed.
@@ -337,12 +337,12 @@ def lancedb() -> Any:
 
 
 def _code(where: str) -> str:
-    """An SQL condition without its quoted parts and comments."""
+    """Return an SQL condition without its quoted parts and comments."""
     return _NO_CODE.sub(" ", where)
 
 
 def _reason(error: Exception) -> str:
-    """What LanceDB says, without its source files and its inner layers."""
+    """Return LanceDB's error in a line, without its source files and inner layers."""
     text = re.split(r", /\S+\.rs:\d+| Valid fields are ", _NOISE.sub("", str(error)))[0]
     text = re.sub(r"(\s|~~+)+", " ", text).strip() or type(error).__name__
     if parser := re.search(r"\(sql parser error: (.*)\)", text):

@@ -89,7 +89,7 @@ class MemoryIndex:
     def search(
         self, queries: str | Sequence[str] | np.ndarray, k: int = 5, threshold: float = -math.inf
     ) -> list[MemoryHit] | list[list[MemoryHit]]:
-        """The texts nearest to each query.
+        """Return the texts nearest to each query.
 
         Args:
             queries: one text, several, or their (queries, dim) vectors.
@@ -140,7 +140,7 @@ class Embedder:
         side: Side | None = None,
         **others: Any,
     ) -> np.ndarray:
-        """Vectors of texts, as the model makes them; options as in sentence-transformers.
+        """Encode texts; options as in sentence-transformers.
 
         Texts are encoded as they are given. `isospace.corpus.characters.normalise` does to them
         what is done to files.
@@ -194,11 +194,11 @@ class Embedder:
         return vectors[0] if isinstance(texts, str) else vectors
 
     def encode_query(self, texts: str | Sequence[str], **options: Any) -> np.ndarray:
-        """Vectors of texts that look for others; options as for `encode`."""
+        """Encode queries; options as for `encode`."""
         return self.encode(texts, side="query", **options)
 
     def encode_document(self, texts: str | Sequence[str], **options: Any) -> np.ndarray:
-        """Vectors of texts that are looked for; options as for `encode`."""
+        """Encode documents; options as for `encode`."""
         return self.encode(texts, side="document", **options)
 
     def _prompted(self, prompt_name: str | None, prompt: str | None, side: Side | None) -> Encoder:
@@ -217,7 +217,7 @@ class Embedder:
         return Encoder(self.encoder.model, self.encoder.source, changed)
 
     def similarity(self, a: TextsOrVectors, b: TextsOrVectors) -> np.ndarray:
-        """Cosines of all texts of one side with all of the other.
+        """Return the cosines of all texts of one side with all of the other.
 
         Args:
             a: one text, n texts, or their (n, dim) vectors.

@@ -193,7 +193,7 @@ def _name(part: TextFile, root: Path) -> str:
 
 
 def _say_coverage(encoder: Encoder, first: list[str], progress: Progress) -> None:
-    """What of the texts an encoder does not know, or does not read."""
+    """Warn of texts that the encoder does not know or does not read to their end."""
     found = coverage(encoder, first)
     if found.warning:
         progress.line("warning", found.warning)
@@ -207,7 +207,7 @@ def _say_coverage(encoder: Encoder, first: list[str], progress: Progress) -> Non
 
 
 def _on_cluster(engine: Engine, workers: int) -> int:
-    """How many workers encode on a cluster."""
+    """Return the number of workers on a cluster; 0: this process encodes."""
     if workers < 1:
         raise UserError(f"`workers` {workers}: expected 1 or more")
     if engine == "local" and workers > 1:
@@ -250,7 +250,7 @@ def _survey(
 
 
 def _superseded(ids: bytearray, begins: bytearray) -> frozenset[int]:
-    """The places of what has the id of a later row.
+    """Find the rows whose id a later row has.
 
     Args:
         ids: hashes of the rows' ids, one after the other; a row that is cut has several in a row.
@@ -311,7 +311,7 @@ def _add(
 
 
 def _indexed(index: SearchIndex, records: Texts, part: TextFile, name: str, row: TextRow) -> Row:
-    """A row of a file as the index has it."""
+    """Convert a row of a file to a row of the index."""
     whole = _row_id(name, row)
     key = passage_id(whole, row.passage, row.passages)
     metadata = fit(index.columns, *_metadata(records, part, row))
@@ -324,6 +324,6 @@ def _row_id(name: str, row: TextRow) -> str:
 
 
 def _metadata(records: Texts, part: TextFile, row: TextRow) -> tuple[dict[str, Any], str, bool]:
-    """Metadata of a row, what messages call the row, and whether it is of cells of text."""
+    """Return the metadata of a row, its name for messages, and whether it is of cells."""
     values = dict(zip(records.keep, row.values, strict=True))
     return values, f"{part.name}, row {row.number}", part.format in ("csv", "tsv")

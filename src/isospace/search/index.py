@@ -238,7 +238,7 @@ class SearchIndex:
     def _encoded(
         self, texts: Iterator[list[str]], on_cluster: int, advance: Callable[[int], None]
     ) -> Iterator[np.ndarray]:
-        """Vectors (n, dim) of each slice of texts, in order."""
+        """Give the vectors (n, dim) of each slice of texts, in order."""
         if not on_cluster:
             yield from (self._vectors(some, "document", advance) for some in texts)
             return
@@ -305,7 +305,7 @@ class SearchIndex:
             self._database.remove_files(files[start : start + SLICE])
 
     def approximate(self, rows: int) -> ApproximateIndex | None:
-        """The approximate index; `None` if a search among so many rows does without."""
+        """Return the approximate index; `None` if so few rows are searched without it."""
         return self.about.approximate if rows > EXACT_ROWS else None
 
     def refresh(self) -> None:
@@ -339,7 +339,7 @@ class SearchIndex:
         hybrid: bool = False,
         bm25_weight: float | None = None,
     ) -> SearchResults:
-        """The texts nearest to each query, by cosine.
+        """Return the texts nearest to each query, by cosine.
 
         Up to `EXACT_ROWS` rows (that match the filter) are compared one by one, more of them by the
         approximate index.
@@ -394,7 +394,7 @@ class SearchIndex:
         return SearchResults(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
 
     def _numbers(self, count: int) -> list[str]:
-        """Ids; taken before they are used, so that a kill leaves a gap and not a second #1."""
+        """Reserve ids before they are used: a kill leaves a gap, and never a second #1."""
         about = About.read(self.folder)  # others may have taken some since it was opened
         self._keep(replace(about, numbered=about.numbered + count))
         return [f"#{about.numbered + number}" for number in range(1, count + 1)]
@@ -411,7 +411,7 @@ class SearchIndex:
         return self._checked(vectors)
 
     def _checked(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors (n, dim) that are numbers, at length 1."""
+        """Scale vectors (n, dim) to length 1; refuse NaN."""
         if not np.isfinite(vectors).all():
             raise UserError(
                 f"{self.about.model}: some of its vectors are not finite. The model is damaged"
@@ -420,6 +420,6 @@ class SearchIndex:
 
 
 def _document_encoder(folder: Path, about: About, model: str) -> Callable[[list[str]], np.ndarray]:
-    """What a worker on a cluster does with the texts of a slice."""
+    """Return what a worker on a cluster does with the texts of a slice."""
     encoder = load_model(folder, about, model)
     return partial(encoder.embed, side="document")

@@ -68,7 +68,7 @@ class NeighbourLists:
         return protocol(self.texts)
 
     def rows(self, query: int) -> list[dict[str, str]]:
-        """The lists of one query side by side, for people."""
+        """Return the lists of one query side by side, for people."""
         depth = max(len(lists[query]) for lists in self.lists.values())
         rows = []
         for rank in range(depth):
@@ -80,7 +80,7 @@ class NeighbourLists:
         return rows
 
     def to_json(self) -> dict[str, Any]:
-        """Every list, and the protocol."""
+        """Return every list, and the protocol."""
         queries = []
         for place, query in enumerate(self.queries):
             neighbours = {
@@ -144,7 +144,7 @@ def find_neighbours(
 def nearest_texts(
     encode: PromptedEncoders, queries: Sequence[str], corpus: Texts, k: int
 ) -> list[list[Neighbour]]:
-    """The k texts of a corpus with the highest cosine to each query, the nearest first.
+    """Return the k texts with the highest cosine to each query, the nearest first.
 
     A text that is the query itself is left out; of equally near ones the first in the corpus comes
     first. Each text is encoded once.
@@ -175,7 +175,7 @@ def nearest_texts(
 
 
 def protocol(texts: int) -> str:
-    """How neighbours are found, in words.
+    """Describe how neighbours are found.
 
     >>> protocol(2000)
     'cosine, 2,000 distinct texts, the query itself left out'
@@ -189,7 +189,7 @@ def read_corpus(
     encoding: str = "utf-8",
     progress: Progress | None = None,
 ) -> Texts:
-    """The distinct texts of files, of documents their passages, cleaned but of any length.
+    """Read the distinct texts of files, or passages of documents, cleaned, of any length.
 
     Args:
         files: one or more, as `CorpusConfig.corpus`.

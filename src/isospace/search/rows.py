@@ -102,7 +102,7 @@ def put_unencoded(
 
 
 def passage_id(row: str, passage: int, passages: int) -> str:
-    """The id of a passage of a row, counted from 1; of a row that is not cut its own.
+    """Return the id of a passage, counted from 1; a row with one passage keeps its id.
 
     >>> passage_id("posts.csv:7", 1, 1), passage_id("posts.csv:7", 2, 3)
     ('posts.csv:7', 'posts.csv:7#2')

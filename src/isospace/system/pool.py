@@ -25,14 +25,13 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _POLL_SECONDS = 0.5
-_CONTEXT = multiprocessing.get_context("spawn")
 
 
 class Tally:
     """A number that workers add to and their parent takes; it also tells workers to stop."""
 
-    def __init__(self) -> None:
-        self._count, self._stop = _CONTEXT.Value("q", 0), _CONTEXT.Event()
+    def __init__(self, context: Any) -> None:
+        self._count, self._stop = context.Value("q", 0), context.Event()
 
     def add(self, count: int) -> None:
         """Add to the number.
@@ -75,10 +74,10 @@ def map_in_processes(
         Exception: what `begin` or the function raised.
         BrokenProcessPool: a worker was killed.
     """
-    tally = Tally()
-    started = _CONTEXT.Value("q", 0)
+    context = multiprocessing.get_context("spawn")
+    tally, started = Tally(context), context.Value("q", 0)
     initial = begin, tally, started, threads_of_each(at_once), trusts_code()
-    executor = ProcessPoolExecutor(at_once, _CONTEXT, _enter, initial)
+    executor = ProcessPoolExecutor(at_once, context, _enter, initial)
     running: set[Future[Result]] = set()
     try:
         while True:

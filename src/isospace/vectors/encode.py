@@ -152,7 +152,7 @@ def _require_no_output(config: EncodeConfig) -> None:
 
 @contextmanager
 def _failing_disk(config: EncodeConfig) -> Iterator[None]:
-    """Says what a disk that is full or fails has cost, which is nothing that was finished."""
+    """Say, when the disk is full or fails, that finished shards are kept."""
     try:
         yield
     except OSError as error:
@@ -193,7 +193,7 @@ def _encode_missing(
 
 
 def _jobs(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[ShardTexts]:
-    """The shards that are not there yet; `seen` sees every row of the text as it is now."""
+    """Give the texts of the missing shards; `seen` sees every row of the text."""
     rows = seen.noting(texts)
     for index in range(len(shards)):
         shard = list(islice(rows, shards.size(index)))
@@ -217,5 +217,5 @@ def _join(config: EncodeConfig, layout: Layout, shards: Shards) -> None:
 
 
 def _removed(config: EncodeConfig) -> Path:
-    """What the shards are called when the one file is there."""
+    """Return the folder to which the shards are renamed before they are removed."""
     return config.shard_folder.with_name(f".{config.shard_folder.name}.removed")

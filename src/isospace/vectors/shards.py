@@ -78,11 +78,11 @@ class Shards:
         return -(-self.rows // self.shard_size)
 
     def size(self, index: int) -> int:
-        """Rows of a shard."""
+        """Return the rows of a shard."""
         return min(self.shard_size, self.rows - index * self.shard_size)
 
     def path(self, index: int) -> Path:
-        """Where a shard is, or will be."""
+        """Return the path of a shard."""
         return self.folder / f"part-{index:05d}{self._suffix}"
 
     @property
@@ -102,7 +102,7 @@ class Shards:
         self._write()
 
     def to_json(self) -> dict[str, Any]:
-        """What the manifest holds."""
+        """Return what the manifest holds."""
         return {
             "isospace": version("isospace"),
             "complete": len(self.done) == len(self),

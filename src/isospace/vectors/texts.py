@@ -107,7 +107,7 @@ class RowsSeen:
         self._content = blake2b(digest_size=16)
 
     def noting(self, rows: Iterable[TextRow]) -> Iterator[TextRow]:
-        """The same rows, each seen as it comes."""
+        """Give the same rows, and count and hash them."""
         for row in rows:
             self.rows += 1
             if row.missing is not None:
@@ -155,7 +155,7 @@ class Texts:
             yield from file.rows
 
     def files(self) -> Iterator[TextFile]:
-        """The files, each with its rows."""
+        """Give the files, each with its rows."""
         for name in self.docstrings:
             settings = CorpusConfig(
                 corpus=(name,),
@@ -216,7 +216,7 @@ class Texts:
                 )
 
     def _parts(self, text: str, title: str) -> list[str]:
-        """A row's text, or the passages of one that has several; before each the title."""
+        """Return a row's text, or its passages, each with the title before it."""
         words, parts = self.reading.passage_words, [text]
         if self.cut_rows and words is not None:
             row = row_document("", "", paragraphs_of(text))
@@ -226,7 +226,7 @@ class Texts:
         return [f"{title} {part}" if part.strip() else title for part in parts] if title else parts
 
     def _passages(self, source: Source, unread: list[str]) -> Iterator[TextRow]:
-        """The passages of a document; of one that cannot be read none, and the reason."""
+        """Give the passages of a document; note why a document cannot be read."""
         try:
             document = read_file(source, source.name)
         except UnreadableDocument as error:
@@ -300,7 +300,7 @@ def open_texts(
 
 
 def _key(value: Any) -> str:
-    """An id as text; empty where it is missing, which NaN is too."""
+    """Return an id as text; empty where it is missing or NaN."""
     missing = value is None or (isinstance(value, float) and math.isnan(value))
     return "" if missing else without_surrogates(str(value).rstrip("\r\n"))
 

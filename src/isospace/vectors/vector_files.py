@@ -32,7 +32,7 @@ Key = Literal["text", "id"]
 
 
 def quantise(vectors: NDArray[np.float32], dtype: Dtype) -> tuple[np.ndarray, np.ndarray | None]:
-    """Vectors in the type in which they are stored, and for int8 the scale of each.
+    """Convert vectors to the stored type; int8 vectors have a scale each.
 
     Args:
         vectors: (n, dim) float32.
@@ -135,7 +135,7 @@ class Layout:
                     writer.write_table(pq.read_table(part, partitioning=None))
 
     def _writer(self, target: Any) -> pq.ParquetWriter:
-        """Text compresses well; the bits of a vector do not."""
+        """Open a Parquet writer that compresses text, but no vectors."""
         return pq.ParquetWriter(
             target,
             self.schema,
@@ -145,7 +145,7 @@ class Layout:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """What another run must have in common to write the same files."""
+        """Return the settings that decide the files, for the manifest."""
         settings = asdict(self)
         del settings["about"]
         return settings

@@ -21,7 +21,7 @@ class Family(Protocol):
     """What a file of this package offers: these two functions, as a module or an object."""
 
     def refusal(self, model: Any, /) -> str | None:
-        """Why `forward` would not compute what this model does; `None` where it does."""
+        """Say why `forward` would not compute what this model does; `None` if it does."""
 
     def forward(
         self,
@@ -32,7 +32,7 @@ class Family(Protocol):
         layers: slice,
         states: Tensor | None,
     ) -> Tensor:
-        """The model's last hidden states.
+        """Return the model's last hidden states.
 
         Args:
             model: a Hugging Face model that is not refused; dropout follows its modules' flags and
@@ -63,13 +63,13 @@ FAMILIES: dict[str, Family] = {
 
 
 def model_type(model: nn.Module) -> str:
-    """The family that a Hugging Face model says it is of, or else its class."""
+    """Return the family that a Hugging Face model names, or else its class."""
     config: Any = getattr(model, "config", None)
     return str(getattr(config, "model_type", type(model).__name__))
 
 
 def refusal(model: nn.Module) -> str | None:
-    """Why no fast path serves this Hugging Face model; `None` where one does."""
+    """Say why no fast path serves this Hugging Face model; `None` if one does."""
     kind = model_type(model)
     return FAMILIES[kind].refusal(model) if kind in FAMILIES else f"{kind} has none"
 
@@ -82,6 +82,6 @@ def forward(
     layers: slice = slice(None),
     states: Tensor | None = None,
 ) -> Tensor:
-    """As `Family.forward`, by the family of a model that is not refused."""
+    """Run `Family.forward` of the family of a model that is not refused."""
     family = FAMILIES[model_type(model)]
     return family.forward(model, input_ids, attention_mask, first_only, layers, states)

@@ -18,7 +18,7 @@ from isospace.encoders.fast.packed import Packing, current_dropout
 
 
 def refusal(model: Any) -> str | None:
-    """Why `forward` would not compute what this model does; `None` where it does."""
+    """Say why `forward` would not compute what this model does; `None` if it does."""
     if model.config.hidden_activation != "gelu":
         return f"its activation is {model.config.hidden_activation}, not gelu"
     for kind in model.rotary_emb.rope_type.values():
@@ -30,7 +30,7 @@ def refusal(model: Any) -> str | None:
 
 
 def _is_plain(layer: Any) -> bool:
-    """Whether a layer has its own parts; an adapter in their place would have to be called."""
+    """Tell whether no part of a layer was replaced, as by an adapter."""
     dense = (layer.attn.Wqkv, layer.attn.Wo, layer.mlp.Wi, layer.mlp.Wo)
     norms_or_nothing = (nn.LayerNorm, nn.Identity)  # the first layer's input is normed already
     return (
@@ -48,7 +48,7 @@ def forward(
     layers: slice,
     states: Tensor | None,
 ) -> Tensor:
-    """The last hidden states, as `Family.forward` says."""
+    """Return the last hidden states, as `Family.forward` says."""
     part = model.embeddings
     with packed.tokens_alone(input_ids, attention_mask, part.tok_embeddings.weight) as tokens:
         if states is None:
@@ -83,7 +83,7 @@ def _feed_forward(part: Any, states: Tensor) -> Tensor:
 
 
 def _near(tokens: Packing, distance: int) -> Tensor:
-    """What is added to the scores where tokens farther apart than that do not see each other."""
+    """Return what is added to the scores, so that distant tokens do not see each other."""
     if tokens.length <= distance + 1:
         return tokens.bias
     places = torch.arange(tokens.length, device=tokens.bias.device)
@@ -92,7 +92,7 @@ def _near(tokens: Packing, distance: int) -> Tensor:
 
 
 def _turns(model: Any, tokens: Packing, kind: str) -> tuple[Tensor, Tensor]:
-    """(packed tokens, 1, width / 2) each: cosine and sine by which a kind of layer turns a token.
+    """Return cosine and sine of the rotary angles, (packed tokens, 1, width / 2) each.
 
     They are float32 under autocast too, as transformers rotates in it.
     """
@@ -114,7 +114,7 @@ def _attention(
     tokens: Packing,
     only: Tensor | None,
 ) -> Tensor:
-    """As `post_norm._attention`, of queries and keys that are turned."""
+    """Compute `post_norm._attention` with rotated queries and keys."""
     rate = part.attention_dropout if part.training else 0.0
     width, dim = part.head_dim, states.shape[1]
     heads = dim // width

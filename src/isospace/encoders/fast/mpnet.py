@@ -33,7 +33,7 @@ def _parts(layer: Any) -> post_norm.Layer:
 
 
 def _bias(model: Any, tokens: Packing) -> Tensor:
-    """(batch, heads, length, length): by distance and head, lowest at padded keys."""
+    """Return (batch, heads, length, length): by distance and head, lowest at padded keys."""
     one = tokens.bias.new_empty(1, tokens.length)  # its shape alone is read
     by_distance = model.encoder.compute_position_bias(one).to(tokens.dtype)
     return torch.where(tokens.bias == 0, by_distance, tokens.bias)

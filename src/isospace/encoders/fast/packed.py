@@ -24,7 +24,7 @@ _LENGTHS = 16
 
 @contextmanager
 def tokens_alone(input_ids: Tensor, attention_mask: Tensor, weights: Tensor) -> Iterator[Packing]:
-    """The tokens of a batch, where every step has the type that it is given.
+    """Pack the tokens of a batch; inside, every step has the type that it is given.
 
     Args:
         input_ids: (batch, length) int64, padded on the right.
@@ -39,7 +39,7 @@ def tokens_alone(input_ids: Tensor, attention_mask: Tensor, weights: Tensor) -> 
 
 
 def _round_up_length(padded: Tensor) -> Tensor:
-    """(batch, length, ...) with more zeros on the right, up to a length that is quick."""
+    """Pad (batch, length, ...) with zeros up to a length that is quick."""
     extra = -padded.shape[1] % _LENGTHS
     return F.pad(padded, (0, 0) * (padded.dim() - 2) + (0, extra)) if extra else padded
 
@@ -77,19 +77,19 @@ class Packing:
         self.bias = bias.masked_fill_(mask == 0, torch.finfo(dtype).min)[:, None, None]
 
     def pack(self, padded: Tensor) -> Tensor:
-        """(batch, length, ...) -> (packed tokens, ...), rounded up with zeros.
+        """Pack (batch, length, ...) to (packed tokens, ...), rounded up with zeros.
 
         The length may be that of the batch before it was rounded up.
         """
         return apply(_Pack, _round_up_length(padded).flatten(0, 1), self)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """(packed tokens, ...) -> (batch, length, ...), zero at the padding."""
+        """Unpack (packed tokens, ...) to (batch, length, ...), zero at the padding."""
         padded = apply(_Unpack, packed, self)
         return padded.view(self.batch, self.length, *packed.shape[1:])
 
     def result(self, packed: Tensor, first_only: bool) -> Tensor:
-        """(batch, length before it was rounded up, or 1, dim), of all tokens or the first ones.
+        """Return (batch, original length or 1, dim), of all tokens or the first ones.
 
         Args:
             packed: (packed tokens, dim), or (batch, dim) of the first tokens alone.
@@ -98,25 +98,25 @@ class Packing:
         return packed.unsqueeze(1) if first_only else self.unpack(packed)[:, : self._own_length]
 
     def by_head(self, packed: Tensor, heads: int, width: int) -> tuple[Tensor, ...]:
-        """(batch, heads, length, width) of each of the projections side by side in packed rows."""
+        """Split packed projections into one (batch, heads, length, width) tensor each."""
         padded = self.unpack(packed).view(self.batch, self.length, -1, heads, width)
         return padded.permute(2, 0, 3, 1, 4).unbind()
 
     def take_tokens(self, padded: Tensor) -> Tensor:
-        """`pack` without its gradient, of (batch * length, ...)."""
+        """Pack (batch * length, ...) without a gradient."""
         packed = padded.new_empty(self._count + self._extra, *padded.shape[1:])
         torch.index_select(padded, 0, self._tokens, out=packed[: self._count])
         packed[self._count :] = 0
         return packed
 
     def spread_tokens(self, packed: Tensor) -> Tensor:
-        """`unpack` without its gradient, to (batch * length, ...)."""
+        """Unpack to (batch * length, ...) without a gradient."""
         padded = packed.new_zeros(self.batch * self.length, *packed.shape[1:])
         return padded.index_copy_(0, self._tokens, packed[: self._count])
 
 
 def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
-    """What a function with a gradient of its own gives."""
+    """Return what a function with a gradient of its own gives."""
     result: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
     return result
 
@@ -144,12 +144,12 @@ class _Unpack(torch.autograd.Function):
 
 
 def current_dropout(dropout: nn.Dropout) -> float:
-    """A dropout module's rate; 0 where the module is in evaluation mode."""
+    """Return a dropout module's rate; 0 in evaluation mode."""
     return dropout.p if dropout.training else 0.0
 
 
 def keep_mask(like: Tensor, rate: float) -> Tensor:
-    """Dropout's factors: 0 with probability `rate`, else 1 / (1 - rate).
+    """Draw dropout's factors: 0 with probability `rate`, else 1 / (1 - rate).
 
     The rate is rounded to a multiple of 2^-16, and the scale belongs to the rounded rate. On the
     CPU an element costs 16 random bits in place of one draw.
@@ -166,12 +166,12 @@ def keep_mask(like: Tensor, rate: float) -> Tensor:
 
 
 def dropout(states: Tensor, rate: float) -> Tensor:
-    """The states with dropout at a rate, which may be 0."""
+    """Return the states with dropout at a rate, which may be 0."""
     return states * keep_mask(states, rate) if rate else states
 
 
 def dropout_add(hidden: Tensor, residual: Tensor, rate: float) -> Tensor:
-    """Residual + dropout(hidden); the residual may be of a finer type."""
+    """Return residual + dropout(hidden); the residual may be of a finer type."""
     return apply(_DropoutAdd, hidden, residual, rate) if rate else residual + hidden
 
 
@@ -189,7 +189,7 @@ class _DropoutAdd(torch.autograd.Function):
 
 
 def linear(states: Tensor, *layers: nn.Linear) -> Tensor:
-    """Linear layers of the same input, with or without bias, as one matrix product."""
+    """Compute linear layers of the same input, with or without bias, as one matrix product."""
     weight: Tensor = layers[0].weight
     bias: Tensor | None = layers[0].bias
     if len(layers) > 1:
@@ -201,7 +201,7 @@ def linear(states: Tensor, *layers: nn.Linear) -> Tensor:
 
 
 def positions_behind(input_ids: Tensor, padding: int) -> Tensor:
-    """(batch, length) int64: the first token has the position behind the padding's id, and so on.
+    """Return (batch, length) positions that begin behind the padding's id.
 
     The padding's id has no position but itself, where a text has it too.
     """
@@ -210,7 +210,7 @@ def positions_behind(input_ids: Tensor, padding: int) -> Tensor:
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, rate: float) -> Tensor:
-    """softmax(q k^T / sqrt(width) + bias), dropout, times v.
+    """Compute softmax(q k^T / sqrt(width) + bias), dropout, times v.
 
     Args:
         query: (batch, heads, length or 1, width).

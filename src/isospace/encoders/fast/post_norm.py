@@ -72,7 +72,7 @@ class PostNorm:
     bias: Callable[[Any, Packing], Tensor] = lambda _model, tokens: tokens.bias
 
     def refusal(self, model: Any, /) -> str | None:
-        """Why `forward` would not compute what this model does; `None` where it does."""
+        """Say why `forward` would not compute what this model does; `None` if it does."""
         activation = getattr(model.config, self.activation)
         if reason := self.why_not(model.config):
             return reason
@@ -93,7 +93,7 @@ class PostNorm:
         layers: slice,
         states: Tensor | None,
     ) -> Tensor:
-        """The last hidden states, as `fast.Family.forward` says."""
+        """Return the last hidden states, as `fast.Family.forward` says."""
         part = model.embeddings
         with packed.tokens_alone(input_ids, attention_mask, part.word_embeddings.weight) as tokens:
             if states is not None:
@@ -120,7 +120,7 @@ class PostNorm:
 
 
 def _embedded(part: Any, ids: Tensor, positions: Tensor) -> Tensor:
-    """Words, their type where a family has such, and positions; layer norm, dropout.
+    """Add the embeddings of words, types (if any) and positions; layer norm, dropout.
 
     `part` is the embeddings of a Hugging Face model; (packed tokens,) -> (packed tokens, dim).
     """
@@ -134,7 +134,7 @@ def _embedded(part: Any, ids: Tensor, positions: Tensor) -> Tensor:
 def _attention(
     layer: Layer, states: Tensor, bias: Tensor, tokens: Packing, only: Tensor | None
 ) -> Tensor:
-    """Self-attention; sentences are padded for it alone.
+    """Compute self-attention, for which alone sentences are padded.
 
     `only` has the packed rows of the tokens that ask, one in each sentence; `None`: all ask.
     (packed tokens, dim) -> (packed tokens or sentences, dim).
