@@ -8,8 +8,8 @@ import shutil
 import pytest
 
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.parity import SUMS, damage
 from isospace.encoders.saving import save_model
-from isospace.encoders.sums import SUMS, damage
 from isospace.errors import UserError
 
 

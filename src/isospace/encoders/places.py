@@ -18,7 +18,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from isospace.encoders.sums import SUMS, damage
+from isospace.encoders.parity import SUMS, damage
 from isospace.encoders.words import word_file
 from isospace.errors import UserError, first_line
 from isospace.system.files import expanded, file_sha256

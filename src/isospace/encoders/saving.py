@@ -28,10 +28,9 @@ from torch import nn
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import modules_of
-from isospace.encoders.parity import PROBES, gap_between, require_parity, require_whole
+from isospace.encoders.parity import PROBES, gap_between, require_parity, require_whole, write_sums
 from isospace.encoders.places import Place, loading
 from isospace.encoders.prompts import NAMES, Side
-from isospace.encoders.sums import write_sums
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder
 from isospace.system.quiet import no_weight_bars

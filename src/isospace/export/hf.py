@@ -26,12 +26,11 @@ from transformers import MODEL_MAPPING, AutoModel, AutoTokenizer
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import KEY
 from isospace.encoders.modules import require_one_way
-from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
+from isospace.encoders.parity import PROBES, TOLERANCE, require_parity, write_sums
 from isospace.encoders.places import Place
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import save_transformer, usage_of, write_json
-from isospace.encoders.sums import write_sums
 from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_folder
 from isospace.system.quiet import no_weight_bars

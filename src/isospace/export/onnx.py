@@ -22,10 +22,9 @@ from torch import Tensor, nn
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import require_one_way
-from isospace.encoders.parity import PROBES, TOLERANCE, cosines, require_parity
+from isospace.encoders.parity import PROBES, TOLERANCE, cosines, require_parity, write_sums
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import require_known_modules
-from isospace.encoders.sums import write_sums
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.files import atomic_folder
