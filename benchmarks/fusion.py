@@ -5,7 +5,7 @@
 writes `docs/results/fusion.md`. The pairs of docstrings (summary and next paragraph) are searched
 in both directions, by the model as it is and with all its vectors moved towards one point, which
 changes no order by cosine but leaves the cosines a fifth of their spread. The pairs are those that
-choose checkpoints and those that judge them.
+validation and the test pairs.
 """
 
 from __future__ import annotations
@@ -33,6 +33,11 @@ from isospace.system.tables import markdown_table
 WEIGHTS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)
 RANK = 60  # k of reciprocal rank fusion (Cormack, Clarke & Büttcher 2009)
 AWAY = 2.0  # length of the vector that is added to all vectors of length 1
+
+SHOWN = (
+    "validation: to the paragraph",
+    *(f"test: {w}" for w in ("to the paragraph", "to the summary", "narrow")),
+)
 
 Matrix = NDArray[np.float64]
 Fusion = Callable[[Matrix, Matrix], Matrix]
@@ -100,8 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     own = load_corpus(CorpusConfig(corpus=("docstrings",)), cache_folder()).pairs
     sides = {
-        "choose": natural_pairs(own.dev, own.dev_groups, own.unit),
-        "judge": natural_pairs(own.test, own.test_groups, own.unit),
+        "validation": natural_pairs(own.dev, own.dev_groups, own.unit),
+        "test": natural_pairs(own.test, own.test_groups, own.unit),
     }
     encoder = load_encoder(options.model)
     vectors: dict[str, NDArray[np.float32]] = {}
@@ -118,11 +123,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for column, asked, away in (
             (f"{side}: to the paragraph", pairs, 0.0),
             (f"{side}: to the summary", back, 0.0),
-            (f"{side}: to the paragraph, narrow", pairs, AWAY),
+            (f"{side}: narrow", pairs, AWAY),
         ):
+            if column not in SHOWN:
+                continue
             for name, mrr in measure(asked, encode, away).items():
                 rows[name][column] = f"{mrr:.2f}"
-    counts = ", ".join(f"{len(pairs):,} pairs {side}" for side, pairs in sides.items())
+    counts = ", ".join(f"{len(pairs):,} {side} pairs" for side, pairs in sides.items())
     caption = f"MRR x 100, {options.model}, docstrings: {counts}.\n\n"
     draw(options.page, {"fusion": caption + markdown_table(list(rows.values())) + "\n"})
 

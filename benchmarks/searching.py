@@ -78,11 +78,11 @@ def _search(index: SearchIndex, queries: list[str], approximate: bool) -> dict[s
     ways: dict[str, Callable[[str], Any]] = {
         "encoding the query, a part of each": lambda query: index.encoder.embed([query]),
         "exact": lambda query: index.search(query, K, exact=True),
-        "fused, exact": lambda query: index.search(query, K, exact=True, hybrid=True),
+        "hybrid, exact": lambda query: index.search(query, K, exact=True, hybrid=True),
     }
     if approximate:
         ways["approximate"] = lambda query: index.search(query, K)
-        ways["fused, approximate"] = lambda query: index.search(query, K, hybrid=True)
+        ways["hybrid, approximate"] = lambda query: index.search(query, K, hybrid=True)
     times: dict[str, list[float]] = {name: [] for name in ways}
     for query in queries:
         for name, way in ways.items():

@@ -504,12 +504,16 @@ def write_page(page: Path, name: str, command: str, toll: Toll, made: str) -> No
     row = {"times": toll.times, "refused": toll.refused, "losses": len(toll.losses), "made": made}
     rows.setdefault(name, {})[command] = row
     record.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    lines = ["| trouble | command | times | said to be damaged | losses |", "|---|---|---|---|---|"]
-    lines += [
-        f"| {name} | {command} | {row['times']} | {row['refused']} | {row['losses']} |"
-        for name in TROUBLES
-        for command, row in rows.get(name, {}).items()
+    commands = list(dict.fromkeys(command for found in rows.values() for command in found))
+    lines = [
+        "| trouble | " + " | ".join(commands) + " | refused | losses |",
+        "|---" * (len(commands) + 3) + "|",
     ]
+    for name in filter(rows.__contains__, TROUBLES):
+        found = rows[name]
+        times = [str(found[c]["times"]) if c in found else "" for c in commands]
+        sums = [str(sum(row[key] for row in found.values())) for key in ("refused", "losses")]
+        lines.append("| " + " | ".join([name, *times, *sums]) + " |")
     made_by = sorted({row["made"] for by_command in rows.values() for row in by_command.values()})
     text, mark, _ = page.read_text(encoding="utf-8").partition("## Counts\n")
     shown = "\n".join([" ".join(made_by), "", *lines, ""])
