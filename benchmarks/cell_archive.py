@@ -24,10 +24,11 @@ from scipy.stats import rankdata
 
 from isospace.comparison.baselines import FORMAT, Baseline
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark, load_labels, load_sts_data
+from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import DISPLACEMENT, Items
+from isospace.evaluation.sts import load_labels, load_sts_data
 from isospace.statistics.correlation import spearman
 from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, write_arrays

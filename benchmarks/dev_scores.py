@@ -13,7 +13,7 @@ from common import lines, write_dev_file
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.fast import FAMILIES
 from isospace.encoders.loading import load_encoder
-from isospace.evaluation.pairs import load_scored_pairs
+from isospace.evaluation.own_data import load_scored_pairs
 from isospace.evaluation.sts import evaluate_pairs
 from isospace.objectives import SimCSE
 from isospace.system.devices import has_bf16

@@ -47,11 +47,12 @@ from isospace.adaptation.states import PAIR_MAPS, SHARES, TEXT_MAPS, THROUGH, ca
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.evaluation.benchmark import hard_pairs, load_sts_data
+from isospace.evaluation.held_out import hard_pairs
 from isospace.evaluation.hybrid import rank_pairs
 from isospace.evaluation.other_text import OtherText
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
+from isospace.evaluation.sts import load_sts_data
 from isospace.evaluation.vector_cache import cached
 from isospace.operators.pair_whitening import PairMoments
 from isospace.statistics.gains import gain

@@ -35,7 +35,7 @@ from documents import SOURCES, TOKENS, pairs
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.merging import State, merge
-from isospace.evaluation.benchmark import hard_pairs
+from isospace.evaluation.held_out import hard_pairs
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
 from isospace.evaluation.vector_cache import cached

@@ -31,10 +31,10 @@ from common import draw
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
-from isospace.evaluation.benchmark import Benchmark, load_sts_data
+from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, rank_targets
-from isospace.evaluation.sts import PAPER_COLUMNS
+from isospace.evaluation.sts import PAPER_COLUMNS, load_sts_data
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.nearest import unit_rows
 from isospace.statistics.choosing import ChosenAmong, best_other, choose, judge_chosen

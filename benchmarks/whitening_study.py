@@ -27,7 +27,8 @@ from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.evaluation.benchmark import Benchmark, natural_pairs
+from isospace.evaluation.benchmark import Benchmark
+from isospace.evaluation.held_out import natural_pairs
 from isospace.evaluation.pairs import Encode, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, halves
 from isospace.operators.fitted_whitening import Moments, Whitening

@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from isospace.encoders.sums import SUMS, write_sums
 from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
-from isospace.encoders.sums import SUMS, write_sums
 from isospace.errors import UserError
 from isospace.system import typed_json
 
@@ -89,8 +89,7 @@ def _read_rows(ending: str, content: bytes, folder: Path) -> None:
     from isospace.corpus import reading
     from isospace.corpus.records import read_rows
     from isospace.corpus.sources import file_source
-    from isospace.evaluation.own import load_own
-    from isospace.evaluation.pairs import load_pairs, load_scored_pairs
+    from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs
     from isospace.training.queries import _rows
 
     path = folder / f"file{ending}"

@@ -25,8 +25,8 @@ from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
 from isospace.evaluation import geometry
-from isospace.evaluation.benchmark import hard_pairs
-from isospace.evaluation.own import Triples, load_own
+from isospace.evaluation.held_out import hard_pairs
+from isospace.evaluation.own_data import Triples, load_own
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs
 from isospace.evaluation.retrieval import evaluate_retrieval, rank_targets
 from isospace.explore.session import open_session

@@ -14,9 +14,9 @@ from report_runs import change, finish, write_run
 
 from isospace.comparison.judgement import judge_runs
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark, load_labels
+from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.pairs import TextPairs
-from isospace.evaluation.sts import PAPER_COLUMNS, load_sts
+from isospace.evaluation.sts import PAPER_COLUMNS, load_labels, load_sts
 from isospace.statistics.correlation import spearman
 from isospace.statistics.verdict import VerdictKind
 from isospace.training.run import Run

@@ -15,8 +15,10 @@ from isospace.corpus import corpus as corpus_module
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.docstrings import Docstring
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark, choosing_text
-from isospace.evaluation.pairs import ScoredPairs, TextPairs, load_pairs
+from isospace.evaluation.benchmark import Benchmark
+from isospace.evaluation.held_out import validation_text
+from isospace.evaluation.own_data import load_pairs
+from isospace.evaluation.pairs import ScoredPairs, TextPairs
 
 SYLLABLES = [a + b + c for a in "bdfgk" for b in "aeiou" for c in "lmnrs"]
 
@@ -50,7 +52,7 @@ def whole(half: str, sentences: list[str]) -> str:
 
 def test_a_third_of_the_held_out_sentences_chooses(tmp_path):
     corpus = plain(tmp_path, 4000)
-    held, benchmark, choosing = corpus.held_out(), Benchmark.make(corpus), choosing_text(corpus)
+    held, benchmark, choosing = corpus.held_out(), Benchmark.make(corpus), validation_text(corpus)
     judged = {whole(first, held) for first in benchmark.pairs.first}
     chosen = {whole(first, held) for first in choosing.pairs.first}
     assert (len(chosen), len(judged)) == (133, 267)
@@ -65,7 +67,7 @@ def test_fewer_than_400_held_out_sentences_choose_and_judge(tmp_path):
     corpus = plain(tmp_path, 3990)
     benchmark = Benchmark.make(corpus)
     assert not benchmark.split
-    assert list(benchmark.pairs) == list(choosing_text(corpus).pairs)
+    assert list(benchmark.pairs) == list(validation_text(corpus).pairs)
     assert len(benchmark.pairs) == 399
     scored = ScoredPairs("dev", ("a", "b"), ("c", "d"), np.array([1.0, 2.0]), "own file")
     assert Benchmark.make(corpus, labels=scored).split
@@ -77,7 +79,7 @@ def test_sentences_of_a_document_choose_or_judge_together(tmp_path):
     corpus = load(tmp_path, table(tmp_path / "a.csv", ("text", "page"), rows), group="page")
     held, benchmark = corpus.held_out(), Benchmark.make(corpus)
     judged = [document[whole(first, held)] for first in benchmark.pairs.first]
-    choosing = choosing_text(corpus).pairs
+    choosing = validation_text(corpus).pairs
     chosen = [document[whole(first, held)] for first in choosing.first]
     assert not set(judged) & set(chosen)
     assert choosing.unit == "groups by page"
@@ -95,7 +97,7 @@ def test_pairs_of_a_document_choose_or_judge_together(tmp_path):
     document = {row[:2]: row[2] for row in rows}
     file = table(tmp_path / "a.csv", ("q", "a", "page"), rows)
     corpus = load(tmp_path, file, columns=("q", "a"), group="page")
-    benchmark, choosing = Benchmark.make(corpus), choosing_text(corpus)
+    benchmark, choosing = Benchmark.make(corpus), validation_text(corpus)
     judged = {document[pair] for pair in benchmark.pairs}
     assert benchmark.split
     assert (len(benchmark.pairs), len(choosing.pairs)) == (270, 130)
@@ -132,12 +134,12 @@ def test_docstrings_that_choose_are_none_of_the_users_pairs(tmp_path, monkeypatc
     texts += [(module, pair, pair[0]) for module, pair in modules]
     read = [Docstring("", module, [("", [[text]])], pair) for module, pair, text in texts]
     monkeypatch.setattr(build_module, "read_docstrings", lambda name: read)
-    chosen = choosing_text(load(tmp_path, "docstrings")).pairs
+    chosen = validation_text(load(tmp_path, "docstrings")).pairs
     own = TextPairs(
         "own", tuple(first.upper() for first in chosen.first[:50]), chosen.second[50:100]
     )
     corpus = load(tmp_path, "docstrings", exclude=(*own.first, *own.second))
-    choosing, benchmark = choosing_text(corpus).pairs, Benchmark.make(corpus)
+    choosing, benchmark = validation_text(corpus).pairs, Benchmark.make(corpus)
     for kept in (choosing, benchmark.pairs):
         assert not {*kept.first, *kept.second} & {*chosen.first[:50], *chosen.second[50:100]}
         assert kept.unit == "modules"

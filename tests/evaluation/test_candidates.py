@@ -14,7 +14,8 @@ from isospace.config import CorpusConfig
 from isospace.corpus import related as related_module
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark, choosing_text, hard_pairs
+from isospace.evaluation.benchmark import Benchmark
+from isospace.evaluation.held_out import hard_pairs, validation_text
 from isospace.evaluation.pairs import Candidates, TextPairs
 from isospace.evaluation.retrieval import Targets, evaluate_retrieval
 
@@ -110,7 +111,7 @@ def test_distractors_are_all_passages_of_the_corpus(tmp_path, few_pairs):
 
 def test_pairs_that_choose_look_among_the_documents_that_choose(tmp_path):
     corpus = load(tmp_path, documents(1500), held_out=440, test_relation="title-passage")
-    choosing = choosing_text(corpus).pairs
+    choosing = validation_text(corpus).pairs
     assert choosing.among is not None
     assert set(choosing.among.texts) == set(corpus.held_out(corpus.chooses))
     assert choosing.among.described.endswith("that choose")
@@ -171,10 +172,10 @@ def test_distractors_without_documents_are_refused(tmp_path):
 
 
 def test_validation_pairs_are_looked_for_among_training_passages_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("isospace.evaluation.benchmark.DISTRACTORS", 300)
+    monkeypatch.setattr("isospace.evaluation.held_out.DISTRACTORS", 300)
     rows = documents(1500)
     corpus = load(tmp_path, rows, held_out=440, test_relation="title-passage")
-    held_out = choosing_text(corpus)
+    held_out = validation_text(corpus)
     hard, of_title = hard_pairs(corpus, held_out), passages_by_title(rows)
     assert (hard.first, hard.second) == (held_out.pairs.first, held_out.pairs.second)
     added = set(hard.among.texts) - set(held_out.pairs.among.texts)

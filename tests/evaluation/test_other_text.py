@@ -13,7 +13,7 @@ from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.corpus.docstrings import Pairs
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark, load_sts_data
+from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.other_text import (
     CARRIED,
     OtherText,
@@ -25,7 +25,8 @@ from isospace.evaluation.other_text import (
     scores_of,
 )
 from isospace.evaluation.pairs import ScoredPairs
-from isospace.evaluation.sts import STSSet
+from isospace.evaluation.senteval import STSSet
+from isospace.evaluation.sts import load_sts_data
 from isospace.statistics.gains import gain
 from isospace.system.cache import cache_folder
 
@@ -145,7 +146,7 @@ def test_a_folder_with_hardly_a_pair_to_choose_by_only_judges(tmp_path, monkeypa
     (tmp_path / "other" / "notes.txt").write_text("\n".join(sentences(5000)))
     pairs = carried("definitions", "judge").take(range(count))
     monkeypatch.setattr(
-        "isospace.evaluation.other_text.choosing_text", lambda _: SimpleNamespace(pairs=pairs)
+        "isospace.evaluation.other_text.validation_text", lambda _: SimpleNamespace(pairs=pairs)
     )
     found = OtherText.make(LINES, [str(tmp_path / "other")])
     assert "other" in found.judges

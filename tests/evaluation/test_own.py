@@ -9,7 +9,8 @@ import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
 from isospace.evaluation.labelled import cluster_nmi, knn_accuracy
-from isospace.evaluation.own import evaluate_own, load_own
+from isospace.evaluation.own import evaluate_own
+from isospace.evaluation.own_data import load_own
 
 RANDOM = np.random.default_rng(0)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isospace.errors import UserError
-from isospace.evaluation.pairs import load_pairs, load_scored_pairs
+from isospace.evaluation.own_data import load_pairs, load_scored_pairs
 from isospace.evaluation.sts import evaluate_pairs
 
 

@@ -18,7 +18,7 @@ from isospace.evaluation.retrieval import (
     rank_targets,
     same_meaning_retrieval,
 )
-from isospace.evaluation.sts import STSSet
+from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.task import Request
 from isospace.operators import nearest
 from isospace.operators.nearest import unit_rows

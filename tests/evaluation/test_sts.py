@@ -14,13 +14,8 @@ from sts_files import write, write_senteval
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.pairs import ScoredPairs
-from isospace.evaluation.senteval import YEARS
-from isospace.evaluation.sts import (
-    PAPER_COLUMNS,
-    STSSet,
-    evaluate_sts,
-    load_sts,
-)
+from isospace.evaluation.senteval import YEARS, STSSet
+from isospace.evaluation.sts import PAPER_COLUMNS, evaluate_sts, load_sts
 from isospace.statistics.correlation import cosine, pearson, spearman
 
 ROOT = Path(__file__).parents[2]

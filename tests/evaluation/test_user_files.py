@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from isospace.errors import UserError
-from isospace.evaluation.own import load_own
+from isospace.evaluation.own_data import load_own
 from isospace.evaluation.user_files import read_user_file
 
 

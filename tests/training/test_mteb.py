@@ -17,7 +17,8 @@ from toy import sentences
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.evaluation.mteb import mteb_model, mteb_name, mteb_scores
 from isospace.evaluation.pairs import ScoredPairs
-from isospace.evaluation.sts import STSSet, evaluate_sts, load_sts
+from isospace.evaluation.senteval import STSSet
+from isospace.evaluation.sts import evaluate_sts, load_sts
 
 DATA = Path(os.environ.get("ISOSPACE_DATA", Path(__file__).parents[2] / "../shared/data/senteval"))
 quiet = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

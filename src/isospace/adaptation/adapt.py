@@ -44,7 +44,8 @@ from isospace.corpus.groups import SMALLEST_SPLIT
 from isospace.corpus.overview import sample
 from isospace.encoders.pooling import Precision
 from isospace.errors import TooLittle, UserError
-from isospace.evaluation.benchmark import BenchmarkResult, hard_pairs
+from isospace.evaluation.benchmark import BenchmarkResult
+from isospace.evaluation.held_out import hard_pairs
 from isospace.evaluation.hybrid import rank_baselines
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores

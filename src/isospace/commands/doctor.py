@@ -152,8 +152,7 @@ def _minilm() -> Finding:
 
 
 def _data() -> Finding:
-    from isospace.evaluation.benchmark import sts_data
-    from isospace.evaluation.sts import load_sts
+    from isospace.evaluation.sts import load_sts, sts_data
 
     data = sts_data(None)
     if data is None:

@@ -21,7 +21,8 @@ from isospace.comparison.results import ComparisonResults, write_results
 from isospace.comparison.shared_items import SharedItems
 from isospace.config import CorpusConfig, TrainConfig, shared_options
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark, sts_data
+from isospace.evaluation.benchmark import Benchmark
+from isospace.evaluation.sts import sts_data
 from isospace.objectives import OBJECTIVES
 from isospace.statistics.verdict import detectable_gain
 from isospace.system.cluster import Engine, connected

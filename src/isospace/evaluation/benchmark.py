@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.docstrings import SUMMARY_NEXT
-from isospace.corpus.examples import evenly
 from isospace.corpus.groups import unit_of
 from isospace.errors import TooLittle, UserError
-from isospace.evaluation.candidates import candidate_passages
-from isospace.evaluation.held_out import HeldOut
-from isospace.evaluation.hub import load_sts_hub
+from isospace.evaluation.held_out import HeldOut, candidate_passages, natural_pairs
 from isospace.evaluation.hybrid import (
     NO_SHARED,
     BaselineRanks,
@@ -26,12 +20,10 @@ from isospace.evaluation.hybrid import (
     rank_pairs,
 )
 from isospace.evaluation.pairs import (
-    Candidates,
     Encode,
     ScoredPairs,
     TextPairs,
     hash_texts,
-    load_scored_pairs,
     remembering,
 )
 from isospace.evaluation.retrieval import DISPLACEMENT, RetrievalScores, halves, mrr_scores
@@ -42,63 +34,26 @@ from isospace.evaluation.scores import (
     BM25Scores,
     PairScores,
 )
+from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import (
-    PAPER_COLUMNS,
     STSResult,
-    STSSet,
     evaluate_sts,
-    load_sts,
+    paper_columns,
+    sts_test_pairs,
 )
 from isospace.operators.fusion import WEIGHT
 from isospace.statistics.choosing import ChosenAmong, best_other, judge_chosen, measured_gain
 from isospace.statistics.gains import CONFIDENCE, sign_flip_p
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, base_kept, detectable_gain, judge
-from isospace.system.files import expanded
 
 FEW_GROUPS = 100
 """Below so many groups that changed the verdict also gives the p of flipping signs."""
-DISTRACTORS = 1_000
-"""Training passages among which validation pairs are looked for, at most."""
 SAMPLE = 1000
 """Held-out sentences of which a run keeps the vectors, at most."""
 
 HALVES = "halves of held-out sentences (first to second)"
 """The verdict's pairs where neither the user nor the corpus gives any, in words."""
-DEV_SPLITS = {"stsb-dev": "STSBenchmark", "sickr-dev": "SICKRelatedness"}
-"""Name of a dev set -> its STS set."""
-
-
-def sts_data(data: str | None) -> str | None:
-    """Where the STS sets are: as given, else ISOSPACE_DATA; `None` for nowhere."""
-    return data or os.environ.get("ISOSPACE_DATA") or None
-
-
-def load_sts_data(data: str) -> dict[str, STSSet]:
-    """The seven STS sets from a folder in SentEval's layout, or from the Hub for "hub"."""
-    return load_sts_hub() if data == "hub" else load_sts(expanded(data))
-
-
-def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
-    """The labelled pairs by which checkpoints are chosen.
-
-    Args:
-        labels: "stsb-dev" or "sickr-dev" of the tasks, or a file of scored pairs.
-        tasks: the STS sets; none where there is no data.
-
-    Raises:
-        UserError: the sets are not there, or the file cannot be read.
-    """
-    task = DEV_SPLITS.get(labels)
-    if task is None:
-        return load_scored_pairs(Path(labels))
-    if task not in tasks or "dev" not in tasks[task].subsets:
-        raise UserError(
-            f"`select` labels with `labels` {labels} reads the STS sets: give their folder "
-            "(`data` FOLDER or ISOSPACE_DATA), or a file of sentence1, sentence2, score "
-            "(`labels` FILE)"
-        )
-    return tasks[task].subsets["dev"]
 
 
 @dataclass(frozen=True)
@@ -162,7 +117,7 @@ class Benchmark:
         """A benchmark of held-out text and of what the user gave.
 
         Args:
-            corpus: its held-out text that `choosing_text` does not take is the sample (all of it,
+            corpus: its held-out text that `validation_text` does not take is the sample (all of it,
                 where there is too little to split). Without `pairs` its natural pairs are the
                 verdict's, or the halves of the sample's sentences where it has none.
             pairs: the user's own.
@@ -347,91 +302,3 @@ class Benchmark:
 
 def _digest(content: object) -> str:
     return blake2b(repr(content).encode(), digest_size=16).hexdigest()
-
-
-def paper_columns(tasks: Mapping[str, STSSet]) -> dict[str, STSSet]:
-    """The papers' columns that can be scored."""
-    return {PAPER_COLUMNS[name]: task for name, task in tasks.items() if task.in_papers}
-
-
-def sts_test_pairs(
-    tasks: Mapping[str, STSSet], chosen_by: NDArray[np.int64]
-) -> dict[str, dict[str, np.ndarray]]:
-    """What is known of the pairs of the papers' row, as `Benchmark.test_pairs` has it.
-
-    Args:
-        tasks: their test pairs.
-        chosen_by: `TextPairs.ids` of the validation pairs.
-    """
-    tests = {column: list(task.subsets.values()) for column, task in paper_columns(tasks).items()}
-    return {
-        "group": numbered_sentences(tests),
-        "gold": {
-            column: np.concatenate([pairs.gold for pairs in sets]) for column, sets in tests.items()
-        },
-        "seen": {
-            column: np.isin(np.concatenate([pairs.ids() for pairs in sets]), chosen_by)
-            for column, sets in tests.items()
-        },
-    }
-
-
-def numbered_sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray]:
-    """Column -> (pair, 2) numbers of the sentences, over all columns."""
-    numbers: dict[str, int] = {}
-    return {
-        column: np.array(
-            [
-                [numbers.setdefault(text, len(numbers)) for text in pair]
-                for pairs in sets
-                for pair in pairs
-            ]
-        )
-        for column, sets in tests.items()
-    }
-
-
-def choosing_text(corpus: Corpus) -> HeldOut:
-    """The held-out text, with pairs of its own, by which checkpoints are chosen.
-
-    No text of a benchmark is in it, and none of its groups: a score on what chose would flatter it.
-    Only where there is too little to split (`Benchmark.split`) is it the same.
-    """
-    own, pairs = corpus.pairs, None
-    if own.dev:
-        # Of their own documents alone: all of these are encoded at every evaluation.
-        among = candidate_passages(corpus, corpus.chooses)
-        pairs = natural_pairs(own.dev, own.dev_groups, own.unit, among)
-    sentences = corpus.held_out(corpus.chooses)
-    if pairs is None and corpus.group is not None:
-        groups = [corpus.held_groups[place] for place in corpus.chooses]
-        return HeldOut(sentences, groups=groups, unit=unit_of(corpus.group))
-    return HeldOut(sentences, pairs)
-
-
-def hard_pairs(corpus: Corpus, held_out: HeldOut) -> TextPairs:
-    """Return the validation pairs, to be found among `DISTRACTORS` training passages too.
-
-    Among few passages most encoders find most pairs, so that a better one hardly shows; the test
-    pairs are looked for among more.
-
-    Args:
-        corpus: of documents; the pairs of any other are returned as they are.
-        held_out: of the corpus, by `choosing_text`.
-    """
-    if not corpus.pairs.dev:
-        return held_out.pairs
-    lines = corpus.train_rows[evenly(len(corpus.train_rows), DISTRACTORS)]
-    among = candidate_passages(corpus, corpus.chooses, lines)
-    return replace(held_out.pairs, among=among)
-
-
-def natural_pairs(
-    pairs: Sequence[tuple[str, str]],
-    groups: Sequence[str],
-    unit: str,
-    among: Candidates | None = None,
-) -> TextPairs:
-    """Pairs that a corpus brings along, with the group of each."""
-    first, second = zip(*pairs, strict=True)
-    return TextPairs("natural pairs", first, second, groups=tuple(groups), unit=unit, among=among)

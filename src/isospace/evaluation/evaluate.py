@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,11 +14,15 @@ from isospace.encoders.loading import Model, as_encoder
 from isospace.encoders.pooling import Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import load_sts_data, sts_data
 from isospace.evaluation.evaluate_config import EvaluateConfig
-from isospace.evaluation.own import OwnFiles, differences, load_own
+from isospace.evaluation.isotropy import Isotropy
+from isospace.evaluation.mteb import MTEB
+from isospace.evaluation.own import OwnFiles, differences
+from isospace.evaluation.own_data import load_own
 from isospace.evaluation.pairs import PromptedEncoders, remembering
-from isospace.evaluation.sts import PAPER_COLUMNS
+from isospace.evaluation.retrieval import SameMeaning
+from isospace.evaluation.sts import PAPER_COLUMNS, STS, load_sts_data, sts_data
+from isospace.evaluation.stsb_geometry import STSBGeometry
 from isospace.evaluation.task import (
     Conditions,
     Request,
@@ -29,10 +32,20 @@ from isospace.evaluation.task import (
     Task,
     TitledRows,
 )
-from isospace.evaluation.tasks import TASKS
+from isospace.evaluation.transfer import Transfer
 from isospace.system.files import expanded
 from isospace.system.progress import Logged, Progress
-from isospace.views import View
+
+TASKS: tuple[type[Task[Any]], ...] = (
+    STS,
+    MTEB,
+    STSBGeometry,
+    Isotropy,
+    SameMeaning,
+    Transfer,
+    OwnFiles,
+)
+"""Evaluation tasks in the order in which they are scored and shown."""
 
 
 @dataclass(frozen=True)
@@ -157,15 +170,11 @@ def _score(
     if encoder.prompts.summary:
         shown.line("prompts", encoder.prompts.summary)
 
-    def embed(
-        texts: Sequence[str],
-        side: Side | None = None,
-        view: View = View(dropout=0.0),  # noqa: B008
-    ) -> np.ndarray:
+    def embed(texts: Sequence[str], side: Side | None = None) -> np.ndarray:
         with shown.bar("encode", len(texts)) as advance:
-            return encoder.embed(texts, view, on_batch=advance, precision=precision, side=side)
+            return encoder.embed(texts, on_batch=advance, precision=precision, side=side)
 
     conditions = Conditions(encoder.source, encoder.pooling, precision)
     afresh = PromptedEncoders.of_prompts(encoder.prompts, embed)
-    subject = Subject(conditions, encoder, remembering(afresh), afresh, partial(embed, view=View()))
+    subject = Subject(conditions, encoder, remembering(afresh), afresh)
     return Evaluation(conditions, {task.name: task.score(subject) for task in tasks})

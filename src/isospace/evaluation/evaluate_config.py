@@ -56,8 +56,7 @@ class EvaluateConfig:
     SentEval's settings for quick tests, sklearn a faster one on the papers' folds. The scores of a
     run, by its own pooling in float32, are kept in its folder for `isospace report`."""
     geometry: bool = False
-    """Also measure alignment, uniformity and isotropy of the vectors, on STS-B dev or on the files
-    of `own`; takes about a quarter longer."""
+    """Also measure the isotropy of the vectors, on STS-B dev or on the files of `own`."""
     mteb: bool = False
     """Also score the STS sets of `data` by mteb's own code; needs isospace[mteb]."""
     precision: Precision = "float32"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
+from isospace.corpus.groups import unit_of
 from isospace.evaluation import geometry, retrieval
-from isospace.evaluation.pairs import Encode, TextPairs, encode_columns, sided
+from isospace.evaluation.pairs import Candidates, Encode, TextPairs, encode_columns, sided
 from isospace.operators.similarity import info_nce
 
 TEMPERATURE = 0.05
@@ -20,6 +24,10 @@ SENTENCES = 128
 NOISY_SENTENCES = 64
 """At most so many are measured: an evaluation is to cost less than a tenth of the training between
 two of them (`benchmarks/evaluation_cost.py` measures it). Sizes do not depend on the machine."""
+
+
+DISTRACTORS = 1_000
+"""Training passages among which validation pairs are looked for, at most."""
 
 
 class HeldOut:
@@ -87,3 +95,87 @@ class HeldOut:
                 self._start, clean, min(NEIGHBOURS, len(clean) - 1)
             ),
         }
+
+
+def validation_text(corpus: Corpus) -> HeldOut:
+    """The held-out text, with pairs of its own, by which checkpoints are chosen.
+
+    No text of a benchmark is in it, and none of its groups: a score on what chose would flatter it.
+    Only where there is too little to split (`Benchmark.split`) is it the same.
+    """
+    own, pairs = corpus.pairs, None
+    if own.dev:
+        # Of their own documents alone: all of these are encoded at every evaluation.
+        among = candidate_passages(corpus, corpus.chooses)
+        pairs = natural_pairs(own.dev, own.dev_groups, own.unit, among)
+    sentences = corpus.held_out(corpus.chooses)
+    if pairs is None and corpus.group is not None:
+        groups = [corpus.held_groups[place] for place in corpus.chooses]
+        return HeldOut(sentences, groups=groups, unit=unit_of(corpus.group))
+    return HeldOut(sentences, pairs)
+
+
+def hard_pairs(corpus: Corpus, held_out: HeldOut) -> TextPairs:
+    """Return the validation pairs, to be found among `DISTRACTORS` training passages too.
+
+    Among few passages most encoders find most pairs, so that a better one hardly shows; the test
+    pairs are looked for among more.
+
+    Args:
+        corpus: of documents; the pairs of any other are returned as they are.
+        held_out: of the corpus, by `validation_text`.
+    """
+    if not corpus.pairs.dev:
+        return held_out.pairs
+    lines = corpus.train_rows[evenly(len(corpus.train_rows), DISTRACTORS)]
+    among = candidate_passages(corpus, corpus.chooses, lines)
+    return replace(held_out.pairs, among=among)
+
+
+def natural_pairs(
+    pairs: Sequence[tuple[str, str]],
+    groups: Sequence[str],
+    unit: str,
+    among: Candidates | None = None,
+) -> TextPairs:
+    """Pairs that a corpus brings along, with the group of each."""
+    first, second = zip(*pairs, strict=True)
+    return TextPairs("natural pairs", first, second, groups=tuple(groups), unit=unit, among=among)
+
+
+def candidate_passages(
+    corpus: Corpus,
+    places: NDArray[np.int64] | None,
+    distractors: NDArray[np.int64] | None = None,
+) -> Candidates | None:
+    """The passages among which those of a corpus' held-out pairs are looked for.
+
+    All that are right for a query are known, also those of pairs that are not measured.
+
+    Args:
+        corpus: of documents; else, and where documents have no pairs, `None` is given.
+        places: positions in `corpus.held_out()`; default: all.
+        distractors: lines of further passages that are candidates; those among the others count
+            once.
+    """
+    related, relation = corpus.related, corpus.pairs.relation
+    if related is None or not relation:
+        return None
+    held = corpus.held_rows(places)
+    names = corpus.held_groups if places is None else [corpus.held_groups[i] for i in places]
+    groups: list[str | None] = list(names)
+    described = "all passages of the held-out documents"
+    if places is not None and len(places) < len(corpus.held_groups):
+        described += " that choose"
+    if distractors is not None:
+        others = np.setdiff1d(distractors, held)
+        held = np.concatenate([held, others])
+        groups += [None] * len(others)
+        described += f" and {len(others):,} others"
+    lines = related.sought(relation, held).tolist()
+    place_of = {line: place for place, line in enumerate(lines)}
+    right = {
+        query: np.array([place_of[line] for line in found if line in place_of], dtype=np.int64)
+        for query, found in related.answers(relation, corpus).items()
+    }
+    return Candidates(tuple(corpus[line] for line in lines), tuple(groups), right, described)

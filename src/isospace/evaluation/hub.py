@@ -15,7 +15,7 @@ import numpy as np
 
 from isospace.errors import UserError
 from isospace.evaluation.pairs import ScoredPairs
-from isospace.evaluation.sts import STSSet
+from isospace.evaluation.senteval import STSSet
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import SIDES, Side
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, PromptedEncoders, ScoredPairs, sided
-from isospace.evaluation.senteval import YEARS
-from isospace.evaluation.sts import PAPER_COLUMNS, STSSet, evaluate_sts
+from isospace.evaluation.senteval import YEARS, STSSet
+from isospace.evaluation.sts import PAPER_COLUMNS, evaluate_sts
 from isospace.evaluation.task import (
     Conditions,
     Request,

@@ -23,15 +23,8 @@ from isospace.corpus.docstrings import DOCSTRINGS, SUMMARY_NEXT, each_once, is_d
 from isospace.corpus.relations import Role
 from isospace.corpus.sources import require_there
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import (
-    DEV_SPLITS,
-    Benchmark,
-    BenchmarkResult,
-    choosing_text,
-    numbered_sentences,
-    paper_columns,
-    sts_test_pairs,
-)
+from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
+from isospace.evaluation.held_out import validation_text
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs
 from isospace.evaluation.retrieval import (
     DISPLACEMENT,
@@ -40,13 +33,17 @@ from isospace.evaluation.retrieval import (
     mrr_of_items,
     mrr_scores,
 )
+from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import (
+    DEV_SPLITS,
     PAPER_COLUMNS,
     UNSEEN,
-    STSSet,
     evaluate_sts,
+    numbered_sentences,
     pair_cosines,
+    paper_columns,
     papers_average,
+    sts_test_pairs,
 )
 from isospace.statistics.correlation import FloatArray
 from isospace.statistics.gains import Gain, gain
@@ -346,7 +343,7 @@ def _held_out(folder: str) -> tuple[TextPairs, TextPairs | None]:
             f"`other_text` {folder}: too little text to measure on; give more, in sentences of 8 "
             "words or more"
         ) from error
-    choosing = choosing_text(corpus).pairs
+    choosing = validation_text(corpus).pairs
     enough = benchmark.split and len(choosing) > 1
     return benchmark.pairs, choosing.grouped() if enough else None
 

@@ -1,21 +1,14 @@
-"""A user's own data, scored by what it is.
-
-A file holds pairs, triples, scored pairs or labelled sentences; a folder holds queries, documents
-and judgements.
-"""
+"""Scores on a user's own data."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import DataKind
 from isospace.evaluation.hybrid import (
     BM25Comparison,
@@ -23,14 +16,12 @@ from isospace.evaluation.hybrid import (
     compare_pairs,
     gains_over_first,
 )
-from isospace.evaluation.judged_files import load_judged
 from isospace.evaluation.labelled import NEIGHBOURS, cluster_nmi, knn_accuracy
+from isospace.evaluation.own_data import LabelledSentences, OwnData, Triples
 from isospace.evaluation.pairs import (
     Encode,
     ScoredPairs,
     TextPairs,
-    as_pairs,
-    as_scored_pairs,
     encode_columns,
     sided,
 )
@@ -45,55 +36,11 @@ from isospace.evaluation.task import (
     TitledRows,
     percent_cells,
 )
-from isospace.evaluation.user_files import UserFile, read_user_file, text_cell
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import TIE
 from isospace.statistics.correlation import cosine, pearson, spearman
-from isospace.statistics.counts import number_of
-from isospace.system.files import expanded
-
-
-@dataclass(frozen=True)
-class Triples:
-    """Texts, each with one that belongs to it and one that does not."""
-
-    anchors: tuple[str, ...]
-    positives: tuple[str, ...]
-    negatives: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class LabelledSentences:
-    """Sentences and the label of each."""
-
-    texts: tuple[str, ...]
-    labels: tuple[str, ...]
-
-
-Content: TypeAlias = TextPairs | ScoredPairs | Triples | LabelledSentences | JudgedQueries
 
 OwnKind: TypeAlias = DataKind | Literal["retrieval"]
-
-
-@dataclass(frozen=True)
-class OwnData:
-    """What a user's file of this name holds; `columns` says in words which were read."""
-
-    file: str
-    columns: str
-    content: Content
-
-    def texts(self) -> list[str]:
-        """Every distinct text of the file."""
-        match self.content:
-            case Triples(anchors, positives, negatives):
-                return list(dict.fromkeys((*anchors, *positives, *negatives)))
-            case LabelledSentences(texts, _):
-                return list(dict.fromkeys(texts))
-            case JudgedQueries(queries, documents):
-                return list(dict.fromkeys((*queries, *documents)))
-            case TextPairs():
-                return list(dict.fromkeys((*self.content.first, *self.content.second)))
 
 
 @dataclass(frozen=True)
@@ -114,34 +61,6 @@ class OwnScores:
         """All of it."""
         with_bm25 = None if self.with_bm25 is None else self.with_bm25.to_json()
         return asdict(replace(self, with_bm25=None)) | {"with_bm25": with_bm25}
-
-
-def load_own(
-    path: Path | str,
-    kind: DataKind | None = None,
-    split: str | None = None,
-    ignore_identical_ids: bool = True,
-) -> OwnData:
-    """Read a user's file, or a folder of judged queries.
-
-    Args:
-        path: a csv, tsv, txt, jsonl or parquet file, as `user_files.read_user_file` reads it, or a
-            folder as `judged_files.load_judged` reads it.
-        kind: what the rows of a file are; by default what the columns say.
-        split: of a folder, as for `judged_files.load_judged`.
-        ignore_identical_ids: of a folder, in the same way.
-
-    Raises:
-        UserError: naming file and line, for what cannot be read or scored.
-    """
-    if (folder := expanded(path)).is_dir():
-        judged = load_judged(folder, split, ignore_identical_ids)
-        documents = number_of(len(judged.documents), "documents")
-        found = f"{len(judged):,} judged queries of {judged.file}, {documents}"
-        return OwnData(folder.name, found, judged)
-    file = read_user_file(path, kind)
-    columns = f"columns {', '.join(file.columns)}" if file.columns else "columns without names"
-    return OwnData(file.path.name, columns, _PARSERS[file.kind](file))
 
 
 def evaluate_own(
@@ -305,48 +224,3 @@ def _score_labelled(encode: Encode, data: LabelledSentences) -> _Scored:
     )
     values = {"kNN accuracy": knn_accuracy(x, data.labels), "NMI": cluster_nmi(x, data.labels)}
     return "labelled", len(data.texts), protocol, values
-
-
-def _as_triples(file: UserFile) -> Triples:
-    rows = []
-    for line, cells in file.rows:
-        anchor, positive, negative = (text_cell(file.path, line, cell) for cell in cells)
-        if positive == negative:
-            raise UserError(
-                f"{file.path}:{line}: positive and negative are the same text, {positive[:60]!r}; "
-                "expected two texts of which one belongs to the anchor"
-            )
-        rows.append((anchor, positive, negative))
-    return Triples(*zip(*rows, strict=True))
-
-
-def _as_labelled(file: UserFile) -> LabelledSentences:
-    rows = [
-        (text_cell(file.path, line, text), _label(file.path, line, label))
-        for line, (text, label) in file.rows
-    ]
-    texts, labels = zip(*rows, strict=True)
-    counts = Counter(labels)
-    if len(counts) < 2 or max(counts.values()) < 2:
-        raise UserError(
-            f"{file.path}: {number_of(len(counts), 'distinct labels')} in {len(labels)} rows; "
-            "expected two or more, with several sentences each"
-        )
-    return LabelledSentences(texts, labels)
-
-
-def _label(path: Path, line: int, cell: Any) -> str:
-    number = isinstance(cell, float)
-    usable = math.isfinite(cell) if number else isinstance(cell, str | int) and str(cell).strip()
-    if not usable:
-        raise UserError(f"{path}:{line}: expected a label (a word or a number), found {cell!r}")
-    # A table that has gaps elsewhere may hold whole numbers as 1.0.
-    return str(int(cell)) if number and cell.is_integer() else str(cell).strip()
-
-
-_PARSERS: dict[DataKind, Callable[[UserFile], Any]] = {
-    "pairs": as_pairs,
-    "scored": as_scored_pairs,
-    "triples": _as_triples,
-    "labelled": _as_labelled,
-}

@@ -6,16 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.corpus.groups import group_texts, unit_of
+from isospace.corpus.groups import group_texts
 from isospace.encoders.prompts import Prompts, Side
-from isospace.errors import UserError
-from isospace.evaluation.user_files import UserFile, parse_score, read_user_file, text_cell
 from isospace.operators.nearest import unit_rows
 from isospace.statistics.correlation import FloatArray
 
@@ -153,72 +150,6 @@ class ScoredPairs(TextPairs):
         """Return the pairs at these positions, with their scores and groups."""
         pairs, gold = super().take(places), self.gold[list(places)]
         return replace(self, first=pairs.first, second=pairs.second, groups=pairs.groups, gold=gold)
-
-
-def load_pairs(path: Path | str, group: str | None = None) -> TextPairs:
-    """Read a file of two columns: two texts that belong together.
-
-    Args:
-        path: a file as `user_files.read_user_file` reads it. Two columns under other names than
-            query, document, sentence1, sentence2, ... are taken in their order.
-        group: a further column, which says what pairs belong together.
-
-    Raises:
-        UserError: naming file and line, for a file that cannot be read, a wrong number of columns,
-            no column `group`, an empty text, or fewer than two pairs.
-    """
-    return as_pairs(read_user_file(path, "pairs", group))
-
-
-def load_scored_pairs(path: Path | str) -> ScoredPairs:
-    """Read a file of three columns: sentence1, sentence2, score.
-
-    Scores may have any range: only their order counts.
-
-    Raises:
-        UserError: as `load_pairs`, and for a score that is no finite number.
-    """
-    return as_scored_pairs(read_user_file(path, "scored"))
-
-
-def as_pairs(file: UserFile) -> TextPairs:
-    """The pairs of a file of kind "pairs".
-
-    Raises:
-        UserError: an empty text, or one second text in all rows.
-    """
-    rows = [[text_cell(file.path, line, cell) for cell in cells] for line, cells in file.rows]
-    first, second = zip(*rows, strict=True)
-    if len(set(second)) < 2:
-        raise UserError(
-            f"{file.path}: all rows have the same second text, {second[0][:60]!r}; expected two or "
-            "more to choose from"
-        )
-    unit = unit_of(file.group)
-    return TextPairs(file.path.name, first, second, groups=file.groups, unit=unit)
-
-
-def as_scored_pairs(file: UserFile) -> ScoredPairs:
-    """The pairs of a file of kind "scored".
-
-    Raises:
-        UserError: an empty text, a score that is no finite number, or one score in all rows.
-    """
-    rows = [
-        (
-            text_cell(file.path, line, first),
-            text_cell(file.path, line, second),
-            parse_score(file.path, line, score),
-        )
-        for line, (first, second, score) in file.rows
-    ]
-    first, second, gold = zip(*rows, strict=True)
-    if len(set(gold)) < 2:
-        raise UserError(
-            f"{file.path}: all rows have the score {gold[0]:g}; expected different ones, because "
-            "only their order counts"
-        )
-    return ScoredPairs(file.path.name, first, second, np.array(gold, np.float64), "own file")
 
 
 def hash_texts(texts: Iterable[str], about: bytes = b"") -> str:

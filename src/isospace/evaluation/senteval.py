@@ -84,6 +84,26 @@ _QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 LABELS = dict.fromkeys(TRANSFER_NAMES, _TWO_CLASSES) | {"TREC": _QUESTIONS}
 """Transfer task -> its labels as the files have them; their places are the numbers used here."""
 
+
+@dataclass(frozen=True)
+class STSSet:
+    """One set, as named sub-sets (STS12-16) or splits (STSBenchmark, SICKRelatedness)."""
+
+    name: str
+    subsets: dict[str, ScoredPairs]
+
+    @property
+    def in_papers(self) -> bool:
+        """Whether it holds the papers' test pairs: a Hub copy of SICK-R may hide them."""
+        return self.name in YEARS or "test" in self.subsets
+
+    def test_only(self) -> STSSet:
+        """What the papers' tables report: all of STS12-16, the test split of the other two."""
+        if self.name in YEARS or "test" not in self.subsets:
+            return self
+        return STSSet(self.name, {"test": self.subsets["test"]})
+
+
 Example: TypeAlias = tuple[tuple[str, ...], int]
 """A sentence, or the two of a pair, and the number of its label."""
 

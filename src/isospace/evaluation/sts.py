@@ -7,16 +7,20 @@ stand next to it. `senteval` reads the files.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isospace.errors import UserError
+from isospace.evaluation.hub import load_sts_hub
+from isospace.evaluation.own_data import load_scored_pairs
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_columns
-from isospace.evaluation.senteval import YEARS, find_sts_root, read_scored
+from isospace.evaluation.senteval import YEARS, STSSet, find_sts_root, read_scored
 from isospace.evaluation.task import (
     Conditions,
     Request,
@@ -28,6 +32,7 @@ from isospace.evaluation.task import (
 )
 from isospace.statistics.correlation import FloatArray, cosine, pearson, spearman
 from isospace.statistics.influence import Scores, average
+from isospace.system.files import expanded
 from isospace.system.settings import to_dict
 
 PAPER_COLUMNS = {name: name for name in YEARS} | {
@@ -45,23 +50,8 @@ UNSEEN = " unseen"
 """Ends the name of a score that leaves out test pairs which the labels hold."""
 
 
-@dataclass(frozen=True)
-class STSSet:
-    """One set, as named sub-sets (STS12-16) or splits (STSBenchmark, SICKRelatedness)."""
-
-    name: str
-    subsets: dict[str, ScoredPairs]
-
-    @property
-    def in_papers(self) -> bool:
-        """Whether it holds the papers' test pairs: a Hub copy of SICK-R may hide them."""
-        return self.name in YEARS or "test" in self.subsets
-
-    def test_only(self) -> STSSet:
-        """What the papers' tables report: all of STS12-16, the test split of the other two."""
-        if self.name in YEARS or "test" not in self.subsets:
-            return self
-        return STSSet(self.name, {"test": self.subsets["test"]})
+DEV_SPLITS = {"stsb-dev": "STSBenchmark", "sickr-dev": "SICKRelatedness"}
+"""Name of a dev set -> its STS set."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +166,38 @@ class STS(Task[STSResult]):
         return evaluate_sts(subject.encode, self.sets)
 
 
+def sts_data(data: str | None) -> str | None:
+    """Where the STS sets are: as given, else ISOSPACE_DATA; `None` for nowhere."""
+    return data or os.environ.get("ISOSPACE_DATA") or None
+
+
+def load_sts_data(data: str) -> dict[str, STSSet]:
+    """The seven STS sets from a folder in SentEval's layout, or from the Hub for "hub"."""
+    return load_sts_hub() if data == "hub" else load_sts(expanded(data))
+
+
+def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
+    """The labelled pairs by which checkpoints are chosen.
+
+    Args:
+        labels: "stsb-dev" or "sickr-dev" of the tasks, or a file of scored pairs.
+        tasks: the STS sets; none where there is no data.
+
+    Raises:
+        UserError: the sets are not there, or the file cannot be read.
+    """
+    task = DEV_SPLITS.get(labels)
+    if task is None:
+        return load_scored_pairs(Path(labels))
+    if task not in tasks or "dev" not in tasks[task].subsets:
+        raise UserError(
+            f"`select` labels with `labels` {labels} reads the STS sets: give their folder "
+            "(`data` FOLDER or ISOSPACE_DATA), or a file of sentence1, sentence2, score "
+            "(`labels` FILE)"
+        )
+    return tasks[task].subsets["dev"]
+
+
 def load_sts(folder: Path, names: Iterable[str] = tuple(PAPER_COLUMNS)) -> dict[str, STSSet]:
     """Read STS sets from a folder in SentEval's layout.
 
@@ -256,3 +278,45 @@ def _score_set(sts_set: STSSet, cosines: Mapping[str, FloatArray], metric: str) 
         scores.append(score(joined, "mean", n, float(np.mean(values))))
         scores.append(score(joined, "wmean", n, float(np.average(values, weights=counts))))
     return scores
+
+
+def paper_columns(tasks: Mapping[str, STSSet]) -> dict[str, STSSet]:
+    """The papers' columns that can be scored."""
+    return {PAPER_COLUMNS[name]: task for name, task in tasks.items() if task.in_papers}
+
+
+def sts_test_pairs(
+    tasks: Mapping[str, STSSet], chosen_by: NDArray[np.int64]
+) -> dict[str, dict[str, np.ndarray]]:
+    """What is known of the pairs of the papers' row, as `Benchmark.test_pairs` has it.
+
+    Args:
+        tasks: their test pairs.
+        chosen_by: `TextPairs.ids` of the validation pairs.
+    """
+    tests = {column: list(task.subsets.values()) for column, task in paper_columns(tasks).items()}
+    return {
+        "group": numbered_sentences(tests),
+        "gold": {
+            column: np.concatenate([pairs.gold for pairs in sets]) for column, sets in tests.items()
+        },
+        "seen": {
+            column: np.isin(np.concatenate([pairs.ids() for pairs in sets]), chosen_by)
+            for column, sets in tests.items()
+        },
+    }
+
+
+def numbered_sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray]:
+    """Column -> (pair, 2) numbers of the sentences, over all columns."""
+    numbers: dict[str, int] = {}
+    return {
+        column: np.array(
+            [
+                [numbers.setdefault(text, len(numbers)) for text in pair]
+                for pairs in sets
+                for pair in pairs
+            ]
+        )
+        for column, sets in tests.items()
+    }

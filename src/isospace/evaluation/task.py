@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from isospace.evaluation.evaluate_config import EvaluateConfig
-from isospace.evaluation.pairs import Encode, PromptedEncoders
+from isospace.evaluation.own_data import OwnData
+from isospace.evaluation.pairs import PromptedEncoders
+from isospace.evaluation.senteval import STSSet
 
 if TYPE_CHECKING:
     from isospace.encoders.encoder import Encoder
     from isospace.encoders.pooling import Precision
-    from isospace.evaluation.own import OwnData  # the files of tasks import this one
-    from isospace.evaluation.sts import STSSet
 
 
 class TitledRows(NamedTuple):
@@ -66,14 +66,12 @@ class Subject:
         encode: texts -> `(text, dim)` without noise; no text is encoded twice. Called itself it
             encodes texts without a side.
         encode_afresh: the same, keeping nothing: for many texts that no other task has.
-        encode_noisy: under the encoder's own dropout, drawn anew at each call.
     """
 
     conditions: Conditions
     encoder: Encoder
     encode: PromptedEncoders
     encode_afresh: PromptedEncoders
-    encode_noisy: Encode
 
 
 class Scores(Protocol):

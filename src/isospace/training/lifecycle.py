@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import torch
 
 from isospace.errors import Interrupted, Stopped, UserError
-from isospace.evaluation.benchmark import sts_data
+from isospace.evaluation.sts import sts_data
 from isospace.system.files import remove_torn
 from isospace.system.launch import is_main_process
 from isospace.system.locks import locked

@@ -16,7 +16,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
-from isospace.evaluation.pairs import load_scored_pairs
+from isospace.evaluation.own_data import load_scored_pairs
 from isospace.operators.nearest import BLOCK, highest
 from isospace.system.files import expanded
 from isospace.system.progress import Progress

@@ -27,17 +27,11 @@ from isospace.encoders.prompts import Side, side_of
 from isospace.encoders.saving import require_classic, require_read_alike
 from isospace.encoders.trained import checkpoint_layers, train_adapters, train_last
 from isospace.errors import TooLittle, UserError
-from isospace.evaluation.benchmark import (
-    DEV_SPLITS,
-    Benchmark,
-    choosing_text,
-    load_labels,
-    load_sts_data,
-)
-from isospace.evaluation.held_out import HeldOut
+from isospace.evaluation.benchmark import Benchmark
+from isospace.evaluation.held_out import HeldOut, validation_text
 from isospace.evaluation.other_text import OtherText, require_other_text
-from isospace.evaluation.pairs import load_pairs
-from isospace.evaluation.sts import PAPER_COLUMNS
+from isospace.evaluation.own_data import load_pairs
+from isospace.evaluation.sts import DEV_SPLITS, PAPER_COLUMNS, load_labels, load_sts_data
 from isospace.evaluation.vector_cache import cached
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.auxiliaries import costs
@@ -351,7 +345,7 @@ def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:
         TooLittle: of this, or of what is left to train on.
     """
     _require_a_batch(config, corpus)
-    held_out = choosing_text(corpus)
+    held_out = validation_text(corpus)
     if min(len(held_out.sentences), len(held_out.pairs)) < 2:
         advice = "longer sentences"
         if config.text.held_out < len(corpus) / 10:

@@ -19,7 +19,7 @@ from isospace.encoders.loading import weights_hash
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
-from isospace.evaluation.pairs import load_scored_pairs
+from isospace.evaluation.own_data import load_scored_pairs
 from isospace.evaluation.vector_cache import fingerprint
 from isospace.operators.fusion import fuse
 from isospace.operators.nearest import unit_rows

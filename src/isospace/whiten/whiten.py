@@ -30,13 +30,8 @@ from isospace.encoders.parity import PROBES, TOLERANCE
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import parity_of_sides, require_classic, save_model
 from isospace.errors import TooLittle, UserError
-from isospace.evaluation.benchmark import (
-    Benchmark,
-    BenchmarkResult,
-    choosing_text,
-    load_sts_data,
-    sts_data,
-)
+from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
+from isospace.evaluation.held_out import validation_text
 from isospace.evaluation.isotropy import NEIGHBOURS, describe
 from isospace.evaluation.other_text import (
     OtherText,
@@ -44,15 +39,10 @@ from isospace.evaluation.other_text import (
     other_text_scores,
     require_other_text,
 )
-from isospace.evaluation.pairs import (
-    Encode,
-    PromptedEncoders,
-    TextPairs,
-    load_pairs,
-    remembering,
-    sided,
-)
+from isospace.evaluation.own_data import load_pairs
+from isospace.evaluation.pairs import Encode, PromptedEncoders, TextPairs, remembering, sided
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
+from isospace.evaluation.sts import load_sts_data, sts_data
 from isospace.operators.fitted_flow import fit_flow
 from isospace.operators.fitted_whitening import Moments
 from isospace.operators.flow import Flow
@@ -136,7 +126,7 @@ class _Session:
         )
         with self.accelerator.main_process_first():
             self.other_text = OtherText.make(self.corpus, config.other_text, tasks)
-        self.held_out = choosing_text(self.corpus)
+        self.held_out = validation_text(self.corpus)
         self.choosers = self.held_out.pairs if self.benchmark.split else self.benchmark.pairs
         if config.power == "auto" and len(self.choosers) < 2:
             raise UserError(
