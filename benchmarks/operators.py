@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isospace.losses import dimension_contrast
 from isospace.objectives import BarlowTwins, WhitenedCSE
-from isospace.objectives.simcsepp import dimension_contrast
 from isospace.operators.whitening import whiten
 from isospace.views import Views
 

@@ -11,11 +11,11 @@ import torch
 from objective_views import random
 from torch import Tensor
 
-from isospace.errors import UserError
+from isospace.losses import with_clean_negatives
 from isospace.objectives import DCL, OBJECTIVES, ESimCSE, Iso, OffDropout, SimCSE, SimCSEPP
-from isospace.objectives.auxiliaries import Queue
 from isospace.objectives.base import Objective
-from isospace.objectives.contrast import Contrast, with_clean_negatives
+from isospace.objectives.contrast import Contrast
+from isospace.objectives.networks import Queue
 from isospace.views import View, Views
 
 BOTH: dict[str, Any] = {"clean_negatives": True, "dimension_weight": 0.1}
@@ -96,15 +96,3 @@ def test_every_such_row_tells_what_is_laid_over_it(name):
     assert objective.term_names == ("off_dropout", *own[1:], "dimension_contrast")
     assert objective.head_summary.startswith("SGW")
     assert {f.name for f in fields(Contrast)} <= {f.name for f in fields(ROWS[name])}
-
-
-def test_groups_without_whitening_are_refused():
-    with pytest.raises(UserError, match="`groups` 4: has no effect without `group_whitening`"):
-        SimCSE(groups=4)
-
-
-@pytest.mark.parametrize("supervision", ["pairs", "triples"])
-def test_clean_negatives_are_not_of_anchors_alone(supervision):
-    """The clean view was the anchor's: no anchor was told from another's positive."""
-    with pytest.raises(UserError, match=f"`clean_negatives` with `supervision` {supervision}"):
-        SimCSE(supervision=supervision, clean_negatives=True)

@@ -10,8 +10,10 @@ from golden_files import BASELINE, check, files, precisions, read
 from objective_views import looped_info_nce, random
 from torch import nn
 
-from isospace.objectives.auxiliaries import Network, Scale
-from isospace.objectives.ct import CT, CTInBatch, lay_out, pair_losses
+from isospace.losses import contrastive_tension, pair_layout
+from isospace.objectives.auxiliaries import Scale
+from isospace.objectives.ct import CT, CTInBatch
+from isospace.objectives.networks import Network
 from isospace.views import Views
 
 
@@ -74,7 +76,7 @@ def test_pairs_are_the_authors(path):
     positives, k = file["positive_draws"], int(file["num_negatives"])
     draws = file["negative_draws"].view(len(positives), 2, k)
     for with_positive, key in ((False, "official"), (True, "paper")):
-        first, second, labels = lay_out(positives, draws, with_positive=with_positive)
+        first, second, labels = pair_layout(positives, draws, with_positive=with_positive)
         assert first.tolist() == file[f"{key}_first"].tolist()
         assert second.tolist() == file[f"{key}_second"].tolist()
         assert labels.tolist() == file["official_labels"].tolist()
@@ -89,7 +91,9 @@ def test_sentence_transformers_loader_lays_the_same_pairs(path):
     taken = file["st_order"][: batches * size * (2 * ratio - 1)].view(-1, 2 * ratio - 1)
     draws = taken[:, 1:].unflatten(1, (-1, 2)).transpose(1, 2)
     for found, name in zip(
-        lay_out(taken[:, 0], draws, with_positive=False), ("first", "second", "labels"), strict=True
+        pair_layout(taken[:, 0], draws, with_positive=False),
+        ("first", "second", "labels"),
+        strict=True,
     ):
         assert found.tolist() == file[f"st_{name}"].flatten().tolist()
 
@@ -103,10 +107,10 @@ def test_loss_is_the_authors(path, precision):
     for key, reduce in (("official_", torch.mean), ("official_sum_", torch.sum)):
 
         def loss(a, b, reduce=reduce):
-            return reduce(pair_losses(a, b, labels))
+            return reduce(contrastive_tension(a, b, labels))
 
         check(file, key, precision, inputs, loss, rel=BASELINE)
-    losses = pair_losses(*(x.double() for x in inputs.values()), labels)
+    losses = contrastive_tension(*(x.double() for x in inputs.values()), labels)
     for label, name in ((1, "positive"), (0, "negative")):
         expected = float(file[f"official_{name}_sum_f64"])
         assert float(losses[labels == label].sum()) == pytest.approx(expected, rel=1e-10)

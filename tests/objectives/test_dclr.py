@@ -11,15 +11,16 @@ from objective_views import looped_info_nce, random
 from torch import nn
 from torch.nn.functional import cosine_similarity
 
-from isospace.objectives.auxiliaries import Network
-from isospace.objectives.dclr import (
-    DCLR,
-    harden,
-    instance_weights,
-    released_loss,
-    weighted_losses,
+from isospace.losses import (
+    diagonal_cross_entropy,
+    hardened_noise,
+    info_nce,
+    negative_weights,
+    weighted_cross_entropy,
 )
-from isospace.operators.similarity import cosine_matrix, info_nce, softmax_losses
+from isospace.objectives.dclr import DCLR
+from isospace.objectives.networks import Network
+from isospace.operators.similarity import cosine_matrix
 from isospace.views import Views
 
 
@@ -54,9 +55,9 @@ def test_without_noise_and_threshold_it_is_simcse():
 
 def test_noise_goes_uphill_by_its_steps():
     z1, z2, noise = random(5, 4), random(5, 4, seed=1), random(7, 4, seed=2)
-    hard = harden(noise.clone(), z1, z2, temperature=0.5, steps=3, step_size=0.1)
+    hard = hardened_noise(noise.clone(), z1, z2, temperature=0.5, steps=3, step_size=0.1)
     assert info_nce(z1, z2, 0.5, hard) > info_nce(z1, z2, 0.5, noise)
-    once = harden(noise.clone(), z1, z2, temperature=0.5, steps=1, step_size=0.1)
+    once = hardened_noise(noise.clone(), z1, z2, temperature=0.5, steps=1, step_size=0.1)
     torch.testing.assert_close((once - noise).norm(dim=1), torch.full((7,), 0.1).double())
     assert not hard.requires_grad
 
@@ -75,13 +76,13 @@ def test_the_complementary_network_stays_as_the_start_was():
 def test_the_released_loss_is_finite_where_the_authors_is_not():
     """A positive whose probability rounds to 1 in float32."""
     logits = torch.tensor([[20.0, -2.0], [-2.0, 20.0]], requires_grad=True)
-    loss = released_loss(logits, torch.ones(2, 2))
+    loss = weighted_cross_entropy(logits, torch.ones(2, 2), released=True)
     assert loss.isfinite()
     assert torch.autograd.grad(loss, logits)[0].isfinite().all()
 
 
 def hardened(file, z1, z2, steps):
-    return harden(
+    return hardened_noise(
         file["noise0"].to(z1),
         z1,
         z2,
@@ -111,7 +112,7 @@ def test_noise_is_the_authors(path, precision):
 @files("baselines/dclr")
 def test_weights_are_the_authors(path):
     file = read(path)
-    weights = instance_weights(file["frozen1"], file["frozen2"], float(file["phi"]))
+    weights = negative_weights(file["frozen1"], file["frozen2"], float(file["phi"]))
     assert weights.tolist() == file["weights_in_batch"].tolist()
     assert (weights == 0).nonzero().tolist() == file["masked_pairs"].tolist()
 
@@ -131,10 +132,10 @@ def test_loss_is_the_authors(path, precision):
         return found
 
     def released(z1, z2):
-        return released_loss(logits(z1, z2), weights.to(z1))
+        return weighted_cross_entropy(logits(z1, z2), weights.to(z1), released=True)
 
     def paper(z1, z2):
-        return weighted_losses(logits(z1, z2), weights.to(z1)).mean()
+        return weighted_cross_entropy(logits(z1, z2), weights.to(z1)).mean()
 
     def without_positive(z1, z2):
         others = weights - torch.eye(len(z1), dtype=weights.dtype)
@@ -148,7 +149,7 @@ def test_loss_is_the_authors(path, precision):
         found = logits(z1, z2)
         batch = len(z1)
         found = torch.cat([weights.to(z1) * found[:, :batch], found[:, batch:]], dim=1)
-        return softmax_losses(found).mean()
+        return diagonal_cross_entropy(found).mean()
 
     inputs = {name: file[name] for name in ("z1", "z2")}
     for key, loss in (

@@ -15,9 +15,9 @@ from toy import sentences, write_toy_model
 
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
+from isospace.losses import replace_words, replacement_detection
 from isospace.objectives import DiffCSE
-from isospace.objectives.diffcse import detection, replaced
-from isospace.objectives.heads import JointProjector
+from isospace.objectives.paper_heads import JointProjector
 from isospace.views import TokenIds, Views, Vocabulary
 from isospace.views.edits import MaskTokens
 
@@ -125,7 +125,8 @@ def test_detection_is_over_the_positions_that_are_asked_for(path, positions):
     logits = torch.cat([file["official_rtd_logits_f64"][v::2] for v in (0, 1)])
     shown = rows(file, "official_discriminator_ids").long()
     leaf = logits.clone().requires_grad_()
-    loss = detection(leaf, shown, tokens(file, "input_ids"), positions)
+    original = tokens(file, "input_ids")
+    loss = replacement_detection(leaf, shown, original.ids, original.mask, positions=positions)
     scalar(loss, file[POSITIONS[positions]], 1e-10)
     if positions == "all":
         loss.backward()
@@ -144,7 +145,8 @@ def test_replaced_words_are_the_authors(path):
         (False, logits, "argmax_at_masked_only_ids", "argmax_at_masked_only_labels"),
         (False, logits + gumbel, "paper_sampled_ids", "paper_sampled_labels"),
     ):
-        found = replaced(original, masked, scores.argmax(-1), everywhere=everywhere)
+        guesses, mask = scores.argmax(-1), original.mask
+        found = replace_words(original.ids, masked.ids, guesses, mask, everywhere=everywhere)
         assert torch.equal(found, rows(file, ids).long() * original.mask)
         differs = (found != original.ids).long() * original.mask
         assert torch.equal(differs, rows(file, labels).long())
@@ -159,9 +161,13 @@ def test_detection_by_a_loop():
     for i, t, label in ((0, 0, 0), (0, 1, 1), (0, 2, 0), (1, 0, 0), (1, 1, 1)):
         a, b = (float(x) for x in logits[i, t])
         losses.append(math.log(math.exp(a) + math.exp(b)) - (a, b)[label])
-    assert float(detection(logits, shown, original, "tokens")) == pytest.approx(sum(losses) / 5)
+    assert float(
+        replacement_detection(logits, shown, original.ids, original.mask)
+    ) == pytest.approx(sum(losses) / 5)
     words = [losses[i] for i in (1, 2, 4)]
-    assert float(detection(logits, shown, original, "words")) == pytest.approx(sum(words) / 3)
+    assert float(
+        replacement_detection(logits, shown, original.ids, original.mask, positions="words")
+    ) == pytest.approx(sum(words) / 3)
 
 
 def test_masks_leave_the_special_tokens():

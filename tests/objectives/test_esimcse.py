@@ -12,8 +12,8 @@ from objective_views import cosine, layer_of
 from torch import nn
 
 from isospace.objectives import SimCSE
-from isospace.objectives.auxiliaries import Network, Queue
 from isospace.objectives.esimcse import ESimCSE
+from isospace.objectives.networks import Network, Queue
 from isospace.views import Views, Vocabulary
 from isospace.views.edits import Repeat
 

@@ -6,17 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from isospace.objectives import OBJECTIVES
-from isospace.objectives.heads import (
-    ArtificialRows,
-    GaussianCopies,
-    GaussianRows,
-    GroupWhitening,
-    Projector,
-    TanhMLP,
-    mlp_or_none,
-    seeded,
-)
+from isospace.objectives.heads import GroupWhitening, Projector, TanhMLP, mlp_or_none, seeded
+from isospace.objectives.paper_heads import ArtificialRows, GaussianCopies, GaussianRows
 from isospace.operators.whitening import whiten
 
 
@@ -138,9 +129,3 @@ def test_gaussian_rows_travel_as_views_and_are_new_each_time() -> None:
     assert (rows[704:] == 0).all()
     assert not (rows[:704] == others[:704]).any()
     assert rows[:704].std().item() == pytest.approx(1.0, rel=0.05)
-
-
-@pytest.mark.parametrize("name", ["whitenedcse", "iso"])
-def test_384_groups_of_1024_dimensions_are_refused_with_what_is_possible(name: str) -> None:
-    with pytest.raises(ValueError, match=r"1024 dimensions .* 384 groups .* 256, 512"):
-        OBJECTIVES[name](groups=384).build_head(1024, 0)

@@ -27,11 +27,12 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
-from isospace.objectives.auxiliaries import Auxiliary, Network, Queue
+from isospace.objectives.auxiliaries import Auxiliary
 from isospace.objectives.base import Objective
 from isospace.objectives.heads import GroupWhitening
+from isospace.objectives.networks import Network, Queue
 from isospace.operators.similarity import upcast
-from isospace.views import NO_TARGET, TokenIds, TokenStates, Views, describe
+from isospace.views import NO_TARGET, TokenIds, TokenStates, Views, describe_views
 from isospace.views.spans import Span
 
 DIM, BATCH, LENGTH, CLASSES = 8, 6, 5, 3
@@ -451,7 +452,7 @@ def test_heads_depend_on_their_seed_and_leave_the_global_generator_alone(
 @rows
 def test_the_table_can_describe_every_row(name: str) -> None:
     objective = OBJECTIVES[name]()
-    assert describe(objective.views)
+    assert describe_views(objective.views)
     assert objective.head_summary
     assert objective.term_names
 

@@ -12,8 +12,8 @@ from golden_files import BASELINE, check, files, precisions, read, scalar
 from objective_views import looped_info_nce, random
 from torch.nn.functional import cosine_similarity
 
-from isospace.objectives.pcl import PCL, divergence, group_loss, group_rows
-from isospace.operators.similarity import info_nce
+from isospace.losses import group_cross_entropy, group_logits, info_nce, softmax_divergence
+from isospace.objectives.pcl import PCL
 from isospace.views import Views, Vocabulary
 from isospace.views.edits import DeleteTokens, InsertTokens, Reverse, Shuffle
 
@@ -124,19 +124,19 @@ def test_terms_are_the_authors(path, precision):
     tau, copies = float(file["temperature"]), int(file["num_copies"])
 
     def rows(x, y):
-        return group_rows(x[:, 0], y.transpose(0, 1), tau)
+        return group_logits(x[:, 0], y.transpose(0, 1), tau)
 
     def group(x, released):
-        return group_loss(rows(x, x), copies, released=released)
+        return group_cross_entropy(rows(x, x), copies, released=released)
 
     def contrast(x):
         return info_nce(x[:, 0], x[:, 1], tau)
 
     def kl_within(p, q):
-        return divergence(rows(p, p), rows(q, q))
+        return softmax_divergence(rows(p, p), rows(q, q))
 
     def kl_cross(p, q):
-        return divergence(rows(p, q), rows(q, p))
+        return softmax_divergence(rows(p, q), rows(q, p))
 
     both = {name: file[name] for name in ("p", "q")}
     for name, x in both.items():
@@ -154,16 +154,16 @@ def test_other_readings_differ_from_ours_as_recorded(path):
     file = read(path)
     tau = float(file["temperature"])
     p, q = (file[name].double() for name in ("p", "q"))
-    within = [group_rows(x[:, 0], x.transpose(0, 1), tau) for x in (p, q)]
-    across = [group_rows(x[:, 0], y.transpose(0, 1), tau) for x, y in ((p, q), (q, p))]
+    within = [group_logits(x[:, 0], x.transpose(0, 1), tau) for x in (p, q)]
+    across = [group_logits(x[:, 0], y.transpose(0, 1), tau) for x, y in ((p, q), (q, p))]
     torch.testing.assert_close(within[0], file["rows_within_p_f64"], rtol=0, atol=1e-10)
     torch.testing.assert_close(across[0].float(), file["rows_p_to_q_f64_as_f32"])
     cells = within[0].shape[1]
     for rows, name in ((within, "within"), (across, "cross")):
         expected = file[f"variant_kl_{name}_row_sum_loss_f64"]
-        scalar(divergence(*rows) * cells, expected, 1e-10)
+        scalar(softmax_divergence(*rows) * cells, expected, 1e-10)
     reversed_loss = file["variant_kl_within_reversed_loss_f64"]
-    scalar(divergence(*reversed(within)), reversed_loss, 1e-10)
+    scalar(softmax_divergence(*reversed(within)), reversed_loss, 1e-10)
 
 
 @files("baselines/pcl_views")

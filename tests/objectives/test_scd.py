@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -12,21 +11,14 @@ from objective_views import random
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, normalize
 
-from isospace.errors import UserError
+from isospace.losses.correlation import diagonal_terms, unit_columns
 from isospace.objectives import (
     SCD,
     BarlowTwins,
-    Objective,
 )
-from isospace.objectives.barlow_twins import diagonal_terms, unit_columns
 from isospace.objectives.heads import Projector, seeded
-from isospace.objectives.scd import printed_correlation
-from isospace.operators.similarity import (
-    centre,
-    cosine_pairs,
-    standardise,
-)
-from isospace.views import Views, describe
+from isospace.operators.similarity import centre, cosine_pairs, standardise
+from isospace.views import Views, describe_views
 
 
 @precisions
@@ -70,7 +62,7 @@ def test_scd_as_readings_of_the_paper(path: Path, form: str, centring: str, sign
     p_a, p_b = leaf(file["pA"], "f64"), leaf(file["pB"], "f64")
     a, b = (p_a, p_b) if centring == "raw" else (centre(p_a), centre(p_b))
     c = (
-        printed_correlation(a, b)
+        (a.T @ b) / (a.square().T @ b.square()).sqrt()
         if form == "printed"
         else normalize(a, dim=0).T @ normalize(b, dim=0)
     )
@@ -153,41 +145,10 @@ def test_scd_repels_what_the_encoder_gave_and_decorrelates_the_projection() -> N
 
 
 def test_a_view_at_a_low_and_one_at_a_high_rate() -> None:
-    assert describe(SCD().views) == "1 dropout 0.05 + 1 dropout 0.15"
-    assert describe(SCD(low_dropout=0.15).views) == "2 dropout 0.15"
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
-    [
-        (SCD, {"high_dropout": 1.0}, "`high_dropout` 1.0: expected less than 1"),
-        (SCD, {"low_dropout": -0.1}, "`low_dropout` -0.1: expected 0 or more"),
-        (
-            SCD,
-            {"low_dropout": 0.0, "high_dropout": 0.0},
-            "`high_dropout` 0.0: expected more than 0",
-        ),
-        (SCD, {"low_dropout": 0.2}, "`low_dropout` 0.2 is above `high_dropout` 0.15"),
-        (SCD, {"projector": (64, 0)}, "`projector` 0: expected more than 0"),
-        (SCD, {"projector": (64, 64.5)}, "`projector` 64.5: expected a whole number"),
-        (
-            SCD,
-            {"projector": "512-512"},
-            r"`projector` '512-512': expected a tuple \(in JSON a list",
-        ),
-        (SCD, {"projector": 512}, "`projector` 512: expected a tuple"),
-        (SCD, {"eps": -1e-5}, "`eps` -1e-05: expected 0 or more"),
-        (SCD, {"decorrelation_weight": -1.0}, "`decorrelation_weight` -1.0: expected 0 or more"),
-        (SCD, {"self_contrast_weight": 0, "decorrelation_weight": 0}, "both 0: nothing is learnt"),
-    ],
-)
-def test_impossible_values_are_refused(
-    kind: type[Objective], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        kind(**options)
+    assert describe_views(SCD().views) == "1 dropout 0.05 + 1 dropout 0.15"
+    assert describe_views(SCD(low_dropout=0.15).views) == "2 dropout 0.15"
 
 
 def test_no_projector_and_a_clean_view_have_a_meaning() -> None:
     assert SCD(projector=[]).head_summary == "none"
-    assert describe(SCD(low_dropout=0.0).views) == "1 clean + 1 dropout 0.15"
+    assert describe_views(SCD(low_dropout=0.0).views) == "1 clean + 1 dropout 0.15"

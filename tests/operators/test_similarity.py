@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from isospace.operators.similarity import cosine_matrix, info_nce, nt_xent, softmax_cell_losses
+from isospace.losses import cell_cross_entropy, info_nce, nt_xent
+from isospace.operators.similarity import cosine_matrix
 
 
 def views() -> torch.Tensor:
@@ -49,7 +50,7 @@ def test_softmax_cells_are_losses_of_their_own() -> None:
     powers = [math.exp(x) for x in logits[0].tolist()]
     p = [power / sum(powers) for power in powers]
     expected = [-math.log(1 - p[0]), -math.log(p[1]), -math.log(1 - p[2])]
-    found = softmax_cell_losses(logits, torch.tensor([[0.0, 1.0, 0.0]]))
+    found = cell_cross_entropy(logits, torch.tensor([[0.0, 1.0, 0.0]]))
     assert found[0].tolist() == pytest.approx(expected)
 
 
@@ -57,7 +58,7 @@ def test_softmax_cells_are_losses_of_their_own() -> None:
 def test_softmax_cells_are_finite_where_a_probability_rounds_to_one(label: float) -> None:
     logits = torch.tensor([[90.0, 0.0]], requires_grad=True)
     labels = torch.tensor([[label, 1 - label]])
-    losses = softmax_cell_losses(logits, labels)
+    losses = cell_cross_entropy(logits, labels)
     assert losses.isfinite().all()
     (gradient,) = torch.autograd.grad(losses.sum(), logits)
     assert gradient.isfinite().all()

@@ -19,6 +19,7 @@ from toy import sentences, write_toy_model
 from isospace.config import CorpusConfig, TrainConfig, objective_name
 from isospace.encoders.batch import Batch
 from isospace.encoders.loading import load_encoder
+from isospace.losses import replace_words
 from isospace.objectives import (
     DCLR,
     PCL,
@@ -33,7 +34,6 @@ from isospace.objectives import (
     RankStudy,
 )
 from isospace.objectives.base import Objective
-from isospace.objectives.diffcse import replaced
 from isospace.system.progress import Silent
 from isospace.training import checkpoint, sources
 from isospace.training.loop import Loop
@@ -400,7 +400,10 @@ def test_diffcse_detects_the_anchor_s_words_by_the_anchor_s_vector(model, tmp_pa
         assert len(drawn) == 2
         for masked in (tokens(loop.encoder.tokens.collate(ids)) for ids in drawn):
             guesses = detector.language_model(masked.ids, masked.mask).argmax(-1)
-            shown = replaced(original, masked, guesses, everywhere=variant == "released")
+            everywhere = variant == "released"
+            shown = replace_words(
+                original.ids, masked.ids, guesses, original.mask, everywhere=everywhere
+            )
             logits = detector(projected[text], shown, original.mask).detach()
             each = cross_entropy(logits.mT, (shown != original.ids).long(), reduction="none")
             losses.append(float((each * original.mask).sum() / original.mask.sum() / 4))

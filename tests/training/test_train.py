@@ -106,7 +106,9 @@ def test_the_log_says_that_a_loss_of_0_teaches_nothing(config, caplog):
     assert "the first update has no gradient, so nothing is learnt" in caplog.text
 
 
-def test_the_log_says_what_passes_beside_the_encoder_in_both_directions(config, caplog, tmp_path):
+def test_the_log_says_what_auxiliary_passes_the_encoder_in_both_directions(
+    config, caplog, tmp_path
+):
     file = tmp_path / "rows.jsonl"
     texts = sentences(200)
     rows = ({"first": a, "second": b} for a, b in zip(texts, texts[::-1], strict=True))

@@ -14,7 +14,7 @@ from isospace.corpus.examples import evenly
 from isospace.corpus.groups import unit_of
 from isospace.evaluation import geometry, retrieval
 from isospace.evaluation.pairs import Candidates, Encode, TextPairs, encode_columns, sided
-from isospace.operators.similarity import info_nce
+from isospace.losses import info_nce
 
 TEMPERATURE = 0.05
 NEIGHBOURS = 10

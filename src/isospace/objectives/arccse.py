@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import replace
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat
 
 from isospace.errors import UserError
+from isospace.losses.margins import angular_margin, masking_triplet
 from isospace.objectives import auxiliaries
 from isospace.objectives.base import HeadChoice, Paper
-from isospace.objectives.contrast import Contrast
+from isospace.objectives.contrast import Contrast, Plan, tanh_mlp
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
@@ -20,39 +22,6 @@ from isospace.views.edits import MaskSpan
 FarAngles = Literal["paper", "easy", "cut", "penalty"]
 Negatives = Literal["other-view", "transposed", "same-view"]
 Share = Annotated[float, Field(gt=0, lt=1)]
-
-
-def with_margin(
-    a: torch.Tensor, b: torch.Tensor, margin: float, far: FarAngles = "paper"
-) -> torch.Tensor:
-    """`cos(theta + margin)` of the angles theta between the rows of (batch, dim) each: (batch,).
-
-    `far` says what becomes of angles at which the margin makes no sense; see `ArcCSE`.
-    """
-    a, b = torch.nn.functional.normalize(a, dim=-1), torch.nn.functional.normalize(b, dim=-1)
-    cosine = (a * b).sum(dim=-1)
-    # As sqrt(1 - cos^2) the sine of a small angle has no digits and an infinite slope.
-    difference, total = (torch.linalg.vector_norm(x, dim=-1) for x in (a - b, a + b))
-    sine = difference * total / 2
-    further: torch.Tensor = cosine * math.cos(margin) - sine * math.sin(margin)
-    if far == "paper":
-        return further
-    if far == "easy":
-        return torch.where(cosine > 0, further, cosine)
-    penalty = margin * math.sin(margin) if far == "penalty" else 0.0
-    return torch.where(cosine > -math.cos(margin), further, cosine - penalty)
-
-
-def triplet(
-    x: torch.Tensor, less: torch.Tensor, more: torch.Tensor, margin: float = 0.0
-) -> torch.Tensor:
-    """Mean over i of `max(0, margin + cos(x_i, more_i) - cos(x_i, less_i))`, a scalar.
-
-    `less` and `more`, (batch, dim) like `x`: the sentence with a short span masked, and with a
-    longer one that holds it.
-    """
-    gaps = similarity.cosine_pairs(x, more) - similarity.cosine_pairs(x, less)
-    return (margin + gaps).relu().mean()
 
 
 @settings
@@ -116,7 +85,6 @@ class ArcCSE(Contrast):
     url = {https://aclanthology.org/2022.acl-long.336},
 }""",
     )
-    own_term_names: ClassVar[tuple[str, ...]] = ("arc_con", "triplet")
 
     def __post_init__(self) -> None:
         """Refuse spans in the wrong order, and what nothing reads."""
@@ -128,40 +96,45 @@ class ArcCSE(Contrast):
         if not self.triplet_weight:
             refuse_idle(self, "`triplet_weight`", "less", "more", "triplet_margin")
         if self.less >= self.more:
-            raise UserError(f"`less` {self.less}: expected less than `more` {self.more}")
+            raise UserError(f"`less` {self.less}: must be below `more` {self.more}")
 
     @property
-    def own_views(self) -> tuple[View, ...]:
-        """Two under dropout, then the triplet's: whole, with a short and with a long span."""
-        two = (View(), View())
+    def plan(self) -> Plan:
+        """Two views under dropout; then the triplet's: whole, with a short and with a long span."""
+        plan = Plan(
+            (View(), View()), tanh_mlp(self.head), self.logits, name="arc_con",
+            further=("triplet",), terms=self.triplet,
+        )  # fmt: skip
         if not self.triplet_weight:
-            return two
-        spans = [MaskSpan("spans", share) for share in (self.less, self.more)]
-        edits = (None, *spans)
-        return (*two, *(View(dropout=0.0, edit=edit, of_anchor=True) for edit in edits))
+            return plan
+        edits = (None, *(MaskSpan("spans", share) for share in (self.less, self.more)))
+        masked = (View(dropout=0.0, edit=edit, of_anchor=True) for edit in edits)
+        return replace(plan, views=(*plan.views, *masked))
 
-    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
-        """None; but the triplet's spans need a mask token."""
+    def build_auxiliaries(
+        self, encoder: auxiliaries.Encoder, seed: int
+    ) -> dict[str, auxiliaries.Auxiliary]:
+        """Build nothing; refuse an encoder without a mask token for the triplet's spans."""
         if self.triplet_weight and encoder.vocabulary.mask is None:
             raise ValueError(
-                "its tokenizer has no mask token for the spans of the triplet; leave it out: "
-                "`triplet_weight` 0"
+                "its tokenizer has no mask token for the spans of the triplet. Leave the triplet "
+                "out: `triplet_weight` 0"
             )
         return {}
 
     def logits(self, views: Views) -> torch.Tensor:
-        """Over the batch, its positives with the margin."""
+        """Compare anchors with the batch, positives with the margin."""
         z1, z2 = views.projected[:2]
         cosines = similarity.cosine_matrix(z1, z1 if self.negatives == "same-view" else z2)
         if self.negatives == "transposed":
             cosines = cosines.T
-        positives = with_margin(z1, z2, self.margin, self.far)
+        positives = angular_margin(z1, z2, self.margin, self.far)
         return similarity.with_diagonal(cosines, positives) / self.temperature
 
-    def own_terms(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The triplet, of vectors before the head."""
+    def triplet(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Compute the triplet, of vectors before the head."""
         term = views.encoded.new_zeros(())
         if self.triplet_weight:
             x, less, more = views.encoded[2:]
-            term = self.triplet_weight * triplet(x, less, more, self.triplet_margin)
+            term = self.triplet_weight * masking_triplet(x, less, more, self.triplet_margin)
         return {"triplet": term}

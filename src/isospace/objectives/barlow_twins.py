@@ -1,52 +1,18 @@
-"""Barlow Twins, and SimCSE++'s study of its rank: added to InfoNCE, with artificial rows."""
+"""Barlow Twins, and SimCSE++'s study of its rank with artificial rows."""
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Literal
 
 import torch
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
-from isospace.objectives import heads, simcsepp
-from isospace.objectives.base import HeadChoice, Objective, Paper, Widths
-from isospace.objectives.mlp_head import MLPOrNone, Projected
-from isospace.operators import similarity
+from isospace.losses.contrastive import info_nce
+from isospace.losses.correlation import barlow_twins, correlation_terms
+from isospace.objectives import heads, paper_heads, simcsepp
+from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper, Projected, Widths
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import Views
-
-
-def unit_columns(x: torch.Tensor, *, eps: float = 0.0) -> torch.Tensor:
-    """Standardised columns of length 1, (batch, dim): `a^T b` of two such arrays is correlation.
-
-    `eps` is added to the variances, as batch norm does.
-    """
-    return similarity.standardise(x, eps=eps) / math.sqrt(len(x))
-
-
-def diagonal_terms(correlation: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """`sum_j (1 - C_jj)^2` and `sum_{j != k} C_jk^2`.
-
-    >>> diagonal_terms(torch.tensor([[0.5, 2.0], [0.0, 1.0]]))
-    (tensor(0.2500), tensor(4.))
-    """
-    dim = len(correlation)
-    # Laid out in rows of dim + 1, the diagonal of a square matrix is the first column.
-    off_diagonal = correlation.flatten()[:-1].view(dim - 1, dim + 1)[:, 1:]
-    return (1 - correlation.diagonal()).square().sum(), off_diagonal.square().sum()
-
-
-def correlation_terms(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """`diagonal_terms(a.T @ b)` of columns of length 1, (batch, dim) each.
-
-    Where the batch is small against the dimension the correlation is never made: its squares sum to
-    `||a^T b||^2 = <a a^T, b b^T>`, products of batch by batch.
-    """
-    if 2 * len(a) > a.shape[1]:
-        return diagonal_terms(a.T @ b)
-    diagonal = (a * b).sum(0)
-    total = ((a @ a.T) * (b @ b.T)).sum()
-    return (1 - diagonal).square().sum(), total - diagonal.square().sum()
 
 
 @settings
@@ -83,8 +49,8 @@ class BarlowTwins(Projected, Objective):
     draws_together: ClassVar[bool] = True
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Invariance and redundancy reduction."""
-        on, off = correlation_terms(*(unit_columns(p, eps=self.eps) for p in views.projected))
+        """Compute invariance and redundancy."""
+        on, off = barlow_twins(*views.projected, eps=self.eps)
         return {"on_diagonal": on, "off_diagonal": self.off_diagonal_weight * off}
 
 
@@ -136,31 +102,31 @@ class RankStudy(MLPOrNone, Objective):
             refuse_idle(self, "`variant` released", "eps")
 
     def projected_views(self, batch: int) -> int:
-        """The artificial rows travel as further views."""
+        """Count the artificial rows, which travel as further views."""
         return 2 + (-(-self.rows // batch) if self.rows_as == "rows" else 0)
 
     def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """The tanh MLP or nothing, then the artificial rows."""
+        """Build the tanh MLP or nothing, then the artificial rows."""
         generator = heads.seeded(seed)
         head = heads.mlp_or_none(self.head, dim, generator)
         if not self.rows or self.rows_as == "dilution":
             return head
-        return torch.nn.Sequential(head, heads.ArtificialRows(self.rows, dim, generator))
+        return torch.nn.Sequential(head, paper_heads.ArtificialRows(self.rows, dim, generator))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast between sentences, then the Barlow Twins term over batch and artificial rows."""
+        """Contrast sentences, and apply Barlow Twins to batch and artificial rows."""
         z1, z2, *packed = views.projected
         rows = torch.cat([z1[:0], *packed])[: self.rows]
         with_rows = (torch.cat([z1, rows]), torch.cat([z2, rows]))
         if self.variant == "released":
-            columns = [unit_columns(z, eps=self.eps) for z in with_rows]
+            on, off = barlow_twins(*with_rows, eps=self.eps)
         else:
             columns = [torch.nn.functional.normalize(z, dim=0) for z in with_rows]
-        on, off = correlation_terms(*columns)
+            on, off = correlation_terms(*columns)
         diluted = len(z1) / (len(z1) + self.rows) if self.rows_as == "dilution" else 1.0
         weight = self.barlow_weight * diluted
         return {
-            "info_nce": similarity.info_nce(z1, z2, self.temperature),
+            "info_nce": info_nce(z1, z2, self.temperature),
             "on_diagonal": weight * on,
             "off_diagonal": weight * self.off_diagonal_weight * off,
         }

@@ -1,4 +1,4 @@
-"""What every objective is: a frozen dataclass of hyper-parameters that maps views to loss terms."""
+"""The base of all objectives: a frozen dataclass of hyper-parameters that maps views to terms."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import torch
 from pydantic import PositiveInt, Strict
 
 from isospace.errors import UserError
-from isospace.objectives import auxiliaries
+from isospace.objectives import auxiliaries, heads
 from isospace.operators import similarity
 from isospace.system.settings import settings, to_dict
 from isospace.views import Edit, View, Views, describe_views
 
 HeadChoice = Literal["mlp", "none"]
 Widths = Annotated[tuple[PositiveInt, ...], Strict(False)]
-"""Units of the layers of a projector, a tuple or a list."""
+"""Units of a projector's layers, a tuple or a list."""
 
 
 @dataclass(frozen=True)
 class Paper:
-    """Where an objective comes from.
+    """The publication of an objective.
 
     Attributes:
-        bibtex: one entry, or several of which the first is meant.
-        own_title: in place of the entry's.
+        bibtex: one entry, or several, of which the first gives title, year and url.
+        own_title: replaces the entry's title.
     """
 
     bibtex: str
@@ -36,17 +36,17 @@ class Paper:
 
     @property
     def title(self) -> str:
-        """In one line, without braces."""
+        """The title in one line, without braces."""
         return self.own_title or self._field("title")
 
     @property
     def year(self) -> int:
-        """Of the publication."""
+        """The year of publication."""
         return int(self._field("year"))
 
     @property
     def url(self) -> str:
-        """Where it can be read."""
+        """The address of the text."""
         return self._field("url")
 
     def _field(self, name: str) -> str:
@@ -57,7 +57,7 @@ class Paper:
 
 @settings
 class Objective(ABC):
-    """Base of all objectives. Fields are hyper-parameters, their defaults the paper's values.
+    """Base of all objectives. Fields are hyper-parameters with the paper's values as defaults.
 
     Class constants: `paper`; `term_names`, the terms in the order in which they are reported.
 
@@ -67,18 +67,18 @@ class Objective(ABC):
 
     paper: ClassVar[Paper]
     term_names: ClassVar[tuple[str, ...]]
-    passes_beside: ClassVar[tuple[str, ...]] = ()
-    """Passes of auxiliaries that the terms make, such as "1 decoder"."""
+    auxiliary_passes: ClassVar[tuple[str, ...]] = ()
+    """Passes of auxiliary networks that the terms make, such as "1 decoder"."""
     reads_labels: ClassVar[bool] = False
-    """Whether the terms read `Views.labels`; the head is then that of `build_classifier`."""
+    """True where the terms read `Views.labels`; `build_classifier` then builds the head."""
     takes_candidates: ClassVar[bool] = False
-    """Whether the terms read `Views.candidates` where there are some."""
+    """True where the terms read `Views.candidates`, if there are any."""
     draws_together: ClassVar[bool] = False
-    """Whether the terms draw the first view of an example and those not `of_anchor` together: these
-    may then be of two texts that belong together."""
+    """True where the terms draw the first view and those not `of_anchor` together, so that these
+    may be of two texts that belong together."""
 
     def _require_a_weight(self, *names: str) -> None:
-        """Refuse an objective all of whose terms have weight 0.
+        """Refuse an objective whose terms all have weight 0.
 
         Raises:
             UserError: with the names of these weights.
@@ -87,11 +87,13 @@ class Objective(ABC):
             return
         *others, last = (f"`{name}`" for name in names)
         every = "both" if len(names) == 2 else "all"
-        raise UserError(f"{', '.join(others)} and {last} are {every} 0: nothing is learnt")
+        raise UserError(
+            f"{', '.join(others)} and {last} are {every} 0, so nothing is trained. Set one above 0"
+        )
 
     @property
     def why_no_pairs(self) -> str:
-        """Why this plan cannot be laid over pairs of texts that belong together; empty: it can."""
+        """The reason why this plan cannot take pairs of texts; empty where it can."""
         if self.texts > 1:
             return "reads several texts of an example already"
         if len(self.views) == 1:
@@ -106,47 +108,46 @@ class Objective(ABC):
 
     @property
     def takes_pairs(self) -> bool:
-        """Whether this plan may be laid over pairs of texts that belong together."""
+        """True where the views may be of two texts that belong together."""
         return not self.why_no_pairs
 
     @property
     def reads_teacher(self) -> bool:
-        """Whether the terms read `Views.teacher`; by itself not."""
+        """True where the terms read `Views.teacher`; by default false."""
         return False
 
     @property
     def views(self) -> tuple[View, ...]:
-        """The plan: the passes through the encoder, in order. By itself two under dropout."""
+        """The plan: the passes through the encoder, in order; by default two under dropout."""
         return (View(), View())
 
     @property
     def all_passes(self) -> str:
-        """What a sentence costs in a step: passes of the encoder, and of what stands beside it."""
-        return " + ".join([str(len(self.views)), *self.passes_beside])
+        """The passes for one text in a step: the encoder's, then auxiliary networks'."""
+        return " + ".join([str(len(self.views)), *self.auxiliary_passes])
 
     @property
     def inputs(self) -> tuple[View, ...]:
-        """Token ids that the terms read as they are, such as a decoder's targets; by itself none.
+        """Token ids that the terms read, such as a decoder's targets; by default none.
 
-        Of each only the text and the edit are asked for: no pass through the encoder. An edit of
-        the same `stream` as a view's draws what it draws. Over pairs each says by `of_anchor` of
-        which text it is, the first one too.
+        Only `text`, `edit` and `of_anchor` of these views count; the encoder does not pass over
+        them. An edit of the same `stream` as a view's makes the same draws.
         """
         return ()
 
     @property
     def texts(self) -> int:
-        """How many texts of an example the plan reads: 1 for sentences."""
+        """The number of texts of an example that the plan reads: 1 for sentences."""
         return 1 + max(view.text for view in (*self.views, *self.inputs))
 
     @property
     def tokens_needed(self) -> int:
-        """Tokens that a text must have, special ones not counted."""
+        """The tokens that a text must have, special ones not counted."""
         return max(view.edit.needs if view.edit else 0 for view in self.views)
 
     @property
     def reads_whole_texts(self) -> bool:
-        """Whether texts are read whole, and not cut to the run's `max_length`."""
+        """True where texts are read whole, not cut to the run's `max_length`."""
         return any(view.edit is not None and view.edit.whole for view in self.views)
 
     @property
@@ -155,7 +156,7 @@ class Objective(ABC):
         return "none"
 
     def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """The training-only head, `(view, batch, dim) -> (view', batch, dim')`.
+        """Build the training-only head, `(view, batch, dim) -> (view', batch, dim')`.
 
         Weights and later draws come from a generator seeded with `seed`, never from the global one.
 
@@ -165,18 +166,16 @@ class Objective(ABC):
         return torch.nn.Identity()
 
     def build_classifier(self, dim: int, classes: int, seed: int) -> torch.nn.Module:
-        """The head of an objective that reads labels, of so many classes; else as `build_head`."""
+        """Build the head of an objective that reads labels; by default as `build_head`."""
         return self.build_head(dim, seed)
 
-    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
-        """What trains, or remembers, beside the encoder; by itself nothing.
-
-        It is not shipped, unless `shipped` makes it a part of the encoder.
-
-        They are seeded as heads are, saved with the checkpoint, synchronised over processes.
+    def build_auxiliaries(
+        self, encoder: auxiliaries.Encoder, seed: int
+    ) -> dict[str, auxiliaries.Auxiliary]:
+        """Build the networks and memories that train beside the encoder; by default none.
 
         Args:
-            encoder: an `encoders.encoder.Encoder`, at its start.
+            encoder: before training.
             seed: of weights and draws.
 
         Raises:
@@ -185,44 +184,44 @@ class Objective(ABC):
         return {}
 
     def shipped(self, built: Mapping[str, auxiliaries.Auxiliary]) -> Edit | torch.nn.Module | None:
-        """How the encoder is read where it is measured in training and shipped.
+        """Return how the encoder is read for evaluation and in the shipped model.
 
-        At the mask token of a template, or by the mean of what convolutions (one of the
-        `auxiliaries`) make of its tokens; by itself, `None`, by its own pooling.
+        A `Template`: the state at its mask token. One of the `built` auxiliaries, `Convolutions`:
+        the mean of what they make of the tokens. `None`, the default: the encoder's own pooling.
         """
         return None
 
     @abstractmethod
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """The weighted scalar terms, in float32 or float64. Call the objective itself instead."""
+        """Compute the weighted scalar terms, in float32 or float64; call the objective instead."""
 
     def __call__(self, views: Views) -> dict[str, torch.Tensor]:
-        """Named scalar terms; the loss is their sum. Computed in float32 or better.
+        """Compute the named scalar terms, in float32 or better; the loss is their sum.
 
         Raises:
             ValueError: views or inputs are not those of the plan, the head is another
-                objective's, or there are no labels, or no teacher, where they are read.
+                objective's, or labels or a teacher's scores are missing.
         """
+        name = type(self).__name__
         if len(views.encoded) != len(self.views):
             raise ValueError(
-                f"{type(self).__name__} plans {len(self.views)} views "
-                f"({describe_views(self.views)}); got encoded of shape {tuple(views.encoded.shape)}"
+                f"{name} plans {len(self.views)} views ({describe_views(self.views)}); "
+                f"got encoded of shape {tuple(views.encoded.shape)}"
             )
         expected = self.projected_views(batch=views.encoded.shape[1])
         if len(views.projected) != expected:
             raise ValueError(
-                f"{type(self).__name__}'s head gives {expected} views; "
+                f"{name}'s head gives {expected} views; "
                 f"got projected of shape {tuple(views.projected.shape)}"
             )
         if len(views.inputs) != len(self.inputs):
             raise ValueError(
-                f"{type(self).__name__} reads the tokens of {len(self.inputs)} inputs; "
-                f"got {len(views.inputs)}"
+                f"{name} reads the tokens of {len(self.inputs)} inputs; got {len(views.inputs)}"
             )
         if self.reads_labels and views.labels is None:
-            raise ValueError(f"{type(self).__name__} reads labels; got none")
+            raise ValueError(f"{name} reads labels; got none")
         if self.reads_teacher and views.teacher is None:
-            raise ValueError(f"{type(self).__name__} reads a teacher's scores; got none")
+            raise ValueError(f"{name} reads a teacher's scores; got none")
         with similarity.without_autocast(views.encoded):
             encoded, projected = map(similarity.upcast, (views.encoded, views.projected))
             tokens = {
@@ -237,9 +236,42 @@ class Objective(ABC):
             )
 
     def projected_views(self, batch: int) -> int:
-        """How many views the head returns for a batch of this size."""
+        """Return the number of views that the head returns for a batch of this size."""
         return len(self.views)
 
     def to_json(self) -> dict[str, Any]:
-        """Hyper-parameters as JSON values."""
+        """Return the hyper-parameters as JSON values."""
         return to_dict(self)
+
+
+class MLPOrNone:
+    """A mixin for objectives whose field `head` chooses the tanh MLP or no head."""
+
+    head: HeadChoice  # no field here: this is no dataclass
+
+    @property
+    def head_summary(self) -> str:
+        """The head in a few words."""
+        return "tanh MLP" if self.head == "mlp" else "none"
+
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
+        """Build the tanh MLP, or nothing."""
+        return heads.mlp_or_none(self.head, dim, heads.seeded(seed))
+
+
+class Projected:
+    """A mixin for objectives whose field `projector` gives the widths of a projector."""
+
+    projector: Widths
+    first_bias: ClassVar[bool] = False
+    """True where the first layer has a bias; the others have none."""
+
+    @property
+    def head_summary(self) -> str:
+        """The head in a few words."""
+        return f"projector {'-'.join(map(str, self.projector))}" if self.projector else "none"
+
+    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
+        """Build the projector."""
+        generator = heads.seeded(seed)
+        return heads.Projector(dim, self.projector, generator, first_bias=self.first_bias)

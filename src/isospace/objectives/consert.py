@@ -8,8 +8,8 @@ import torch
 from pydantic import Field, PositiveFloat
 
 from isospace.errors import UserError
+from isospace.losses.contrastive import nt_xent
 from isospace.objectives.base import Objective, Paper
-from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import Perturbation, View, Views
 from isospace.views.perturbations import CutOff, ShuffledPositions
@@ -41,10 +41,10 @@ class ConSERT(Objective):
     temperature: PositiveFloat = 0.1
     """tau, divides the cosines."""
     first: Change = "feature-cutoff"
-    """What the first view's embeddings undergo: a share of features, of tokens or of single
-    elements is set to 0, the positions of the tokens are shuffled, or nothing."""
+    """The change of the first view's embeddings: a share of features, tokens or single elements is
+    set to 0, the positions of the tokens are shuffled, or none."""
     second: Change = "shuffle"
-    """What the second view's embeddings undergo."""
+    """The change of the second view's embeddings."""
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Share that a cut-off sets to 0."""
     with_dropout: bool = False
@@ -71,7 +71,8 @@ class ConSERT(Objective):
         """Refuse views that are the same, and a share of nothing."""
         if self.first == self.second == "none" and not self.with_dropout:
             raise UserError(
-                "`first` none `second` none: the views are identical without `with_dropout`"
+                "`first` none `second` none: without `with_dropout` both views are identical. "
+                "Set `with_dropout`, or another `first` or `second`"
             )
         if not any(change.endswith("cutoff") for change in (self.first, self.second)):
             refuse_idle(self, "a cut-off as `first` or `second`", "rate")
@@ -91,12 +92,12 @@ class ConSERT(Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """The sentence twice, its embeddings changed in two ways."""
+        """The sentence twice, with two changes of its embeddings."""
         rate = None if self.with_dropout else 0.0
         return tuple(View(rate, perturb=self._change(name)) for name in (self.first, self.second))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """One cross-entropy over both views."""
+        """Contrast both views in both directions."""
         z1, z2 = views.projected
         weight = 2 * RELEASED_WEIGHT if self.variant == "released" else 1.0
-        return {"nt_xent": weight * similarity.nt_xent(z1, z2, self.temperature)}
+        return {"nt_xent": weight * nt_xent(z1, z2, self.temperature)}

@@ -1,45 +1,136 @@
-"""What InfoNCE-like rows share, and what can be laid over each of them.
+"""Objectives whose core is a softmax over the batch, and overlays that wrap their plan.
 
-A row is InfoNCE-like if it gives the logits of one softmax for every sentence. Off-dropout's
-negatives, the contrast between dimensions and group whitening know nothing else of it.
+An overlay is a function from a `Plan` to a `Plan`: negatives without dropout, a contrast between
+dimensions, group whitening before the head. It reads no more of an objective than its plan.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
 
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
-from isospace.objectives import heads, simcsepp
-from isospace.objectives.base import Objective
-from isospace.objectives.mlp_head import MLPOrNone
+from isospace.losses.contrastive import diagonal_cross_entropy
+from isospace.losses.dimensions import dimension_contrast
+from isospace.losses.noise_free import with_clean_negatives
+from isospace.objectives import heads
+from isospace.objectives.base import HeadChoice, Objective
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
 
 
-def with_clean_negatives(logits: torch.Tensor, clean: torch.Tensor) -> torch.Tensor:
-    """Logits whose negatives of the batch are others.
+class Head(NamedTuple):
+    """A training-only head: its name, and how it is built from a width and a generator."""
 
-    Args:
-        logits: (..., batch, n), n at least the batch; the positives are on the diagonal, columns
-            behind the batch are further negatives, and stay.
-        clean: (batch, batch), what stands beside the diagonal.
+    summary: str
+    build: Callable[[int, torch.Generator], torch.nn.Module]
+    further_views: Callable[[int], int] = lambda batch: 0
+    """Views that the head adds for a batch of this size."""
+
+
+def tanh_mlp(choice: HeadChoice) -> Head:
+    """Return SimCSE's tanh MLP, or no head."""
+    summary = "tanh MLP" if choice == "mlp" else "none"
+    return Head(summary, lambda dim, generator: heads.mlp_or_none(choice, dim, generator))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a contrastive objective declares, and overlays extend.
+
+    Attributes:
+        views: the passes through the encoder.
+        head: on the encoder during training.
+        logits: maps views to cosines over the temperature, (batch, n) or (positive, batch, n), n
+            at least the batch. Positives are on the diagonal, columns after the batch are further
+            negatives.
+        contrasted: changes these logits before their cross-entropy.
+        name: of the contrast among the terms.
+        further: names of the weighted terms that `terms` adds.
+        terms: maps views and logits to these terms.
     """
-    batch = similarity.with_diagonal(clean, logits.diagonal(dim1=-2, dim2=-1))
-    return torch.cat([batch, logits[..., len(clean) :]], dim=-1)
+
+    views: tuple[View, ...]
+    head: Head
+    logits: Callable[[Views], torch.Tensor]
+    contrasted: Callable[[Views, torch.Tensor], torch.Tensor] = lambda views, logits: logits
+    name: str = "info_nce"
+    further: tuple[str, ...] = ()
+    terms: Callable[[Views, torch.Tensor], Mapping[str, torch.Tensor]] = lambda views, logits: {}
+
+    def loss(self, views: Views) -> dict[str, torch.Tensor]:
+        """Return the contrast, the mean of the cross-entropies, and the further terms."""
+        logits = self.logits(views)
+        contrast = diagonal_cross_entropy(self.contrasted(views, logits)).mean()
+        return {self.name: contrast, **self.terms(views, logits)}
+
+
+def with_clean_view(plan: Plan, temperature: float) -> Plan:
+    """See the batch's negatives without dropout, by a further pass (SimCSE++ with m = 1)."""
+    place = len(plan.views)
+
+    def inner(views: Views) -> Views:
+        projected = torch.cat([views.projected[:place], views.projected[place + 1 :]])
+        return replace(views, encoded=views.encoded[:-1], projected=projected)
+
+    def contrasted(views: Views, logits: torch.Tensor) -> torch.Tensor:
+        clean = views.projected[place]
+        return with_clean_negatives(logits, similarity.cosine_matrix(clean, clean) / temperature)
+
+    return replace(
+        plan,
+        views=(*plan.views, replace(plan.views[0], dropout=0.0)),
+        logits=lambda views: plan.logits(inner(views)),
+        contrasted=contrasted,
+        name="off_dropout",
+        terms=lambda views, logits: plan.terms(inner(views), logits),
+    )
+
+
+def with_dimension_contrast(
+    plan: Plan, weight: float, temperature: float, *, before_head: bool
+) -> Plan:
+    """Add a contrast between the dimensions of the first two views (SimCSE++)."""
+
+    def terms(views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
+        first, second = (views.encoded if before_head else views.projected)[:2]
+        between = dimension_contrast(first, second, temperature=temperature)
+        return {**plan.terms(views, logits), "dimension_contrast": weight * between}
+
+    return replace(plan, further=(*plan.further, "dimension_contrast"), terms=terms)
+
+
+def with_group_whitening(
+    plan: Plan, groups: int | None, *, eps: float = 1e-5, stop_gradient: bool = True
+) -> Plan:
+    """Whiten every view in shuffled groups before the head (WhitenedCSE)."""
+    own = plan.head
+
+    def build(dim: int, generator: torch.Generator) -> torch.nn.Module:
+        head = own.build(dim, generator)
+        count = heads.group_count(dim, groups)
+        whitening = heads.GroupWhitening(
+            dim, count, generator, eps=eps, stop_gradient=stop_gradient
+        )
+        if isinstance(head, torch.nn.Identity):
+            return whitening
+        return torch.nn.Sequential(whitening, head)
+
+    summary = "SGW" if own.summary == "none" else f"SGW + {own.summary}"
+    return replace(plan, head=own._replace(summary=summary, build=build))
 
 
 @settings
-class Contrast(MLPOrNone, Objective):
-    """Base of rows whose core is a softmax over the batch.
+class Contrast(Objective):
+    """Base of objectives whose core is a softmax over the batch.
 
-    A row says `own_views`, `own_head` (where it has no field `head`) and `logits`, and what it adds
-    in `own_terms`. The fields that are off here lay parts of SimCSE++ and WhitenedCSE over it;
-    `iso` is one such composition.
+    A subclass declares its `plan`. Overlays wrap the plan where their fields say so; `iso` is one
+    such composition.
     """
 
     temperature: PositiveFloat = 0.05
@@ -58,8 +149,6 @@ class Contrast(MLPOrNone, Objective):
     """Number of groups of the whitening; None takes groups of 2."""
 
     draws_together: ClassVar[bool] = True
-    own_term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
-    """The contrast, then what `own_terms` gives."""
 
     def __post_init__(self) -> None:
         if not self.group_whitening:
@@ -68,99 +157,54 @@ class Contrast(MLPOrNone, Objective):
             refuse_idle(self, "`dimension_weight`", "dimension_temperature")
 
     @property
-    def own_views(self) -> tuple[View, ...]:
-        """The row's plan, without the clean view laid over it; by itself two under dropout."""
-        return (View(), View())
-
     @abstractmethod
-    def logits(self, views: Views) -> torch.Tensor:
-        """Cosines over the temperature, (batch, n) or (positive, batch, n), n at least the batch.
+    def plan(self) -> Plan:
+        """The objective's own plan, without overlays."""
 
-        Positives are on the diagonal, columns behind the batch are further negatives. The loss is
-        the mean of the cross-entropies.
-
-        Args:
-            views: of `own_views`.
-        """
-
-    def own_terms(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Weighted terms beside the contrast; by itself none.
-
-        Args:
-            views: of `own_views`.
-            logits: what `logits` gave for these.
-        """
-        return {}
+    def whitened(self, plan: Plan) -> Plan:
+        """Wrap a plan by group whitening, with this objective's settings."""
+        return with_group_whitening(plan, self.groups)
 
     @property
-    def own_head_summary(self) -> str:
-        """The row's head in a few words; by itself the tanh MLP or none."""
-        return super().head_summary
-
-    def own_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
-        """The row's head, `(view, batch, dim) -> (view', batch, dim')`, view after view."""
-        return heads.mlp_or_none(self.head, dim, generator)
-
-    def whitening(self, dim: int, generator: torch.Generator) -> heads.GroupWhitening:
-        """Shuffled group whitening as laid over.
-
-        Raises:
-            ValueError: `groups` does not divide `dim`.
-        """
-        return heads.GroupWhitening(dim, heads.group_count(dim, self.groups), generator, eps=1e-5)
+    def composed(self) -> Plan:
+        """The plan with the overlays that the fields ask for."""
+        plan = self.plan
+        if self.clean_negatives:
+            plan = with_clean_view(plan, self.temperature)
+        if self.dimension_weight:
+            plan = with_dimension_contrast(
+                plan,
+                self.dimension_weight,
+                self.dimension_temperature,
+                before_head=self.group_whitening,
+            )
+        return self.whitened(plan) if self.group_whitening else plan
 
     @property
     def views(self) -> tuple[View, ...]:
-        """The row's own, and the first of them without dropout where negatives are clean."""
-        own = self.own_views
-        return (*own, replace(own[0], dropout=0.0)) if self.clean_negatives else own
+        """The passes of the composed plan."""
+        return self.composed.views
 
     @property
     def term_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What `terms` gives: it depends on what is laid over."""
-        own = self.own_term_names
-        names = ("off_dropout", *own[1:]) if self.clean_negatives else own
-        return (*names, "dimension_contrast") if self.dimension_weight else names
+        """The terms of the composed plan."""
+        plan = self.composed
+        return (plan.name, *plan.further)
 
     @property
     def head_summary(self) -> str:
         """The head in a few words."""
-        own = self.own_head_summary
-        if not self.group_whitening:
-            return own
-        return "SGW" if own == "none" else f"SGW + {own}"
+        return self.composed.head.summary
+
+    def projected_views(self, batch: int) -> int:
+        """Return the number of views that the head returns for a batch of this size."""
+        plan = self.composed
+        return len(plan.views) + plan.head.further_views(batch)
 
     def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """The row's own, behind the whitening if there is one."""
-        generator = heads.seeded(seed)
-        own = self.own_head(dim, generator)
-        if not self.group_whitening:
-            return own
-        whitening = self.whitening(dim, generator)
-        if isinstance(own, torch.nn.Identity):
-            return whitening
-        return torch.nn.Sequential(whitening, own)
+        """Build the head of the composed plan."""
+        return self.composed.head.build(dim, heads.seeded(seed))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """The contrast, the row's other terms, the contrast between dimensions."""
-        own = views
-        if self.clean_negatives:
-            place = len(self.own_views)
-            clean, projected = views.projected[place], [*views.projected]
-            del projected[place]
-            own = replace(views, encoded=views.encoded[:-1], projected=torch.stack(projected))
-        logits = self.logits(own)
-        contrasted = logits
-        if self.clean_negatives:
-            cosines = similarity.cosine_matrix(clean, clean) / self.temperature
-            contrasted = with_clean_negatives(logits, cosines)
-        contrast = similarity.softmax_losses(contrasted).mean()
-        terms = [contrast, *self.own_terms(own, logits).values()]
-        if self.dimension_weight:
-            between = simcsepp.dimension_contrast(
-                *(views.encoded if self.group_whitening else views.projected)[:2],
-                temperature=self.dimension_temperature,
-                variant="released",
-            )
-            terms.append(self.dimension_weight * between)
-        return dict(zip(self.term_names, terms, strict=True))
+        """Compute the terms of the composed plan."""
+        return self.composed.loss(views)

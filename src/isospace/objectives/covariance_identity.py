@@ -7,24 +7,12 @@ from typing import ClassVar
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
+from isospace.losses.contrastive import info_nce
+from isospace.losses.covariance import identity_distance
 from isospace.objectives import vicreg
-from isospace.objectives.base import HeadChoice, Objective, Paper
-from isospace.objectives.mlp_head import MLPOrNone
-from isospace.operators import similarity, whitening
+from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import Views
-
-
-def identity_distance(x: torch.Tensor) -> torch.Tensor:
-    """`||d C / tr C - I||_F^2 / d` of the covariance C of `x` (batch, d): 0 when isotropic.
-
-    >>> identity_distance(torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]))
-    tensor(0.)
-    """
-    cov = whitening.covariance(x, ddof=0)
-    trace = cov.trace().clamp(min=torch.finfo(cov.dtype).tiny)
-    identity = torch.eye(len(cov), dtype=cov.dtype, device=cov.device)
-    return (len(cov) * cov / trace - identity).square().sum() / len(cov)
 
 
 @settings
@@ -62,10 +50,10 @@ class CovarianceIdentity(MLPOrNone, Objective):
             refuse_idle(self, "`contrast_weight`", "temperature", "head")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast after the head, penalty before it."""
+        """Contrast after the head, and penalise before it."""
         z1, z2 = views.projected
         distances = torch.stack([identity_distance(view) for view in views.encoded])
         return {
-            "info_nce": self.contrast_weight * similarity.info_nce(z1, z2, self.temperature),
+            "info_nce": self.contrast_weight * info_nce(z1, z2, self.temperature),
             "covariance": self.covariance_weight * distances.mean(),
         }

@@ -1,13 +1,15 @@
-"""CT: two towers that start equal, and pull against each other on pairs of unlike sentences."""
+"""CT: two towers that start equal and separate on pairs of unlike sentences."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import PositiveFloat, PositiveInt
 
-from isospace.objectives import auxiliaries
+from isospace.losses.contrastive import diagonal_cross_entropy
+from isospace.losses.tension import contrastive_tension, pair_layout
+from isospace.objectives import auxiliaries, networks
 from isospace.objectives.base import Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -23,37 +25,6 @@ PAPER = Paper(
     url = {https://openreview.net/forum?id=Ov_sMNau-PF},
 }""",
 )
-
-
-def lay_out(
-    positives: torch.Tensor, negatives: torch.Tensor, *, with_positive: bool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Which sentences meet: every positive with itself, followed by its K negative pairs.
-
-    Args:
-        positives: (p,) sentences.
-        negatives: (p, 2, k) drawn for each of them: k for either tower.
-        with_positive: the first tower sees the positive in the negative pairs too.
-
-    Returns:
-        Of the first and of the second tower, and the labels: (p * (1 + k),) each.
-    """
-    own = positives.unsqueeze(1)
-    first, second = negatives.unbind(1)
-    if with_positive:
-        first, second = own.expand_as(first), first
-    labels = torch.zeros_like(torch.cat([own, first], dim=1))
-    labels[:, 0] = 1
-    first, second = (torch.cat([own, tower], dim=1) for tower in (first, second))
-    return first.flatten(), second.flatten(), labels.flatten()
-
-
-def pair_losses(a: torch.Tensor, b: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Binary cross-entropy of the products of rows of (n, dim) with the labels: (n,)."""
-    products = (a * b).sum(dim=1)
-    return torch.nn.functional.binary_cross_entropy_with_logits(
-        products, labels.to(products), reduction="none"
-    )
 
 
 @settings
@@ -96,9 +67,11 @@ class CT(Objective):
         """Clean by both towers."""
         return (View(dropout=0.0), View(dropout=0.0, by="second"))
 
-    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
+    def build_auxiliaries(
+        self, encoder: auxiliaries.Encoder, seed: int
+    ) -> dict[str, auxiliaries.Auxiliary]:
         """The second tower, and the draws of the negatives."""
-        second = auxiliaries.Network(encoder, trained=True)
+        second = networks.Network(encoder, trained=True)
         return {"second": second, "pairs": auxiliaries.Draws(seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
@@ -109,9 +82,9 @@ class CT(Objective):
         shape = (len(a), 2, self.num_negatives)
         others = torch.randint(len(a) - 1, shape, generator=draws.generator)
         others += others >= own[:, None, None]
-        pairs = lay_out(own, others, with_positive=self.variant == "paper")
+        pairs = pair_layout(own, others, with_positive=self.variant == "paper")
         first, second, labels = (x.to(a.device) for x in pairs)
-        losses = pair_losses(a[first], b[second], labels)
+        losses = contrastive_tension(a[first], b[second], labels)
         if self.reduction == "mean":
             losses = losses / len(losses)
         return {"positives": losses @ labels.to(a), "negatives": losses @ (1 - labels).to(a)}
@@ -144,9 +117,11 @@ class CTInBatch(Objective):
         """Under dropout by both towers."""
         return (View(), View(by="second"))
 
-    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
+    def build_auxiliaries(
+        self, encoder: auxiliaries.Encoder, seed: int
+    ) -> dict[str, auxiliaries.Auxiliary]:
         """The second tower and the scale."""
-        second = auxiliaries.Network(encoder, trained=True)
+        second = networks.Network(encoder, trained=True)
         return {"second": second, "scale": auxiliaries.Scale(self.scale)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
@@ -155,4 +130,4 @@ class CTInBatch(Objective):
         scale = learnt.log.to(views.encoded).exp()
         logits = scale * similarity.cosine_matrix(*views.encoded)
         directions = zip(self.term_names, (logits, logits.T), strict=True)
-        return {name: similarity.softmax_losses(rows).mean() / 2 for name, rows in directions}
+        return {name: diagonal_cross_entropy(rows).mean() / 2 for name, rows in directions}

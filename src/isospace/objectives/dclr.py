@@ -1,72 +1,18 @@
-"""DCLR: noise that is made hard as further negatives, and no false ones from the batch."""
+"""DCLR: hardened noise as further negatives, and no false negatives from the batch."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
-from isospace.objectives import auxiliaries
-from isospace.objectives.base import HeadChoice, Objective, Paper
-from isospace.objectives.mlp_head import MLPOrNone
+from isospace.losses.debiasing import hardened_noise, negative_weights, weighted_cross_entropy
+from isospace.objectives import auxiliaries, networks
+from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
-
-
-def harden(
-    noise: torch.Tensor,
-    z1: torch.Tensor,
-    z2: torch.Tensor,
-    *,
-    temperature: float,
-    steps: int,
-    step_size: float,
-    stop_gradient: bool = True,
-) -> torch.Tensor:
-    """Noise (m, dim) that has gone uphill on InfoNCE as further negatives of (batch, dim) views.
-
-    Every step moves every row by `step_size` along its gradient; rows without one stay.
-    """
-    if stop_gradient:
-        z1, z2 = z1.detach(), z2.detach()
-    with torch.enable_grad():
-        noise = noise.detach().requires_grad_()
-        for _ in range(steps):
-            loss = similarity.info_nce(z1, z2, temperature, noise)
-            (uphill,) = torch.autograd.grad(loss, noise, create_graph=not stop_gradient)
-            smallest = torch.finfo(uphill.dtype).tiny
-            noise = noise + step_size * torch.nn.functional.normalize(uphill, eps=smallest)
-            if stop_gradient:
-                noise = noise.detach().requires_grad_()
-    return noise.detach() if stop_gradient else noise
-
-
-def instance_weights(first: torch.Tensor, second: torch.Tensor, threshold: float) -> torch.Tensor:
-    """Which sentences of the batch are negatives of which, (batch, batch) zeros and ones.
-
-    Args:
-        first: (batch, dim) by the complementary network.
-        second: (batch, dim) by the same network, perhaps under other noise.
-        threshold: a cosine above it is a false negative.
-    """
-    weights = (similarity.cosine_matrix(first, second) <= threshold).to(first)
-    return similarity.with_diagonal(weights, torch.ones_like(weights[0]))
-
-
-def weighted_losses(logits: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """InfoNCE of (batch, n) logits whose columns count by weights (batch, m), m <= n: (batch,)."""
-    missing = logits.shape[1] - weights.shape[1]
-    log_weights = torch.nn.functional.pad(weights, (0, missing), value=1.0).log()
-    return similarity.softmax_losses(logits + log_weights)
-
-
-def released_loss(logits: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """The weights multiply the logits; then a binary cross-entropy of each cell, and their mean."""
-    batch = len(logits)
-    logits = torch.cat([weights * logits[:, :batch], logits[:, batch:]], dim=1)
-    return similarity.softmax_cell_losses(logits, torch.eye(*logits.shape).to(logits)).mean()
 
 
 @settings
@@ -107,9 +53,9 @@ class DCLR(MLPOrNone, Objective):
     noise_times: NonNegativeFloat = 1.0
     """k, noise vectors for each sentence (BERT base 1, large 3; RoBERTa base 2.5, large 5)."""
     steps: NonNegativeInt = 4
-    """By which the noise is made hard."""
+    """Steps that make the noise hard."""
     step_size: PositiveFloat = 1e-3
-    """Length of each of them."""
+    """Length of each step."""
     stop_gradient: bool = True
     """Treat the hardened noise as constants (paper and code)."""
     variant: Literal["paper", "released"] = "paper"
@@ -138,28 +84,29 @@ class DCLR(MLPOrNone, Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Two under dropout, and one clean by the frozen network; as released two that are not."""
+        """Two under dropout, and by the frozen network one clean (as released two noisy ones)."""
         if self.variant == "released":
             return (View(), View(), View(by="frozen"), View(by="frozen"))
         return (View(), View(), View(dropout=0.0, by="frozen"))
 
-    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
-        """The frozen network and the draws of the noise."""
-        return {"frozen": auxiliaries.Network(encoder), "noise": auxiliaries.Draws(seed)}
+    def build_auxiliaries(
+        self, encoder: auxiliaries.Encoder, seed: int
+    ) -> dict[str, auxiliaries.Auxiliary]:
+        """Build the frozen network and the draws of the noise."""
+        return {"frozen": networks.Network(encoder), "noise": auxiliaries.Draws(seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """One loss over the batch and the noise."""
+        """Contrast over the batch and the noise."""
         z1, z2 = views.projected[:2]
         frozen = views.encoded[2:].detach()
         draws = auxiliaries.find_auxiliary(views.auxiliaries, "noise", auxiliaries.Draws)
         count = int(self.noise_times * len(z1))
         drawn = torch.randn(count, z1.shape[1], generator=draws.generator).to(z1)
-        noise = harden(
+        noise = hardened_noise(
             drawn, z1, z2, temperature=self.temperature, steps=self.steps,
             step_size=self.step_size, stop_gradient=self.stop_gradient,
         )  # fmt: skip
         logits = similarity.cosine_matrix(z1, torch.cat([z2, noise])) / self.temperature
-        weights = instance_weights(frozen[0], frozen[-1], self.threshold)
-        if self.variant == "released":
-            return {"info_nce": released_loss(logits, weights)}
-        return {"info_nce": weighted_losses(logits, weights).mean()}
+        weights = negative_weights(frozen[0], frozen[-1], self.threshold)
+        loss = weighted_cross_entropy(logits, weights, released=self.variant == "released")
+        return {"info_nce": loss}

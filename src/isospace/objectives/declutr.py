@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.errors import UserError
-from isospace.objectives import auxiliaries
+from isospace.losses.contrastive import nt_xent
+from isospace.objectives import auxiliaries, decoders
 from isospace.objectives.base import Objective, Paper
-from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import Read, View, Views
 from isospace.views.spans import Sampling, Span, Strategy
 
 MASKED = 0.15
-"""Share of an anchor's tokens that are guessed."""
-
-
-def span_contrast(
-    anchors: torch.Tensor, positives: torch.Tensor, temperature: float
-) -> torch.Tensor:
-    """NT-Xent of (n, dim) anchors and the means of their (n, positive, dim). A scalar."""
-    return similarity.nt_xent(anchors, positives.mean(1), temperature)
+"""The share of an anchor's tokens to guess."""
 
 
 @settings
@@ -76,9 +69,7 @@ class DeCLUTR(Objective):
     def __post_init__(self) -> None:
         """Refuse lengths in the wrong order."""
         if self.min_span >= self.max_span:
-            raise UserError(
-                f"`min_span` {self.min_span} `max_span` {self.max_span}: expected fewer than it"
-            )
+            raise UserError(f"`min_span` {self.min_span}: must be below `max_span` {self.max_span}")
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -93,7 +84,7 @@ class DeCLUTR(Objective):
 
     @property
     def inputs(self) -> tuple[View, ...]:
-        """What the masked tokens of each anchor were, if they are to be guessed."""
+        """The original tokens at the masks of each anchor, if they are guessed."""
         spans = self._anchors if self.mlm_weight else []
         return tuple(View(edit=replace(span, targets=True)) for span in spans)
 
@@ -106,30 +97,32 @@ class DeCLUTR(Objective):
         masked = MASKED if self.mlm_weight else 0.0
         return [Span("spans", self._sampling, i, masked=masked) for i in range(self.anchors)]
 
-    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
-        """The masked-language head, if there is one."""
-        limit = getattr(encoder, "max_length", None)
+    def build_auxiliaries(
+        self, encoder: auxiliaries.Encoder, seed: int
+    ) -> dict[str, auxiliaries.Auxiliary]:
+        """Build the masked-language head, if it has a weight."""
+        limit = encoder.max_length
         if limit is not None and self.max_span + 2 > limit:
             raise ValueError(
-                f"`max_span` {self.max_span} is more than the {limit - 2} tokens that it reads"
+                f"`max_span` {self.max_span}: the encoder reads only {limit - 2} tokens"
             )
         if not self.mlm_weight:
             return {}
-        return {"masked_language": auxiliaries.MaskedHead(encoder.word_embeddings, encoder.dim)}
+        return {"masked_language": decoders.MaskedHead(encoder.word_embeddings, encoder.dim)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast over all anchors of the batch, and the tokens that were guessed."""
+        """Contrast all anchors of the batch, and guess their masked tokens."""
         vectors, (_, batch, dim) = views.projected, views.projected.shape
         positives = vectors[self.anchors :].view(self.anchors, self.positives, batch, dim)
-        contrast = span_contrast(
+        contrast = nt_xent(
             vectors[: self.anchors].flatten(0, 1),
-            positives.transpose(1, 2).flatten(0, 1),
+            positives.transpose(1, 2).flatten(0, 1).mean(1),
             self.temperature,
         )
         guessed = vectors.new_zeros(())
         if self.mlm_weight:
             head = auxiliaries.find_auxiliary(
-                views.auxiliaries, "masked_language", auxiliaries.MaskedHead
+                views.auxiliaries, "masked_language", decoders.MaskedHead
             )
             tokens = [views.tokens[i] for i in range(self.anchors)]
             guessed = self.mlm_weight * head.loss(tokens, views.inputs)

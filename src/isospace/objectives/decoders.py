@@ -1,23 +1,77 @@
-"""Networks that read a sentence's vector beside its tokens: a decoder, a detector."""
+"""Auxiliary networks that guess tokens: masked-language head, decoder, detector."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from isospace.objectives import heads
-from isospace.objectives.auxiliaries import Draws, MaskedHead, Network
-from isospace.views import TokenIds
+from isospace.objectives.auxiliaries import Auxiliary, Draws, Encoder
+from isospace.objectives.networks import Network
+from isospace.operators.word_loss import word_loss
+from isospace.views import NO_TARGET, TokenIds, TokenStates
+
+
+class MaskedHead(Auxiliary):
+    """A masked-language head on the encoder's own word embeddings (BERT's head).
+
+    Sentence encoders come without their pre-trained head, so the dense layer starts as the
+    identity.
+
+    Args:
+        words: the word embeddings, which the encoder keeps and trains.
+        dim: width of a token state.
+        eps: of the layer norm.
+
+    Raises:
+        ValueError: the word embeddings have another width.
+    """
+
+    def __init__(self, words: torch.nn.Embedding, dim: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        count, width = words.weight.shape
+        if width != dim:
+            raise ValueError(f"word embeddings have {width} dimensions and token states {dim}")
+        self._words = (words,)  # in a tuple: it stays the encoder's module alone
+        self.dense = torch.nn.Linear(dim, dim, device="meta").to_empty(device="cpu")
+        self.norm = torch.nn.LayerNorm(dim, eps=eps)
+        self.bias = torch.nn.Parameter(torch.zeros(count))
+        with torch.no_grad():
+            torch.nn.init.eye_(self.dense.weight)
+            self.dense.bias.zero_()
+
+    def forward(self, states: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Return the negative log-likelihood of tokens, summed.
+
+        Args:
+            states: (n, dim), of the places where tokens are guessed.
+            ids: (n,), the tokens.
+        """
+        hidden = self.norm(torch.nn.functional.gelu(self.dense(states)))
+        return word_loss(hidden, self._words[0].weight.to(hidden), self.bias, ids)
+
+    def loss(self, views: Sequence[TokenStates], targets: Sequence[TokenIds]) -> torch.Tensor:
+        """Return the cross-entropy, a mean over the tokens to guess in all views, or 0.
+
+        Args:
+            views: the states of masked sentences.
+            targets: of each view; `NO_TARGET` where no token is to be guessed.
+        """
+        wanted = [(target.ids != NO_TARGET) & target.mask.bool() for target in targets]
+        states = [view.states[here] for view, here in zip(views, wanted, strict=True)]
+        ids = torch.cat([target.ids[here] for target, here in zip(targets, wanted, strict=True)])
+        total: torch.Tensor = self(torch.cat(states), ids)
+        return total / max(1, len(ids))
 
 
 class CrossAttention(torch.nn.Module):
-    """Attention to one vector alone (TSDAE): its weight is 1, so that queries have no part.
+    """Attention to one vector (TSDAE); its weight is 1, so there are no queries.
 
     Args:
-        attention: of the layer that it follows; heads, norm and dropout are as there.
-        dim: of states and vector.
+        attention: the layer's self-attention, which gives heads, norm and dropout.
+        dim: width of states and vector.
     """
 
     def __init__(self, attention: Any, dim: int) -> None:
@@ -29,7 +83,7 @@ class CrossAttention(torch.nn.Module):
             torch.nn.init.zeros_(layer.bias)
 
     def forward(self, states: torch.Tensor, sentence: torch.Tensor, attention: Any) -> torch.Tensor:
-        """States (n, length, dim) that have seen the `sentence` (n, dim)."""
+        """Add the attended `sentence` (n, dim) to states (n, length, dim)."""
         count = attention.self.num_attention_heads
         weights = attention.self.dropout(states.new_ones(*states.shape[:2], count, 1))
         values = self.value(sentence).unflatten(-1, (count, -1)).unsqueeze(1)
@@ -39,18 +93,18 @@ class CrossAttention(torch.nn.Module):
 
 
 class Decoder(Draws):
-    """The encoder's own layers, from left to right, that see the sentence's vector (TSDAE).
+    """A causal decoder of the encoder's own layers, which sees the sentence's vector (TSDAE).
 
-    Only the attention to the sentence and the head are this auxiliary's; embeddings, self-attention
-    and feed-forward layers are the encoder's parameters, which both train.
+    Only the attention to the sentence and the head are its own; embeddings, self-attention and
+    feed-forward layers are the encoder's parameters, which both train.
 
     Raises:
         ValueError: the encoder's layers or vectors are not of BERT's form.
     """
 
-    general_path = "its attention stands between the layers"
+    general_path = "its attention runs between the layers"
 
-    def __init__(self, encoder: Any, seed: int) -> None:
+    def __init__(self, encoder: Encoder, seed: int) -> None:
         super().__init__(seed)
         dim = encoder.dim
         self._encoder = (encoder,)  # in a tuple: its weights are not saved a second time
@@ -68,11 +122,14 @@ class Decoder(Draws):
         self.crosses = torch.nn.ModuleList(crosses)
 
     def forward(self, sentences: torch.Tensor, target: TokenIds) -> torch.Tensor:
-        """Negative log-likelihood of a token given those before it, mean over all but the first.
+        """Return the negative log-likelihood of a token given those before it.
 
         Args:
             sentences: (batch, dim).
             target: the sentences' tokens.
+
+        Returns:
+            A scalar, the mean over all tokens but the first ones.
         """
         states, labels = self.states(sentences, target)
         total: torch.Tensor = self.head(states, labels)
@@ -81,14 +138,14 @@ class Decoder(Draws):
     def states(
         self, sentences: torch.Tensor, target: TokenIds
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """What every token but the first is guessed from, and that token.
+        """Return the states that tokens are guessed from, and these tokens.
 
         Args:
             sentences: (batch, dim).
             target: the sentences' tokens.
 
         Returns:
-            (token, dim) and (token,) of all sentences, one after the other.
+            (token, dim) and (token,), of all tokens but the first of each sentence.
         """
         [encoder] = self._encoder
         ids, seen, predicted = target.ids[:, :-1], target.mask[:, :-1], target.mask[:, 1:].bool()
@@ -102,11 +159,11 @@ class Decoder(Draws):
         return states[predicted], target.ids[:, 1:][predicted]
 
 
-def _require_room(encoder: Any) -> None:
-    """Whether the encoder's vector can stand among the embeddings.
+def _require_room(encoder: Encoder) -> None:
+    """Refuse an encoder whose vectors do not fit among its word embeddings.
 
     Raises:
-        ValueError: they are of another width, or cannot be stepped into.
+        ValueError: the widths differ, or the embeddings cannot be replaced.
     """
     widths = []
 
@@ -119,25 +176,25 @@ def _require_room(encoder: Any) -> None:
         encoder.token_states(one, torch.ones_like(one), 0.0, embedded=seen)
     if widths != [encoder.dim]:
         raise ValueError(
-            f"its embeddings are of {widths[0]} dimensions and its vectors, which are to stand "
-            f"among them, of {encoder.dim}"
+            f"its word embeddings have {widths[0]} dimensions and its sentence vectors "
+            f"{encoder.dim}; the detector needs both equal"
         )
 
 
 class Detector(Draws):
-    """Finds words that a generator has replaced, knowing the sentence's vector (DiffCSE).
+    """A detector of words that a generator replaced, given the sentence's vector (DiffCSE).
 
-    The discriminator is a copy of the encoder, which is trained.
+    The discriminator is a trained copy of the encoder.
 
     Args:
-        encoder: an `encoders.encoder.Encoder`, copied as it is.
+        encoder: copied as it is.
         language_model: the generator, (ids, mask) to logits; `None` draws words of the batch.
         seed: of weights and draws.
     """
 
-    general_path = "the sentence's vector stands among the embeddings"
+    general_path = "the sentence's vector replaces an embedding"
 
-    def __init__(self, encoder: Any, language_model: torch.nn.Module | None, seed: int) -> None:
+    def __init__(self, encoder: Encoder, language_model: torch.nn.Module | None, seed: int) -> None:
         super().__init__(seed)
         _require_room(encoder)
         self.special = tuple(encoder.vocabulary.special)
@@ -150,13 +207,13 @@ class Detector(Draws):
 
     @property
     def frozen(self) -> Mapping[str, torch.nn.Module]:
-        """The generator, if it is a model."""
+        """Return the generator, if it is a model."""
         return {} if self.language_model is None else {"generator": self.language_model}
 
     def guesses(self, original: TokenIds, masked: TokenIds, *, sampled: bool) -> torch.Tensor:
-        """Words for every place of the masked sentences, (n, length) ids.
+        """Return words for every place of the masked sentences, (n, length) ids.
 
-        They are the generator's likeliest, or `sampled` from it.
+        They are the generator's likeliest words, or `sampled` from it.
         """
         if self.language_model is None:
             special = torch.tensor(self.special).to(original.ids)
@@ -172,10 +229,10 @@ class Detector(Draws):
     def forward(
         self, sentences: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
-        """Logits (n, length, 2), of original and replaced.
+        """Return logits (n, length, 2) of original and replaced.
 
         Args:
-            sentences: (n, dim) vectors, which are read in the place of the first token's embedding.
+            sentences: (n, dim), read in the place of the first token's embedding.
             ids: (n, length) with replaced words.
             mask: (n, length), 1 for tokens.
         """

@@ -7,52 +7,17 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from pydantic import Field, NonNegativeFloat
 
-from isospace.objectives import auxiliaries, decoders, heads
+from isospace.losses.detection import replace_words, replacement_detection
+from isospace.objectives import auxiliaries, decoders, paper_heads
 from isospace.objectives.base import Paper
-from isospace.objectives.contrast import Contrast
+from isospace.objectives.contrast import Contrast, Head, Plan
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
-from isospace.views import TokenIds, View, Views
+from isospace.views import View, Views
 from isospace.views.edits import MaskTokens
 
 Variant = Literal["released", "masked", "paper"]
 Positions = Literal["tokens", "words", "all"]
-
-
-def replaced(
-    original: TokenIds, masked: TokenIds, guesses: torch.Tensor, *, everywhere: bool
-) -> torch.Tensor:
-    """The sentences with a generator's words, (n, length) ids, all or those that were masked.
-
-    The first token stays.
-    """
-    stays = torch.zeros_like(original.mask, dtype=torch.bool)
-    stays[:, 0] = True
-    if not everywhere:
-        stays |= masked.ids == original.ids
-    return torch.where(stays, original.ids, guesses) * original.mask
-
-
-def detection(
-    logits: torch.Tensor, shown: torch.Tensor, original: TokenIds, positions: Positions
-) -> torch.Tensor:
-    """Cross-entropy of original against replaced.
-
-    Args:
-        logits: (n, length, 2), of original and replaced.
-        shown: (n, length) ids that the discriminator saw.
-        original: the sentences.
-        positions: which of them the mean is over.
-
-    Returns:
-        A scalar.
-    """
-    labels = (shown != original.ids).long() * original.mask
-    losses = torch.nn.functional.cross_entropy(logits.mT, labels, reduction="none")
-    counted = torch.ones_like(original.mask) if positions == "all" else original.mask.clone()
-    if positions == "words":
-        counted[:, 0] = 0
-    return (losses * counted).sum() / counted.sum()
 
 
 @settings
@@ -107,7 +72,6 @@ class DiffCSE(Contrast):
     url = {https://aclanthology.org/2022.naacl-main.311},
 }""",
     )
-    own_term_names: ClassVar[tuple[str, ...]] = ("info_nce", "detection")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,8 +82,8 @@ class DiffCSE(Contrast):
             refuse_idle(self, "a masked-language model as `generator`", "variant")
 
     @property
-    def passes_beside(self) -> tuple[str, ...]:  # type: ignore[override]
-        """None where nothing is detected; words of the batch take no generator."""
+    def auxiliary_passes(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The passes of generator and discriminator; words of the batch take no generator."""
         if not self.detection_weight:
             return ()
         guessed = () if self.generator == "words" else ("2 generator",)
@@ -127,23 +91,27 @@ class DiffCSE(Contrast):
 
     @property
     def inputs(self) -> tuple[View, ...]:
-        """The sentence, and with masks, once for each view."""
+        """The sentence, and for each view the sentence with masks."""
         if not self.detection_weight:
             return ()
         masked = View(edit=MaskTokens(rate=self.mask_rate), of_anchor=True)
         return (View(of_anchor=True), masked, masked)
 
     @property
-    def own_head_summary(self) -> str:
-        """The head in a few words."""
-        return "projector 2x with batch norm"
+    def plan(self) -> Plan:
+        """Two views under dropout, behind a projector with batch norm."""
+        head = Head(
+            "projector 2x with batch norm",
+            lambda dim, generator: paper_heads.JointProjector(dim, generator),
+        )
+        return Plan(
+            (View(), View()), head, self.logits, further=("detection",), terms=self.detection
+        )
 
-    def own_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
-        """The projector."""
-        return heads.JointProjector(dim, generator)
-
-    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
-        """Generator and discriminator."""
+    def build_auxiliaries(
+        self, encoder: auxiliaries.Encoder, seed: int
+    ) -> dict[str, auxiliaries.Auxiliary]:
+        """Build generator and discriminator."""
         if not self.detection_weight:
             return {}
         own = self.generator
@@ -151,31 +119,32 @@ class DiffCSE(Contrast):
             generator = None if own == "words" else encoder.language_model(own)
         except ValueError as error:
             raise ValueError(
-                f"{error}; name one by `generator`, or draw words of the batch: `generator` words"
+                f"{error}. Name a generator with `generator`, or draw words of the batch: "
+                "`generator` words"
             ) from error
         return {"detector": decoders.Detector(encoder, generator, seed)}
 
     def logits(self, views: Views) -> torch.Tensor:
-        """Over the batch."""
+        """Compare anchors with the batch."""
         return similarity.cosine_matrix(*views.projected) / self.temperature
 
-    def own_terms(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Detection of replaced words."""
+    def detection(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Detect replaced words."""
         if not self.detection_weight:
             return {"detection": views.encoded.new_zeros(())}
         z1, z2 = views.projected
-        known = [z1, z1 if views.paired else z2]
+        known = torch.cat([z1, z1 if views.paired else z2])
         detector: Any = views.auxiliaries["detector"]
         original, *masked = views.inputs
         everywhere = self.variant == "released" and self.generator != "words"
         guesses = [detector.guesses(original, m, sampled=self.variant == "paper") for m in masked]
         shown = torch.cat(
             [
-                replaced(original, m, words, everywhere=everywhere)
+                replace_words(original.ids, m.ids, words, original.mask, everywhere=everywhere)
                 for m, words in zip(masked, guesses, strict=True)
             ]
         )
-        both = TokenIds(original.ids.repeat(2, 1), original.mask.repeat(2, 1))
-        told = detector(torch.cat(known), shown, both.mask)
-        detected = detection(told, shown, both, self.positions)
-        return {"detection": self.detection_weight * detected}
+        ids, mask = original.ids.repeat(2, 1), original.mask.repeat(2, 1)
+        found = detector(known, shown, mask)
+        loss = replacement_detection(found, shown, ids, mask, positions=self.positions)
+        return {"detection": self.detection_weight * loss}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field, NonNegativeInt
 
-from isospace.objectives import auxiliaries
+from isospace.objectives import auxiliaries, networks
 from isospace.objectives.base import HeadChoice, Paper
-from isospace.objectives.contrast import Contrast
+from isospace.objectives.contrast import Contrast, Plan, tanh_mlp
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
@@ -63,20 +63,23 @@ class ESimCSE(Contrast):
             refuse_idle(self, "`queue_size`", "momentum")
 
     @property
-    def own_views(self) -> tuple[View, ...]:
+    def plan(self) -> Plan:
         """The sentence, with repeated words, and clean by the momentum network."""
         repeated = View(edit=Repeat(rate=self.repetition_rate))
-        return (View(), repeated, View(dropout=0.0, by="momentum"))
+        views = (View(), repeated, View(dropout=0.0, by="momentum"))
+        return Plan(views, tanh_mlp(self.head), self.logits)
 
-    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
-        """The momentum network and the queue of its vectors."""
+    def build_auxiliaries(
+        self, encoder: auxiliaries.Encoder, seed: int
+    ) -> dict[str, auxiliaries.Auxiliary]:
+        """Build the momentum network and the queue of its vectors."""
         return {
-            "momentum": auxiliaries.Network(encoder, momentum=self.momentum),
-            "queue": auxiliaries.Queue(self.queue_size, encoder.dim, view=2),
+            "momentum": networks.Network(encoder, momentum=self.momentum),
+            "queue": networks.Queue(self.queue_size, encoder.dim, view=2),
         }
 
     def logits(self, views: Views) -> torch.Tensor:
-        """Over batch and queue."""
+        """Compare anchors with batch and queue."""
         z1, z2, _ = views.projected
-        columns = torch.cat([z2, auxiliaries.remembered(views).to(z1)])
+        columns = torch.cat([z2, networks.queued_vectors(views).to(z1)])
         return similarity.cosine_matrix(z1, columns) / self.temperature

@@ -7,12 +7,12 @@ from typing import ClassVar
 import torch
 from pydantic import PositiveInt
 
-from isospace.objectives import heads
+from isospace.objectives import paper_heads
 from isospace.objectives.base import HeadChoice, Paper
-from isospace.objectives.contrast import Contrast
+from isospace.objectives.contrast import Contrast, Head, Plan, tanh_mlp
 from isospace.operators import similarity
 from isospace.system.settings import settings
-from isospace.views import Views
+from isospace.views import View, Views
 
 
 @settings
@@ -47,22 +47,21 @@ class GSInfoNCE(Contrast):
 }""",
     )
 
-    def projected_views(self, batch: int) -> int:
-        """The noise travels as further views."""
-        return super().projected_views(batch) + -(-self.noise_rows // batch)
-
     @property
-    def own_head_summary(self) -> str:
-        """The head in a few words."""
-        return " + ".join(["tanh MLP"] * (self.head == "mlp") + ["Gaussian rows"])
+    def plan(self) -> Plan:
+        """Two views under dropout; the noise travels as further views behind the head."""
+        mlp, rows = tanh_mlp(self.head), self.noise_rows
 
-    def own_head(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
-        """The tanh MLP or nothing, then the noise."""
-        head = super().own_head(dim, generator)
-        return torch.nn.Sequential(head, heads.GaussianRows(self.noise_rows, generator))
+        def build(dim: int, generator: torch.Generator) -> torch.nn.Module:
+            head = mlp.build(dim, generator)
+            return torch.nn.Sequential(head, paper_heads.GaussianRows(rows, generator))
+
+        summary = " + ".join(["tanh MLP"] * (self.head == "mlp") + ["Gaussian rows"])
+        head = Head(summary, build, lambda batch: -(-rows // batch))
+        return Plan((View(), View()), head, self.logits)
 
     def logits(self, views: Views) -> torch.Tensor:
-        """Over the batch and the noise."""
+        """Compare anchors with the batch and the noise."""
         z1, z2, *packed = views.projected
         noise = torch.cat(packed)[: self.noise_rows]
         return similarity.cosine_matrix(z1, torch.cat([z2, noise])) / self.temperature

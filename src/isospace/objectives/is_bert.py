@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, PositiveInt
 
 from isospace.errors import UserError
+from isospace.losses.mutual_information import token_information
 from isospace.objectives import auxiliaries, heads
 from isospace.objectives.base import Objective, Paper, Widths
 from isospace.operators import convolutions
@@ -16,28 +17,6 @@ from isospace.system.settings import settings
 from isospace.views import View, Views
 
 Variant = Literal["released", "paper"]
-
-
-def jensen_shannon(
-    local: torch.Tensor, sentence: torch.Tensor, mask: torch.Tensor, *, constants: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The two expectations E+ and E- of the estimate of mutual information, scalars.
-
-    Args:
-        local: (batch, length, dim) features of tokens.
-        sentence: (batch, dim) vectors of sentences.
-        mask: (batch, length), 1 for tokens.
-        constants: with log 2 in both, so that a score of 0 counts 0.
-    """
-    count = len(sentence)
-    scores = local[mask.bool()] @ sentence.T  # (token of the batch, sentence)
-    own = torch.arange(count, device=mask.device).repeat_interleave(mask.sum(1))
-    shift = torch.tensor(2.0, dtype=scores.dtype).log() if constants else 0.0
-    of_own = scores.gather(1, own.unsqueeze(1)).squeeze(1)
-    positive = shift - torch.nn.functional.softplus(-of_own)
-    every = torch.nn.functional.softplus(scores) - shift
-    others = every.sum(1) - every.gather(1, own.unsqueeze(1)).squeeze(1)
-    return positive.mean(), others.mean() / (count - 1)
 
 
 @settings
@@ -79,18 +58,20 @@ class ISBERT(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("own_tokens", "other_tokens")
 
     def __post_init__(self) -> None:
-        """Refuse what has no middle."""
+        """Refuse kernels without a middle."""
         even = [kernel for kernel in self.kernels if kernel % 2 == 0]
         if even:
-            raise UserError(f"`kernels` {even[0]}: expected odd numbers")
+            raise UserError(f"`kernels` {even[0]}: must be odd")
 
     @property
     def views(self) -> tuple[View, ...]:
-        """One, of which all tokens are read."""
+        """One view, of which all tokens are read."""
         return (View(read="tokens"),)
 
-    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
-        """The convolutions."""
+    def build_auxiliaries(
+        self, encoder: auxiliaries.Encoder, seed: int
+    ) -> dict[str, auxiliaries.Auxiliary]:
+        """Build the convolutions."""
         relu, generator = self.variant == "paper", heads.seeded(seed)
         layers = auxiliaries.TokenConvolutions(
             encoder.dim, self.channels, self.kernels, relu=relu, generator=generator
@@ -102,12 +83,12 @@ class ISBERT(Objective):
         return auxiliaries.find_auxiliary(built, "convolutions", convolutions.Convolutions)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Minus the expectation over a sentence's own tokens, and that over other sentences'."""
+        """Compute the expectations over own tokens, negated, and over other sentences' tokens."""
         tokens = views.tokens[0]
         kind = convolutions.Convolutions
         layers = auxiliaries.find_auxiliary(views.auxiliaries, "convolutions", kind)
         local = layers(tokens.states, tokens.mask)
         sentence = local.sum(1) / tokens.mask.sum(1, keepdim=True)
         released = self.variant == "released"
-        own, others = jensen_shannon(local, sentence, tokens.mask, constants=released)
+        own, others = token_information(local, sentence, tokens.mask, constants=released)
         return {"own_tokens": -own, "other_tokens": others}

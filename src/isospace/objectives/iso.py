@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from isospace.objectives import heads, simcsepp, whitenedcse
+from isospace.objectives import simcsepp, whitenedcse
 from isospace.objectives.base import HeadChoice, Paper
-from isospace.objectives.contrast import Contrast
+from isospace.objectives.contrast import Contrast, Plan, tanh_mlp, with_group_whitening
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
@@ -62,18 +62,18 @@ class Iso(Contrast):
             refuse_idle(self, "`group_whitening`", "eps", "stop_gradient")
 
     @property
-    def own_views(self) -> tuple[View, ...]:
-        """M noisy ones."""
-        return (View(),) * self.num_views
+    def plan(self) -> Plan:
+        """The anchor against each positive, all under dropout."""
+        return Plan((View(),) * self.num_views, tanh_mlp(self.head), self.logits)
 
-    def whitening(self, dim: int, generator: torch.Generator) -> heads.GroupWhitening:
-        """As laid over any row, with the settings of this one."""
-        whitening = super().whitening(dim, generator)
-        whitening.eps, whitening.stop_gradient = self.eps, self.stop_gradient
-        return whitening
+    def whitened(self, plan: Plan) -> Plan:
+        """Wrap a plan by group whitening, with this objective's settings."""
+        return with_group_whitening(
+            plan, self.groups, eps=self.eps, stop_gradient=self.stop_gradient
+        )
 
     def logits(self, views: Views) -> torch.Tensor:
-        """The anchor against each positive, (positive, batch, batch)."""
+        """Compare the anchor with each positive, (positive, batch, batch)."""
         anchor, *positives = views.projected
         cosines = [similarity.cosine_matrix(anchor, positive) for positive in positives]
         return torch.stack(cosines) / self.temperature

@@ -7,28 +7,12 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from pydantic import Field
 
+from isospace.losses.mixing import mixed_cosines
 from isospace.objectives.base import HeadChoice, Paper
-from isospace.objectives.contrast import Contrast
+from isospace.objectives.contrast import Contrast, Plan, tanh_mlp
 from isospace.operators import similarity
 from isospace.system.settings import settings
-from isospace.views import Views
-
-
-def mix(z: torch.Tensor, weight: float) -> torch.Tensor:
-    """`weight z_i + (1 - weight) z_(i+1)` of the rows of (batch, dim), the last with the first."""
-    return weight * z + (1 - weight) * z.roll(-1, dims=0)
-
-
-def replaced(matrix: torch.Tensor, shift: int, value: float) -> torch.Tensor:
-    """The square `matrix` with `value` in every cell (i, i + shift), round the end.
-
-    >>> replaced(torch.ones(3, 3), 1, 0.0)
-    tensor([[1., 0., 1.],
-            [1., 1., 0.],
-            [0., 1., 1.]])
-    """
-    cells = torch.eye(len(matrix), dtype=torch.bool, device=matrix.device).roll(shift, dims=1)
-    return matrix.masked_fill(cells, value)
+from isospace.views import View, Views
 
 
 @settings
@@ -73,21 +57,15 @@ class MixCSE(Contrast):
 }""",
     )
 
-    def logits(self, views: Views) -> torch.Tensor:
-        """Over the batch and the mixes."""
-        z1, z2 = views.projected
-        cosines = [similarity.cosine_matrix(z1, z2), *self._mixed(z1, z2)]
-        return torch.cat(cosines, dim=1) / self.temperature
+    @property
+    def plan(self) -> Plan:
+        """Two views under dropout."""
+        return Plan((View(), View()), tanh_mlp(self.head), self.logits)
 
-    def _mixed(self, z1: torch.Tensor, z2: torch.Tensor) -> list[torch.Tensor]:
-        """The cosines of the further columns, (batch, 1) or (batch, batch) each."""
-        constant = [z.detach() if self.stop_gradient else z for z in (z1, z2)]
-        if self.variant == "paper":
-            own = mix(torch.nn.functional.normalize(constant[1], dim=1), self.mix_weight)
-            return [similarity.cosine_pairs(z1, own)[:, None]]
-        excluded = 0.0 if self.variant == "released" else -torch.inf
-        first, second = (mix(z, self.mix_weight) for z in constant)
-        return [
-            replaced(similarity.cosine_matrix(z1, second), -1, excluded),
-            replaced(similarity.cosine_matrix(first, z2), 1, excluded),
-        ]
+    def logits(self, views: Views) -> torch.Tensor:
+        """Compare anchors with the batch and the mixes."""
+        z1, z2 = views.projected
+        mixed = mixed_cosines(
+            z1, z2, self.mix_weight, variant=self.variant, stop_gradient=self.stop_gradient
+        )
+        return torch.cat([similarity.cosine_matrix(z1, z2), mixed], dim=1) / self.temperature

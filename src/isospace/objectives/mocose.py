@@ -1,17 +1,17 @@
-"""MoCoSE: a branch that predicts another one, which follows it, and a queue of the other's past."""
+"""MoCoSE: one branch predicts another that follows it, with a queue of the other's vectors."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.errors import UserError
-from isospace.objectives import auxiliaries, heads
+from isospace.losses.contrastive import info_nce
+from isospace.objectives import auxiliaries, heads, networks, paper_heads
 from isospace.objectives.base import Objective, Paper
-from isospace.operators import similarity
 from isospace.system.settings import DropoutRate, settings
 from isospace.views import View, Views
 from isospace.views.perturbations import GradientSign
@@ -82,12 +82,12 @@ class MoCoSE(Objective):
     def __post_init__(self) -> None:
         if self.queue_start > self.queue_size:
             raise UserError(
-                f"`queue_start` {self.queue_start}: expected at most `queue_size` {self.queue_size}"
+                f"`queue_start` {self.queue_start}: must be at most `queue_size` {self.queue_size}"
             )
 
     @property
     def views(self) -> tuple[View, ...]:
-        """By the encoder, and by the network that follows it, which sees the same embeddings."""
+        """One by the encoder, one by the momentum network, which sees the same embeddings."""
         step = GradientSign(stream="gradient") if self.gradient_step else None
         noise = None if self.variant == "released" else 0.0
         return (View(perturb=step), View(dropout=noise, perturb=step, by="momentum"))
@@ -98,7 +98,7 @@ class MoCoSE(Objective):
         return "projection + predictor"
 
     def momentum_at(self, update: int) -> float:
-        """m_t before this update, which counts from 1."""
+        """Return m_t before this update, counted from 1."""
         if self.variant == "corrected":
             update = min(update, self.momentum_updates)
         return (
@@ -106,8 +106,8 @@ class MoCoSE(Objective):
         )
 
     def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """Both branches' projections, and the predictor."""
-        return heads.MomentumHead(
+        """Build both branches' projections, and the predictor."""
+        return paper_heads.MomentumHead(
             dim,
             self.head_dropout,
             heads.seeded(seed),
@@ -115,27 +115,29 @@ class MoCoSE(Objective):
             train_copy=self.variant == "released",
         )
 
-    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
-        """The network that follows, the queue, and the last gradient if there is a step."""
+    def build_auxiliaries(
+        self, encoder: auxiliaries.Encoder, seed: int
+    ) -> dict[str, auxiliaries.Auxiliary]:
+        """Build the momentum network, the queue, and the last gradient if there is a step."""
         released = self.variant == "released"
         count = self.queue_size if released else self.queue_start
         drawn = torch.randn(count, encoder.dim, generator=heads.seeded(seed))
         start = torch.nn.functional.normalize(drawn, dim=1)
         queue = (
-            auxiliaries.LateQueue(self.queue_start, start, view=1)
+            networks.LateQueue(self.queue_start, start, view=1)
             if released
-            else auxiliaries.Queue(self.queue_size, encoder.dim, view=1, start=start)
+            else networks.Queue(self.queue_size, encoder.dim, view=1, start=start)
         )
         made = {
-            "momentum": auxiliaries.Network(encoder, momentum=self.momentum_at),
+            "momentum": networks.Network(encoder, momentum=self.momentum_at),
             "queue": queue,
         }
         if self.gradient_step:
-            made["gradient"] = auxiliaries.LastGradient(self.gradient_step)
+            made["gradient"] = networks.LastGradient(self.gradient_step)
         return made
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """One cross-entropy over batch and queue."""
+        """Contrast over batch and queue."""
         query, keys = views.projected
-        negatives = auxiliaries.remembered(views).to(query)
-        return {"info_nce": similarity.info_nce(query, keys, self.temperature, negatives)}
+        negatives = networks.queued_vectors(views).to(query)
+        return {"info_nce": info_nce(query, keys, self.temperature, negatives)}

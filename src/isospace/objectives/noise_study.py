@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
-from isospace.objectives import heads
+from isospace.losses.contrastive import diagonal_cross_entropy
+from isospace.objectives import heads, paper_heads
 from isospace.objectives.base import HeadChoice, Objective, Paper
 from isospace.objectives.simcsepp import PAPER
 from isospace.operators import similarity
@@ -63,7 +64,7 @@ class NoiseStudy(Objective):
         return (*two, *(View(of_anchor=True),) * self.passes, *(View(),) * self.passes)
 
     def projected_views(self, batch: int) -> int:
-        """With more noise the head adds a noisier copy of both views."""
+        """Count the noisier copies that the head adds with more noise."""
         return 4 if self.noise == "more" else len(self.views)
 
     @property
@@ -73,15 +74,15 @@ class NoiseStudy(Objective):
         return " + ".join(mlp + ["Gaussian copies"] * (self.noise == "more")) or "none"
 
     def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """The tanh MLP or nothing, then Gaussian noise where there is to be more."""
+        """Build the tanh MLP or nothing, then Gaussian noise for more noise."""
         generator = heads.seeded(seed)
         head = heads.mlp_or_none(self.head, dim, generator)
         if self.noise == "less":
             return head
-        return torch.nn.Sequential(head, heads.GaussianCopies(self.variance, generator))
+        return torch.nn.Sequential(head, paper_heads.GaussianCopies(self.variance, generator))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """InfoNCE with the named part replaced."""
+        """Contrast, with the named part replaced."""
         plain = views.projected[:2]
         changed = [copies.mean(0) for copies in views.projected[2:].chunk(2)]
         for_positives = changed if self.part == "positives" else plain
@@ -90,4 +91,4 @@ class NoiseStudy(Objective):
             similarity.cosine_matrix(*for_negatives), similarity.cosine_pairs(*for_positives)
         )
         logits = cosines / self.temperature
-        return {"info_nce": similarity.softmax_losses(logits).mean()}
+        return {"info_nce": diagonal_cross_entropy(logits).mean()}

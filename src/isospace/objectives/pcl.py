@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from isospace.objectives import auxiliaries
-from isospace.objectives.base import HeadChoice, Objective, Paper
-from isospace.objectives.mlp_head import MLPOrNone
-from isospace.operators import similarity
+from isospace.losses.contrastive import info_nce
+from isospace.losses.groups import group_cross_entropy, group_logits, softmax_divergence
+from isospace.objectives import auxiliaries, networks
+from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import Edit, View, Views
 from isospace.views.edits import DeleteTokens, InsertTokens, Reverse, Shuffle
-
-
-def group_rows(anchors: torch.Tensor, views: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Every anchor with its own copies, then with the other sentences: (batch, V + batch - 1).
-
-    Args:
-        anchors: (batch, dim).
-        views: (1 + V, batch, dim), the sentence and its V copies, of either network.
-        temperature: divides the cosines.
-    """
-    sentence, copies = views[0], views[1:]
-    own = torch.stack([similarity.cosine_pairs(anchors, copy) for copy in copies], dim=1)
-    cosines = similarity.cosine_matrix(anchors, sentence)
-    other = ~torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
-    return torch.cat([own, cosines[other].view(len(anchors), -1)], dim=1) / temperature
-
-
-def group_loss(rows: torch.Tensor, copies: int, *, released: bool) -> torch.Tensor:
-    """Binary cross-entropy of the rows' softmax, 1 for the own copies; the mean over cells.
-
-    Args:
-        rows: (batch, copies + batch - 1) logits.
-        copies: how many columns are own copies.
-        released: take the probabilities for logits once more.
-    """
-    labels = torch.zeros_like(rows)
-    labels[:, :copies] = 1
-    if not released:
-        return similarity.softmax_cell_losses(rows, labels).mean()
-    return torch.nn.functional.binary_cross_entropy_with_logits(rows.softmax(dim=1), labels)
-
-
-def divergence(rows: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    """KL of the softmax of `reference` from that of `rows`, (batch, n) each, mean over cells."""
-    log_p, log_q = (x.log_softmax(dim=1) for x in (rows, reference))
-    return (log_q.exp() * (log_q - log_p)).mean()
 
 
 @settings
@@ -113,7 +77,7 @@ class PCL(MLPOrNone, Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Sentence, dropout copy and edited copies, the same by the encoder and by the peer."""
+        """Sentence, dropout copy and edited copies, by the encoder and by the peer."""
         edits: list[Edit | None] = [None, None]
         for number in range(self.copies):
             edits += [
@@ -130,24 +94,29 @@ class PCL(MLPOrNone, Objective):
             for place, edit in enumerate(edits)
         )
 
-    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
-        """The peer."""
-        return {"peer": auxiliaries.Network(encoder, trained=self.peer == "trained")}
+    def build_auxiliaries(
+        self, encoder: auxiliaries.Encoder, seed: int
+    ) -> dict[str, auxiliaries.Auxiliary]:
+        """Build the peer."""
+        return {"peer": networks.Network(encoder, trained=self.peer == "trained")}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Each kind of loss, summed over the networks."""
+        """Compute each kind of loss, summed over the networks."""
         p, q = views.projected.chunk(2)
         if self.peer == "frozen":
             q = q.detach()
         learning = (p, q) if self.peer == "trained" else (p,)
-        within = [group_rows(x[0], x, self.temperature) for x in (p, q)]
-        across = [group_rows(x[0], y, self.temperature) for x, y in ((p, q), (q, p))]
-        contrast = [similarity.info_nce(x[0], x[1], self.temperature) for x in learning]
+        within = [group_logits(x[0], x, self.temperature) for x in (p, q)]
+        across = [group_logits(x[0], y, self.temperature) for x, y in ((p, q), (q, p))]
+        contrast = [info_nce(x[0], x[1], self.temperature) for x in learning]
         released = self.variant == "released"
-        groups = [group_loss(x, len(p) - 1, released=released) for x in within[: len(learning)]]
+        copies = len(p) - 1
+        groups = [
+            group_cross_entropy(x, copies, released=released) for x in within[: len(learning)]
+        ]
         return {
             "info_nce": torch.stack(contrast).sum(),
             "group": torch.stack(groups).sum(),
-            "kl_within": divergence(*within),
-            "kl_cross": divergence(*across),
+            "kl_within": softmax_divergence(*within),
+            "kl_cross": softmax_divergence(*across),
         }

@@ -9,10 +9,9 @@ import torch
 from pydantic import PositiveFloat
 
 from isospace.errors import UserError
-from isospace.objectives import auxiliaries, heads
-from isospace.objectives.base import HeadChoice, Objective, Paper
-from isospace.objectives.mlp_head import MLPOrNone
-from isospace.operators import similarity
+from isospace.losses.contrastive import info_nce
+from isospace.objectives import auxiliaries, paper_heads
+from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
 from isospace.system.settings import settings
 from isospace.views import View, Views
 from isospace.views.edits import Template
@@ -68,13 +67,12 @@ class PromptBERT(MLPOrNone, Objective):
         for name, template in (("first", self.first), ("second", self.second)):
             if template.count("{}") != 1 or template.count("[MASK]") != 1:
                 raise UserError(
-                    f"`{name}` {template!r}: expected a text with {{}} once, for the sentence, and "
-                    "with [MASK] once"
+                    f"`{name}` {template!r}: write {{}} once, for the sentence, and [MASK] once"
                 )
 
     @property
     def views(self) -> tuple[View, ...]:
-        """The sentence in both templates, and, to denoise, both templates without it."""
+        """The sentence in both templates, and for denoising both templates without it."""
         return tuple(
             View(edit=template, read="mask", of_anchor=place == 0)
             for empty in ((False, True) if self.denoise else (False,))
@@ -86,19 +84,19 @@ class PromptBERT(MLPOrNone, Objective):
         return [Template(before=before, after=after, empty=empty) for before, after in parts]
 
     def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """The tanh MLP, or nothing, on the denoised vectors."""
+        """Build the tanh MLP, or nothing, on the denoised vectors."""
         head = super().build_head(dim, seed)
-        return heads.Differences(head) if self.denoise else head
+        return paper_heads.Differences(head) if self.denoise else head
 
     def projected_views(self, batch: int) -> int:
-        """One of each template."""
+        """Count one view of each template."""
         return 2
 
     def shipped(self, built: Mapping[str, auxiliaries.Auxiliary]) -> Template:
-        """At the mask token of the first template."""
+        """Return the first template, whose mask token is read."""
         return self._templates(empty=False)[0]
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """One cross-entropy."""
+        """Contrast the two templates."""
         z1, z2 = views.projected
-        return {"info_nce": similarity.info_nce(z1, z2, self.temperature)}
+        return {"info_nce": info_nce(z1, z2, self.temperature)}

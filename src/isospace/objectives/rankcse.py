@@ -8,82 +8,14 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from isospace.errors import UserError
+from isospace.losses.ranking import list_mle, list_net, margin_mse, ranking_divergence
 from isospace.objectives.base import HeadChoice, Paper
-from isospace.objectives.contrast import Contrast
+from isospace.objectives.contrast import Contrast, Plan, tanh_mlp
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
-from isospace.views import Views
+from isospace.views import View, Views
 
 Variant = Literal["listnet", "listmle", "margin-mse"]
-
-
-def jensen_shannon(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-    """Jensen-Shannon divergence of the softmax of the rows of two (batch, n) logits: (batch,)."""
-    p, q = first.log_softmax(dim=1), second.log_softmax(dim=1)
-    middle = torch.logaddexp(p, q) - torch.log(torch.full_like(p, 2.0))
-    return (p.exp() * (p - middle) + q.exp() * (q - middle)).sum(dim=1) / 2
-
-
-def list_net(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of the student's softmax under the teacher's, mean over the lists.
-
-    Args:
-        student: (list, n) logits.
-        teacher: (list, n) logits, NaN for what is not in the list.
-
-    Returns:
-        A scalar, 0 where no list has two texts.
-    """
-    student, teacher, said = _lists(student, teacher)
-    wanted = teacher.masked_fill(~said, -torch.inf).softmax(dim=1)
-    log_p = student.masked_fill(~said, -torch.inf).log_softmax(dim=1).masked_fill(~said, 0.0)
-    return -_mean((wanted * log_p).sum(dim=1))
-
-
-def list_mle(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
-    """Negative log-likelihood of the teacher's order by the student, mean over the lists.
-
-    The model is Plackett and Luce's: the first is drawn by the softmax of all, the second by that
-    of those that are left, and so on. Of texts that the teacher scores alike the first comes first.
-    Arguments and result are those of `list_net`.
-    """
-    student, teacher, said = _lists(student, teacher)
-    order = teacher.masked_fill(~said, -torch.inf).sort(dim=1, descending=True, stable=True).indices
-    student, said = student.gather(1, order), said.gather(1, order)
-    # What is not in the list stands behind it, and takes no part in the sums from the end.
-    lowest = torch.finfo(student.dtype).min / 4
-    left = student.masked_fill(~said, lowest).flip(1).logcumsumexp(dim=1).flip(1)
-    return _mean((left - student).masked_fill(~said, 0.0).sum(dim=1))
-
-
-def margin_mse(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
-    """Squared error of the margins between each list's own text and its others, mean over all.
-
-    Args:
-        student: (list, n) logits, the own texts on the diagonal.
-        teacher: (list, n) logits, NaN for what it says nothing of.
-
-    Returns:
-        A scalar, 0 where the teacher tells no text from an own one.
-    """
-    margins, wanted = (x.diagonal().unsqueeze(1) - x for x in (student, teacher))
-    told = ~wanted.isnan() & ~torch.eye(*wanted.shape, dtype=torch.bool, device=wanted.device)
-    return _mean((margins - wanted)[told].square())
-
-
-def _lists(
-    student: torch.Tensor, teacher: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The lists that have two texts or more, and which texts are in them."""
-    said = ~teacher.isnan()
-    ranked = said.sum(dim=1) > 1
-    return student[ranked], teacher[ranked], said[ranked]
-
-
-def _mean(losses: torch.Tensor) -> torch.Tensor:
-    return losses.sum() / max(1, losses.numel())
-
-
 _DISTILLATIONS = {"listnet": list_net, "listmle": list_mle, "margin-mse": margin_mse}
 
 
@@ -161,8 +93,7 @@ class RankCSE(Contrast):
         self._require_a_weight("contrast_weight", "consistency_weight", "distillation_weight")
         if self.own_text == "out" and self.variant == "margin-mse":
             raise UserError(
-                "`own_text` out: margins are those of a text's own; take `variant` listnet or "
-                "listmle"
+                "`own_text` out: needs a ranking without margins. Set `variant` listnet or listmle"
             )
         if self.variant == "listmle":  # whose order no temperature changes
             refuse_idle(self, "`variant` listnet or margin-mse", "teacher_temperature")
@@ -176,20 +107,23 @@ class RankCSE(Contrast):
 
     @property
     def reads_teacher(self) -> bool:
-        """Whether a teacher's scores are needed."""
+        """True where the distillation has a weight."""
         return self.distillation_weight > 0
 
     @property
-    def own_term_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The contrast, and what has a weight."""
+    def plan(self) -> Plan:
+        """Two views under dropout, and the rankings that have a weight."""
         weights = {
             "consistency": self.consistency_weight,
             "distillation": self.distillation_weight,
         }
-        return ("info_nce", *(name for name, weight in weights.items() if weight))
+        further = tuple(name for name, weight in weights.items() if weight)
+        return Plan(
+            (View(), View()), tanh_mlp(self.head), self.logits, further=further, terms=self.rankings
+        )
 
     def logits(self, views: Views) -> torch.Tensor:
-        """(batch, batch + candidates): over the batch and a text's own candidates."""
+        """Compare anchors with the batch and their own candidates, (batch, batch + candidates)."""
         first, second = views.projected
         columns = [similarity.cosine_matrix(first, second)]
         if views.candidates is not None:
@@ -198,12 +132,13 @@ class RankCSE(Contrast):
             ]
         return torch.cat(columns, dim=1) / self.temperature
 
-    def own_terms(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Agreement of the rankings, and distillation."""
+    def rankings(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Compute the agreement of the two views' rankings, and the distillation."""
         terms = {}
         if self.consistency_weight:
             batch = logits[:, : len(logits)]
-            terms["consistency"] = self.consistency_weight * jensen_shannon(batch, batch.T).mean()
+            consistency = ranking_divergence(batch, batch.T).mean()
+            terms["consistency"] = self.consistency_weight * consistency
         if self.distillation_weight:
             terms["distillation"] = self.distillation_weight * self._distilled(views, logits)
         return terms
@@ -222,7 +157,7 @@ class RankCSE(Contrast):
         return _DISTILLATIONS[self.variant](student, wanted)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """The contrast by its weight, then the others."""
+        """Compute the contrast by its weight, and the rankings."""
         terms = super().terms(views)
         contrast = self.term_names[0]
         return {**terms, contrast: self.contrast_weight * terms[contrast]}

@@ -6,16 +6,10 @@ from typing import ClassVar
 
 import torch
 
-from isospace.objectives import heads
+from isospace.objectives import heads, paper_heads
 from isospace.objectives.base import Objective, Paper
 from isospace.system.settings import settings
 from isospace.views import View, Views
-
-
-def relation_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of the logits (batch, relations) with labels (batch,), mean: a scalar."""
-    own = logits.gather(1, labels[:, None])[:, 0]
-    return (logits.logsumexp(dim=1) - own).mean()
 
 
 @settings
@@ -64,17 +58,17 @@ class SBERTSoftmax(Objective):
         return "linear classifier"
 
     def projected_views(self, batch: int) -> int:
-        """The logits of the pairs."""
+        """Count one view, the logits of the pairs."""
         return 1
 
     def build_classifier(self, dim: int, classes: int, seed: int) -> torch.nn.Module:
-        """The classifier."""
-        return heads.PairClassifier(
+        """Build the classifier."""
+        return paper_heads.PairClassifier(
             dim, classes, heads.seeded(seed), product=self.with_product, bias=self.bias
         )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Cross-entropy with the labels."""
+        """Compute the cross-entropy with the labels."""
         assert views.labels is not None
         [logits] = views.projected
-        return {"relation": relation_loss(logits, views.labels)}
+        return {"relation": torch.nn.functional.cross_entropy(logits, views.labels)}

@@ -8,17 +8,10 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from isospace.errors import UserError
-from isospace.objectives import barlow_twins
-from isospace.objectives.base import Objective, Paper, Widths
-from isospace.objectives.mlp_head import Projected
-from isospace.operators import similarity
+from isospace.losses.correlation import decorrelation, self_contrast
+from isospace.objectives.base import Objective, Paper, Projected, Widths
 from isospace.system.settings import DropoutRate, refuse_idle, settings
 from isospace.views import View, Views
-
-
-def printed_correlation(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Eq. 3 as printed: `C_jk = sum_i a_ij b_ik / sqrt(sum_i a_ij^2 b_ik^2)`."""
-    return (a.T @ b) / (a.square().T @ b.square()).sqrt()
 
 
 @settings
@@ -78,7 +71,8 @@ class SCD(Projected, Objective):
     def __post_init__(self) -> None:
         if self.low_dropout > self.high_dropout:
             raise UserError(
-                f"`low_dropout` {self.low_dropout} is above `high_dropout` {self.high_dropout}"
+                f"`low_dropout` {self.low_dropout}: must be at most `high_dropout` "
+                f"{self.high_dropout}"
             )
         self._require_a_weight("self_contrast_weight", "decorrelation_weight")
         if not self.self_contrast_weight:
@@ -95,15 +89,12 @@ class SCD(Projected, Objective):
         return (View(dropout=self.low_dropout), View(dropout=self.high_dropout))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Self-contrast on what the encoder gave, decorrelation on the projection."""
-        if self.variant == "printed":
-            sign, (on, off) = -1, barlow_twins.diagonal_terms(printed_correlation(*views.projected))
-        else:
-            columns = (barlow_twins.unit_columns(p, eps=self.eps) for p in views.projected)
-            sign, (on, off) = 1, barlow_twins.correlation_terms(*columns)
-        contrast = similarity.cosine_pairs(*views.encoded).mean() / self.temperature
+        """Contrast the encoder's vectors with themselves, and decorrelate the projections."""
+        first, second = views.encoded
+        on, off = decorrelation(*views.projected, eps=self.eps, variant=self.variant)
+        contrast = self_contrast(first, second, self.temperature)
         return {
             "self_contrast": self.self_contrast_weight * contrast,
-            "on_diagonal": self.decorrelation_weight * sign * on,
+            "on_diagonal": self.decorrelation_weight * on,
             "off_diagonal": self.decorrelation_weight * self.off_diagonal_weight * off,
         }

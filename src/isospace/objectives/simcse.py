@@ -9,7 +9,7 @@ from pydantic import PositiveFloat
 
 from isospace.errors import UserError
 from isospace.objectives.base import HeadChoice, Paper
-from isospace.objectives.contrast import Contrast
+from isospace.objectives.contrast import Contrast, Plan, tanh_mlp
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
@@ -56,20 +56,19 @@ class SimCSE(Contrast):
             refuse_idle(self, "`supervision` triples", "hard_negative_weight")
         if self.clean_negatives and self.supervision != "none":
             raise UserError(
-                f"`clean_negatives` with `supervision` {self.supervision}: no anchor would be told "
-                "from another's positive; leave `supervision` out, and train on `views` pairs"
+                f"`clean_negatives` with `supervision` {self.supervision}: needs pairs that "
+                "`views` draws. Leave `supervision` out, and set `views` pairs"
             )
 
     @property
-    def own_views(self) -> tuple[View, ...]:
+    def plan(self) -> Plan:
         """Twice the sentence; with supervision each text of the example once."""
-        if self.supervision == "none":
-            return (View(), View())
-        texts = {"pairs": 2, "triples": 3}[self.supervision]
-        return tuple(View(text=text) for text in range(texts))
+        texts = {"none": 0, "pairs": 2, "triples": 3}[self.supervision]
+        views = tuple(View(text=text) for text in range(texts)) or (View(), View())
+        return Plan(views, tanh_mlp(self.head), self.logits)
 
     def logits(self, views: Views) -> torch.Tensor:
-        """Over the batch, and over the hard negatives if there are any."""
+        """Compare anchors with the batch, and with the hard negatives if there are any."""
         anchor, *others = views.projected
         logits = [similarity.cosine_matrix(anchor, other) / self.temperature for other in others]
         if self.supervision == "triples":

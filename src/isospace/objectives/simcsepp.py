@@ -1,16 +1,16 @@
-"""SimCSE++: negatives without dropout, and a contrast between dimensions; alone and together."""
+"""SimCSE++: negatives without dropout, a contrast between dimensions, and both."""
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Literal
 
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from isospace.objectives.base import HeadChoice, Objective, Paper
-from isospace.objectives.mlp_head import MLPOrNone
-from isospace.operators import similarity
+from isospace.losses.contrastive import info_nce
+from isospace.losses.dimensions import dimension_contrast
+from isospace.losses.noise_free import off_dropout
+from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
 
@@ -27,39 +27,6 @@ PAPER = Paper(
     url = {https://aclanthology.org/2023.emnlp-main.737},
 }""",
 )
-
-
-def off_dropout(
-    z1: torch.Tensor,
-    z2: torch.Tensor,
-    clean: torch.Tensor,
-    *,
-    temperature: float,
-    m: float,
-    variant: Variant,
-) -> torch.Tensor:
-    """InfoNCE with noisy positives and clean negatives, all (batch, dim) -> a scalar."""
-    positive = similarity.cosine_pairs(z1, z2) / temperature
-    negatives = similarity.cosine_matrix(clean, clean) / temperature
-    if variant == "released":
-        return similarity.softmax_losses(similarity.with_diagonal(negatives, m * positive)).mean()
-    return similarity.softmax_losses(
-        similarity.with_diagonal(negatives + math.log(m), positive)
-    ).mean()
-
-
-def dimension_contrast(
-    z1: torch.Tensor, z2: torch.Tensor, *, temperature: float, variant: Variant
-) -> torch.Tensor:
-    """InfoNCE between columns: column c of `z1` is to find column c of `z2`. A scalar."""
-    if variant == "released":
-        correlation = (
-            similarity.standardise(z1, eps=1e-5).T @ similarity.standardise(z2, eps=1e-5) / len(z1)
-        )
-        return similarity.softmax_losses(correlation / temperature).mean()
-    return similarity.softmax_losses(
-        similarity.standardise(z1, ddof=1).T @ similarity.standardise(z2, ddof=1) / temperature
-    ).sum()
 
 
 @settings
@@ -81,7 +48,7 @@ class OffDropout(MLPOrNone, Objective):
     m: PositiveFloat = 0.9
     """m, on the positive's logit (released) or on the sum over negatives (paper)."""
     variant: Variant = "released"
-    """Where m stands: released code, or Eq. 3."""
+    """The place of m, as in the released code or in Eq. 3."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
@@ -91,11 +58,11 @@ class OffDropout(MLPOrNone, Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Two noisy, one clean."""
+        """Two passes under dropout, one clean."""
         return (View(), View(), View(dropout=0.0))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Noisy positives against clean negatives."""
+        """Contrast noisy positives with clean negatives."""
         z1, z2, clean = views.projected
         return {
             "off_dropout": off_dropout(
@@ -145,13 +112,13 @@ class DCL(MLPOrNone, Objective):
             refuse_idle(self, "`dimension_weight`", "dimension_temperature", "variant")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast between sentences, contrast between dimensions."""
+        """Contrast sentences, and dimensions."""
         z1, z2 = views.projected
         between_dimensions = dimension_contrast(
             z1, z2, temperature=self.dimension_temperature, variant=self.variant
         )
         return {
-            "info_nce": self.contrast_weight * similarity.info_nce(z1, z2, self.temperature),
+            "info_nce": self.contrast_weight * info_nce(z1, z2, self.temperature),
             "dimension_contrast": self.dimension_weight * between_dimensions,
         }
 
@@ -181,7 +148,7 @@ class SimCSEPP(OffDropout):
             refuse_idle(self, "`dimension_weight`", "dimension_temperature")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Noisy positives against clean negatives, contrast between dimensions."""
+        """Contrast noisy positives with clean negatives, and dimensions."""
         z1, z2, _ = views.projected
         between_dimensions = dimension_contrast(
             z1, z2, temperature=self.dimension_temperature, variant=self.variant

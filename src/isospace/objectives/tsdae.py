@@ -1,8 +1,8 @@
-"""TSDAE: rebuild a sentence from the vector of what deletion left of it."""
+"""TSDAE: rebuild a sentence from the vector of its remaining words."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
@@ -48,11 +48,11 @@ class TSDAE(Objective):
 }""",
     )
     term_names: ClassVar[tuple[str, ...]] = ("reconstruction",)
-    passes_beside: ClassVar[tuple[str, ...]] = ("1 decoder",)
+    auxiliary_passes: ClassVar[tuple[str, ...]] = ("1 decoder",)
 
     @property
     def views(self) -> tuple[View, ...]:
-        """The sentence without most of its words."""
+        """The sentence with most of its words deleted."""
         return (View(edit=DeleteWords(rate=self.deletion_rate)),)
 
     @property
@@ -60,11 +60,13 @@ class TSDAE(Objective):
         """The whole sentence, to be rebuilt."""
         return (View(),)
 
-    def build_auxiliaries(self, encoder: Any, seed: int) -> dict[str, auxiliaries.Auxiliary]:
-        """The decoder."""
+    def build_auxiliaries(
+        self, encoder: auxiliaries.Encoder, seed: int
+    ) -> dict[str, auxiliaries.Auxiliary]:
+        """Build the decoder."""
         return {"decoder": decoders.Decoder(encoder, seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Mean over the tokens of the batch."""
+        """Rebuild the sentences; the mean is over the tokens of the batch."""
         [sentences] = views.projected
         return {"reconstruction": views.auxiliaries["decoder"](sentences, *views.inputs)}

@@ -7,28 +7,12 @@ from typing import ClassVar
 import torch
 from pydantic import PositiveFloat, PositiveInt
 
-from isospace.objectives import heads
+from isospace.losses.contrastive import neighbour_nt_xent, nt_xent
+from isospace.objectives import heads, paper_heads
 from isospace.objectives.base import Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import Views
-
-
-def within_neighbours(
-    a: torch.Tensor, b: torch.Tensor, neighbours: torch.Tensor, temperature: float
-) -> torch.Tensor:
-    """NT-Xent of two views (batch, dim) of length 1 whose negatives are the neighbours alone.
-
-    `neighbours` (batch, batch) is true at [i, j] where both views of j are negatives of i.
-    """
-    own = (a * b).sum(dim=1) / temperature
-    losses = []
-    for rows in (a, b):
-        others = [
-            (rows @ view.T / temperature).masked_fill(~neighbours, -torch.inf) for view in (a, b)
-        ]
-        losses.append(torch.cat([own[:, None], *others], dim=1).logsumexp(dim=1) - own)
-    return torch.stack(losses).mean()
 
 
 @settings
@@ -78,7 +62,7 @@ class VaSCL(Objective):
     draws_together: ClassVar[bool] = True
 
     def projected_views(self, batch: int) -> int:
-        """The two views and the virtual one."""
+        """Count the two views and the virtual one."""
         return 3
 
     @property
@@ -87,8 +71,8 @@ class VaSCL(Objective):
         return f"ReLU MLP {self.width} + virtual view"
 
     def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """Dense, ReLU, dense, length 1; it makes the virtual view too."""
-        return heads.VirtualView(
+        """Build dense, ReLU, dense, length 1, which makes the virtual view too."""
+        return paper_heads.VirtualView(
             dim,
             self.width,
             heads.seeded(seed),
@@ -100,11 +84,11 @@ class VaSCL(Objective):
         )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast over the batch, contrast within the neighbourhoods."""
+        """Contrast over the batch, and within the neighbourhoods."""
         first, second, virtual = views.projected
         neighbours = similarity.nearest_others(views.encoded[0].detach(), self.neighbours)
         sentence = first.detach() if self.stop_gradient else first
         return {
-            "nt_xent": similarity.nt_xent(first, second, self.temperature),
-            "virtual": within_neighbours(sentence, virtual, neighbours, self.temperature),
+            "nt_xent": nt_xent(first, second, self.temperature),
+            "virtual": neighbour_nt_xent(sentence, virtual, neighbours, self.temperature),
         }

@@ -7,11 +7,10 @@ from typing import ClassVar
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from isospace.objectives import barlow_twins
-from isospace.objectives.base import Objective, Paper, Widths
-from isospace.objectives.mlp_head import Projected
+from isospace.losses.contrastive import info_nce
+from isospace.losses.covariance import shared_variance, variance_hinge
+from isospace.objectives.base import Objective, Paper, Projected, Widths
 from isospace.objectives.simcsepp import Variant
-from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import Views
 
@@ -24,22 +23,6 @@ PAPER = Paper(
     url = {https://arxiv.org/abs/2105.04906},
 }""",
 )
-
-
-def variance_hinge(x: torch.Tensor, *, target: float, eps: float) -> torch.Tensor:
-    """Mean over the columns of (batch, dim) of `max(0, target - sqrt(variance + eps))`.
-
-    >>> variance_hinge(torch.tensor([[0.0, 3.0], [0.0, -3.0]]), target=1.0, eps=0.25)
-    tensor(0.2500)
-    """
-    variance = similarity.centre(x).square().sum(dim=0) / (len(x) - 1)
-    return (target - (variance + eps).sqrt()).relu().mean()
-
-
-def shared_variance(x: torch.Tensor) -> torch.Tensor:
-    """`sum_{j != k} C_jk^2 / dim` of the covariance C (divisor batch - 1) of (batch, dim)."""
-    columns = similarity.centre(x) / (len(x) - 1) ** 0.5
-    return barlow_twins.correlation_terms(columns, columns)[1] / x.shape[1]
 
 
 @settings
@@ -98,7 +81,7 @@ class VICReg(Projected, Objective):
         return ("invariance", "variance", "covariance", *["info_nce"] * (self.contrast_weight > 0))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """The three, each with its weight."""
+        """Compute the paper's three terms, and InfoNCE where it has a weight."""
         a, b = views.projected
         distance = (a - b).square().mean()
         hinges = [variance_hinge(x, target=self.target_deviation, eps=self.eps) for x in (a, b)]
@@ -113,6 +96,6 @@ class VICReg(Projected, Objective):
             "covariance": self.covariance_weight * (shared_variance(a) + shared_variance(b)),
         }
         if self.contrast_weight:
-            contrast = similarity.info_nce(a, b, self.temperature)
+            contrast = info_nce(a, b, self.temperature)
             terms["info_nce"] = self.contrast_weight * contrast
         return terms

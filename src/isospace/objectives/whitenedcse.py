@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.errors import UserError
+from isospace.losses.positives import multi_positive
 from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Objective, Paper
-from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
 
@@ -44,16 +43,15 @@ class WhitenedCSE(Objective):
     """
 
     num_views: Annotated[int, Field(ge=2)] = 3
-    """m, how often each sentence is encoded, the anchor included: 2 to 5 in the paper's
-    ablation."""
+    """m, views of each sentence, the anchor included: 2 to 5 in the paper's ablation."""
     positives: Literal["dropout", "permutation"] = "dropout"
-    """Where positives come from: m dropout passes (code), or m shuffles of one pass (paper)."""
+    """The source of positives: m dropout passes (code), or m shuffles of one pass (paper)."""
     whitening: Literal["none", "pca", "zca", "group", "shuffled-group"] = "shuffled-group"
-    """What stands before the head; pca and zca whiten all dimensions as one group."""
+    """The whitening before the head; pca and zca whiten all dimensions as one group."""
     groups: PositiveInt | None = None
     """k, number of groups; None takes groups of 2: the paper's 384 at BERT-base's 768."""
     variant: Literal["paper", "released"] = "paper"
-    """Which rows one permutation and one set of statistics span: a view (paper), or 1/m of the
+    """The rows of one permutation and one set of statistics: a view (paper), or 1/m of the
     sentences with all their views (released)."""
     loss: Literal["l1", "l2", "l2-printed", "l2-plus"] = "l1"
     """Eq. 7 (l1); Eq. 8 interpreted (l2), as printed, or with its sign flipped."""
@@ -91,21 +89,22 @@ class WhitenedCSE(Objective):
             refuse_idle(self, "a `whitening`", "eps", "stop_gradient", "variant")
         if self.positives == "permutation" and self.whitening != "shuffled-group":
             raise UserError(
-                "`positives` permutation needs `whitening` shuffled-group: only its shuffles differ"
+                "`positives` permutation: needs `whitening` shuffled-group, because only "
+                "shuffles can differ"
             )
         if self.positives == "permutation" and self.variant != "paper":
             raise UserError(
-                "`positives` permutation needs `variant` paper: in the released one all views of a "
-                "sentence share a permutation, and would be identical"
+                "`positives` permutation: needs `variant` paper. In the released variant all "
+                "views of a sentence share a permutation, and would be identical"
             )
 
     @property
     def views(self) -> tuple[View, ...]:
-        """A dropout pass per view, or one for all."""
+        """One pass under dropout per view, or one for all views."""
         return (View(),) * (self.num_views if self.positives == "dropout" else 1)
 
     def projected_views(self, batch: int) -> int:
-        """m, however many passes there are."""
+        """Return m, whatever the number of passes."""
         return self.num_views
 
     @property
@@ -116,17 +115,17 @@ class WhitenedCSE(Objective):
         return " + ".join(names) or "none"
 
     def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """Whitening, then dense + tanh.
+        """Build the whitening, then dense + tanh.
 
         Raises:
-            ValueError: `groups` does not divide `dim`, or makes all permutations the same where
+            ValueError: `groups` does not divide `dim`, or all permutations would be equal where
                 positives are permutations.
         """
         groups = self.group_count(dim)
         if self.positives == "permutation" and groups in (1, dim):
             raise ValueError(
-                f"`positives` permutation needs `groups` between 1 and {dim}, the width of the "
-                f"vectors; with {groups} every permutation gives the same"
+                f"`positives` permutation: needs `groups` between 1 and {dim}, the width of the "
+                f"vectors. With {groups} every permutation gives the same result"
             )
         generator = heads.seeded(seed)
         if self.whitening == "none":
@@ -147,26 +146,14 @@ class WhitenedCSE(Objective):
         return torch.nn.Sequential(whitening, heads.TanhMLP(dim, generator))
 
     def group_count(self, dim: int) -> int:
-        """Number of groups at this width: 1 without any, dim / 2 where none is named."""
+        """Return the number of groups at this width: 1 without groups, dim / 2 by default."""
         if self.whitening not in ("group", "shuffled-group"):
             return 1
         return heads.group_count(dim, self.groups)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """L1 or one of the forms of L2."""
-        anchor, *positives = views.projected
-        logits = torch.stack(
-            [similarity.cosine_matrix(anchor, p) / self.temperature for p in positives]
+        """Contrast every positive, and combine by L1 or a form of L2."""
+        loss = multi_positive(
+            views.projected, self.temperature, form=self.loss, weight=self.positive_weight
         )
-        own = logits.diagonal(dim1=1, dim2=2)
-        return {"multi_positive": self._combine(own, logits.logsumexp(dim=2)).mean()}
-
-    def _combine(self, s: torch.Tensor, log_d: torch.Tensor) -> torch.Tensor:
-        """`s` and `log_d`, both (positive, batch), to the loss of every sentence (batch,)."""
-        weight = self.positive_weight
-        if self.loss == "l1":
-            return weight * (log_d - s).sum(0)
-        if self.loss == "l2":
-            return math.log(weight) + (log_d - s).logsumexp(0)
-        sign = -1 if self.loss == "l2-printed" else 1
-        return -math.log(weight) - (sign * s - log_d).logsumexp(0)
+        return {"multi_positive": loss}

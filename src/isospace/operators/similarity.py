@@ -1,4 +1,4 @@
-"""The few tensor helpers that whitening, heads and objectives share. Rows are sentences."""
+"""Tensor helpers that whitening, losses and heads share. Rows are sentences."""
 
 from __future__ import annotations
 
@@ -112,45 +112,3 @@ def with_diagonal(matrix: Tensor, diagonal: Tensor) -> Tensor:
     """The square `matrix` (n, n) with its diagonal replaced by `diagonal` (n,)."""
     own = torch.eye(len(matrix), dtype=torch.bool, device=matrix.device)
     return torch.where(own, diagonal.unsqueeze(-1), matrix)
-
-
-def softmax_losses(logits: Tensor) -> Tensor:
-    """`-log softmax(logits[i])[i]` for every row i of (..., n, m), m >= n: (..., n)."""
-    return torch.logsumexp(logits, dim=-1) - logits.diagonal(dim1=-2, dim2=-1)
-
-
-def softmax_cell_losses(logits: Tensor, labels: Tensor) -> Tensor:
-    """`-[y log p + (1 - y) log(1 - p)]` of p, the softmax of every row, (n, m) -> (n, m).
-
-    Where p is 1 to rounding, `1 - p` is the smallest number that differs from 1 and has no
-    gradient: the loss stays finite.
-    """
-    log_p = logits.log_softmax(dim=-1)
-    below_one = log_p.clamp(max=-torch.finfo(log_p.dtype).eps)
-    log_rest = torch.log(-torch.expm1(below_one))
-    return -(labels * log_p + (1 - labels) * log_rest)
-
-
-def info_nce(
-    anchor: Tensor, positive: Tensor, temperature: float, negatives: Tensor | None = None
-) -> Tensor:
-    """Mean over i of `-log softmax_j(cos(anchor_i, positive_j) / temperature)[i]`, a scalar.
-
-    One direction only: rows of `anchor` (batch, dim) choose among rows of `positive`, and among the
-    rows of `negatives` (m, dim), which are wrong for all of them.
-    """
-    candidates = positive if negatives is None else torch.cat([positive, negatives])
-    return softmax_losses(cosine_matrix(anchor, candidates) / temperature).mean()
-
-
-def nt_xent(a: Tensor, b: Tensor, temperature: float) -> Tensor:
-    """InfoNCE in both directions within and across two views (batch, dim) each, a scalar.
-
-    Each of the 2 batch rows chooses its other view among all rows but itself; the mean is over all
-    rows (SimCLR's loss).
-    """
-    rows = torch.cat([a, b])
-    own = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
-    logits = (cosine_matrix(rows, rows) / temperature).masked_fill(own, -torch.inf)
-    positives = cosine_pairs(a, b).repeat(2) / temperature
-    return (logits.logsumexp(dim=1) - positives).mean()

@@ -473,7 +473,7 @@ class Fit:
             self.progress.line(
                 "note", f"`dropout` {rate:g} does nothing here: the views of {name} have their own"
             )
-        beside = self.config.objective.passes_beside
+        beside = self.config.objective.auxiliary_passes
         if len(loop.plan.ways) > 1:  # once for each direction of a pair
             beside = tuple(f"{len(loop.plan.ways)} x {passes}" for passes in beside)
         passes = " + ".join([str(len(loop.plan.views)), *beside])

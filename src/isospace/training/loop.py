@@ -24,7 +24,8 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import state_hash
 from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
-from isospace.objectives.auxiliaries import Auxiliary, LastGradient, Network, find_auxiliary
+from isospace.objectives.auxiliaries import Auxiliary, find_auxiliary
+from isospace.objectives.networks import LastGradient, Network
 from isospace.operators.similarity import upcast
 from isospace.training import checkpoint
 from isospace.training.examples import Examples, Order, crop

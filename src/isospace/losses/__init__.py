@@ -1,0 +1,65 @@
+"""Losses as pure functions of tensors; they need torch alone.
+
+Use them in any trainer: `from isospace.losses import info_nce`. Each docstring has the formula, the
+shapes and the source. The objectives of `isospace.objectives` add them up.
+"""
+
+from isospace.losses.contrastive import (
+    cell_cross_entropy,
+    diagonal_cross_entropy,
+    info_nce,
+    neighbour_nt_xent,
+    nt_xent,
+)
+from isospace.losses.correlation import barlow_twins, decorrelation, self_contrast
+from isospace.losses.covariance import identity_distance, shared_variance, variance_hinge
+from isospace.losses.debiasing import hardened_noise, negative_weights, weighted_cross_entropy
+from isospace.losses.detection import replace_words, replacement_detection
+from isospace.losses.dimensions import dimension_contrast
+from isospace.losses.groups import group_cross_entropy, group_logits, softmax_divergence
+from isospace.losses.margins import angular_margin, masking_triplet
+from isospace.losses.mixing import mix, mixed_cosines
+from isospace.losses.mutual_information import token_information
+from isospace.losses.noise_free import off_dropout, with_clean_negatives
+from isospace.losses.positives import multi_positive
+from isospace.losses.ranking import list_mle, list_net, margin_mse, ranking_divergence
+from isospace.losses.tension import contrastive_tension, pair_layout
+from isospace.losses.whitening import shuffled_group_whitening
+
+__all__ = [
+    "angular_margin",
+    "barlow_twins",
+    "cell_cross_entropy",
+    "contrastive_tension",
+    "decorrelation",
+    "diagonal_cross_entropy",
+    "dimension_contrast",
+    "group_cross_entropy",
+    "group_logits",
+    "hardened_noise",
+    "identity_distance",
+    "info_nce",
+    "list_mle",
+    "list_net",
+    "margin_mse",
+    "masking_triplet",
+    "mix",
+    "mixed_cosines",
+    "multi_positive",
+    "negative_weights",
+    "neighbour_nt_xent",
+    "nt_xent",
+    "off_dropout",
+    "pair_layout",
+    "ranking_divergence",
+    "replace_words",
+    "replacement_detection",
+    "self_contrast",
+    "shared_variance",
+    "shuffled_group_whitening",
+    "softmax_divergence",
+    "token_information",
+    "variance_hinge",
+    "weighted_cross_entropy",
+    "with_clean_negatives",
+]
