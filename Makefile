@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs test-all check types tests fuzz bench guard bench-gpu first-table comparison baselines questions selection-study demo-study whitening-study placebo torture st-versions constraints clean
+.PHONY: demo test docs get-started test-all check types tests fuzz bench guard bench-gpu first-table comparison baselines questions selection-study demo-study whitening-study placebo torture st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace adapt docstrings
@@ -37,6 +37,10 @@ tests:
 # The site, in site/; the same check is part of `make test`.
 docs: .venv/test
 	$(BIN)/python scripts/docs.py
+
+# Runs the commands of docs/get-started, and refreshes the outputs that its pages show.
+get-started: .venv/test
+	$(BIN)/python scripts/refresh_get_started.py
 
 # Every reader is fed with damaged files: TARGET for one of fuzz/targets.py, SECONDS for each. Needs
 # atheris, which has wheels for Linux.

@@ -78,7 +78,7 @@ def _usage() -> str:
 
 
 def _parse(arguments: Sequence[str]) -> Any:
-    """The command's dataclass, made of its options; ends the process after a help text."""
+    """Return a command with its options; after a help text the process ends."""
     command, *words = arguments
     if command not in COMMANDS:
         raise UserError(no_such("command", command, COMMANDS, "isospace --help"))
@@ -189,7 +189,7 @@ def _say(error: BaseException) -> None:
 
 
 def _silence_libraries() -> None:
-    """No progress bars but ours; transformers is told when it is imported, if it is at all."""
+    """Hide the progress bars of other libraries; transformers is told if it is imported."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     if "transformers" in sys.modules:
         from transformers.utils.logging import disable_progress_bar

@@ -15,7 +15,6 @@ from isospace.cli import main
 from isospace.commands.printing import print_finished
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import Stopped, UserError
-from isospace.objectives import OBJECTIVES
 from isospace.report import write as module
 from isospace.report.figures import (
     curve,
@@ -27,7 +26,7 @@ from isospace.report.figures import (
     write_picture,
 )
 from isospace.report.run_set import RunSet, collect
-from isospace.report.scoreboard import runs_table
+from isospace.report.runs import runs_table
 from isospace.training.run import FinishedRun, Run
 
 
@@ -74,16 +73,6 @@ def test_a_running_mean_forgets(tmp_path):
     assert drawn[0]["mean"] == 1.0
 
 
-def test_long_losses_are_thinned(tmp_path):
-    run = Run.create(TrainConfig(output=tmp_path / "run"))
-    lines = [{"kind": "step", "step": i, "sentences": i, "terms": {"a": 1.0}} for i in range(5000)]
-    run.metrics_path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert 300 <= len(values(losses(run))) < 400
-    marked = values(losses(run), 2)
-    assert 12 <= len(marked) <= 14
-    assert marked[-1]["label"] == "a, 4,992 sentences: 1"
-
-
 def test_the_score_is_on_labels_only_where_all_runs_read_labels(tmp_path):
     one, other = write_run(tmp_path / "1"), write_run(tmp_path / "2")
     one.rewind(-1)
@@ -115,28 +104,6 @@ def test_map_points_are_labelled_by_their_sentences():
     ]
 
 
-def test_a_page_says_how_a_run_was_made(tmp_path):
-    text = CorpusConfig(corpus=("texts/notes.txt",), held_out=50)
-    dcl = OBJECTIVES["dcl"](temperature=0.15)
-    made = write_run(tmp_path / "run", objective=dcl, text=text, trained_layers=2)
-    page = page_of(finish(made).folder)
-    for words in (
-        "notes.txt; up to 50 sentences held out",
-        "dcl (temperature 0.15, ",
-        "head mlp",
-        "from SimCSE++: ",
-        "4 updates of 64 sentences of up to 32 tokens, learning rate 3e-05, weight decay 0, ",
-        "trained layers: the last 2, seed 42",
-        "isospace 0.1.0, python 3.11.7",
-    ):
-        assert words in page
-
-
-def test_a_page_says_that_texts_were_read_whole(tmp_path):
-    made = write_run(tmp_path / "run", objective=OBJECTIVES["declutr"]())
-    assert "4 updates of 64 sentences read whole, learning rate" in page_of(finish(made).folder)
-
-
 def test_an_unfinished_run_is_gone_on_with_by_a_command_that_works(tmp_path):
     text = CorpusConfig(corpus=("-",))
     page = page_of(write_run(tmp_path / "my run; x", text=text).folder)
@@ -157,10 +124,6 @@ def test_page_is_self_contained_and_escaped(run):
     assert len(ids) == len(set(ids))
 
 
-def test_the_page_is_the_same_when_made_again(run):
-    assert page_of(run.folder) == page_of(run.folder)
-
-
 def test_pages_of_unfinished_runs_say_how_to_go_on(tmp_path):
     run = write_run(tmp_path / "run")
     assert "isospace train --resume" in page_of(run.folder)
@@ -169,15 +132,6 @@ def test_pages_of_unfinished_runs_say_how_to_go_on(tmp_path):
     assert "<svg" not in page_of(run.folder)
     with pytest.raises(UserError, match="has not made an update yet"):
         write_picture(collect([run.folder]), tmp_path / "curves.svg")
-
-
-def test_older_runs_have_no_sample(tmp_path):
-    run = finish(write_run(tmp_path / "run"))
-    page = page_of(run.folder)
-    assert page.count("<svg") == 6
-    assert "no sample of sentences" in page
-    with pytest.raises(UserError, match=r"`query`: .*older version"):
-        page_of(run.folder, queries=["a text"])
 
 
 def test_several_runs_need_a_file(run, tmp_path):
@@ -199,15 +153,6 @@ def test_a_page_takes_no_other_file_s_place(run, tmp_path, name):
         page_of(run.folder, output=notes)
     assert notes.read_text() == "mine"
     assert "<svg" in page_of(run.folder, output=tmp_path / "p.HTM")
-
-
-def test_a_page_that_cannot_be_written_says_how_to_name_another(run, tmp_path, capsys):
-    (tmp_path / "file").write_text("")
-    page = tmp_path / "file" / "p.html"
-    assert main(["report", str(run.folder), "--output", str(page)]) == 1
-    err = capsys.readouterr().err
-    assert err.startswith(f"isospace: {page}: cannot be written (")
-    assert "Name another page: isospace report FOLDER --output report.html\n" in err
 
 
 def test_the_verdict_is_said_before_the_page_is_written(run, capsys, monkeypatch):
@@ -245,28 +190,3 @@ def test_the_command(run, tmp_path, capsys):
         "p.html",
         "p.svg",
     ]
-
-
-def test_queries_are_read_one_by_one_for_every_finished_run(run, tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        module.space,
-        "query_neighbours",
-        lambda run, _, queries: asked.append((run.folder.name, *queries)) or [],
-    )
-    other = write_sample(finish(write_run(tmp_path / "other")))
-    unfinished = write_run(tmp_path / "unfinished")
-    folders = [str(one.folder) for one in (run, other, unfinished)]
-    words = ["--query", "one text", "--query", "another", "--output", str(tmp_path / "p.html")]
-    assert main(["report", *folders, *words]) == 0
-    assert asked == [(run.folder.name, "one text", "another"), ("other", "one text", "another")]
-
-
-def test_a_torn_last_line_is_left_out_and_rewound(tmp_path):
-    run = write_run(tmp_path / "run")
-    with run.metrics_path.open("a") as file:
-        file.write('{"kind": "step", "st')
-    assert len(run.metrics()) == 7
-    run.rewind(2)
-    assert [line["step"] for line in run.metrics()] == [1, 2, 0, 2]
-    assert all(json.loads(line) for line in run.metrics_path.read_text().splitlines())

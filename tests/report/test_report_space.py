@@ -17,7 +17,6 @@ from isospace.report.run_set import collect
 from isospace.report.space import (
     kept_shares,
     layouts,
-    most_changed,
     neighbours_of,
     query_neighbours,
     spectrum,
@@ -42,15 +41,6 @@ def slow_neighbours(vectors: np.ndarray, row: int, count: int) -> list[int]:
         if other != row
     }
     return sorted(cosines, key=lambda other: -cosines[other])[:count]
-
-
-def test_a_collapsed_space_has_a_map_of_one_place():
-    sample, same = random_sample(), np.full((40, 6), 0.5, dtype=np.float32)
-    for before in (sample.before, same):
-        first, second = layouts(before, same)
-        assert not second.any()
-        assert first.any() == (before is not same)
-    assert layouts(same, sample.before)[1].std() > 0
 
 
 def test_spectrum_of_known_singular_values():
@@ -90,18 +80,6 @@ def test_neighbours_by_hand():
     assert [near.shared for near in found.after] == [False, True, True, True, True]
 
 
-def test_most_changed_takes_the_fewest_kept():
-    sample = random_sample()
-    kept = np.ones(40)
-    kept[[7, 30, 31]] = (0.2, 0.1, 0.2)
-    found = most_changed(sample, kept, 3)
-    assert [one.text for one in found] == [sample.sentences[row] for row in (30, 7, 31)]
-    for one, row in zip(found, (30, 7, 31), strict=True):
-        for listed, vectors in ((one.before, sample.before), (one.after, sample.after)):
-            wanted = slow_neighbours(vectors, row, 5)
-            assert [near.sentence for near in listed] == [sample.sentences[k] for k in wanted]
-
-
 def test_maps_are_reproducible_and_equal_for_equal_spaces():
     sample = random_sample(60)
     one, other = layouts(sample.before, sample.after), layouts(sample.before, sample.after)
@@ -111,19 +89,6 @@ def test_maps_are_reproducible_and_equal_for_equal_spaces():
     assert not np.array_equal(*one)
     same = layouts(sample.before, sample.before)
     assert np.array_equal(*same)
-
-
-def test_maps_keep_clusters_apart():
-    source = np.random.default_rng(0)
-    centres = np.repeat(np.eye(3, 8), 20, axis=0)
-    vectors = (centres + 0.05 * source.normal(size=centres.shape)).astype(np.float32)
-    for points in layouts(vectors, vectors[:, ::-1]):
-        clusters = points.reshape(3, 20, 2)
-        middle = clusters.mean(1)
-        spread = np.linalg.norm(clusters - middle[:, None], axis=2).max()
-        assert (
-            min(np.linalg.norm(middle[i] - middle[j]) for i, j in ((0, 1), (0, 2), (1, 2))) > spread
-        )
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import shutil
 from dataclasses import replace
 
@@ -20,23 +19,22 @@ from report_runs import (
 )
 
 from isospace.adaptation.adapt_config import AdaptConfig
-from isospace.comparison.results import SeedScores, read_results, write_results
+from isospace.comparison.results import read_results, write_results
 from isospace.config import CorpusConfig
-from isospace.errors import UserError
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.objectives import ConSERT, SimCSE
 from isospace.recipes import RECIPES
-from isospace.report.other_text import other_text_gains_table, other_text_table
 from isospace.report.papers import is_published, papers_table, transfer_table
-from isospace.report.retrieval import bm25_table, retrieval_table
 from isospace.report.run_set import collect
+from isospace.report.runs import other_text_table, retrieval_table, runs_table
 from isospace.report.scoreboard import (
     all_differences_table,
     all_tables,
+    bm25_table,
     comparison_table,
     differences_table,
     gains_table,
-    runs_table,
+    other_text_gains_table,
 )
 from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.tables import Table, write_tables
@@ -44,27 +42,35 @@ from isospace.training.results import CorpusFacts
 from isospace.training.run import Run
 
 
-def test_an_option_of_the_objective_tells_rows_apart(tmp_path):
-    for name, rate in (("with", 0.1), ("without", None)):
-        finish(write_run(tmp_path / name, objective=ConSERT(with_dropout=rate is not None)))
-    rows = runs_table(collect([tmp_path / "with", tmp_path / "without"])).rows
-    assert [row["objective"] for row in rows] == [
-        "consert (with dropout True)",
-        "consert (with dropout False)",
-    ]
+@pytest.fixture
+def which(tmp_path):
+    """The folder of a comparison."""
+    write_comparison(tmp_path / "which")
+    return tmp_path / "which"
 
 
-def test_a_ladder_is_no_seed_of_a_training(tmp_path):
-    for name, minutes in (("a", 6.0), ("b", 20.0)):
+def test_runs_that_differ_in_more_than_their_seed_are_several_rows(tmp_path):
+    facts = results_of().corpus
+    changed = replace(facts, digest="b" * 64)
+    finish(write_run(tmp_path / "1", seed=1), corpus=replace(facts, digest="a" * 64))
+    finish(write_run(tmp_path / "2", seed=2), corpus=changed)
+    finish(write_run(tmp_path / "3", seed=3, text=CorpusConfig(corpus=("a/notes.txt",))))
+    finish(write_run(tmp_path / "4", seed=4, text=CorpusConfig(corpus=("b/notes.txt",))))
+    for name, option in (("5", True), ("6", False)):
+        finish(write_run(tmp_path / name, objective=ConSERT(with_dropout=option)))
+    for name, minutes in (("7", 6.0), ("8", 20.0)):
         finish(write_run(tmp_path / name))
         settings = AdaptConfig(budget=(minutes, "minutes")).to_json()
         (tmp_path / name / ADAPT_SETTINGS).write_text(settings)
-    finish(write_run(tmp_path / "c"))
-    rows = runs_table(collect([tmp_path / name for name in "abc"])).rows
-    assert [row["objective"] for row in rows] == [
-        "adapt (budget 6.0 minutes)",
-        "adapt (budget 20.0 minutes)",
-        "simcse",
+    groups = [
+        list(collect([tmp_path / name for name in names]).groups())
+        for names in ("12", "34", "56", "78")
+    ]
+    assert groups == [
+        ["simcse (text aaaaaaaa)", "simcse (text bbbbbbbb)"],
+        ["simcse (corpus a/notes.txt)", "simcse (corpus b/notes.txt)"],
+        ["consert (with dropout True)", "consert (with dropout False)"],
+        ["adapt (budget 6.0 minutes)", "adapt (budget 20.0 minutes)"],
     ]
 
 
@@ -86,15 +92,6 @@ def test_seeds_are_one_row_and_other_settings_another(tmp_path):
     assert rows[0]["kept"] == "step 4, step 4 (label-free)"
     assert rows[0]["cost"] == "12 s, 1.6 GB"
     assert rows[1]["MRR adapted"] == "55.00"
-
-
-def test_a_gain_is_without_what_choosing_by_the_same_pairs_has_added(tmp_path):
-    run = finish(write_run(tmp_path / "few"), gain=0.05)
-    verdict = run.finished.verdict
-    corrected = replace(verdict.gain, mean=0.031, candidates=9)
-    change(run, verdict=replace(verdict, gain=corrected))
-    [row] = runs_table(collect([run.folder])).rows
-    assert (row["MRR adapted"], row["gain in MRR"]) == ("55.00", "+3.10")
 
 
 def test_published_rows_are_marked_and_grouped_by_their_start(tmp_path):
@@ -148,20 +145,6 @@ def test_a_result_that_no_training_evaluated_has_not_the_base_models_alignment(t
     start, ours, *_ = papers_table(collect([run.folder])).rows
     assert (start["alignment"], ours[""]) == ("0.200", "simcse (not shipped)")
     assert "alignment" not in ours
-
-
-def test_the_best_other_has_no_gain_in_the_row_of_the_base_model(tmp_path):
-    """Nothing beat the base model: it is the result, and the verdict's gain is of another."""
-    run = finish(write_run(tmp_path / "kept"), gain=0.0, model_step=0)
-    verdict = run.finished.verdict
-    change(run, verdict=replace(verdict, gain=replace(verdict.gain, mean=-0.02, candidates=9)))
-    [row] = runs_table(collect([run.folder])).rows
-    assert (row["MRR base model"], row["MRR adapted"], row["gain in MRR"]) == (
-        "50.00",
-        "50.00",
-        "+0.00",
-    )
-    assert "corrected MRR" not in row
 
 
 def test_sts_scores_come_first_where_nobody_gave_pairs(tmp_path):
@@ -240,27 +223,6 @@ def test_transfer_scores_of_a_run_that_kept_its_start_are_the_starts(tmp_path):
     assert [kept[key] for key in ("", "n", "MR")] == wanted
 
 
-def test_the_same_model_with_another_pooling_is_another_start(tmp_path):
-    bert = {"model": RECIPES["simcse-bert-base"].config.model}
-    for pooling, source in (("cls", "published: "), ("mean", "published, other pooling: ")):
-        run = finish(write_run(tmp_path / pooling, **bert), sts=True, pooling=pooling)
-        rows = {row[""]: row for row in papers_table(collect([run.folder])).rows}
-        assert rows["simcse-bert-base, published"]["source"].startswith(source)
-
-
-def test_runs_without_sts_have_no_papers_table(tmp_path):
-    found = collect([finish(write_run(tmp_path / "run")).folder])
-    assert papers_table(found) is None
-    assert [table.name for table in all_tables(found)] == ["runs", "retrieval", "other-text"]
-
-
-@pytest.fixture
-def which(tmp_path):
-    """The folder of a comparison."""
-    write_comparison(tmp_path / "which")
-    return tmp_path / "which"
-
-
 def test_a_comparison_comes_with_its_verdict(which):
     found = collect([which])
     assert [named.name for named in found.runs] == [
@@ -283,26 +245,6 @@ def test_a_comparison_comes_with_its_verdict(which):
     assert gains_table("which", comparison) is None  # no other score than that
 
 
-def test_baselines_are_rows_without_seeds_and_the_note_names_them(which):
-    found = read_results(which / "results.json")
-    once = found.gains["dcl"]["MRR"]
-    once = replace(once, over_base=replace(once.over_base, seeds=1, sd=None))
-    glove = {"MRR": SeedScores.of([47.0]), "R@1": SeedScores.of([37.0])}
-    with_bm25 = replace(
-        found,
-        baselines={"glove": "glove:vectors.txt"},
-        scores={"base model": found.scores["base model"], "glove": glove, **found.scores},
-        gains={"glove": {"MRR": once}, **found.gains},
-    )
-    table = comparison_table("which", with_bm25)
-    assert [row[""] for row in table.rows] == ["base model", "glove", "simcse:head=none", "dcl"]
-    shown = {"MRR": "47.00", "validation MRR": "", "gain in MRR": "-3.00"}
-    assert table.rows[1].items() >= shown.items()
-    assert [row["seeds"] for row in table.rows[1:]] == ["", "2", "2"]
-    assert "as they are: glove (glove:vectors.txt); nothing was chosen among them" in table.note
-    assert "Baselines" not in comparison_table("which", found).note
-
-
 def test_runs_that_the_verdict_is_not_about_are_not_on_its_page(which):
     write_run(which / "dcl" / "seed-3")
     write_run(which / "scd" / "seed-1")
@@ -310,19 +252,6 @@ def test_runs_that_the_verdict_is_not_about_are_not_on_its_page(which):
     assert "seed-3" not in page_of(which)
     (which / "results.json").unlink()
     assert list(collect([which]).groups()) == ["dcl", "scd", "simcse_head=none"]
-
-
-def test_verdicts_of_two_comparisons_say_whose_they_are(which, tmp_path):
-    other = shutil.copytree(which, tmp_path / "german")
-    page = page_of(which, other, output=tmp_path / "page.html")
-    assert [f'<p class="verdict">{name}: Adapt' in page for name in ("which", "german")] == [
-        True
-    ] * 2
-    assert '<p class="verdict">Adapt' in page_of(other)
-
-
-def test_means_with_their_spread_are_numbers_on_the_page(which):
-    assert '<td class="number">52.00 ±\u00a01.41</td>' in page_of(which)
 
 
 def test_one_start_measured_on_two_corpora_has_two_rows(tmp_path):
@@ -371,29 +300,6 @@ def test_differences_say_what_they_show(tmp_path):
     assert differences_table("which", one_row) is all_differences_table("which", one_row) is None
 
 
-def test_one_seed_says_nothing_of_others(which):
-    found = read_results(which / "results.json")
-    for name, columns in found.gains.items():
-        alone = {
-            score: replace(g, over_base=replace(g.over_base, seeds=1))
-            for score, g in columns.items()
-        }
-        found.gains[name] = alone
-        found.scores[name] = {
-            score: SeedScores.of(s.seeds[:1]) for score, s in found.scores[name].items()
-        }
-    note = comparison_table("which", found).note
-    assert "The interval is for other test items." in note
-    assert "±" not in note
-
-
-def test_pairs_that_also_chose_are_said_under_the_table(tmp_path):
-    found = write_comparison(tmp_path / "small")
-    protocol = replace(found.protocol, split=False)
-    note = comparison_table("which", replace(found, protocol=protocol)).note
-    assert "too few to split: they chose the checkpoints too" in note
-
-
 def test_comparisons_in_folders_of_one_name_are_told_apart(which, tmp_path):
     other = shutil.copytree(which, tmp_path / "other" / which.name)
     found = collect([which, other, other])
@@ -404,13 +310,6 @@ def test_comparisons_in_folders_of_one_name_are_told_apart(which, tmp_path):
     assert names[:8] == [f"{name}-{i}" for i in (1, 2) for name in of_one]
 
 
-def test_an_older_versions_verdict_is_refused_with_the_way_out(which):
-    path = which / "results.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1, "sha256": None}))
-    with pytest.raises(UserError, match=r"which/results\.json: another version of isospace"):
-        collect([which])
-
-
 def test_an_unfinished_comparison_shows_its_cells(which):
     (which / "results.json").unlink()
     page = page_of(which)
@@ -419,74 +318,23 @@ def test_an_unfinished_comparison_shows_its_cells(which):
     assert names == ["runs", "retrieval", "other-text"]
 
 
-def test_a_comparison_among_other_folders_keeps_its_name(which, tmp_path):
-    run = write_run(tmp_path / "run")
-    found = collect([which, run.folder])
-    assert [named.group for named in found.runs[::2]] == [
-        "which/dcl",
-        "which/simcse:head=none",
-        "simcse",
-    ]
-    assert found.home is None
-
-
-def test_runs_on_files_of_one_name_are_no_seeds_of_each_other(tmp_path):
-    corpora = [str(tmp_path / where / "notes.txt") for where in ("a", "b")]
-    runs = [
-        write_run(tmp_path / f"run-{place}-{seed}", seed=seed, text=CorpusConfig(corpus=(corpus,)))
-        for place, corpus in enumerate(corpora)
-        for seed in (1, 2)
-    ]
-    groups = collect([run.folder for run in runs]).groups()
-    assert {name: len(seeds) for name, seeds in groups.items()} == {
-        f"simcse (corpus {corpus})": 2 for corpus in corpora
-    }
-
-
-def test_runs_on_a_file_that_has_changed_are_no_seeds_of_each_other(tmp_path):
-    facts = results_of().corpus
-    runs = [
-        finish(write_run(tmp_path / f"{seed}", seed=seed), corpus=replace(facts, digest=digest * 8))
-        for seed, digest in enumerate("aba")
-    ]
-    runs.append(write_run(tmp_path / "unfinished", seed=3))
-    groups = collect([run.folder for run in runs]).groups()
-    assert {name: len(seeds) for name, seeds in groups.items()} == {
-        "simcse (text aaaaaaaa)": 2,
-        "simcse (text bbbbbbbb)": 1,
-        "simcse (text unknown)": 1,
-    }
-    assert list(collect([run.folder for run in runs[2:]]).groups()) == ["simcse"]
-
-
 def test_tables_in_three_formats(tmp_path):
-    rows = [{"": "a_b & 50 %", "x": "1.00 ± 0.10"}, {"": "c|d", "y, z": "<2>"}]
+    rows = [{"": "a_b & 50 %", "x": "1.00 ± 0.10"}, {"": "c|d -1", "x": "4e-05", "y, z": "<2>"}]
     written = write_tables([Table("runs", "A caption", rows, "A note.")], tmp_path / "page.html")
     assert [path.name for path in written] == ["page-runs.md", "page-runs.csv", "page-runs.tex"]
     markdown, comma, latex = (path.read_text(encoding="utf-8") for path in written)
     assert markdown == (
         "A caption\n\n|  | x | y, z |\n|---|---|---|\n| a_b & 50 % | 1.00 ± 0.10 |  |\n"
-        "| c\\|d |  | <2> |\n\nA note.\n"
+        "| c\\|d -1 | 4e-05 | <2> |\n\nA note.\n"
     )
     assert list(csv.reader(comma.splitlines())) == [
-        ["", "x", "y, z"], ["a_b & 50 %", "1.00 ± 0.10", ""], ["c|d", "", "<2>"],
+        ["", "x", "y, z"], ["a_b & 50 %", "1.00 ± 0.10", ""], ["c|d -1", "4e-05", "<2>"],
     ]  # fmt: skip
     assert latex == (
         "% A caption\n% A note.\n\\begin{tabular}{lrl}\n\\toprule\n & x & y, z \\\\\n\\midrule\n"
-        "a\\_b \\& 50 \\% & 1.00 $\\pm$ 0.10 &  \\\\\nc|d &  & <2> \\\\\n\\bottomrule\n"
+        "a\\_b \\& 50 \\% & 1.00 $\\pm$ 0.10 &  \\\\\nc|d $-$1 & 4$\\cdot10^{-5}$ & <2> \\\\\n\\bottomrule\n"
         "\\end{tabular}\n"
     )
-
-
-def test_latex_has_real_minus_signs_and_no_others(tmp_path):
-    rows = [
-        {"": "STS12-16", "gain": "-0.30 (-0.50 to +0.10)", "p": "4.1e-05"},
-        {"": "simcse:scale=-1", "gain": "-1.20 ± 0.30", "p": "0.5"},
-    ]
-    written = write_tables([Table("runs", "A caption", rows)], tmp_path / "page.html")
-    body = written[2].read_text(encoding="utf-8").split("\\midrule\n")[1].splitlines()
-    assert body[0] == r"STS12-16 & $-$0.30 ($-$0.50 to +0.10) & 4.1$\cdot10^{-5}$ \\"
-    assert body[1] == r"simcse:scale=-1 & $-$1.20 $\pm$ 0.30 & 0.5 \\"
 
 
 def test_bm25_is_beside_every_row_of_a_comparison(which):

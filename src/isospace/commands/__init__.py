@@ -33,6 +33,6 @@ COMMANDS = {
 
 
 def load_command(name: str) -> type[Any]:
-    """The dataclass of a command's options."""
+    """Return the dataclass of a command's options."""
     kind: type[Any] = getattr(import_module(f"isospace.commands.{name}"), name.capitalize())
     return kind

@@ -41,7 +41,7 @@ class Adapt(LoadsModels):
     """Print results.json on standard output, and no progress."""
 
     def run(self) -> int:
-        """Search, or go on."""
+        """Run the search, or go on with one."""
         from isospace.statistics.verdict import VerdictKind
 
         config = self.config

@@ -162,7 +162,7 @@ class _Bar:
 
     @property
     def left(self) -> str:
-        """The time that the rest takes at the speed until now, in words; empty at the start."""
+        """Return the time that the rest takes at the speed so far, in words; empty at the start."""
         here = self._done - self._before
         if here <= 0:
             return ""

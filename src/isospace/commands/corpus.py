@@ -41,7 +41,7 @@ class Corpus(LoadsModels):
     """Print everything as JSON, and no progress."""
 
     def run(self) -> int:
-        """Read, look, print."""
+        """Read the text and print what is found."""
         from isospace.commands.train import DEFAULT_RECIPE
         from isospace.corpus.corpus import load_corpus
         from isospace.corpus.coverage import coverage
@@ -102,14 +102,14 @@ class Corpus(LoadsModels):
 
 
 def _files(found: Overview) -> str:
-    """Such as "9 html, 9 markdown; 1 not read"."""
+    """Write counts of files, such as "9 html, 9 markdown; 1 not read"."""
     files = [f"{count:,} {format}" for format, count in found.files.items()]
     unread = found.counts.get("unreadable files", 0)
     return (", ".join(files) or "none") + (f"; {unread:,} not read" if unread else "")
 
 
 def _quantiles(found: dict[float, int]) -> str:
-    """Such as "half up to 12, 95 % up to 40, all up to 80"."""
+    """Write quantiles, such as "half up to 12, 95 % up to 40, all up to 80"."""
     words = {0.5: "half", 1.0: "all"}
     return ", ".join(
         f"{words.get(share, f'{100 * share:.0f} %')} up to {size:,}"
@@ -118,7 +118,7 @@ def _quantiles(found: dict[float, int]) -> str:
 
 
 def _example(relation: str, first: str, second: str) -> dict[str, str]:
-    """A pair under the names of its two parts, where the relation has such."""
+    """Return a pair as a row, under the names of its two parts if the relation has names."""
     one, _, other = relation.partition("-")
     return {one if other else "a text": _short(first), other or "another": _short(second)}
 

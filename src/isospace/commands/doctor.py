@@ -121,7 +121,7 @@ print(json.dumps(seconds))
 
 
 def _imports() -> list[Finding]:
-    """How long each import takes in a new interpreter, what it shares with earlier ones aside."""
+    """Measure each import in a new interpreter, without what it shares with earlier imports."""
     command = [sys.executable, "-c", _CLOCK, *IMPORTS]
     safe = {**os.environ, **SAFE_PATH}
     finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=safe)

@@ -31,7 +31,7 @@ class Evaluate(LoadsModels):
     """Print everything as JSON."""
 
     def run(self) -> int:
-        """Load, score, print."""
+        """Load the models, score them, print the tables."""
         from isospace.evaluation.evaluate import evaluate_models, tables_of
         from isospace.evaluation.transfer import Transfer
         from isospace.training.run import run_of

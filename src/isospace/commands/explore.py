@@ -54,7 +54,7 @@ class Explore(LoadsModels):
     """Print the address as JSON, and no progress."""
 
     def run(self) -> int:
-        """Read, encode, serve until Ctrl-C."""
+        """Read and encode the texts, and serve the page until Ctrl-C."""
         from isospace.explore.adapted import Adapted
         from isospace.explore.session import require_one_or_two
 

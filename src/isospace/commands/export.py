@@ -48,7 +48,7 @@ class Export(LoadsModels):
     """Print the outcome as JSON."""
 
     def run(self) -> int:
-        """Export, and say what the check found."""
+        """Export the model, and print what the check found."""
         from isospace.export.ship import export
 
         console = Console(self.json)

@@ -136,7 +136,7 @@ class Index(LoadsModels):
 
 
 def _in_words(changes: Changes) -> str:
-    """What became of the rows, for people."""
+    """Say what became of the rows."""
     counts = {name: number for name, number in asdict(changes).items() if number}
     repeated = counts.pop("repeated", 0)
     words = [f"{number:,} {name}" for name, number in counts.items()]

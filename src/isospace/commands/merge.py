@@ -41,7 +41,7 @@ class Merge(LoadsModels):
     """Print the outcome as JSON."""
 
     def run(self) -> int:
-        """Merge, and say what the check of the folder found."""
+        """Merge the models, and print what the check of the folder found."""
         from isospace.export.merge import merge_models
 
         gap = merge_models(

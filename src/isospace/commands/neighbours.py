@@ -48,7 +48,7 @@ class Neighbours(LoadsModels):
     """Print everything as JSON, and no progress."""
 
     def run(self) -> int:
-        """Read, encode, print."""
+        """Read and encode the texts, and print the neighbours."""
         if not self.corpus or not self.query:
             raise UserError("give a corpus (--corpus FILE) and one or more queries (--query TEXT)")
         from isospace.corpus.lines import clean

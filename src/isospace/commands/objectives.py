@@ -27,7 +27,7 @@ class Objectives:
 
 
 def objective_row(name: str) -> dict[str, str]:
-    """The row of an objective in the table of objectives."""
+    """Return an objective's row of the table."""
     objective = OBJECTIVES[name]()
     return {
         "objective": name,

@@ -46,7 +46,7 @@ _SETTING = re.compile(rf"{_QUOTED}|(?P<command>adapt )?`(?P<name>[a-z][a-z0-9_]*
 
 
 def as_options(text: str) -> str:
-    """A text of the core, in which settings are `named_so`, with their options in place of them.
+    """Replace the settings in a text of the core, which are `named_so`, by their options.
 
     `resume`, which only a run has, becomes the whole command, of train or, where it says so, adapt.
     What stands in quotes stays.
@@ -92,13 +92,13 @@ def write_help(kind: type[Any]) -> None:
 
 @functools.cache
 def _described(kind: type[Any]) -> dict[str, str]:
-    """Field of a dataclass itself -> the docstring under it."""
+    """Return the docstrings under the fields of a dataclass, by field."""
     found = docstring_parser.parse_from_object(kind).params
     return {item.arg_name: inspect.cleandoc(item.description or "") for item in found}
 
 
 def _dataclasses(annotation: Any) -> Iterator[type[Any]]:
-    """The dataclasses that an annotation names."""
+    """Yield the dataclasses that an annotation names."""
     if isinstance(annotation, type) and is_dataclass(annotation):
         yield annotation
     for part in get_args(annotation):

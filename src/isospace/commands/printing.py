@@ -27,7 +27,7 @@ _LEAST = 50
 
 
 def print_result(text: str) -> None:
-    """Results go to standard output; everything else goes to standard error."""
+    """Print a result on standard output; everything else goes to standard error."""
     sys.stdout.write(text + "\n")
 
 
@@ -49,12 +49,12 @@ def print_finished(outcome: FinishedRun, json: bool) -> None:
 
 
 def print_json(content: Any) -> None:
-    """Results as JSON on standard output; NaN and infinities, which it does not have, as null."""
+    """Print results as JSON; NaN and infinities become null."""
     print_json_text(json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def _fitting(rows: Rows, texts: Collection[str], width: int) -> list[dict[str, str]]:
-    """The rows with the cells of `texts` cut to an even share of what the others leave."""
+    """Cut the cells of `texts` to an even share of the width that other columns leave."""
     columns = columns_of(rows)
     others = [name for name in columns if name not in texts]
     taken = sum(max(cell_len(row[name]) for row in [{name: name}, *rows]) for name in others)
@@ -80,14 +80,14 @@ def _finite(content: Any) -> Any:
 
 
 def print_json_text(text: str) -> None:
-    """JSON on standard output, with JSON's own escapes for what the encoding there lacks."""
+    """Print JSON, with JSON's own escapes for what the encoding of standard output lacks."""
     if codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8":
         text = json.dumps(json.loads(text), indent=2)
     print_result(text)
 
 
 def print_table(title: str, rows: Rows, note: str = "", texts: Collection[str] = ()) -> None:
-    """A title, rows as a table, and what is said under it; in a file or a pipe as Markdown.
+    """Print a title, a table and a note; in a file or a pipe as Markdown.
 
     On a terminal the cells of the columns `texts`, which a corpus may have of any length, are cut
     to what the width leaves them.

@@ -41,7 +41,7 @@ class Recipes:
 
 
 def overview() -> list[dict[str, str]]:
-    """A row of cells per recipe: what it aims at, and the averages that are published."""
+    """Return a row for each recipe: what it aims at, and the published averages."""
     return [
         {
             "recipe": name,
@@ -55,7 +55,7 @@ def overview() -> list[dict[str, str]]:
 
 
 def describe(name: str) -> str:
-    """Everything about one recipe, as text of at most 100 columns.
+    """Describe one recipe in full, in lines of at most 100 characters.
 
     Raises:
         UserError: no such recipe.
@@ -89,13 +89,13 @@ def describe(name: str) -> str:
 
 
 def command(name: str) -> str:
-    """The command line that runs a recipe."""
+    """Return the command line that runs a recipe."""
     data = " --data FOLDER" if RECIPES[name].config.select == "labels" else ""
     return f"isospace train --recipe {name} --corpus FILE{data}"
 
 
 def settings(recipe: Recipe) -> dict[str, str]:
-    """The main settings, and every one that differs from its field's default."""
+    """Return the main settings, and each that differs from its field's default."""
     config, default = recipe.config, TrainConfig()
     shown = _changed(config, default) | _changed(config.text, default.text)
     shown |= _changed(config.objective, type(config.objective)())
@@ -103,7 +103,7 @@ def settings(recipe: Recipe) -> dict[str, str]:
 
 
 def _changed(settings: Any, default: Any) -> dict[str, Any]:
-    """The plain fields of a dataclass that differ from another's or are always shown."""
+    """Return the plain fields that differ from another dataclass's or are always shown."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return {
         name: value

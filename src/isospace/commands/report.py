@@ -37,7 +37,8 @@ class Report(LoadsModels):
         """Write the page and the tables, print the runs."""
         from isospace.report.figures import write_picture
         from isospace.report.run_set import NAMED_RUNS, collect
-        from isospace.report.scoreboard import all_tables, comparison_tables, runs_table
+        from isospace.report.runs import runs_table
+        from isospace.report.scoreboard import all_tables, comparison_tables
         from isospace.report.write import write_report
         from isospace.system.tables import write_tables
 

@@ -54,7 +54,7 @@ class Train(SharesWork):
 
     @classmethod
     def defaults(cls, words: Sequence[str]) -> Train:
-        """The defaults: those of the recipe that the words name.
+        """Return the settings of the recipe that the words name.
 
         Raises:
             UserError: no such recipe or objective; or settings for a run that has its own.
@@ -79,7 +79,7 @@ class Train(SharesWork):
         return cls(config=config, objective=config.objective, recipe=name)
 
     def run(self) -> int:
-        """Train, or go on."""
+        """Train, or go on with a run."""
         from isospace.system.launch import is_main_process
 
         where = "objectives come first, or last: isospace train --corpus FILE OBJECTIVE"
@@ -114,7 +114,7 @@ def require_no_objectives(corpus: Sequence[str], where: str) -> None:
 
 
 def _no_objective(word: str) -> str:
-    """What is wrong with the first word, where it is no objective."""
+    """Say what is wrong with a first word that is no objective."""
     from isospace.corpus.docstrings import is_docstrings
 
     if is_docstrings(word) or Path(word).exists():

@@ -36,7 +36,7 @@ class Whiten(SharesWork):
     """Print everything as JSON, and no progress."""
 
     def run(self) -> int:
-        """Whiten, print."""
+        """Whiten the model and print the results."""
         with Console(self.json) as console:
             console.reading(self.config.text.corpus)
             with quick_imports():

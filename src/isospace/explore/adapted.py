@@ -46,7 +46,7 @@ class Adapted:
 
     @property
     def kept_base(self) -> bool:
-        """Whether the base model is all that is left."""
+        """Tell whether the run kept the base model."""
         return self.run.finished.ships_base
 
     def models(self) -> Sequence[str | Encoder]:
@@ -59,7 +59,7 @@ class Adapted:
 
     @property
     def changes(self) -> Changes:
-        """The queries that changed most between them."""
+        """Return the queries that changed most between the two models."""
         if self.kept_base:
             return Changes()
         better, worse = (
@@ -69,16 +69,16 @@ class Adapted:
 
     @property
     def texts_name(self) -> str:
-        """What `texts` are, for people."""
+        """Name the texts for people."""
         config = self.run.config
         files = config.text.corpus if config.pairs is None else (config.pairs,)
         names = ", ".join(Path(file).name for file in files)
         return f"{names}, its test pairs"
 
     def texts(self, progress: Progress) -> tuple[str, ...]:
-        """The held-out texts among which the test pairs look for the right ones.
+        """Return the held-out texts that the test pairs search.
 
-        Where it judged by parts of passages, these are the passages: a part begins anywhere.
+        If the test pairs are parts of passages, these are the whole passages.
 
         Raises:
             UserError: the corpus cannot be read any more, or is not what it was.
@@ -102,6 +102,6 @@ class Adapted:
 
 
 def _shown(one: Changed) -> Changed:
-    """As a page shows it, which takes no half of a surrogate pair."""
+    """Return a query as a page can show it, without halves of surrogate pairs."""
     query, right = map(without_surrogates, (one.query, one.right))
     return replace(one, query=query, right=right)

@@ -87,7 +87,7 @@ class Pages:
         self._templates.filters.update(marked=marked, shade=shade, cosine=cosine, rank=rank)
 
     async def neighbours(self, request: Request) -> Response:
-        """A text box; with a query, the nearest texts by each model."""
+        """Answer with a text box; after a query, with its nearest texts by each model."""
         query, k = request.query_params.get("q"), request.query_params.get("k", str(_NEIGHBOURS))
         neighbours, error = None, ""
         if query is not None:
@@ -98,7 +98,7 @@ class Pages:
         return self._page("neighbours.html", error, query=query or "", k=k, neighbours=neighbours)
 
     async def similarities(self, request: Request) -> Response:
-        """A box for sentences, and their cosines under each model as a heat map."""
+        """Answer with a box for sentences, and their cosines by each model as a heat map."""
         result, error = None, ""
         text = "\n".join(self._session.suggestion)
         try:
@@ -111,7 +111,7 @@ class Pages:
         return self._page("similarities.html", error, text=text, result=result)
 
     async def geometry(self, request: Request) -> Response:
-        """Measures, singular values and maps, made at the first request."""
+        """Answer with measures, singular values and maps, made at the first request."""
         return self._page("geometry.html", geometry=self._measured)
 
     @cached_property
@@ -119,13 +119,13 @@ class Pages:
         return measure(self._session)
 
     async def file(self, request: Request) -> Response:
-        """A file that the pages need."""
+        """Answer with a file that the pages need."""
         name = request.url.path.removeprefix("/")
         text = self._templates.get_template(name).render()
         return Response(text, media_type=_FILES[name], headers=_HEADERS)
 
     async def refusal(self, request: Request, refused: Any) -> Response:
-        """A page that is not there, or cannot be asked for in that way."""
+        """Answer a request for a page that does not exist, or by a wrong method."""
         status = HTTPStatus(refused.status_code)
         return self._page("error.html", f"{status.phrase}.", status)
 
@@ -145,7 +145,7 @@ class Pages:
 
 
 def make_app(session: Session) -> Starlette:
-    """The application; it answers to names of this machine only, and to its own pages.
+    """Make the application, which answers to names of this machine and to its own pages only.
 
     Another name in a request's Host header means DNS rebinding: a foreign page made its own name
     point to this machine, to read what is shown here.
@@ -166,7 +166,7 @@ def make_app(session: Session) -> Starlette:
 
 
 def listen(port: int) -> socket.socket:
-    """A socket of this machine alone.
+    """Open a socket that only this machine can reach.
 
     Args:
         port: 0 is any free one.
@@ -186,7 +186,7 @@ def listen(port: int) -> socket.socket:
 
 
 def make_server(session: Session) -> uvicorn.Server:
-    """The server; `run(sockets=[listen(port)])` answers until Ctrl-C, a KeyboardInterrupt."""
+    """Make the server; `run(sockets=[listen(port)])` answers until Ctrl-C."""
     config = uvicorn.Config(
         make_app(session), log_level="warning", lifespan="off", ws="none", server_header=False
     )
@@ -194,7 +194,7 @@ def make_server(session: Session) -> uvicorn.Server:
 
 
 def marked(text: str, query: str) -> list[tuple[str, bool]]:
-    """A text in pieces, those that are words of the query marked; without case.
+    """Split a text into pieces, and mark those that are words of the query, whatever their case.
 
     English function words do not count, and a long text is cut.
 
@@ -207,7 +207,7 @@ def marked(text: str, query: str) -> list[tuple[str, bool]]:
 
 
 def shade(value: float) -> str:
-    """The classes of a cell of the heat map: its tenths, 0 to 10, and whether it is below 0.
+    """Return the CSS classes of a cell of the heat map: its tenths, and whether it is negative.
 
     >>> shade(0.72), shade(-0.31)
     ('c7', 'c3 below')
@@ -217,7 +217,7 @@ def shade(value: float) -> str:
 
 
 def cosine(value: float) -> str:
-    """A cosine with two digits, without a negative zero.
+    """Write a cosine with two digits, without a negative zero.
 
     >>> cosine(-0.001), cosine(0.734)
     ('0.00', '0.73')
@@ -226,7 +226,7 @@ def cosine(value: float) -> str:
 
 
 def rank(value: float) -> str:
-    """A rank; of equals it may be a half.
+    """Write a rank; of equals it may be a half.
 
     >>> rank(1204.0), rank(2.5)
     ('1,204', '2.5')
@@ -244,7 +244,7 @@ def _whole_number(text: str) -> int:
 
 
 async def _posted_sentences(request: Request) -> str:
-    """What was sent by a form as sentences."""
+    """Return the sentences that a form sent."""
     body = b""
     async for part in request.stream():
         body += part

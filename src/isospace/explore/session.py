@@ -88,7 +88,7 @@ class NeighboursByModel:
 
     @property
     def common(self) -> int:
-        """How many are in both lists."""
+        """Count the texts in both lists."""
         return sum(neighbour.shared for neighbour in self.lists[0])
 
 
@@ -134,7 +134,7 @@ class Changes:
     lost: tuple[Changed, ...] = ()
 
     def of(self, query: str) -> Changed | None:
-        """What a query that was asked for was told of, `None` where it is another."""
+        """Return the change of a query; `None` if it is not among those that changed most."""
         told = (*self.gained, *self.lost)
         return next((one for one in told if clean(one.query[:LONGEST]) == query), None)
 
@@ -170,7 +170,7 @@ class Session:
         self.examples = tuple(near[:_EXAMPLES])
 
     def neighbours(self, query: str, k: int) -> NeighboursByModel:
-        """The k nearest texts of the corpus by each model; the query itself is left out.
+        """Return the k nearest texts of the corpus by each model, without the query itself.
 
         Raises:
             UserError: no query, too long a query, or a k out of bounds.
@@ -209,7 +209,7 @@ class Session:
 
     @cached_property
     def suggestion(self) -> tuple[str, ...]:
-        """Sentences whose similarities are worth a look: two of the corpus, their neighbours."""
+        """Return sentences to compare first: two of the corpus, and their neighbours."""
         sentences = []
         for text in self.examples[:2]:
             near = self.neighbours(text[:LONGEST], 2).lists[0]
@@ -217,7 +217,7 @@ class Session:
         return tuple(text[:LONGEST] for text in dict.fromkeys(sentences))
 
     def similarities(self, text: str) -> Similarities:
-        """The cosines of sentences, one a line.
+        """Compare sentences, one a line, by their cosines.
 
         Raises:
             UserError: fewer than two, too many, or too long a sentence.
@@ -300,12 +300,12 @@ def open_session(
 
 
 def sample_rows(texts: int) -> NDArray[np.int64]:
-    """The positions of a random sample of the texts, in an order without meaning."""
+    """Return the positions of a random sample of the texts, in random order."""
     return np.random.default_rng(_SEED).permutation(texts)[:SAMPLE]
 
 
 def _names(sources: Sequence[str]) -> list[str]:
-    """The last part of a folder's path; all as given where these are alike."""
+    """Return the last parts of folders' paths, or all names as given if two parts are alike."""
     short = [Path(name).absolute().name if Path(name).exists() else name for name in sources]
     return short if len(set(short)) == len(short) else list(sources)
 
@@ -321,12 +321,12 @@ def _usable(text: str) -> str:
 
 
 def _rank(scores: np.ndarray, row: int) -> int:
-    """The rank of a row, 1 for the highest score; of equal ones the first comes first."""
+    """Return the rank of a row, 1 for the highest score; of equal scores the first comes first."""
     return int(1 + (scores > scores[row]).sum() + (scores[:row] == scores[row]).sum())
 
 
 def _differences(matrices: Sequence[np.ndarray]) -> list[Difference]:
-    """Deviations are compared and not cosines, which no two models measure on one scale."""
+    """Return the pairs whose deviations differ most; two models' cosines have no common scale."""
     if len(matrices) < 2:
         return []
     firsts, seconds = np.triu_indices(len(matrices[0]), k=1)

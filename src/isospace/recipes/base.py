@@ -49,22 +49,22 @@ class Recipe:
 
 
 def sts(*values: float) -> dict[str, float]:
-    """A full row of an STS table."""
+    """Return a full row of an STS table."""
     return dict(zip(STS_COLUMNS, values, strict=True))
 
 
 def transfer(*values: float) -> dict[str, float]:
-    """A full row of a transfer table."""
+    """Return a full row of a transfer table."""
     return dict(zip(TRANSFER_COLUMNS, values, strict=True))
 
 
 def average(value: float) -> dict[str, float]:
-    """A row of which only the average is published."""
+    """Return a row of which only the average is published."""
     return {"Avg": value}
 
 
 def weights(name: str, pooling: PoolingName = "cls") -> str:
-    """How the authors' published weights are scored, as a sentence of a note."""
+    """Say how to score the authors' published weights."""
     return (
         "The authors' weights check the table without training: "
         f"isospace evaluate {name} with `pooling` {pooling} and `data` FOLDER."
@@ -87,7 +87,7 @@ def setting(
     dropout: float | None = None,
     weight_decay: float = 0.0,
 ) -> TrainConfig:
-    """SimCSE's protocol, which most other papers keep; the defaults are BERT-base's.
+    """Return settings by SimCSE's protocol, which most papers keep; the defaults are BERT-base's.
 
     [CLS], sentences of 32 tokens, AdamW with linear decay, the best of an evaluation every `every`
     updates by Spearman on a labelled dev set. A run is given a number of evaluations and no

@@ -94,7 +94,7 @@ def _marks(candidates: Candidates) -> list[dict[str, Any]]:
 def _mark(
     name: str, mrr: float, state: str, label: str, gain: Gain | None, start: float
 ) -> dict[str, Any]:
-    """A point, and where there is a gain its interval around the base model's MRR, x 100."""
+    """Return a point, and the interval of its gain around the base model's MRR, x 100."""
     mark: dict[str, Any] = {"name": name, "value": 100 * mrr, "state": state, "label": label}
     if gain is not None:
         mark["label"] = f"{label}, gain {gain.points}"

@@ -48,7 +48,7 @@ SCORES = {
 
 
 def styled(chart: Chart | alt.ConcatChart) -> Any:
-    """A chart with the letters, lines and colours of a report's pictures."""
+    """Give a chart the letters, lines and colours of a report's pictures."""
     text = {"labelFontSize": 12, "titleFontSize": 12, "labelColor": INK, "titleColor": INK}
     lines = {"gridColor": INK, "gridOpacity": 0.25, "domainColor": INK, "tickColor": INK}
     return chart.configure(
@@ -94,7 +94,7 @@ def picture(
     caption: str = "",
     width: int = WIDTH,
 ) -> Picture:
-    """A chart to put into a page.
+    """Draw a chart to put into a page.
 
     Args:
         chart: the chart.
@@ -129,13 +129,13 @@ def _short(number: float) -> str:
 
 
 def score_name(run_set: RunSet) -> str:
-    """The score that every evaluation of every run has: on labels where all read labels."""
+    """Name the score that every evaluation has: on labels if all of them read labels."""
     evaluations = [one for named in run_set.runs for one in named.run.evaluations()]
     return LABELS if evaluations and all(LABELS in one for one in evaluations) else PAIRS
 
 
 def losses(run: Run) -> Chart:
-    """The training loss by term, faint, and its running mean."""
+    """Draw the training loss by term, faint, and its running mean."""
     steps = run.steps()
     values: Values = []
     for term in steps[0]["terms"]:
@@ -157,7 +157,7 @@ def losses(run: Run) -> Chart:
 
 
 def _some(values: Values, line: str) -> Values:
-    """A few values of every line, evenly spaced and with its last: the points that can be read."""
+    """Return a few evenly spaced values of every line, its last among them."""
     shown: Values = []
     for name in dict.fromkeys(row[line] for row in values):
         rows = [row for row in values if row[line] == name]
@@ -167,7 +167,7 @@ def _some(values: Values, line: str) -> Values:
 
 
 def curves(run_set: RunSet) -> list[tuple[str, str]]:
-    """What is drawn of the evaluations: measure, and title for people."""
+    """Return the measures of evaluations that are drawn, with titles for people."""
     score = score_name(run_set)
     return [
         (score, f"{SCORES[score]} (higher is better)"),
@@ -178,7 +178,7 @@ def curves(run_set: RunSet) -> list[tuple[str, str]]:
 
 
 def curve(run_set: RunSet, measure: str) -> Chart:
-    """One measurement over the sentences seen, a line for each run, as in `line_styles`."""
+    """Draw one measure over the sentences seen, a line for each run, as in `line_styles`."""
     values: Values = [
         {
             "run": named.name,
@@ -205,14 +205,14 @@ def curve(run_set: RunSet, measure: str) -> Chart:
 
 
 def line_styles(run_set: RunSet) -> list[tuple[str, str, str]]:
-    """How each setting is drawn in the curves: its name, colour and line (solid or dashed)."""
+    """Return name, colour and line (solid or dashed) of each setting in the curves."""
     names = list(run_set.groups())
     lines = [(colour, line) for line in ("solid", "dashed") for colour in _COLOURS]
     return [(name, *lines[i % len(lines)]) for i, name in enumerate(names)]
 
 
 def plane(run_set: RunSet) -> Chart:
-    """Alignment and uniformity of every evaluation; a line joins those of a run."""
+    """Draw alignment and uniformity of every evaluation; a line joins those of a run."""
     score = score_name(run_set)
     values: Values = []
     for named in run_set.runs:
@@ -251,7 +251,7 @@ def plane(run_set: RunSet) -> Chart:
 
 
 def spectra(spaces: Mapping[str, Vectors]) -> Chart:
-    """Singular values of one or two spaces, largest first, as shares of their sum.
+    """Draw singular values of one or two spaces, largest first, as shares of their sum.
 
     Values below the rounding of a run's sample, which is kept in half precision, are left out.
 
@@ -282,7 +282,7 @@ def spectra(spaces: Mapping[str, Vectors]) -> Chart:
 
 
 def sentence_map(points: Vectors, sentences: Sequence[str], kept: NDArray[np.float64]) -> Chart:
-    """Sentences in the plane; colour is the share of neighbours kept, the label is the sentence.
+    """Draw sentences in the plane; colour is the share of neighbours kept.
 
     `points` are (sentence, 2), `kept` (sentence,) from 0 to 1.
     """

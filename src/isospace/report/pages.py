@@ -6,7 +6,7 @@ import jinja2
 
 
 def templates(package: str) -> jinja2.Environment:
-    """The templates in the folder `page` of a package, and those that all pages share.
+    """Return the templates in the folder `page` of a package, and those that all pages share.
 
     What is put into them is escaped; a name that is missing is an error.
 

@@ -32,7 +32,7 @@ Start = tuple[str, str]
 
 
 def mean_sd(values: Sequence[float], digits: int = 2, sign: Literal["", "+"] = "") -> str:
-    """Mean and, for several values, their standard deviation (divisor n - 1).
+    """Write a mean and, for several values, their standard deviation (divisor n - 1).
 
     >>> mean_sd([1.0, 2.0]), mean_sd([1.0], sign="+")
     ('1.50 ± 0.71', '+1.00')
@@ -42,17 +42,17 @@ def mean_sd(values: Sequence[float], digits: int = 2, sign: Literal["", "+"] = "
 
 
 def mean_sd_of_different(values: Sequence[float]) -> str:
-    """One number where all seeds have the same, as of a base model: a spread of 0 says nothing."""
+    """Write `mean_sd`, or one number if all seeds have it: a spread of 0 says nothing."""
     return mean_sd(values if np.ptp(values) > 0 else values[:1])
 
 
 def finished(runs: Sequence[Run]) -> list[RunResults]:
-    """The results of those runs that have any."""
+    """Return the results of the finished runs."""
     return [results for run in runs if (results := run.results) is not None]
 
 
 def not_shipped(done: Sequence[RunResults]) -> str:
-    """Words to follow "adapted", where not all runs ship theirs."""
+    """Return words to follow "adapted" if not all runs ship their result."""
     count = sum(not results.not_shipped for results in done)
     if count == len(done):
         return ""
@@ -64,13 +64,13 @@ STATES: tuple[State, ...] = ("base model", "adapted")
 
 
 def sts_rows(done: Sequence[RunResults], state: State) -> list[dict[str, float]]:
-    """The papers' row of each run that has STS scores; columns without a score are left out."""
+    """Return the papers' row of each run that has STS scores, without empty columns."""
     scores = [scores_of(results, state).sts for results in done]
     return [sts.known() for sts in scores if sts is not None]
 
 
 def scores_of(results: RunResults, state: State) -> BenchmarkScores:
-    """The scores of one state of a run."""
+    """Return the scores of one state of a run."""
     return results.base if state == "base model" else results.adapted
 
 
@@ -79,7 +79,7 @@ def _known(row: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def papers_table(run_set: RunSet) -> Table | None:
-    """The papers' table of STS scores; `None` without any."""
+    """Return the papers' table of STS scores; `None` without any."""
     groups = {
         group: runs
         for group, runs in run_set.groups().items()
@@ -113,7 +113,7 @@ def papers_table(run_set: RunSet) -> Table | None:
 
 
 def transfer_table(run_set: RunSet) -> Table | None:
-    """The papers' table of transfer tasks, of runs that `evaluate` has scored.
+    """Return the papers' table of transfer tasks, for runs that `evaluate` has scored.
 
     `None` without any such run. Its scores are those of the model that the run shipped; where that
     is the base model, they are in a row that says so.
@@ -147,12 +147,12 @@ def _scored(runs: Sequence[Run], protocol: str) -> list[Run]:
 
 
 def _is_adapted(run: Run) -> bool:
-    """Whether the model that a finished run shipped is another than its base model."""
+    """Tell whether a finished run shipped another model than its base model."""
     return not run.finished.ships_base
 
 
 def is_published(row: Mapping[str, str]) -> bool:
-    """Whether a row of the papers' tables is quoted."""
+    """Tell whether a row of the papers' tables is quoted."""
     return row.get("source", "").startswith(_PUBLISHED)
 
 

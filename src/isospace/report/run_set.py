@@ -50,7 +50,7 @@ class RunSet:
     untested: str = ""
 
     def groups(self) -> dict[str, list[Run]]:
-        """Runs that differ in their seed alone, by the name of their settings."""
+        """Return runs that differ in their seed alone, by the name of their settings."""
         return _groups(self.runs)
 
 
@@ -99,7 +99,7 @@ def _groups(runs: Sequence[NamedRun]) -> dict[str, list[Run]]:
 
 
 def _tested(groups: Mapping[str, Sequence[Run]]) -> ComparisonResults:
-    """Test runs against each other as a comparison does its candidates.
+    """Compare runs with each other as `compare` does its candidates.
 
     Raises:
         UserError: they cannot be tested; the message says why.
@@ -119,7 +119,7 @@ def _tested(groups: Mapping[str, Sequence[Run]]) -> ComparisonResults:
 def _rows(
     folder: Path, cells: Sequence[Path], results: ComparisonResults | None
 ) -> dict[Path, str]:
-    """Cell -> its row; of a comparison that is finished only the cells that it is about."""
+    """Return the row of each cell; of a finished comparison only cells that it is about."""
     if results is None:
         return {cell: cell.parent.name for cell in cells}
     about = {folder / cell: row for row, cells in results.runs.items() for cell in cells}
@@ -127,14 +127,14 @@ def _rows(
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """Their last parts, or the whole paths where those do not tell them apart."""
+    """Return the last parts of folders, or whole paths if two parts are alike."""
     names = [without_surrogates(folder.name) for folder in folders]
     alike = len(set(names)) < len(names)
     return [without_surrogates(str(folder)) for folder in folders] if alike else names
 
 
 def _labels(settings: Sequence[dict[str, Any]]) -> list[str]:
-    """The objective of each, with the settings in which runs of that objective differ."""
+    """Return each run's objective, with the settings in which runs of that objective differ."""
     labels = []
     for own in settings:
         same = [other for other in settings if other["objective"] == own["objective"]]
@@ -148,7 +148,7 @@ def _labels(settings: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _told_apart(value: Any, values: Sequence[Any]) -> str:
-    """A value in the shortest words that no other one of `values` has.
+    """Return a value in the shortest words that no other of `values` has.
 
     >>> _told_apart("a/notes.txt", ["a/notes.txt", "a/texts.txt"])
     'notes.txt'
@@ -168,7 +168,7 @@ def _told_apart(value: Any, values: Sequence[Any]) -> str:
 
 
 def _in_words(value: Any, whole_paths: bool = False) -> str:
-    """A setting's value for people.
+    """Write a setting's value for people.
 
     >>> _in_words((3200, "sentences")), _in_words(("texts/notes.txt",)), _in_words(None)
     ('3200 sentences', 'notes.txt', 'none')
@@ -183,7 +183,7 @@ def _in_words(value: Any, whole_paths: bool = False) -> str:
 
 
 def _with_text(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """The settings of each; and which text that was, where the same files have changed since."""
+    """Return the settings of each run, and a digest of its text if equal settings read several."""
     settings, digests = [_settings(run) for run in runs], [_digest(run) for run in runs]
     texts: dict[str, set[str | None]] = {}
     for own, digest in zip(settings, digests, strict=True):
@@ -195,13 +195,13 @@ def _with_text(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _digest(run: Run) -> str | None:
-    """That of the text of a finished run; the steps of adapt have their own."""
+    """Return the digest of a finished run's text; `None` for runs of adapt."""
     results = None if (run.folder / ADAPT_SETTINGS).is_file() else run.results
     return None if results is None else results.corpus.digest[:8]
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    """All settings but seed and output, in one level; of adapt its own."""
+    """Return all settings but seed and output, in one level; for a run of adapt its own."""
     if (run.folder / ADAPT_SETTINGS).is_file():
         values = to_dict(AdaptConfig.read(run.folder / ADAPT_SETTINGS))
         objective = {"objective": "adapt"}

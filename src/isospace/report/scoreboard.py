@@ -1,48 +1,31 @@
-"""The tables of a report: comparisons, the runs, and the papers' tables from `papers`."""
+"""All tables of a report, those of comparisons first."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from statistics import fmean
 
 from isospace.comparison.results import (
     ComparisonProtocol,
     ComparisonResults,
     RowGain,
+    SeedScores,
 )
 from isospace.evaluation.benchmark import HALVES
-from isospace.evaluation.scores import CORRECTED, CORRECTED_NOTE
-from isospace.report.other_text import other_text_gains_table, other_text_table
-from isospace.report.papers import (
-    MEAN_SD,
-    STATES,
-    finished,
-    mean_sd_of_different,
-    papers_table,
-    scores_of,
-    sts_rows,
-    transfer_table,
-)
-from isospace.report.retrieval import (
-    bm25_table,
-    chance,
-    retrieval_cells,
-    retrieval_table,
-)
+from isospace.evaluation.hybrid import NO_SHARED
+from isospace.evaluation.other_text import PROTOCOL
+from isospace.evaluation.ranking import MEASURES
+from isospace.evaluation.scores import GAIN
+from isospace.report.papers import mean_sd, papers_table, transfer_table
 from isospace.report.run_set import RunSet
+from isospace.report.runs import other_text_table, retrieval_table, runs_table, sts_leads
 from isospace.statistics.decision import Difference
 from isospace.statistics.gains import CONFIDENCE
-from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.tables import Table
-from isospace.training.results import RunResults
-from isospace.training.run import Run
 
 
 def all_tables(run_set: RunSet) -> list[Table]:
-    """Every table that there are numbers for, the verdicts of comparisons first.
+    """Return every table that there are numbers for, those of comparisons first.
 
     No two have the same name: tables of several comparisons are numbered.
     """
@@ -55,7 +38,7 @@ def all_tables(run_set: RunSet) -> list[Table]:
     tables.append(runs_table(run_set))
     makers = (retrieval_table, other_text_table, papers_table, transfer_table)
     tables += filter(None, (make(run_set) for make in makers))
-    return _with_sts_first(tables) if _sts_leads(run_set) else tables
+    return _with_sts_first(tables) if sts_leads(run_set) else tables
 
 
 def _with_sts_first(tables: list[Table]) -> list[Table]:
@@ -65,13 +48,6 @@ def _with_sts_first(tables: list[Table]) -> list[Table]:
     return [*first, *(table for table in tables if table not in first)]
 
 
-def _sts_leads(run_set: RunSet) -> bool:
-    """Tell whether STS sets come first: nobody gave pairs, nor a folder to adapt to."""
-    runs = [named.run for named in run_set.runs]
-    adapted = any((run.folder / ADAPT_SETTINGS).is_file() for run in runs)
-    return not adapted and all(HALVES in one.verdict.protocol for one in finished(runs))
-
-
 def comparison_tables(name: str, results: ComparisonResults) -> list[Table]:
     """Return the tables of a comparison, of what the user gave data for first."""
     tables = list(filter(None, (make(name, results) for make in COMPARISON_TABLES)))
@@ -79,7 +55,7 @@ def comparison_tables(name: str, results: ComparisonResults) -> list[Table]:
 
 
 def comparison_table(name: str, results: ComparisonResults) -> Table:
-    """What `isospace compare` found: mean and sd over seeds, gains over the base model, Holm's p.
+    """Return what `compare` found: mean and sd over seeds, gains over the base model, Holm's p.
 
     The papers' columns have a table of their own.
     """
@@ -115,7 +91,7 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
 
 
 def _baselines(results: ComparisonResults) -> str:
-    """Which rows are no candidates, and what that means."""
+    """Say which rows are baselines, and what that means."""
     if not results.baselines:
         return ""
     rows = ", ".join(f"{row} ({model})" for row, model in results.baselines.items())
@@ -126,7 +102,7 @@ def _baselines(results: ComparisonResults) -> str:
 
 
 def _settings_that_differ(results: ComparisonResults) -> str:
-    """The settings in which the rows differ, beside the options of their objectives."""
+    """Name the settings in which the rows differ, without the options of their objectives."""
     rows = [
         f"{row}: {', '.join(f'{name} {value}' for name, value in settings.items())}"
         for row, settings in results.differing_settings().items()
@@ -146,7 +122,7 @@ def _protocol(protocol: ComparisonProtocol) -> str:
 
 
 def gains_table(name: str, results: ComparisonResults) -> Table | None:
-    """The gain in every score, with its interval; `None` if only pairs were scored."""
+    """Return the gain in every score, with its interval; `None` if only pairs were scored."""
     gains = results.gains
     scores = _average_first(next(iter(gains.values())))
     if scores == ["MRR"]:
@@ -169,13 +145,13 @@ def _average_first(scores: Iterable[str]) -> list[str]:
 
 
 def _gain_interval(found: RowGain) -> str:
-    """A gain and its interval, x 100, and whether it is beyond chance."""
+    """Write a gain and its interval, x 100, with a star if it is beyond chance."""
     gain, sure = found.over_base, found.holm_p < 1 - CONFIDENCE
     return f"{gain.points}{'*' if sure else ''}"
 
 
 def differences_table(name: str, results: ComparisonResults) -> Table | None:
-    """Which candidate is ahead of which in what the verdict is about; `None` for one alone."""
+    """Return the differences between candidates in the verdict's score; `None` for one alone."""
     measure, found = results.measure, results.differences[results.measure]
     if not found:
         return None
@@ -198,7 +174,7 @@ def differences_table(name: str, results: ComparisonResults) -> Table | None:
 
 
 def all_differences_table(name: str, results: ComparisonResults) -> Table | None:
-    """The same in every score, in short; `None` if only pairs were scored, or for one alone."""
+    """Return the differences in every score; `None` if only pairs were scored, or for one alone."""
     scores, pairs = _average_first(results.differences), results.differences[results.measure]
     if scores == ["MRR"] or not pairs:
         return None
@@ -229,6 +205,64 @@ def _corrected(pairs: int) -> str:
     return "of the only pair of rows" if pairs == 1 else f"corrected for all {pairs} pairs (Holm)"
 
 
+def bm25_table(name: str, results: ComparisonResults) -> Table | None:
+    """Return the scores of BM25 alone and fused with each row; `None` without BM25."""
+    mrr = {row: columns["MRR"] for row, columns in results.scores.items() if "MRR" in columns}
+    if not results.with_bm25 or "base model" not in mrr:
+        return None
+    rows = []
+    for row, found in results.with_bm25.items():
+        scores, over_alone = retrieval_cells(found.scores, "MRR"), found.over_alone
+        cells = {"": row, "MRR": scores.get("MRR", ""), GAIN: found.over_base.points}
+        cells["MRR of its row alone"] = cells["MRR over its row alone"] = ""
+        if over_alone is not None:
+            if alone := mrr.get(row.removesuffix(" + BM25")):
+                cells["MRR of its row alone"] = mean_sd(alone.seeds)
+            cells["MRR over its row alone"] = over_alone.points
+            scores["weight of BM25"] = f"{found.weight:g}"
+        rows.append(cells | scores)
+    chosen = "nothing was chosen among these rows"
+    if not results.protocol.split:
+        chosen = (
+            "the same pairs chose the checkpoints, which flatters all but BM25 and the base models"
+        )
+    start = mean_sd(mrr["base model"].seeds)
+    note = (
+        f"x 100; the base model alone has an MRR of {start}. Fused: cosine and BM25. In brackets "
+        f"95 % intervals {chance(results)}, each by itself; {chosen}. The weight was chosen "
+        "by each base model on the validation pairs, where there are such."
+    )
+    return Table("bm25", f"Comparison {name}: beside BM25", rows, note)
+
+
+def retrieval_cells(columns: Mapping[str, SeedScores], measure: str) -> dict[str, str]:
+    """Return the verdict's score, and all known measures of retrieval."""
+    retrieval = ("MRR", *MEASURES, NO_SHARED)
+    shown = dict.fromkeys([measure, *(name for name in retrieval if name in columns)])
+    return {name: mean_sd(columns[name].seeds) for name in shown if name in columns}
+
+
+def chance(results: ComparisonResults) -> str:
+    """Say what intervals and p allow for."""
+    seeds = {one.over_base.seeds for columns in results.gains.values() for one in columns.values()}
+    return "for other test items" if seeds == {1} else "for other seeds and other test items"
+
+
+def other_text_gains_table(name: str, results: ComparisonResults) -> Table | None:
+    """Return the gains of each row on other text; `None` where it was not measured."""
+    if not results.other_text:
+        return None
+    rows = [
+        {"": row} | {column: found.points for column, found in gains.items()}
+        for row, gains in results.other_text.items()
+    ]
+    note = (
+        f"Gain over the base model x 100: {PROTOCOL}. In brackets 95 % intervals "
+        f"{chance(results)}, each by itself; nothing was chosen by these sets."
+    )
+    return Table("other-text-gains", f"Comparison {name}: other text", rows, note)
+
+
 COMPARISON_TABLES = (
     comparison_table,
     bm25_table,
@@ -238,88 +272,3 @@ COMPARISON_TABLES = (
     all_differences_table,
 )
 """Name and results of a comparison -> a table, or `None` where it would say nothing more."""
-
-
-def runs_table(run_set: RunSet) -> Table:
-    """A row per setting: scores before and after as mean, sd and n over its seeds, verdicts."""
-    done = finished([named.run for named in run_set.runs])
-    corrected = any(
-        abs(_corrected_mrr(results) - results.adapted.pairs.mrr) > 1e-9 for results in done
-    )
-    rows = [_runs_row(group, runs, corrected) for group, runs in run_set.groups().items()]
-    protocols = dict.fromkeys(results.verdict.protocol for results in done)
-    if _sts_leads(run_set):
-        rows = [_sts_first(row) for row in rows]
-    note = "; ".join(protocols)
-    if note:
-        note = (
-            f"x 100, {MEAN_SD}, n of them, where they differ. A gain is the difference of the "
-            "unrounded means, a gain in MRR that of the verdict. "
-            f"{f'{CORRECTED_NOTE}; its difference is the gain. ' if corrected else ''}Shipped: "
-            "what model/ holds. Cost: time and peak memory of the longest run. Measured by: "
-            f"{note}."
-        )
-    return Table("runs", "Runs: before and after", rows, note)
-
-
-def _sts_first(row: dict[str, str]) -> dict[str, str]:
-    """Return a row with its columns of STS behind the name."""
-    first = {column: cell for column, cell in row.items() if "STS" in column}
-    return {"objective": row["objective"]} | first | row
-
-
-def _runs_row(group: str, runs: Sequence[Run], corrected: bool) -> dict[str, str]:
-    config, done = runs[0].config, finished(runs)
-    verdicts = [results.verdict.kind.value for results in done]
-    verdicts += ["unfinished"] * (len(runs) - len(done))
-    counts = Counter(verdicts)
-    verdict = ", ".join(f"{n} {v}" if len(verdicts) > 1 else v for v, n in counts.items())
-    row = {"objective": group, "verdict": verdict}
-    if done:
-        mrr = {
-            state: [100 * scores_of(results, state).pairs.mrr for results in done]
-            for state in STATES
-        }
-        right = [100 * _corrected_mrr(results) for results in done]
-        row["gain in MRR"] = f"{fmean(right) - fmean(mrr['base model']):+.2f}"
-        row |= {f"MRR {state}": mean_sd_of_different(values) for state, values in mrr.items()}
-        if corrected:
-            row[CORRECTED] = mean_sd_of_different(right)
-        sts = {
-            state: [row["Avg"] for row in sts_rows(done, state) if "Avg" in row] for state in STATES
-        }
-        if all(sts.values()):
-            row["gain in STS"] = f"{fmean(sts['adapted']) - fmean(sts['base model']):+.2f}"
-            row |= {f"STS {state}": mean_sd_of_different(values) for state, values in sts.items()}
-        row["shipped"] = _shipped(done)
-        row["kept"] = _kept(done)
-        row["n"] = str(len(done))
-        row["cost"] = max(done, key=lambda results: results.seconds).cost
-    return row | {"model": Path(config.model).name}
-
-
-def _shipped(done: Sequence[RunResults]) -> str:
-    """Say what the folders model/ hold."""
-    count = sum(not results.ships_base for results in done)
-    if count in (0, len(done)):
-        return "adapted" if count else "base model"
-    return f"result by {count} of {len(done)}"
-
-
-def _corrected_mrr(results: RunResults) -> float:
-    """Return the MRR of the result without what selection by the same pairs has added."""
-    gain, start = results.verdict.gain, results.base.pairs.mrr
-    # The base model itself was not compared: the gain is the best of all others.
-    if gain is None or results.adapted.pairs == results.base.pairs:
-        return results.adapted.pairs.mrr
-    return start + gain.mean
-
-
-def _kept(done: Sequence[RunResults]) -> str:
-    """Say in words what was selected, and by which rule; label use is said."""
-    words = [
-        results.candidate
-        or (f"step {results.choice.step}" if results.choice.step else "base model")
-        for results in done
-    ]
-    return f"{', '.join(words)} ({done[0].selected_by})"

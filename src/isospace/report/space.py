@@ -32,7 +32,7 @@ Vectors = NDArray[np.float32]
 
 
 def spectrum(vectors: Vectors) -> NDArray[np.float64]:
-    """Singular values of the centred vectors as shares of their sum, the largest first.
+    """Return the singular values of the centred vectors as shares of their sum, largest first.
 
     The entropy of these shares is the logarithm of the effective rank (Roy & Vetterli 2007).
 
@@ -44,7 +44,7 @@ def spectrum(vectors: Vectors) -> NDArray[np.float64]:
 
 
 def layouts(before: Vectors, after: Vectors) -> tuple[Vectors, Vectors]:
-    """Both spaces in two dimensions by t-SNE on cosines; equal vectors give equal maps.
+    """Map both spaces to two dimensions by t-SNE on cosines; equal vectors give equal maps.
 
     The second map starts from the first, so that a sentence stays where it is as far as its
     neighbours let it.
@@ -71,7 +71,7 @@ def _layout(vectors: Vectors, start: Vectors | str) -> Vectors:
 
 
 def kept_shares(sample: Sample) -> NDArray[np.float64]:
-    """Share of each sentence's ten nearest neighbours before that it has after, (sentence,)."""
+    """Return the share of each sentence's ten nearest neighbours that it keeps, (sentence,)."""
     return common_neighbours(sample.before, sample.after, NEIGHBOURS) / NEIGHBOURS
 
 
@@ -108,7 +108,7 @@ class NeighboursBeforeAfter:
 def neighbours_of(
     texts: Sequence[str], before: Vectors, after: Vectors, sample: Sample
 ) -> list[NeighboursBeforeAfter]:
-    """The nearest sentences of a sample to each text; the text itself is left out.
+    """Return the nearest sentences of a sample to each text, without the text itself.
 
     `before` and `after` are the vectors of the n texts, (n, dim), under start and result.
     """
@@ -127,7 +127,7 @@ def neighbours_of(
 def _lists(
     vectors: Vectors, space: Vectors, own: NDArray[np.int64], sentences: Sequence[str]
 ) -> list[dict[str, float]]:
-    """For each vector its nearest sentences with their cosines, but for the one at row `own`."""
+    """Return each vector's nearest sentences with their cosines, without the row `own`."""
     return [
         {sentences[row]: float(cosine) for row, cosine in zip(*near, strict=True)}
         for near in nearest(unit_rows(vectors), unit_rows(space), LISTED, own)
@@ -143,7 +143,7 @@ def _marked(near: dict[str, float], other: dict[str, float]) -> tuple[SampleNeig
 def most_changed(
     sample: Sample, shares: NDArray[np.float64], count: int
 ) -> list[NeighboursBeforeAfter]:
-    """The neighbours of those sentences of a sample that kept the fewest of theirs.
+    """Return the neighbours of the sentences that kept the fewest of theirs.
 
     `shares` are what `kept_shares` says; among equals the first in the sample are taken.
     """
@@ -155,7 +155,7 @@ def most_changed(
 def query_neighbours(
     run: Run, sample: Sample, queries: Sequence[str]
 ) -> list[NeighboursBeforeAfter]:
-    """The nearest sentences of a run's sample to texts of the user's; loads the encoder.
+    """Load the encoders, and return the nearest sentences of a run's sample to the queries.
 
     Raises:
         UserError: the encoder that the run started from, or its result's weights, are gone.

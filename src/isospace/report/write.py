@@ -133,12 +133,12 @@ def write_report(
 
 
 def _sha256(script: str) -> str:
-    """The one script that the page's policy lets run, by its hash as browsers compute it."""
+    """Return the hash by which the page's policy allows its one script."""
     return b64encode(sha256(script.encode()).digest()).decode()
 
 
 def _curves(run_set: RunSet) -> Iterator[Picture]:
-    """The pictures of the evaluations; none where no run has one."""
+    """Draw the evaluations; nothing if no run has one."""
     if not any(named.run.evaluations() for named in run_set.runs):
         return
     for measure, title in figures.curves(run_set):
@@ -202,7 +202,7 @@ def _section(
 
 
 def _facts(run: Run, results: RunResults) -> dict[str, str]:
-    """Protocol and environment in words."""
+    """Describe protocol and environment in words."""
     config, scores = run.config, results.adapted
     machine = ", ".join(f"{key} {value}" for key, value in results.environment.items())
     objective, paper = config.objective, config.objective.paper
@@ -239,7 +239,7 @@ def _has_map(sample: Sample | None) -> bool:
 
 
 def _space(run: Run, number: int, queries: Sequence[str]) -> Space | None:
-    """What the run's sample shows, `None` without one."""
+    """Return what the run's sample shows; `None` without one."""
     sample = run.sample
     if sample is None or not _has_map(sample):
         return None
@@ -268,7 +268,7 @@ def _space(run: Run, number: int, queries: Sequence[str]) -> Space | None:
 
 
 def spectra_picture(spaces: Mapping[str, space.Vectors], name: str, description: str) -> Picture:
-    """`figures.spectra` with its words."""
+    """Draw `figures.spectra` with its words."""
     caption = "The flatter, the more evenly the space is used; the scale is logarithmic."
     return figures.picture(figures.spectra(spaces), name, description, "Singular values", caption)
 
@@ -285,7 +285,7 @@ def _measures(sample: Sample) -> Table:
 def maps(
     sample: Sample, kept_share: np.ndarray, titles: tuple[str, str], suffix: str = ""
 ) -> Iterator[Picture]:
-    """Maps of the first sentences of a sample in both its spaces.
+    """Draw maps of the first sentences of a sample in both its spaces.
 
     `kept_share`, of `space.kept_shares`, colours them; `suffix` makes the pictures' names unlike
     those of other maps on the page.
