@@ -91,9 +91,9 @@ def _parse(arguments: Sequence[str]) -> Any:
         kwargs: dict[str, Any] = {}
         if hasattr(kind, "defaults"):
             kwargs["default"] = kind.defaults(words)
+        write_help(kind)
         if not set(WORDS).isdisjoint(words):
             show_help(kind, command, COMMANDS[command], words, kwargs.get("default"))
-        write_help(kind)
         words = checked_words(kind, command, words)
         try:
             return tyro.cli(

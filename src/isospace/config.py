@@ -122,9 +122,9 @@ class CorpusConfig:
     """Label of the rows whose texts belong together; only they give test pairs. Default:
     entailment."""
     group: str | None = None
-    """Column that groups rows, such as by document or customer; a group is held out as a whole. For
-    documents: folder. Default: each document is a group, and so are rows that share or nearly share
-    a text."""
+    """Column that groups rows, such as by document or customer (folder for documents); a
+    group is held out as a whole. Default: each document is a group, and so are rows that
+    share or nearly share a text."""
     test_relation: RelationName | None = None
     """Relation of documents that gives the validation and test pairs. Default: summary-next for
     docstrings, else the first of title-passage, heading-section, first-rest and neighbours that has
@@ -150,8 +150,8 @@ class CorpusConfig:
     min_chars: NonNegativeInt = 10
     """Texts with fewer characters are dropped."""
     passage_words: PositiveInt | None = 120
-    """Longest passage in words; longer text is cut at the ends of sentences, and short paragraphs
-    are joined. In scripts without spaces a character is a word. None keeps every paragraph as it
+    """Longest passage in words (characters in scripts without spaces); longer text is cut at
+    the ends of sentences, and short paragraphs are joined. None keeps every paragraph as it
     is."""
     near_duplicates: bool = True
     """Drop texts that nearly repeat an earlier one (80 % of their word pairs are the same). With
@@ -291,9 +291,8 @@ class TrainConfig:
     """Train only this number of last layers, which takes less time and memory. Default: all
     layers."""
     lora: PositiveInt | None = None
-    """Train low-rank adapters (LoRA) of this rank, such as 16, instead of the encoder's weights.
-    They take higher learning rates, such as 2e-4, and need isospace[lora]. Default: all weights are
-    trained."""
+    """Train low-rank adapters (LoRA) of this rank, such as 16; they take higher learning
+    rates, such as 2e-4, and need isospace[lora]. Default: train all weights."""
     half_weights: bool = False
     """Keep the encoder's frozen weights in bfloat16, in half the memory. It needs `lora`; the model
     that is written is bfloat16 too."""

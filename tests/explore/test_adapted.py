@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,7 +12,6 @@ from toy import sentences
 
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.results import Changed
-from isospace.cli import main
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
@@ -22,7 +20,6 @@ from isospace.explore.session import Changes, open_session
 from isospace.operators.nearest import TIE, unit_rows
 from isospace.system.progress import Logged
 from isospace.training.prepare import load_data
-from isospace.training.results import write_results
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +50,6 @@ def test_start_and_result_stand_beside_each_other(adapted, session, toy_model):
         assert np.allclose(
             model.encode.queries(texts), encoder.embed(texts, side="query"), atol=1e-6
         )
-
-
-def test_halves_of_surrogate_pairs_are_no_text_for_a_page(adapted):
-    [first, *others] = adapted.candidates.better
-    searched = replace(adapted.candidates, better=(replace(first, query="half \ud83d"), *others))
-    assert replace(adapted, candidates=searched).changes.gained[0].query == "half ?"
 
 
 def test_the_ranks_are_those_of_the_ladder(adapted, session):
@@ -107,22 +98,6 @@ def test_passages_are_shown_where_their_parts_judged(tmp_path, toy_model, judge)
     assert sum(Changes.is_right(changed, text) for text in texts) == 1
 
 
-def test_a_kept_start_stands_alone(adapted):
-    kept = replace(adapted.run.finished, model_step=0, candidate="")
-    before = adapted.run.results_path.read_bytes()
-    write_results(adapted.run.results_path, kept)
-    try:
-        assert adapted.models() == [adapted.source]
-        assert adapted.changes == Changes()
-    finally:
-        adapted.run.results_path.write_bytes(before)
-
-
-def test_a_run_of_train_is_no_ladder(finished_run, toy_model):
-    assert Adapted.of(str(finished_run.folder)) is None
-    assert Adapted.of(str(toy_model)) is None
-
-
 def test_another_text_than_the_ladders_is_refused(adapted, documents):
     before = documents.read_bytes()
     documents.write_bytes(b"".join(before.splitlines(keepends=True)[:-300]))
@@ -131,38 +106,3 @@ def test_another_text_than_the_ladders_is_refused(adapted, documents):
             adapted.texts(Logged())
     finally:
         documents.write_bytes(before)
-
-
-def opened(monkeypatch, capsys, *words):
-    """What the command opens the session with."""
-    seen = []
-
-    def look(models, texts, names, *rest):
-        seen.append(([getattr(model, "source", model) for model in models], texts, names, rest[-1]))
-        raise UserError("enough")
-
-    monkeypatch.setattr("isospace.explore.session.open_session", look)
-    assert main(["explore", *map(str, words), "--port", "0"]) == 2
-    return seen[0], re.sub(r"\s+", " ", capsys.readouterr().err)
-
-
-def test_the_verb_opens_a_ladder_by_its_folder(
-    adapted, session, monkeypatch, capsys, toy_model, toy_corpus
-):
-    pytest.importorskip(
-        "starlette", reason="starlette is not installed (the extra explore brings it)"
-    )
-    folder = adapted.source
-    (models, texts, names, changes), err = opened(monkeypatch, capsys, folder)
-    assert models == [str(toy_model), folder]
-    assert (list(texts), names, changes) == (session.texts, session.corpus, session.changes)
-    assert "distinct texts of docs.jsonl, its test pairs" in err
-
-    words = (folder, "--corpus", toy_corpus)
-    (models, texts, names, changes), _ = opened(monkeypatch, capsys, *words)
-    assert models == [str(toy_model), folder]
-    assert (len(texts), names, changes) == (400, "text.txt", session.changes)
-
-    words = (toy_model, folder, "--corpus", toy_corpus)
-    (models, *_, changes), _ = opened(monkeypatch, capsys, *words)
-    assert (models, changes) == ([str(toy_model), folder], None)

@@ -12,13 +12,11 @@ from explore_session import CHANGES, EVIL, EVIL_NAME, TEXTS, encoder, session_of
 from toy import sentences
 
 from isospace.encoders.loading import load_encoder
-from isospace.errors import UserError
 from isospace.evaluation.isotropy import describe
 from isospace.explore.session import (
     LONGEST,
     MOST_NEIGHBOURS,
     MOST_SENTENCES,
-    Changes,
     open_session,
 )
 
@@ -54,8 +52,7 @@ def text_of(page):
     return " ".join(unescape(re.sub(r"<[^>]+>", "", page)).split())
 
 
-@pytest.mark.parametrize("query", [QUERY, TEXTS[7], f"  {TEXTS[7]}\n", EVIL])
-@pytest.mark.parametrize("k", [1, 10, 100])
+@pytest.mark.parametrize(("query", "k"), [(QUERY, 10), (f"  {TEXTS[7]}\n", 100), (EVIL, 1)])
 def test_neighbours_are_those_of_a_loop(session, query, k):
     found = session.neighbours(query, k)
     others = [text for text in TEXTS if text != query.strip()]
@@ -70,27 +67,6 @@ def test_neighbours_are_those_of_a_loop(session, query, k):
         ranks = [orders[1 - mine].index(i) + 1 for i in orders[mine][:k]]
         assert [hit.other_rank for hit in hits] == ranks
         assert [hit.shared for hit in hits] == [i in common for i in orders[mine][:k]]
-
-
-def test_equally_near_texts_come_in_the_corpus_order():
-    flat = session_of(encoders=[lambda texts: np.ones((len(texts), 2), np.float32)] * 2)
-    for hits in flat.neighbours(TEXTS[2], 4).lists:
-        assert [hit.text for hit in hits] == [TEXTS[i] for i in (0, 1, 3, 4)]
-        assert [hit.other_rank for hit in hits] == [1, 2, 3, 4]
-
-
-def test_a_text_too_long_for_a_query_is_left_out_of_its_own_neighbours():
-    long = "dog " * 600
-    texts = [long.strip(), *TEXTS]
-    (hits, _) = session_of(texts).neighbours(long[:LONGEST], 3).lists
-    assert texts[0] not in [hit.text for hit in hits]
-
-
-def test_a_corpus_of_one_text_suggests_no_comparison():
-    client = TestClient(make_app(session_of([TEXTS[0]])), base_url=f"http://{HOST}")
-    page = client.get("/similarities")
-    assert page.status_code == 200
-    assert "expected 2 to" not in page.text
 
 
 def test_one_model_stands_alone():
@@ -154,13 +130,6 @@ def test_queries_that_changed_most_are_offered_first(client):
     assert "Its right text" not in searched.get("/", params={"q": QUERY}).text
 
 
-def test_where_all_gained_nothing_is_said_of_losses():
-    changes = Changes(gained=CHANGES.gained)
-    page = TestClient(make_app(session_of(changes=changes)), base_url=f"http://{HOST}").get("/")
-    assert "Gained" in page.text
-    assert "Lost" not in page.text
-
-
 def test_similarities_are_those_of_a_loop(client, session):
     lines = [QUERY, EVIL, "new text", *TEXTS[3:6]]
     result = session.similarities("\r\n\n".join(lines))
@@ -183,11 +152,6 @@ def test_similarities_are_those_of_a_loop(client, session):
     expected = [f"{value + 0.0:.2f}" for matrix in result.matrices for value in matrix.flat]
     assert list(map(float, cells)) == pytest.approx(list(map(float, expected)), abs=0.011)
     assert page.text.count("differs") == 2 * 2 * 3
-
-
-def test_equal_models_do_not_differ():
-    twins = session_of(encoders=[encoder(1, 16)] * 2)
-    assert twins.similarities("\n".join(TEXTS[:4])).differences == ()
 
 
 def test_geometry_is_what_the_measures_say(client, session):
@@ -246,43 +210,24 @@ def test_answers_forbid_everything_from_elsewhere(client):
 
 
 @pytest.mark.parametrize(
-    ("host", "status"),
-    [
-        ("127.0.0.1:8265", 200),
-        ("localhost:8265", 200),
-        ("evil.example", 400),
-        ("127.0.0.1.evil.example", 400),
-    ],
-)
-def test_names_of_other_machines_get_nothing(client, host, status):
-    assert client.get("/", headers={"host": host}).status_code == status
-
-
-@pytest.mark.parametrize(
     ("headers", "status"),
     [
+        ({"host": "localhost:8265"}, 200),
+        ({"host": "127.0.0.1.evil.example"}, 400),  # DNS rebinding
         ({"sec-fetch-site": "none"}, 200),  # typed, or opened by the terminal
-        ({"sec-fetch-site": "same-origin"}, 200),
         ({"sec-fetch-site": "same-origin", "origin": f"http://{HOST}"}, 200),
         ({"sec-fetch-site": "same-site"}, 403),  # another port of this machine
         ({"sec-fetch-site": "cross-site"}, 403),
-        ({"origin": f"http://{HOST}"}, 200),
         ({"origin": f"http://{HOST}:1"}, 403),
         ({"origin": f"https://{HOST}"}, 403),
-        ({"origin": "https://evil.example"}, 403),
         ({"origin": "null"}, 403),
     ],
 )
-@pytest.mark.parametrize(
-    ("method", "path"), [("GET", "/"), ("POST", "/similarities"), ("GET", "/marks.js")]
-)
-def test_pages_of_other_sites_get_nothing(client, headers, status, method, path):
-    answer = client.request(
-        method, path, headers=headers, data={"sentences": "a\nb"} if method == "POST" else None
-    )
+@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("POST", "/similarities")])
+def test_other_sites_and_names_get_nothing(client, headers, status, method, path):
+    answer = client.request(method, path, headers=headers, data={"sentences": "a\nb"})
     assert answer.status_code == status
     assert ("another site" in answer.text) == (status == 403)
-    assert "script-src 'self'" in answer.headers["content-security-policy"]
 
 
 @pytest.mark.parametrize(
@@ -337,15 +282,3 @@ def test_a_session_has_the_encoders_vectors(toy_model, tmp_path):
         assert [hit.cosine for hit in hits] == pytest.approx(sorted(expected)[::-1], abs=1e-5)
     assert np.allclose(session.models[1].sample, encode(session.sample), atol=1e-6)
     assert len(session.suggestion) <= 6
-
-
-def test_names_that_are_alike_are_given_in_full(toy_model, tmp_path):
-    (tmp_path / "bert").symlink_to(toy_model)
-    sources = [str(toy_model), str(tmp_path / "bert")]
-    assert [model.name for model in open_session(sources, ["a", "b"], "").models] == sources
-
-
-@pytest.mark.parametrize("models", [(), ("a", "b", "c")])
-def test_none_or_three_models_are_refused(models):
-    with pytest.raises(UserError, match="expected one, or two"):
-        open_session(models, ["a"], "")

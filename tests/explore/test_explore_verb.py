@@ -14,7 +14,6 @@ import urllib.request
 import pytest
 
 from isospace.cli import main
-from isospace.errors import UserError
 
 pytest.importorskip("starlette", reason="starlette is not installed (the extra explore brings it)")
 
@@ -49,23 +48,6 @@ def test_bad_words_are_refused(capsys, monkeypatch, toy_model, toy_corpus):
     status, err = run(capsys, toy_model, "--corpus", toy_corpus)
     assert status == 2
     assert "pip install 'isospace[explore]'" in err
-
-
-def test_the_corpus_is_read_in_the_encoding_that_is_named(capsys, monkeypatch, toy_model, tmp_path):
-    path = tmp_path / "latin.txt"
-    path.write_bytes("größer\n".encode("latin-1"))
-    seen = []
-
-    def look(models, texts, *_):
-        seen.extend(texts)
-        raise UserError("enough")
-
-    monkeypatch.setattr("isospace.explore.session.open_session", look)
-    words = (toy_model, "--corpus", path, "--port", "0", "--encoding", "latin-1")
-    status, err = run(capsys, *words)
-    assert status == 2
-    assert err.endswith("isospace: enough")
-    assert seen == ["größer"]
 
 
 @pytest.mark.parametrize("as_json", [False, True])

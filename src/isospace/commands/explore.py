@@ -13,14 +13,13 @@ from typing import Annotated
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import LoadsModels
+from isospace.commands.options import LooksInTexts
 from isospace.commands.printing import print_result
-from isospace.encoders.pooling import PoolingName, Precision
 from isospace.errors import UserError
 
 
 @dataclass(frozen=True)
-class Explore(LoadsModels):
+class Explore(LooksInTexts):
     """Options of `isospace explore`."""
 
     models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
@@ -32,20 +31,6 @@ class Explore(LoadsModels):
     """The texts to look in, as train takes them: documents, rows and lines in files, folders and
     URLs, - for standard input, or docstrings. Default for a folder that adapt left: the texts of
     its test pairs."""
-    column: str = "text"
-    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
-    encoding: str = "utf-8"
-    """Encoding of the text files."""
-    query_prompt: str | None = None
-    """Put before what is looked for, such as "query: ", or the name of one of the model's own
-    prompts; "" for none. Default: the model's own query prompt, if it has one."""
-    document_prompt: str | None = None
-    """Put before every text of the corpus, in the same way. Default: the model's own
-    document, passage or corpus prompt."""
-    pooling: PoolingName | None = None
-    """How the vectors of tokens become one of the text; default: the models' own."""
-    precision: Precision = "float32"
-    """bf16 is faster where the processor has it."""
     port: int = 8265
     """Port of the page on this machine; 0 takes one that is free."""
     open: bool = False

@@ -9,13 +9,12 @@ from typing import Annotated, Literal
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import LoadsModels
+from isospace.commands.options import Encodes
 from isospace.commands.printing import print_json
-from isospace.encoders.pooling import PoolingName
 
 
 @dataclass(frozen=True)
-class Export(LoadsModels):
+class Export(Encodes):
     """Options of `isospace export`."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
@@ -28,15 +27,6 @@ class Export(LoadsModels):
     MODEL-st, MODEL-onnx or MODEL-hf in the current folder."""
     int8: bool = False
     """With --to onnx: also write a smaller graph with int8 weights, and measure what it loses."""
-    pooling: PoolingName | None = None
-    """How the vectors of tokens become one of the text, in the folder too; default: the model's
-    own."""
-    query_prompt: str | None = None
-    """Put before every query, such as "query: ", or the name of one of the model's own prompts; ""
-    for none. The folder says so to those that load it. Default: the model's own query prompt."""
-    document_prompt: str | None = None
-    """Put before every document, in the same way. Default: the model's own document, passage or
-    corpus prompt."""
     sample: Path | None = None
     """With --int8: a file or folder of sentences to measure the loss on; default: sentences that
     the run kept out of training, or the docstrings of Python."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import tyro
 
-from isospace.commands.options import MARKERS, write_help
+from isospace.commands.options import COMMON, MARKERS
 
 ALL = "--help-all"
 WORDS = ("-h", "--help", ALL)
@@ -113,7 +113,6 @@ def show_help(kind: type[Any], command: str, summary: str, words: Sequence[str],
     """
     from isospace.objectives import OBJECTIVES  # which imports torch, but for a help text
 
-    write_help(kind)
     everyday = EVERYDAY.get(command)
     asked = [word for word in words if word not in WORDS]
     told = [summary]
@@ -122,6 +121,8 @@ def show_help(kind: type[Any], command: str, summary: str, words: Sequence[str],
     of_objective = command == "train" and not set(words).isdisjoint(OBJECTIVES)
     found = list(_fields(kind, base))
     if everyday is None or ALL in words or of_objective:
+        common = {one.name for part in COMMON for one in fields(part)}
+        found.sort(key=lambda one: not one.group and one.name in common)
         shown = _grouped(kind.__name__, found)
     else:
         asked = []

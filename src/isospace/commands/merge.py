@@ -31,9 +31,8 @@ class Merge(LoadsModels):
     """How the vectors of tokens become one of the sentence, in all of them; default: as they do it,
     which must then be the same."""
     query_prompt: str | None = None
-    """Put before every query, such as "query: ", or the name of one of the models' own prompts; ""
-    for none. The folder says so to those that load it. Default: the models' own query prompt, which
-    must then be the same."""
+    """Put before every query, such as "query: ", or the name of one of the models' own
+    prompts; "" for none. Default: the models' own query prompt, which must be the same."""
     document_prompt: str | None = None
     """Put before every document, in the same way. Default: the models' own document, passage or
     corpus prompt."""

@@ -8,42 +8,20 @@ from typing import Annotated
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import LoadsModels
+from isospace.commands.options import LooksInTexts
 from isospace.commands.printing import print_json, print_result, print_table
-from isospace.encoders.pooling import PoolingName, Precision
 from isospace.errors import UserError
 from isospace.system.unicode import in_one_line
 
 
 @dataclass(frozen=True)
-class Neighbours(LoadsModels):
+class Neighbours(LooksInTexts):
     """Options of `isospace neighbours`."""
 
-    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
-        "minilm",
-    )
-    """Each minilm, a model folder, the folder of a run, or a Hub name."""
-    corpus: tuple[str, ...] = ()
-    """The texts to look in, as train takes them: documents, rows and lines in files, folders and
-    URLs, - for standard input, or docstrings."""
-    column: str = "text"
-    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
-    encoding: str = "utf-8"
-    """Encoding of the text files."""
     query: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """The text whose neighbours are listed; can be given several times."""
     k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 10
     """How many texts to list."""
-    query_prompt: str | None = None
-    """Put before every query, such as "query: ", or the name of one of the model's own prompts;
-    "" for none. Default: the model's own query prompt, if it has one."""
-    document_prompt: str | None = None
-    """Put before every text of the corpus, in the same way. Default: the model's own
-    document, passage or corpus prompt."""
-    pooling: PoolingName | None = None
-    """How the vectors of tokens become one of the text; default: the models' own."""
-    precision: Precision = "float32"
-    """bf16 is faster where the processor has it."""
     json: bool = False
     """Print everything as JSON, and no progress."""
 

@@ -16,6 +16,7 @@ import docstring_parser
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
+from isospace.encoders.pooling import PoolingName, Precision
 from isospace.errors import UserError, did_you_mean, in_words, no_such
 
 MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
@@ -24,7 +25,7 @@ MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 
 @dataclass(frozen=True, kw_only=True)
 class LoadsModels:
-    """What every command has that loads models."""
+    """Options of commands that load models."""
 
     trust_remote_code: bool = False
     """Run code that comes with a model; it can do all that you can. Name a Hub model by the
@@ -32,13 +33,49 @@ class LoadsModels:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Encodes(LoadsModels):
+    """Options of commands that encode queries and documents."""
+
+    pooling: PoolingName | None = None
+    """How the vectors of tokens become one of the text; default: the model's own."""
+    query_prompt: str | None = None
+    """Put before every query, such as "query: ", or the name of one of the model's own prompts; ""
+    for none. Default: the model's own query prompt."""
+    document_prompt: str | None = None
+    """Put before every document, in the same way. Default: the model's own document, passage or
+    corpus prompt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LooksInTexts(Encodes):
+    """Options of commands that encode a corpus to look into it."""
+
+    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
+        "minilm",
+    )
+    """Each minilm, a model folder, the folder of a run, or a Hub name."""
+    corpus: tuple[str, ...] = ()
+    """The texts to look in, as train takes them: documents, rows and lines in files, folders and
+    URLs, - for standard input, or docstrings."""
+    column: str = "text"
+    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
+    encoding: str = "utf-8"
+    """Encoding of the text files."""
+    precision: Precision = "float32"
+    """bf16 is faster where the processor has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SharesWork(LoadsModels):
-    """What every command has whose work several processes can share."""
+    """Options of commands whose work several processes can share."""
 
     nproc: int = 1
     """Number of processes of this machine that share the work, each with a GPU of its own if there
     are any. Torchrun does the same on several machines."""
 
+
+COMMON = (Encodes, SharesWork)
+"""Options that a help text shows behind those of the command itself."""
 
 _QUOTED = r"""(?<![^\s(\[{])(['"])(?:\\.|(?!\1).)*\1"""
 _SETTING = re.compile(rf"{_QUOTED}|(?P<command>adapt )?`(?P<name>[a-z][a-z0-9_]*)`")

@@ -26,10 +26,9 @@ class EvaluateConfig:
     data: NameOrPath | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
     own: Files = ()
-    """Files of your own to score on (csv, tsv, txt, jsonl, parquet). A row is a pair of texts that
-    belong together; or an anchor, a positive and a negative; or two texts and a score; or a text
-    and its label. A folder of corpus.jsonl, queries.jsonl and qrels (BEIR's or TREC's) is a test of
-    retrieval."""
+    """Files of your own to score on (csv, tsv, txt, jsonl, parquet), with pairs, triplets,
+    scored pairs or labelled texts as rows. A folder in the layout of BEIR or TREC is a test
+    of retrieval."""
     bm25_weight: NonNegativeFloat = WEIGHT
     """How much BM25 counts beside the model where both are fused: the best match of words is worth
     so many standard deviations of the query's cosines."""
@@ -51,10 +50,9 @@ class EvaluateConfig:
     """Put before its other texts, in the same way. Default: the model's own
     document, passage or corpus prompt."""
     transfer: ProtocolName | None = None
-    """Also train classifiers on the vectors and score them on MR, CR, SUBJ, MPQA, SST-2, TREC and
-    MRPC, whose files lie in `data`. senteval is the papers' classifier, senteval-fast the same with
-    SentEval's settings for quick tests, sklearn a faster one on the papers' folds. The scores of a
-    run, by its own pooling in float32, are kept in its folder for `isospace report`."""
+    """Also train classifiers on the vectors, and score them on the seven transfer tasks in
+    `data`. senteval is the papers' classifier, senteval-fast the same with SentEval's quick
+    settings, sklearn a faster one."""
     geometry: bool = False
     """Also measure the isotropy of the vectors, on STS-B dev or on the files of `own`."""
     mteb: bool = False

@@ -49,9 +49,8 @@ class DiffCSE(Contrast):
     mask_rate: Annotated[float, Field(gt=0, lt=1)] = 0.3
     """Chance of a word to be masked (0.30 for BERT, 0.20 for RoBERTa; 0.15 for transfer)."""
     generator: str | None = None
-    """The masked-language model that fills the masks, a folder or Hub name, of the encoder's own
-    vocabulary (the paper's: distilbert-base-uncased, distilroberta-base); "words" takes none and
-    draws words of the batch at the masks. Default: the checkpoint that training starts from, if it
+    """Masked-language model that fills the masks, with the vocabulary of the encoder; "words"
+    draws words of the batch instead. Default: the checkpoint that training starts from, if it
     is one."""
     variant: Variant = "released"
     """Replaced: all words by the likeliest (released code); the masked by the likeliest (masked);

@@ -39,9 +39,9 @@ class Reading:
     """How txt files are read: lines, each a text of its own, or paragraphs, a document with blank
     lines between them. None: as each file looks."""
     passage_words: PositiveInt | None = CorpusConfig.passage_words
-    """Documents, and the long rows of an index, are cut to passages of at most so many words, at
-    the ends of sentences; short paragraphs are joined. In scripts without spaces a character is a
-    word. None: every paragraph of a document is as long as it is, and so is every row."""
+    """Cut documents, and the long rows of an index, to passages of at most so many words
+    (characters in scripts without spaces), at the ends of sentences; short paragraphs are
+    joined. None keeps every paragraph and row."""
     language: str | None = None
     """ISO code of the language of what is cut, by which sentences are told; default: as each
     paragraph looks."""
