@@ -100,13 +100,18 @@ def main() -> int:
     """Build the site; return the exit status."""
     os.environ.update(COLUMNS="80", NO_COLOR="1")
     reference = ROOT / "docs" / "reference"
-    commands = reference / "commands.md"  # for the site alone: a terminal shows it as well
-    commands.write_text(commands_page(), encoding="utf-8")
-    (reference / "objectives.md").write_text(objectives_page(), encoding="utf-8")
+    # For the site alone: a terminal shows them as well.
+    made = {
+        reference / "commands.md": commands_page(),
+        reference / "objectives.md": objectives_page(),
+    }
+    for path, page in made.items():
+        path.write_text(page, encoding="utf-8")
     shutil.rmtree(SITE, ignore_errors=True)  # with pages that are no more
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    commands.unlink()
+    for path in made:
+        path.unlink()
     if built.returncode:
         said = _COLOUR.sub("", built.stderr)
         print("\n".join(": ".join(found[::-1]) for found in _WARNING.findall(said)) or said)

@@ -29,7 +29,7 @@ def test_every_page_is_in_the_navigation_once():
     """A page that the navigation lacks can only be found by the search."""
     listed = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     docs = ROOT / "docs"
-    made = {"reference/commands.md"}  # by the script, and not kept
+    made = {"reference/commands.md", "reference/objectives.md"}  # by the script, and not kept
     pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} | made
     assert sorted(listed) == sorted(pages)
 
@@ -56,14 +56,6 @@ def test_formulas_are_mathml(site):
     page = (site / "reference" / "objectives.html").read_text(encoding="utf-8")
     assert "<math" in page
     assert "arithmatex" not in page
-
-
-def test_the_objectives_page_is_what_the_code_says(site):
-    """`make docs` writes it anew: commit the page when this fails."""
-    changed = subprocess.run(
-        ["git", "diff", "--exit-code", "docs/reference/objectives.md"], cwd=ROOT
-    )
-    assert changed.returncode == 0
 
 
 def test_every_public_name_has_its_place_on_the_page_of_the_api(site):
