@@ -432,7 +432,7 @@ def test_no_weights_encode_the_same_texts_twice(config, tmp_path, monkeypatch, m
 
     def noted(self, texts, view=CLEAN, *rest, side=None, **others):
         if view == CLEAN and len(texts) > 100:  # fewer are those that a speed is timed by
-            encoded.append((state_hash(self.model), self.prompts.of(side), tuple(texts)))
+            encoded.append((state_hash(self.model), self.prompts.for_side(side), tuple(texts)))
         return embed(self, texts, view, *rest, side=side, **others)
 
     monkeypatch.setattr(Encoder, "embed", noted)

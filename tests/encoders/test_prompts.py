@@ -69,7 +69,7 @@ def test_views_of_several_texts_have_the_prompt_of_each(tmp_path, include_prompt
     ],
 )
 def test_the_models_own_prompts(prompts, default, wanted):
-    assert Prompts.own(prompts, default) == wanted
+    assert Prompts.of_model(prompts, default) == wanted
 
 
 def test_a_prompt_is_a_name_of_the_models_or_a_text(tmp_path):

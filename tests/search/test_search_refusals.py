@@ -189,7 +189,7 @@ def test_a_folder_called_minilm_is_not_minilm(toy_model, tmp_path, monkeypatch):
     (tmp_path / "minilm").mkdir()
     encoder = load_encoder(str(toy_model), device="cpu")
     encoder.source = "minilm"
-    assert About.of(tmp_path, encoder, {}, None).model == "minilm"
+    assert About.new(tmp_path, encoder, {}, None).model == "minilm"
 
 
 def test_without_lancedb_its_extra_is_named(folder, capsys, monkeypatch):

@@ -111,7 +111,7 @@ def tokens_of(encoder: Encoder, *asked: Asked, max_length: int | None = None) ->
     """
     by_prompt: dict[str, tuple[Side | None, dict[str, None]]] = {}
     for side, texts in asked:
-        _, distinct = by_prompt.setdefault(encoder.prompts.of(side), (side, {}))
+        _, distinct = by_prompt.setdefault(encoder.prompts.for_side(side), (side, {}))
         distinct.update(dict.fromkeys(texts))
     count = 0
     for side, distinct in by_prompt.values():

@@ -77,7 +77,7 @@ class Encoder(nn.Module):
         self.source = source
         self.noise = Noise(model)
         self.last_layers: LastLayers | None = None
-        own = Prompts.own(model.prompts, model.default_prompt_name)
+        own = Prompts.of_model(model.prompts, model.default_prompt_name)
         routed = router_of(model, source) is not None
         given = replace(own if prompts is None else prompts, routed=routed)
         self.tokens = Tokenisation(model, source, given)

@@ -68,7 +68,7 @@ def load_encoder(
             which a warning says. What isospace has exported says it itself.
         device: default: `devices.default_device()`.
         query_prompt: put before every query, or the name of one of the encoder's prompts; default:
-            the encoder's own (`prompts.Prompts.own`).
+            the encoder's own (`prompts.Prompts.of_model`).
         document_prompt: put before every document, in the same way.
         bidirectional: let every token of a decoder see those after it too.
         half: keep the weights in bfloat16, and compute so.
@@ -126,7 +126,7 @@ def set_prompts(encoder: Encoder, query: str | None, document: str | None) -> No
     for side, value in given.items():
         if value is not None:
             text = prompt_text(f"{side}_prompt", value, encoder.model.prompts, encoder.source)
-            encoder.prompts = encoder.prompts.put(side, text)
+            encoder.prompts = encoder.prompts.with_text(side, text)
 
 
 def as_encoder(

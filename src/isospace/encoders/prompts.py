@@ -42,14 +42,14 @@ class Prompts:
     routed: bool = False
 
     @classmethod
-    def own(cls, prompts: Mapping[str, str | None], default: str | None) -> Prompts:
+    def of_model(cls, prompts: Mapping[str, str | None], default: str | None) -> Prompts:
         """Return the prompts that a model brings along.
 
         Args:
             prompts: name -> text, empty for none, as `SentenceTransformer.prompts`.
             default: name of the prompt of texts without a side.
 
-        >>> Prompts.own({"query": "query: ", "document": "", "passage": "passage: "}, None)
+        >>> Prompts.of_model({"query": "query: ", "document": "", "passage": "passage: "}, None)
         Prompts(plain='', query='query: ', document='passage: ', routed=False)
         """
         query, document = (
@@ -58,18 +58,18 @@ class Prompts:
         )
         return cls(prompts.get(default or "") or "", query, document)
 
-    def of(self, side: Side | None) -> str:
+    def for_side(self, side: Side | None) -> str:
         """Return the prompt of a side; `None` is no side."""
         return {None: self.plain, "query": self.query, "document": self.document}[side]
 
-    def put(self, side: Side | None, text: str) -> Prompts:
+    def with_text(self, side: Side | None, text: str) -> Prompts:
         """Return the prompts with another text for a side."""
         changed: dict[str, Any] = {side or "plain": text}
         return replace(self, **changed)
 
     def way(self, side: Side | None) -> tuple[str, bool]:
         """Name how texts of a side are encoded; equal for sides whose vectors are the same."""
-        return self.of(side), self.routed and side == "query"
+        return self.for_side(side), self.routed and side == "query"
 
     @property
     def sides(self) -> tuple[Side | None, ...]:

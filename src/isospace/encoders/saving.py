@@ -263,7 +263,7 @@ def usage_of(encoder: Encoder) -> dict[str, Any]:
     """Return the prompts as `encode_query` and `encode_document` expect them, and the default."""
     prompts = dict(encoder.model.prompts)
     for side, names in NAMES.items():
-        own = encoder.prompts.of(side)
+        own = encoder.prompts.for_side(side)
         # Where it is empty, that of another name of this side would be read instead.
         for name in names if not own else ():
             prompts.pop(name, None)

@@ -91,7 +91,7 @@ class Tokenisation:
 
     def prompt_length(self, side: Side | None) -> int:
         """Count the tokens of a side's prompt and the special tokens before it."""
-        ids = self.tokenizer(self.prompts.of(side))["input_ids"]
+        ids = self.tokenizer(self.prompts.for_side(side))["input_ids"]
         closes = bool(ids) and ids[-1] in self.tokenizer.all_special_ids
         return len(ids) - closes
 
@@ -108,7 +108,7 @@ class Tokenisation:
         limit = self._limit(max_length, whole, side)
         # Tokenizers of word vectors name no side, and keep the beginning.
         kept = getattr(self.tokenizer, "truncation_side", "right")
-        about = json.dumps([self.prompts.of(side), limit, kept])
+        about = json.dumps([self.prompts.for_side(side), limit, kept])
         return hashlib.sha256(f"[{tokenizer}, {about}]".encode()).hexdigest()
 
     def ids(
@@ -127,7 +127,7 @@ class Tokenisation:
             side: of all texts.
         """
         limit = self._limit(max_length, whole, side)
-        prompt = self.prompts.of(side)
+        prompt = self.prompts.for_side(side)
         prompted = [without_surrogates(prompt + text) for text in texts]
         return self._tokenise([self._beginning(text, limit) for text in prompted], limit)
 
@@ -165,7 +165,7 @@ class Tokenisation:
         prompts = {
             text: self.prompt_length(side)
             for text, side in enumerate(sides)
-            if self.prompts.of(side)
+            if self.prompts.for_side(side)
         }
         return Batch(torch.from_numpy(padded), torch.from_numpy(mask), texts, prompts=prompts)
 
@@ -175,8 +175,8 @@ class Tokenisation:
         """Return the shorter of the two limits; `None` is no limit."""
         if whole:
             return None
-        if max_length is not None and self.prompts.of(side):
-            prompt = self.tokenizer(self.prompts.of(side), add_special_tokens=False)
+        if max_length is not None and self.prompts.for_side(side):
+            prompt = self.tokenizer(self.prompts.for_side(side), add_special_tokens=False)
             max_length += len(prompt["input_ids"])
         limits = [limit for limit in (max_length, self.max_length) if limit is not None]
         limit = min(limits, default=None)

@@ -171,7 +171,7 @@ def _vectors_of_folder(
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, **options)
     model: Any = _loader(encoder).from_pretrained(folder, **options).eval()
     batch = tokenizer(
-        [encoder.prompts.of(side) + text for text in PROBES],
+        [encoder.prompts.for_side(side) + text for text in PROBES],
         padding=True,
         truncation=encoder.max_length is not None,
         max_length=encoder.max_length,

@@ -251,7 +251,7 @@ def _quantise(folder: Path) -> None:
 
 def _gap(encoder: Encoder, folder: Path, side: Side | None) -> float:
     """Return the largest 1 - cosine between the encoder's vectors of a side and the graph's."""
-    texts = [encoder.prompts.of(side) + text for text in PROBES]
+    texts = [encoder.prompts.for_side(side) + text for text in PROBES]
     exact = encode_with_graph(folder, GRAPH, texts)
     return require_parity(encoder.embed(PROBES, side=side), exact, encoder.source, TOLERANCE)
 

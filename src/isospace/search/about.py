@@ -80,7 +80,7 @@ class About:
     given_pooling: PoolingName | None = None
 
     @staticmethod
-    def of(
+    def new(
         folder: Path,
         encoder: Encoder,
         columns: Mapping[str, ColumnType],

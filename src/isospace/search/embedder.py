@@ -213,7 +213,7 @@ class Embedder:
             prompt = prompts[prompt_name]
         if prompt is None:
             return self.encoder
-        changed = self.encoder.prompts.put(side, prompt)
+        changed = self.encoder.prompts.with_text(side, prompt)
         return Encoder(self.encoder.model, self.encoder.source, changed)
 
     def similarity(self, a: TextsOrVectors, b: TextsOrVectors) -> np.ndarray:

@@ -109,7 +109,7 @@ class SearchIndex:
             str(model), pooling, query_prompt=query_prompt, document_prompt=document_prompt
         )
         require_room(folder)  # again: another command may have begun there meanwhile
-        about = About.of(folder, encoder, columns, bm25_weight, pooling)
+        about = About.new(folder, encoder, columns, bm25_weight, pooling)
         database = Database(folder, columns, encoder.dim, new=True)
         about.write(folder)  # last: it is what makes the folder an index
         return cls(folder, about, database, encoder)

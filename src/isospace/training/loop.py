@@ -245,7 +245,7 @@ class Loop:
         self.plan, self.head, self.auxiliaries, self.sources, self.shipped = parts
         self._sides = [side_of(text, self.plan.texts) for text in range(len(tokens))]
         self._prompts = [
-            encoder.tokens.prompt_length(side) if encoder.prompts.of(side) else 0
+            encoder.tokens.prompt_length(side) if encoder.prompts.for_side(side) else 0
             for side in self._sides
         ]
         if examples.cropped is not None and encoder.pooling == "mask":

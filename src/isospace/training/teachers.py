@@ -145,7 +145,7 @@ class Cosines(Teacher):
     def made(cls, encoder: Encoder, of: LinesBySide, cache: Path, progress: Progress) -> Cosines:
         """By an encoder, of the lines that a run reads; each text is encoded once."""
         digest = weights_hash(encoder, of.side, "document") + of.digest
-        if encoder.prompts.of(of.side) == encoder.prompts.of("document"):
+        if encoder.prompts.for_side(of.side) == encoder.prompts.for_side("document"):
             lines = np.union1d(of.queries, of.texts)
             both = LineVectors.made(encoder, "document", lines, of, cache, progress)
             return cls(both, both, digest)

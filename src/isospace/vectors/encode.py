@@ -74,7 +74,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
             raise UserError(
                 f"`max_length` {config.max_length}: {config.model} reads at most {longest} tokens"
             )
-        if prompt := encoder.prompts.of(config.side):
+        if prompt := encoder.prompts.for_side(config.side):
             progress.line("prompt", f"{prompt!r} before every text")
         scanned = texts.scan()
         if not scanned.rows:
