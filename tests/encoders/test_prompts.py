@@ -103,7 +103,7 @@ def test_hashes_and_caches_tell_prompts_apart(tmp_path, toy_model):
     assert len({weights_hash(encoder, side) for side in SIDES}) == 3
     vectors = cached(encoder, tmp_path)
     for side in SIDES:
-        assert np.array_equal(vectors.of(side)(TEXTS), encoder.embed(TEXTS, side=side))
+        assert np.array_equal(vectors.for_side(side)(TEXTS), encoder.embed(TEXTS, side=side))
     plain = load_encoder(str(toy_model), device="cpu")
     before = weights_hash(plain)
     assert weights_hash(plain, *SIDES) == before

@@ -188,7 +188,7 @@ class EncoderStates:
                 fold(encoder, fitted)
         for side in encoder.prompts.sides:
             own = encoder.embed(PROBES, side=side)
-            require_parity(own, encode.of(side)(PROBES), self.config.model, TOLERANCE)
+            require_parity(own, encode.for_side(side)(PROBES), self.config.model, TOLERANCE)
         return encoder
 
     def _weights(self, share: float) -> dict[str, Tensor]:
@@ -203,7 +203,7 @@ class EncoderStates:
         if self.config.precision != "float32" and has_bf16():
             precision = "bf16"
         encode = cached(self.encoder, folder, precision, self.config.max_length)
-        sides = [torch.from_numpy(encode.of(side)(list(texts))) for side, texts in self.fit_texts]
+        sides = [torch.from_numpy(encode.for_side(side)(list(texts))) for side, texts in self.fit_texts]
         if len(sides) == 2:
             return PairMoments.of(*sides)
         return PairMoments(Moments.of(sides[0][:0]), Moments.of(sides[0]))

@@ -74,7 +74,7 @@ class MTEBModel:
         Tasks of retrieval say what are queries and what documents. The texts of all others get the
         encoder's default prompt, if it has one.
         """
-        encode = self.encode_texts.of(prompt_type)
+        encode = self.encode_texts.for_side(prompt_type)
         return encode([text for batch in inputs for text in batch["text"]])
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:

@@ -39,7 +39,7 @@ class PromptedEncoders:
         """Texts without a side."""
         return self.plain(texts)
 
-    def of(self, side: Side | None) -> Encode:
+    def for_side(self, side: Side | None) -> Encode:
         """The function of a side."""
         return {None: self.plain, "query": self.queries, "document": self.documents}[side]
 
@@ -191,7 +191,7 @@ def encode_columns(
         columns: of texts.
         sides: of each column; default: none of them has a side.
     """
-    functions = [sided(encode).of(side) for side in sides or [None] * len(columns)]
+    functions = [sided(encode).for_side(side) for side in sides or [None] * len(columns)]
     encoded = {}
     for function in dict.fromkeys(functions):
         own = [column for column, its in zip(columns, functions, strict=True) if its == function]

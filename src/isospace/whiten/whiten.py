@@ -314,7 +314,7 @@ class _Session:
         texts = [*PROBES, *self.benchmark.sample[:_COMPARED]]
         whitening = whitening if results.whitened else None
         expected = through(self.encode, whitening)
-        measured = {side: expected.of(side)(texts) for side in self.encoder.prompts.sides}
+        measured = {side: expected.for_side(side)(texts) for side in self.encoder.prompts.sides}
         if whitening is None:
             self.encoder = self._load()
         else:
