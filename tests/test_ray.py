@@ -84,11 +84,11 @@ def test_a_worker_with_another_disk_or_model_is_refused(config, toy_model, tmp_p
     layout = Layout("parquet", "float32", 32, "text", {"model": "the first machine's"})
     task = Task(config, layout)
     with pytest.raises(UserError, match=r"^`output`: the machine .* does not see .*manifest\.json"):
-        workers._writer(task)
+        workers._on_cluster(task)
     config.output.mkdir()
     (config.output / "manifest.json").touch()
     with pytest.raises(UserError, match="a different model"):
-        workers._writer(task)
+        workers._on_cluster(task)
 
 
 def test_what_is_trusted_here_is_trusted_by_workers(kill_worker):

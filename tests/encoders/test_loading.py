@@ -58,7 +58,7 @@ def test_minilm_without_the_extra_says_how_to_get_it(monkeypatch):
 
 
 def test_tampered_minilm_is_refused(monkeypatch):
-    monkeypatch.setattr("isospace.encoders.loading.MINILM_SHA256", "0" * 64)
+    monkeypatch.setattr("isospace.encoders.places.MINILM_SHA256", "0" * 64)
     with pytest.raises(UserError, match="sha256"):
         wheel_minilm()
 

@@ -158,6 +158,6 @@ def test_a_text_without_a_token_gets_nothing_of_its_neighbours(toy_model, monkey
     encoder = load_encoder(str(toy_model), "cls", device="cpu")
     found = []
     for words in ([5, 6, 7], [8, 9, 10]):
-        monkeypatch.setattr(encoder, "token_ids", lambda *_, own=words, **__: [own, [], own, []])
+        monkeypatch.setattr(encoder.tokens, "ids", lambda *_, own=words, **__: [own, [], own, []])
         found.append(encoder.embed(["a text", "", "a text", ""])[[1, 3]])
     assert (found[0] == found[1]).all()
