@@ -55,14 +55,12 @@ class About:
         columns: of metadata, with what they hold.
         root: the folder below which files are named by their relative paths, as seen from the
             index: the working directory when the index was made.
+        query_prompt: put before every query.
+        document_prompt: put before every text.
         numbered: texts that came without ids and were numbered.
         approximate: its approximate index, `None` where there is none.
         isospace: the version that made it.
-        query_prompt: put before every query; `None` in an index of a version that knew no sides,
-            where the model's default prompt is.
-        document_prompt: put before every text, in the same way.
-        bm25_weight: of BM25 where a search is hybrid, as the model's run chose it; `None`: nobody
-            did.
+        bm25_weight: of BM25 in hybrid searches, as the model's run chose it; `None`: the default.
     """
 
     model: str
@@ -71,11 +69,11 @@ class About:
     dim: int
     columns: Mapping[str, ColumnType]
     root: str
+    query_prompt: str
+    document_prompt: str
     numbered: int = 0
     approximate: ApproximateIndex | None = None
     isospace: str = field(default_factory=lambda: version("isospace"))
-    query_prompt: str | None = None
-    document_prompt: str | None = None
     bm25_weight: float | None = None
     given_pooling: PoolingName | None = None
 
@@ -99,19 +97,15 @@ class About:
             encoder.dim,
             columns,
             os.path.relpath(Path.cwd(), folder.resolve()),
-            query_prompt=encoder.prompts.query,
-            document_prompt=encoder.prompts.document,
+            encoder.prompts.query,
+            encoder.prompts.document,
             bm25_weight=bm25_weight,
             given_pooling=given_pooling,
         )
 
     def prompts(self, own: Prompts) -> Prompts:
         """Return the prompts of a model with those of the index in place of its own."""
-        query, document = (
-            own.plain if prompt is None else prompt
-            for prompt in (self.query_prompt, self.document_prompt)
-        )
-        return replace(own, query=query, document=document)
+        return replace(own, query=self.query_prompt, document=self.document_prompt)
 
     def write(self, folder: Path) -> None:
         """Write it into an index, atomically."""
