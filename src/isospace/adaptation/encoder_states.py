@@ -203,7 +203,9 @@ class EncoderStates:
         if self.config.precision != "float32" and has_bf16():
             precision = "bf16"
         encode = cached(self.encoder, folder, precision, self.config.max_length)
-        sides = [torch.from_numpy(encode.for_side(side)(list(texts))) for side, texts in self.fit_texts]
+        sides = [
+            torch.from_numpy(encode.for_side(side)(list(texts))) for side, texts in self.fit_texts
+        ]
         if len(sides) == 2:
             return PairMoments.of(*sides)
         return PairMoments(Moments.of(sides[0][:0]), Moments.of(sides[0]))
