@@ -45,7 +45,11 @@ def main() -> None:
 
     started = time.process_time()
     run_evaluation(
-        loop.config, loop.encoder, data.held_out, data.benchmark, accelerator.mixed_precision
+        loop.training.config,
+        loop.training.encoder,
+        data.held_out,
+        data.benchmark,
+        accelerator.mixed_precision,
     )
     evaluation = time.process_time() - started
     print(

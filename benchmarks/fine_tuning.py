@@ -289,7 +289,7 @@ def _train(on: OnCorpus, way: Way, task: Task, seconds: dict[str, float]) -> Loo
             config = replace(config, model=folder)
         _, loop = prepare(config, make_accelerator(config), Silent(), on.data)
     if way.map == "fixed":
-        for parameter in loop.encoder.model[-2].parameters():
+        for parameter in loop.training.encoder.model[-2].parameters():
             parameter.requires_grad_(False)  # without a gradient the optimizer leaves it alone
     loop.total_steps = max(1, int(way.tokens * task.tokens / loop.tokens_per_step))
     seconds["preparing"] = time.monotonic() - began
@@ -302,7 +302,7 @@ def _train(on: OnCorpus, way: Way, task: Task, seconds: dict[str, float]) -> Loo
 
 def _rows(on: OnCorpus, way: Way, name: str, loop: Loop) -> Iterator[tuple[str, PromptedEncoders]]:
     """Give the fine-tuned encoder without a map and with one, or with others in its place."""
-    encoder, longest = loop.encoder, on.config.max_length
+    encoder, longest = loop.training.encoder, on.config.max_length
     drop_normalize(encoder)
     encode = _encodes(encoder)
     yield ALONE, encode

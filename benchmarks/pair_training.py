@@ -18,6 +18,7 @@ from isospace.corpus.tokens import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.trained import train_last
 from isospace.objectives import SimCSE
+from isospace.training.build import build_training
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 from isospace.training.prepare import make_accelerator
@@ -65,9 +66,8 @@ def ours(
             Path(folder),
         )
         examples = Examples.of_lines(np.arange(0, len(texts), 2), 2)
-        loop = Loop(config, encoder, [tokens, tokens], examples, accelerator)
-    loop.total_steps = 10**6
-    iterator = iter(loop)
+        training = build_training(config, encoder, [tokens, tokens], examples, accelerator)
+    iterator = iter(Loop(training, 10**6))
     return lambda: sum(next(iterator).seconds for _ in range(steps))
 
 

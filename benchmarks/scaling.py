@@ -97,14 +97,14 @@ def _work(name: str, corpus: Path, steps: int) -> None:
             seconds.append(took)
             moved.append(_loopback_bytes() - before)
     if not dist.is_initialized() or dist.get_rank() == 0:
-        trained = [p for p in loop._parameters if p.requires_grad]
+        trained = [p for p in loop.training.parameters if p.requires_grad]
         facts = {
             "seconds": median(seconds),
             "megabytes": median(moved) / 2**20,
             "parameters": sum(p.numel() for p in trained),
-            "dim": loop.encoder.dim,
-            "views": len(loop.plan.views),
-            "token_views": sum(view.read == "tokens" for view in loop.plan.views),
+            "dim": loop.training.encoder.dim,
+            "views": len(loop.training.plan.views),
+            "token_views": sum(view.read == "tokens" for view in loop.training.plan.views),
         }
         print(json.dumps(facts), flush=True)
     _barrier()

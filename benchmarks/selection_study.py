@@ -87,7 +87,7 @@ def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str,
     )
     accelerator = make_accelerator(config)
     data, loop = prepare(config, accelerator, Console())
-    encoder = loop.encoder
+    encoder = loop.training.encoder
     loop.total_steps = SENTENCES // loop.sentences_per_step
     at = {round(loop.total_steps * i / EVALUATIONS) for i in range(EVALUATIONS + 1)}
     evaluations: list[Evaluation] = []

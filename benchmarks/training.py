@@ -73,6 +73,7 @@ def own_loop(
     from isospace.encoders.loading import load_encoder
     from isospace.objectives import OBJECTIVES
     from isospace.system.cache import cache_folder
+    from isospace.training.build import build_training
     from isospace.training.examples import Examples
     from isospace.training.prepare import make_accelerator
 
@@ -90,9 +91,8 @@ def own_loop(
         encoder.tokens.fingerprint(LENGTH),
         cache_folder(),
     )
-    loop = Loop(config, encoder, [tokens], Examples.of_lines(sentences.train_rows), accelerator)
-    loop.total_steps = 10**6
-    return loop
+    examples = Examples.of_lines(sentences.train_rows)
+    return Loop(build_training(config, encoder, [tokens], examples, accelerator), 10**6)
 
 
 def updates(loop: Loop, steps: int) -> Callable[[], float]:
@@ -117,7 +117,7 @@ def ours(
 ) -> Any:
     """The loop, with notes on where its time goes."""
     loop = own_loop(model, objective, fields, corpus, precision)
-    one_round, encoder, config = updates(loop, steps), loop.encoder, loop.config
+    one_round, encoder, config = updates(loop, steps), loop.training.encoder, loop.training.config
     layers = [m for m in encoder.modules() if isinstance(m, torch.nn.Linear)]
     weights = sum(m.weight.numel() for m in layers if m.weight.shape != (encoder.dim, encoder.dim))
     square = sum(m.weight.numel() for m in layers if m.weight.shape == (encoder.dim, encoder.dim))
@@ -129,7 +129,7 @@ def ours(
         "flop": flop,
         "rate": product_rate(),
         **({"busy": gpu_busy(one_round)} if torch.cuda.is_available() else {}),
-        **_parts(config.objective, loop.head, encoder.dim),
+        **_parts(config.objective, loop.training.head, encoder.dim),
     }
 
 

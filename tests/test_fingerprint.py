@@ -30,6 +30,7 @@ from isospace.evaluation.pairs import ScoredPairs, TextPairs
 from isospace.objectives import OBJECTIVES
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.statistics.decision import holm
+from isospace.training.build import build_training
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 
@@ -48,9 +49,8 @@ def train(model: Path, cache: Path, name: str) -> dict[str, Any]:
     encoder = load_encoder(str(model), device="cpu").double()
     tokens = tokenise(TEXTS, "texts", encoder.tokens.ids, encoder.tokens.fingerprint(None), cache)
     examples = Examples.of_lines(np.arange(len(TEXTS)))
-    loop = Loop(config, encoder, [tokens], examples, Accelerator(cpu=True))
-    loop.head.double()
-    loop.total_steps = 20
+    loop = Loop(build_training(config, encoder, [tokens], examples, Accelerator(cpu=True)), 20)
+    loop.training.head.double()
     steps = list(loop)
     first = encoder.model[0].model.encoder.layer[0].attention.self.query.weight
     words = encoder.model[0].model.embeddings.word_embeddings.weight
@@ -59,7 +59,7 @@ def train(model: Path, cache: Path, name: str) -> dict[str, Any]:
         "losses": [step.loss for step in steps],
         "gradient norms": [step.gradient_norm for step in steps],
         "weights": [*first[0, :4].tolist(), *words[20, :4].tolist()],
-        "head": [float(p.detach().sum()) for p in loop.head.parameters()],
+        "head": [float(p.detach().sum()) for p in loop.training.head.parameters()],
         "MRR": found.mrr,
     }
 

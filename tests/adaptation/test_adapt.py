@@ -36,10 +36,10 @@ from isospace.report.write import write_report
 from isospace.statistics.verdict import VerdictKind
 from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.training import fit as fit_module
-from isospace.training.fit import evaluation_steps
-from isospace.training.loop import Diverged
 from isospace.training.prepare import load_data
 from isospace.training.run import Run, chosen_weight
+from isospace.training.schedule import evaluation_steps
+from isospace.training.step import Diverged
 from isospace.training.train import train
 from isospace.views import View
 

@@ -82,7 +82,7 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
     assert selected.endswith("ed, then whitened by pairs")
     [(passes, fit)] = counted
     # Beside them the probes pass, by which a model is held against what was measured.
-    evaluations = len(fit.evaluations) * passes.evaluation
+    evaluations = len(fit.evaluations.measured) * passes.evaluation
     assert sum(counts) == pytest.approx(
         TRIED * passes.choosing + passes.judging + evaluations, rel=0.02
     )

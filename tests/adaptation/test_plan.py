@@ -14,9 +14,9 @@ from isospace.adaptation.plan import SPARE, Plan
 from isospace.adaptation.results import read_candidates
 from isospace.adaptation.states import THROUGH
 from isospace.errors import Interrupted
-from isospace.training.fit import Fit, evaluation_steps
+from isospace.training.fit import Fit
 from isospace.training.loop import Loop
-from isospace.training.paces import Paces
+from isospace.training.schedule import Paces, evaluation_steps
 
 PLAN = Plan(
     until=360,

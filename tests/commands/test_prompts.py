@@ -205,9 +205,9 @@ def test_train_by_columns(prompted, pairs, tmp_path):
         precision="float32",
     )
     data, loop = prepare(config, make_accelerator(config), Silent())
-    rows = loop.examples.rows[0]
+    rows = loop.training.batches.examples.rows[0]
     sides = (prompted.query, prompted.document)
-    for row, tokens, prompt in zip(rows, loop.tokens, sides, strict=True):
+    for row, tokens, prompt in zip(rows, loop.training.batches.tokens, sides, strict=True):
         [ids] = tokens.batch(np.array([row]))
         assert ids.tolist() == prompted.model.tokenizer(prompt + data.corpus[row])["input_ids"]
     finished = isospace.train(config)
@@ -254,16 +254,16 @@ def test_train_on_pairs_of_documents(prompted, tmp_path):
         precision="float32",
     )
     data, loop = prepare(config, make_accelerator(config), Silent())
-    examples, tokenizer = loop.examples, prompted.model.tokenizer
+    examples, tokenizer = loop.training.batches.examples, prompted.model.tokenizer
     prompts = (prompted.query, prompted.document)
     of_titles = np.flatnonzero(~examples.cropped)
     for rows in examples.rows[[of_titles[0], of_titles[-1]]]:
-        for row, tokens, prompt in zip(rows, loop.tokens, prompts, strict=True):
+        for row, tokens, prompt in zip(rows, loop.training.batches.tokens, prompts, strict=True):
             [ids] = tokens.batch(np.array([row]))
             assert ids.tolist() == tokenizer(prompt + data.corpus[int(row)])["input_ids"]
-    batch, drawn = loop._micro_batch(0), loop._order.batch(0)
+    batch, drawn = loop.training.batches.batch(0), loop.training.batches.order.batch(0)
     assert 0 < examples.cropped[drawn].sum() < len(drawn)  # some are crops, and some are not
-    views = zip(loop.plan.views, loop.sources.of_view, strict=True)
+    views = zip(loop.training.plan.views, loop.training.sources.of_view, strict=True)
     source_of = {view.text: source for view, source in views}
     for text, prompt in enumerate(prompts):
         before = tokenizer(prompt)["input_ids"][:-1]
@@ -425,9 +425,9 @@ def test_sentences_of_a_corpus_are_documents_in_training_and_whitening(
     text = CorpusConfig(corpus=(str(toy_corpus),), held_out=40)
     config = TrainConfig(text=text, model=str(prompted.folder), objective=SimCSE(head="none"))
     data, loop = prepare(config, make_accelerator(config), Silent())
-    [row] = loop.examples.rows[:1]
+    [row] = loop.training.batches.examples.rows[:1]
     wanted = prompted.model.tokenizer(prompted.document + data.corpus[int(row[0])])["input_ids"]
-    assert loop.tokens[0].batch(row)[0].tolist() == wanted
+    assert loop.training.batches.tokens[0].batch(row)[0].tolist() == wanted
     corpus = load_corpus(text, cache_folder())
     mean = prompted.documents([corpus[int(row)] for row in corpus.train_rows]).mean(0)
     settings = isospace.WhitenConfig(str(prompted.folder), text, power=0.0, output=tmp_path / "out")

@@ -90,7 +90,7 @@ def test_bad_input_is_refused_as_in_train_before_the_first_run(
 
 def test_runs_side_by_side_leave_no_refused_cell(base, tmp_path, monkeypatch):
     """It would hold the settings that the error advises to change."""
-    monkeypatch.setattr("isospace.training.prepare.find_spec", lambda name: None)
+    monkeypatch.setattr("isospace.training.requirements.find_spec", lambda name: None)
     for bad, words in (
         (replace(base, text=replace(base.text, held_out=1)), "`corpus` .*1 held-out sentence"),
         (replace(base, trackers=("wandb",)), "`trackers` wandb: not installed"),

@@ -22,8 +22,8 @@ from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 from isospace.objectives.heads import seeded
 from isospace.operators.convolutions import Convolutions
+from isospace.training.build import build_training
 from isospace.training.examples import Examples
-from isospace.training.loop import Loop
 from isospace.training.sources import Sources
 from isospace.views import View
 from isospace.views.edits import Template
@@ -129,7 +129,7 @@ def test_a_template_is_not_cropped_as_if_it_were_text(encoder, tmp_path):
     read = at_mask(encoder, TEMPLATE)
     tokens = tokenise(lines, "40", read.tokens.ids, read.tokens.fingerprint(None), tmp_path)
     with pytest.raises(UserError, match="template"):
-        Loop(CONFIG, read, [tokens, tokens], examples, Accelerator(cpu=True))
+        build_training(CONFIG, read, [tokens, tokens], examples, Accelerator(cpu=True))
 
 
 def test_a_template_that_leaves_no_room(encoder):

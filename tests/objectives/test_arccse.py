@@ -22,8 +22,8 @@ from isospace.errors import UserError
 from isospace.losses import angular_margin, masking_triplet
 from isospace.objectives import SimCSE
 from isospace.objectives.arccse import ArcCSE
+from isospace.training.build import build_training
 from isospace.training.examples import Examples
-from isospace.training.loop import Loop
 from isospace.training.sources import Sources
 from isospace.views import View, Views, Vocabulary, describe_views
 from isospace.views.edits import MaskSpan
@@ -172,7 +172,7 @@ def test_a_tokenizer_without_a_mask_token_is_refused_with_the_way_out(toy_model,
     def loop(objective):
         config = replace(CONFIG, objective=objective)
         examples = Examples.of_lines(np.arange(40))
-        return Loop(config, encoder, [tokens], examples, Accelerator(cpu=True))
+        return build_training(config, encoder, [tokens], examples, Accelerator(cpu=True))
 
     with pytest.raises(UserError, match=r"no mask token .*: `triplet_weight` 0"):
         loop(ArcCSE())

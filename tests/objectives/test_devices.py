@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 import torch
 from accelerate import Accelerator
-from loops import CONFIG, NAMES, SETTINGS, make_loop, small
+from loops import CONFIG, NAMES, SETTINGS, make_loop, small, views_of
 from objective_views import random
 from second_device import AWAY, HOME, OneDevice
 from torch import Tensor
@@ -25,6 +25,7 @@ from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.whitening import Method, whiten
 from isospace.training import checkpoint
 from isospace.training.loop import Loop
+from isospace.training.step import loss_terms
 
 FURTHER: dict[str, list[dict[str, Any]]] = {
     "diffcse": [{"generator": None}, {"generator": None, "variant": "paper"}],
@@ -72,12 +73,12 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def require_away(loop: Loop) -> None:
     """The terms of a batch, all gradients, and all that is kept are on the other device."""
-    terms = loop._terms(loop._micro_batch(0))
+    terms = loss_terms(loop.training, views_of(loop, 0))
     assert {term.device for term in terms.values()} == {AWAY}
     torch.stack(list(terms.values())).sum().backward()
-    parts = [*loop.encoder.parameters(), *loop._beside.parameters()]
+    parts = [*loop.training.encoder.parameters(), *loop.training.modules.parameters()]
     gradients = [part.grad for part in parts if part.grad is not None]
-    assert {part.device for part in (*parts, *loop._beside.buffers())} == {AWAY}
+    assert {part.device for part in (*parts, *loop.training.modules.buffers())} == {AWAY}
     assert {gradient.device for gradient in gradients} == {AWAY}
 
 

@@ -258,7 +258,7 @@ def test_a_start_without_a_head_for_masked_words_is_refused(toy_model, tmp_path)
 def test_where_nothing_is_detected_nothing_is_needed_for_it(toy_model, tmp_path):
     objective = DiffCSE(detection_weight=0.0)
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=objective))
-    assert not loop.auxiliaries
+    assert not loop.training.auxiliaries
     assert next(iter(loop)).terms["detection"] == 0
     assert objective.all_passes == "2"
     assert DiffCSE(generator="words").all_passes == "2 + 2 discriminator"

@@ -14,6 +14,7 @@ from toy import sentences
 
 from isospace.config import TrainConfig
 from isospace.corpus.tokens import tokenise
+from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.trained import checkpoint_layers, train_adapters, train_last
@@ -28,10 +29,20 @@ from isospace.objectives import (
     WhitenedCSE,
 )
 from isospace.system.progress import Silent
+from isospace.training.build import build_training
 from isospace.training.examples import Examples
 from isospace.training.lists import Lists
 from isospace.training.loop import Loop
+from isospace.training.step import (
+    Training,
+    backward,
+    encode,
+    make_views,
+    tell_auxiliaries,
+    with_added,
+)
 from isospace.training.teachers import Cosines, LinesBySide
+from isospace.views import Views
 
 CONFIG = TrainConfig(objective=SimCSE(), batch_size=8, seed=3, learning_rate=3e-5)
 SMALL = {
@@ -103,9 +114,7 @@ def make_loop(
         lists = make_lists(encoder, examples, sentences(lines), folder, config)
     accelerator = Accelerator(cpu=True, mixed_precision=precision)
     own = [tokens] * (of_example + config.mined)
-    loop = Loop(config, encoder, own, examples, accelerator, labels, lists)
-    loop.total_steps = steps
-    return loop
+    return Loop(build_training(config, encoder, own, examples, accelerator, labels, lists), steps)
 
 
 @cache
@@ -128,16 +137,30 @@ def clean_terms(model: Path, folder: Path, name: str):
     """Terms and gradient of the first batch with every view clean: nothing random but the head."""
     settings = SETTINGS.get(name, {})
     loop = make_loop(model, folder, replace(CONFIG, **{"objective": small(name), **settings}))
-    loop.encoder.noise.set(0.0)
-    clean = tuple(replace(view, dropout=0.0) for view in loop.plan.views)
-    loop.plan = replace(loop.plan, views=clean)
-    terms = loop._backward()
-    if loop.sources.added_by:  # what is added comes from the step before
-        loop._remember_gradients()
-        loop.optimizer.zero_grad()
-        terms = loop._backward()
-    parts = [*loop.encoder.named_parameters(), *loop._beside.named_parameters()]
-    return terms, {n: p.grad for n, p in parts if p.grad is not None}
+    loop.training.encoder.noise.set(0.0)
+    training = with_clean_views(loop.training)
+    found = backward(training, 0)
+    if training.sources.added_by:  # what is added comes from the step before
+        tell_auxiliaries(training, replace(found, seen=None))
+        training.optimizer.zero_grad()
+        found = backward(training, 0)
+    parts = [*training.encoder.named_parameters(), *training.modules.named_parameters()]
+    return found.terms, {n: p.grad for n, p in parts if p.grad is not None}
+
+
+def with_clean_views(training: Training) -> Training:
+    """The same with every view of the plan clean."""
+    clean = tuple(replace(view, dropout=0.0) for view in training.plan.views)
+    return replace(training, plan=replace(training.plan, views=clean))
+
+
+def views_of(loop: Loop, batch: int | Batch) -> list[Views]:
+    """The views of a batch, or of the one with a number."""
+    training = loop.training
+    if isinstance(batch, int):
+        batch = training.batches.batch(batch)
+    batch, _ = with_added(training, batch)
+    return make_views(training, batch, encode(training, batch))
 
 
 def save_clean_terms(model: Path, folder: Path, dtype: torch.dtype) -> None:

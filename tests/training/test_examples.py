@@ -16,13 +16,9 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import TooLittle, UserError
 from isospace.objectives import TSDAE, SimCSE
 from isospace.training import examples
-from isospace.training.examples import (
-    Examples,
-    Order,
-    batches_without_shared_origin,
-    crop,
-    require_pairs,
-)
+from isospace.training.batches import Order, batches_without_shared_origin
+from isospace.training.examples import Examples, crop
+from isospace.training.requirements import require_pairs
 
 
 @pytest.fixture(scope="module")

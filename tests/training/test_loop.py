@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
-from loops import CONFIG, NAMES, SETTINGS, make_loop, save_clean_terms, small
+from loops import CONFIG, NAMES, SETTINGS, make_loop, save_clean_terms, small, views_of
 from toy import sentences, write_toy_model
 from warm import run_together
 
@@ -20,14 +20,19 @@ from isospace.corpus.tokens import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import DCLR, PCL, DeCLUTR, DiffCSE, MoCoSE, SimCSE, WhitenedCSE
-from isospace.training import checkpoint
+from isospace.training import checkpoint, step
+from isospace.training.build import build_training, parts_of
 from isospace.training.examples import Examples
-from isospace.training.loop import Diverged, Loop
-from isospace.training.parts import parts_of
+from isospace.training.loop import Loop
+from isospace.training.step import Diverged, Gradient, backward, with_added
 
 
 def weights(loop: Loop) -> torch.Tensor:
-    parts = [*loop.encoder.parameters(), *loop._beside.parameters(), *loop._beside.buffers()]
+    parts = [
+        *loop.training.encoder.parameters(),
+        *loop.training.modules.parameters(),
+        *loop.training.modules.buffers(),
+    ]
     return torch.cat([p.detach().flatten() for p in parts])
 
 
@@ -66,7 +71,7 @@ def test_a_checkpoint_has_no_network_that_never_changes(tmp_path, objective):
     whole = make_loop(model, tmp_path, config)
     frozen = sum(
         x.nbytes
-        for auxiliary in whole.auxiliaries.values()
+        for auxiliary in whole.training.auxiliaries.values()
         for part in auxiliary.frozen.values()
         for x in part.state_dict().values()
     )
@@ -75,7 +80,7 @@ def test_a_checkpoint_has_no_network_that_never_changes(tmp_path, objective):
     first = make_loop(model, tmp_path, config)
     next(iter(first))
     state = {**first.state(), "random": checkpoint.random_state()}
-    older = {**state, "beside": first._beside.state_dict()}
+    older = {**state, "beside": first.training.modules.state_dict()}
     sizes, weights_of = [], []
     for i, content in enumerate((older, state)):
         checkpoint.save(tmp_path / f"{i}.pt", content)
@@ -92,20 +97,23 @@ def test_a_checkpoint_has_no_network_that_never_changes(tmp_path, objective):
 def test_inputs_are_the_tokens_of_the_batch(toy_model, tmp_path):
     """Of the sentence, and as an edit draws it: the same again for the same batch."""
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=small("diffcse")))
-    batch = loop._micro_batch(3)
-    original, *masked = loop._make_views(batch)[0].inputs
-    expected = [ids.tolist() for ids in loop.tokens[0].batch(loop._order.batch(3))]
+    batch = loop.training.batches.batch(3)
+    original, *masked = views_of(loop, batch)[0].inputs
+    expected = [
+        ids.tolist()
+        for ids in loop.training.batches.tokens[0].batch(loop.training.batches.order.batch(3))
+    ]
     found = [
         ids[mask.bool()].tolist() for ids, mask in zip(original.ids, original.mask, strict=True)
     ]
     assert found == expected
-    mask_id = loop.encoder.tokenizer.mask_token_id
+    mask_id = loop.training.encoder.tokenizer.mask_token_id
     for tokens in masked:
         assert torch.equal(tokens.mask, original.mask)
         assert (tokens.ids == mask_id).any()
         assert ((tokens.ids == original.ids) | (tokens.ids == mask_id)).all()
     assert not torch.equal(masked[0].ids, masked[1].ids)
-    again = loop._make_views(loop._micro_batch(3))[0].inputs
+    again = views_of(loop, 3)[0].inputs
     assert all(torch.equal(a.ids, b.ids) for a, b in zip((original, *masked), again, strict=True))
 
 
@@ -117,7 +125,10 @@ def test_learning_rate_falls_to_zero_without_warm_up(toy_model, tmp_path):
 
 def test_every_sentence_once_an_epoch_and_another_order_in_the_next(toy_model, tmp_path):
     loop = make_loop(toy_model, tmp_path, CONFIG)
-    epochs = [np.concatenate([loop._order.batch(5 * e + i) for i in range(5)]) for e in (0, 1)]
+    epochs = [
+        np.concatenate([loop.training.batches.order.batch(5 * e + i) for i in range(5)])
+        for e in (0, 1)
+    ]
     assert all(sorted(rows) == list(range(40)) for rows in epochs)
     assert not np.array_equal(*epochs)
 
@@ -127,23 +138,23 @@ def test_without_a_gradient_weights_go_back_to_the_start_geometrically(
 ):
     config = replace(CONFIG, hold_to_base=100.0, learning_rate=1e-3, objective=WhitenedCSE())
     loop = make_loop(toy_model, tmp_path, config)
-    monkeypatch.setattr(loop, "_backward", lambda: {"nothing": 0.0})
-    start = {name: p.detach().clone() for name, p in loop.encoder.named_parameters()}
-    beside = [p.detach().clone() for p in loop.head.parameters()]
+    monkeypatch.setattr(step, "backward", lambda *_: Gradient({"nothing": 0.0}))
+    start = {name: p.detach().clone() for name, p in loop.training.encoder.named_parameters()}
+    beside = [p.detach().clone() for p in loop.training.head.parameters()]
     assert beside
     with torch.no_grad():
-        for parameter in (*loop.encoder.parameters(), *loop.head.parameters()):
+        for parameter in (*loop.training.encoder.parameters(), *loop.training.head.parameters()):
             parameter += 1
     list(loop)
     # The learning rate falls linearly over 4 updates.
     left = math.prod(1 - 100 * 1e-3 * share for share in (1, 0.75, 0.5, 0.25))
     trained = 0
-    for name, parameter in loop.encoder.named_parameters():
+    for name, parameter in loop.training.encoder.named_parameters():
         expected = left if parameter.requires_grad else 1.0
         trained += parameter.requires_grad
         assert (parameter - start[name]).detach().numpy() == pytest.approx(expected, abs=1e-5)
     assert 0 < trained < len(start)  # the pooler of BERT is frozen
-    for parameter, before in zip(loop.head.parameters(), beside, strict=True):
+    for parameter, before in zip(loop.training.head.parameters(), beside, strict=True):
         assert torch.equal(parameter, before + 1)
 
 
@@ -164,26 +175,25 @@ def test_a_run_that_is_held_resumes_bit_for_bit_and_stays_nearer(toy_model, tmp_
     second.load_state(copy.deepcopy(first.state()))
     list(second)
     assert torch.equal(weights(held), weights(second))
-    assert not free._held  # no copy of the weights
+    assert not free.training.pulled  # no copy of the weights
 
 
 def test_accumulation_is_the_mean_over_batches(toy_model, tmp_path):
     """Two batches a step give the mean of the two gradients (clean views: no noise to differ)."""
     config = replace(CONFIG, objective=SimCSE(head="none"))
     single = make_loop(toy_model, tmp_path, config)
-    single.encoder.noise.set(0.0)
+    single.training.encoder.noise.set(0.0)
     double = make_loop(toy_model, tmp_path, replace(config, accumulate=2))
-    double.encoder.noise.set(0.0)
+    double.training.encoder.noise.set(0.0)
     expected = []
-    for step in (0, 1):
-        single.step = step
-        single._backward()
+    for number in (0, 1):
+        backward(single.training, number)
         expected.append(
-            single.encoder.model[0].model.embeddings.word_embeddings.weight.grad.clone()
+            single.training.encoder.model[0].model.embeddings.word_embeddings.weight.grad.clone()
         )
-        single.optimizer.zero_grad()
-    double._backward()
-    found = double.encoder.model[0].model.embeddings.word_embeddings.weight.grad
+        single.training.optimizer.zero_grad()
+    backward(double.training, 0)
+    found = double.training.encoder.model[0].model.embeddings.word_embeddings.weight.grad
     assert torch.allclose(found, (expected[0] + expected[1]) / 2, atol=1e-7)
     assert double.sentences_per_step == 16
 
@@ -195,7 +205,9 @@ def test_an_encoder_without_dropout_is_refused(toy_model, tmp_path):
         sentences(40), "x", encoder.tokens.ids, encoder.tokens.fingerprint(None), tmp_path
     )
     with pytest.raises(UserError, match=r"identical.*`dropout` 0\.1"):
-        Loop(CONFIG, encoder, [tokens], Examples.of_lines(np.arange(40)), Accelerator(cpu=True))
+        build_training(
+            CONFIG, encoder, [tokens], Examples.of_lines(np.arange(40)), Accelerator(cpu=True)
+        )
 
 
 def test_impossible_heads_are_refused(toy_model, tmp_path):
@@ -210,9 +222,9 @@ def test_divergence_names_step_and_term(toy_model, tmp_path, value, monkeypatch)
     steps = iter(loop)
     next(steps)
     before = weights(loop)
-    original = loop._terms
+    original = step.loss_terms
     monkeypatch.setattr(
-        loop, "_terms", lambda batch: {k: v * 0 + value for k, v in original(batch).items()}
+        step, "loss_terms", lambda *of: {k: v * 0 + value for k, v in original(*of).items()}
     )
     with pytest.raises(Diverged, match="step 2: info_nce") as caught:
         next(steps)
@@ -230,27 +242,28 @@ def test_the_next_batch_is_moved_along_the_gradient_of_the_words(toy_model, tmp_
         words.append(states)
         return states
 
-    embeddings = loop.encoder.model[0].model.get_input_embeddings()
+    embeddings = loop.training.encoder.model[0].model.get_input_embeddings()
     embeddings.register_forward_hook(note)
     steps = iter(loop)
     next(steps)
-    own = loop.auxiliaries["gradient"]
+    own = loop.training.auxiliaries["gradient"]
     signs = words[0].grad.sign()
     assert signs.any()
     like = torch.zeros(words[0].shape)
     assert torch.equal(own.added(like, 0), 1e-3 * signs)
-    batch = loop._with_added(loop._micro_batch(1)).changed[0]
+    batch = with_added(loop.training, loop.training.batches.batch(1))[0].changed[0]
     assert torch.equal(batch.added, own.added(batch.kept.float(), 0))
-    assert loop.sources.of_view == [0, 0]  # both branches see it
+    assert loop.training.sources.of_view == [0, 0]  # both branches see it
 
 
 def test_every_network_computes_in_the_precision_of_the_run(toy_model, tmp_path):
     """Towers that base model equal give equal vectors, in bf16 too."""
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=small("ct")), precision="bf16")
-    first, second = loop._make_views(loop._micro_batch(0))[0].encoded
+    first, second = views_of(loop, 0)[0].encoded
     assert torch.equal(first, second)
     with torch.no_grad():
-        exact = torch.stack(loop.encoder(loop._micro_batch(0), loop.objective.views[:1]))[0]
+        batch, views = loop.training.batches.batch(0), loop.training.config.objective.views[:1]
+        exact = torch.stack(loop.training.encoder(batch, views))[0]
     assert not torch.equal(first, exact)
 
 
@@ -313,7 +326,9 @@ def test_only_texts_that_are_long_enough_are_trained_on(toy_model, tmp_path):
     spans = DeCLUTR(anchors=1, min_span=2, max_span=5, mlm_weight=0.0)
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=spans))
     lengths = [len(text.split()) for text in sentences(40)]
-    assert loop.examples.rows[:, 0].tolist() == [i for i, n in enumerate(lengths) if n >= 10]
+    assert loop.training.batches.examples.rows[:, 0].tolist() == [
+        i for i, n in enumerate(lengths) if n >= 10
+    ]
     config = replace(CONFIG, objective=replace(spans, max_span=40))
     with pytest.raises(UserError, match=r"0 of 40 texts have the 80 tokens.*Give documents"):
         make_loop(toy_model, tmp_path, config)
@@ -326,11 +341,17 @@ def test_texts_that_are_left_out_take_their_documents_along(toy_model, tmp_path)
     made = make_loop(toy_model, tmp_path, config)
     documents = np.arange(40) // 4
     examples = replace(Examples.of_lines(np.arange(40)), origins=documents[:, None])
-    loop = Loop(config, made.encoder, made.tokens, examples, made.accelerator)
-    lines = loop.examples.rows[:, 0]
+    training = build_training(
+        config,
+        made.training.encoder,
+        made.training.batches.tokens,
+        examples,
+        made.training.accelerator,
+    )
+    lines = training.batches.examples.rows[:, 0]
     assert 4 < len(lines) < 40
     for number in range(20):
-        batch = lines[loop._order.batch(number)]
+        batch = lines[training.batches.order.batch(number)]
         assert len(set(documents[batch])) == 4
 
 
@@ -338,7 +359,7 @@ def test_texts_that_are_read_whole_count_whole(toy_model, tmp_path):
     spans = DeCLUTR(anchors=1, min_span=2, max_span=4, mlm_weight=0.0)
     config = replace(CONFIG, objective=spans, max_length=4)
     loop = make_loop(toy_model, tmp_path, config)
-    lengths = loop.tokens[0].lengths[loop.examples.rows]
+    lengths = loop.training.batches.tokens[0].lengths[loop.training.batches.examples.rows]
     assert lengths.min() > 4
     assert loop.tokens_per_step == pytest.approx(8 * lengths.mean())
 

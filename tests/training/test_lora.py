@@ -19,6 +19,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import CT, ArcCSE, SimCSE, WhitenedCSE
 from isospace.training.prepare import require_usable
+from isospace.training.step import backward, pull_to_base
 from isospace.training.train import train
 
 CONFIG = replace(CONFIG, lora=4, learning_rate=1e-2)
@@ -46,9 +47,9 @@ def weights(model):
 @pytest.mark.parametrize("precision", ["no", "bf16"])
 def test_only_adapters_move(toy_model, tmp_path, more, precision):
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, **more), precision=precision)
-    before = weights(loop.encoder.model)
+    before = weights(loop.training.encoder.model)
     assert len(list(loop)) == 4
-    after = weights(loop.encoder.model)
+    after = weights(loop.training.encoder.model)
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     layers = {name for name in before if adapters.OUT in name and ".layer." in name}
     assert layers <= moved
@@ -57,7 +58,7 @@ def test_only_adapters_move(toy_model, tmp_path, more, precision):
 
 def test_another_tower_trains_what_the_encoder_trains(toy_model, tmp_path):
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=CT()))
-    towers = [part for part in loop.auxiliaries.values() if hasattr(part, "encoder")]
+    towers = [part for part in loop.training.auxiliaries.values() if hasattr(part, "encoder")]
     for tower in towers:
         names = {name for name, p in tower.encoder.named_parameters() if p.requires_grad}
         assert names
@@ -69,10 +70,10 @@ def test_a_batch_in_passes_has_the_gradient_of_the_whole(toy_model, tmp_path):
     found = []
     for tokens in (None, 60):
         loop = make_loop(toy_model, tmp_path, replace(CONFIG, pass_tokens=tokens))
-        loop.encoder.double()
-        loop.encoder.noise.set(0.0)
-        loop._backward()
-        named = loop.encoder.named_parameters()
+        loop.training.encoder.double()
+        loop.training.encoder.noise.set(0.0)
+        backward(loop.training, 0)
+        named = loop.training.encoder.named_parameters()
         found.append({name: p.grad for name, p in named if p.grad is not None})
     whole, parts = found
     assert parts.keys() == whole.keys()
@@ -82,11 +83,11 @@ def test_a_batch_in_passes_has_the_gradient_of_the_whole(toy_model, tmp_path):
 
 def test_holding_to_the_start_takes_its_share_of_what_was_added(toy_model, tmp_path):
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, hold_to_base=25.0))
-    start = adapters.plain_state(loop.encoder.model)
+    start = adapters.plain_state(loop.training.encoder.model)
     next(iter(loop))
-    moved = adapters.plain_state(loop.encoder.model)
-    loop._pull_to_start(0.01)  # a quarter of the way
-    held = adapters.plain_state(loop.encoder.model)
+    moved = adapters.plain_state(loop.training.encoder.model)
+    pull_to_base(loop.training, 0.01)  # a quarter of the way
+    held = adapters.plain_state(loop.training.encoder.model)
     name = "0.model.encoder.layer.1.attention.self.value.weight"
     way = moved[name] - start[name]
     assert way.abs().max() > 1e-4

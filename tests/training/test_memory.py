@@ -18,8 +18,9 @@ from isospace.encoders.parity import cosines
 from isospace.encoders.trained import checkpoint_layers, train_adapters
 from isospace.errors import UserError
 from isospace.objectives import DCL, SCD, DiffCSE, ESimCSE, Iso, WhitenedCSE
-from isospace.training.loop import require_plain_passes
 from isospace.training.prepare import require_usable
+from isospace.training.requirements import require_plain_passes
+from isospace.training.step import backward
 from isospace.training.train import train
 from isospace.views import View
 
@@ -40,12 +41,12 @@ def test_layers_that_run_again_give_the_same_gradients(toy_model, tmp_path, monk
     for again in (False, True):
         config = replace(CONFIG, gradient_checkpointing=again, **more)
         loop = make_loop(toy_model, tmp_path, config)
-        rates = loop.encoder.noise.rates
-        terms = loop._backward()
-        named = loop.encoder.named_parameters()
+        rates = loop.training.encoder.noise.rates
+        terms = backward(loop.training, 0).terms
+        named = loop.training.encoder.named_parameters()
         found.append((terms, {name: p.grad for name, p in named if p.grad is not None}))
-        assert loop.encoder.noise.rates == rates
-        assert loop.encoder.training
+        assert loop.training.encoder.noise.rates == rates
+        assert loop.training.encoder.training
     (terms, whole), (same, gradients) = found
     assert same == terms
     assert gradients.keys() == whole.keys()

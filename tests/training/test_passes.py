@@ -10,14 +10,15 @@ from loops import CONFIG, make_loop
 
 from isospace.errors import UserError
 from isospace.objectives import DiffCSE, OffDropout, SimCSE, WhitenedCSE
-from isospace.training.loop import require_plain_passes
+from isospace.training.requirements import require_plain_passes
+from isospace.training.step import backward, loss_terms, make_views
 
 TOKENS = 60
 """Of a batch of eight sentences of 10 to 16 tokens, in two views: at most two sentences a part."""
 
 
 def gradients(loop):
-    parts = [*loop.encoder.named_parameters(), *loop._beside.named_parameters()]
+    parts = [*loop.training.encoder.named_parameters(), *loop.training.modules.named_parameters()]
     return {name: p.grad.clone() for name, p in parts if p.grad is not None}
 
 
@@ -30,10 +31,10 @@ def test_without_noise_it_is_the_gradient_of_the_whole_batch(
     found = []
     for tokens in (None, TOKENS):
         loop = make_loop(toy_model, tmp_path, replace(config, pass_tokens=tokens))
-        loop.encoder.double()
-        loop.head.double()
-        loop.encoder.noise.set(0.0)
-        found.append((loop._backward(), gradients(loop)))
+        loop.training.encoder.double()
+        loop.training.head.double()
+        loop.training.encoder.noise.set(0.0)
+        found.append((backward(loop.training, 0).terms, gradients(loop)))
     (terms, whole), (same, parts) = found
     assert same == pytest.approx(terms, rel=1e-9)
     assert parts.keys() == whole.keys()
@@ -44,31 +45,34 @@ def test_without_noise_it_is_the_gradient_of_the_whole_batch(
 def test_the_noise_of_the_second_pass_is_that_of_the_first(toy_model, tmp_path):
     """The gradient of a batch whose parts passed once, all of them remembered."""
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, pass_tokens=TOKENS))
-    loop.encoder.double()
-    loop.head.double()
-    batch = loop._micro_batch(0)
+    loop.training.encoder.double()
+    loop.training.head.double()
+    batch = loop.training.batches.batch(0)
     parts = batch.parts(TOKENS * batch.texts // 2)
     assert len(parts) > 3
     torch.manual_seed(5)
-    passed = [torch.stack(loop.encoder(batch.rows(rows), loop.plan.views)) for rows in parts]
+    passed = [
+        torch.stack(loop.training.encoder(batch.rows(rows), loop.training.plan.views))
+        for rows in parts
+    ]
     vectors = torch.cat(passed, dim=1)[:, torch.cat(parts).argsort()]
-    terms = loop._terms(batch, vectors)
+    terms = loss_terms(loop.training, make_views(loop.training, batch, vectors))
     torch.stack(list(terms.values())).sum().backward()
     expected = gradients(loop)
     after = torch.rand(1)
-    loop.optimizer.zero_grad()
+    loop.training.optimizer.zero_grad()
 
     torch.manual_seed(5)
-    again = loop._backward_by_passes(batch)
+    again = backward(loop.training, 0).terms
     assert torch.rand(1) == after
-    assert all(torch.equal(again[name], term) for name, term in terms.items())
+    assert again == {name: float(term) for name, term in terms.items()}
     found = gradients(loop)
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient, rtol=1e-9, atol=1e-12, msg=name)
 
 
 def test_a_part_has_so_many_tokens_and_texts_of_like_length(toy_model, tmp_path):
-    batch = make_loop(toy_model, tmp_path, CONFIG)._micro_batch(0)
+    batch = make_loop(toy_model, tmp_path, CONFIG).training.batches.batch(0)
     parts = batch.parts(TOKENS)
     lengths = batch.attention_mask.sum(1)
     assert sorted(torch.cat(parts).tolist()) == list(range(8))

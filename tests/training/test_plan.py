@@ -30,8 +30,8 @@ from isospace.objectives import (
     WhitenedCSE,
 )
 from isospace.objectives.base import Objective
-from isospace.training.examples import require_pairs
 from isospace.training.plan import Plan
+from isospace.training.requirements import require_pairs
 from isospace.views import View
 
 FIRST, SECOND = View(text=0), View(text=1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from loops import CONFIG, SMALL, make_loop
+from loops import CONFIG, SMALL, make_loop, views_of, with_clean_views
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 from toy import sentences, write_toy_model
@@ -38,6 +38,7 @@ from isospace.system.progress import Silent
 from isospace.training import checkpoint, sources
 from isospace.training.loop import Loop
 from isospace.training.prepare import Data, load_data, make_accelerator, prepare
+from isospace.training.step import encode, loss_terms
 from isospace.training.train import train
 from isospace.views import TokenIds, View
 
@@ -71,10 +72,11 @@ def loop_of(model: Path, folder: Path, objective: Objective, views: str = "pairs
 
 
 def without_dropout(loop: Loop) -> Loop:
-    loop.plan = replace(
-        loop.plan, views=tuple(replace(view, dropout=0.0) for view in loop.plan.views)
-    )
-    for part in (loop.encoder, *(m for c in loop.auxiliaries.values() for m in c.modules())):
+    loop.training = with_clean_views(loop.training)
+    for part in (
+        loop.training.encoder,
+        *(m for c in loop.training.auxiliaries.values() for m in c.modules()),
+    ):
         if hasattr(part, "noise"):
             part.noise.set(0.0)
     return loop
@@ -84,15 +86,20 @@ class Seen:
     """Clean vectors of what the first batch of a loop holds, by other means than its plan."""
 
     def __init__(self, loop: Loop, micro: int = 0) -> None:
-        self.loop, self.batch = loop, loop._micro_batch(micro)
-        rows = loop.examples.rows[loop._order.batch(micro)]
-        self.ids = [[ids.tolist() for ids in loop.tokens[0].batch(rows[:, t])] for t in (0, 1)]
+        self.loop, self.batch = loop, loop.training.batches.batch(micro)
+        rows = loop.training.batches.examples.rows[loop.training.batches.order.batch(micro)]
+        self.ids = [
+            [ids.tolist() for ids in loop.training.batches.tokens[0].batch(rows[:, t])]
+            for t in (0, 1)
+        ]
         self.texts = [self.vectors(ids) for ids in self.ids]
 
     def vectors(self, ids: list[list[int]], by: Any = None) -> Tensor:
         """(batch, dim) of these tokens."""
         with torch.no_grad():
-            return (by or self.loop.encoder)(self.loop.encoder.tokens.collate(ids), [View(0.0)])[0]
+            return (by or self.loop.training.encoder)(
+                self.loop.training.encoder.tokens.collate(ids), [View(0.0)]
+            )[0]
 
     def changed(self, text: int, change: Any) -> list[list[int]]:
         """The tokens of one text of each pair as the batch has them, changed."""
@@ -111,7 +118,7 @@ class Seen:
     def _sources(self, text: int, change: Any) -> list[int]:
         return [
             place
-            for place, source in enumerate(self.loop.sources._distinct)
+            for place, source in enumerate(self.loop.training.sources._distinct)
             if source.text == text and change in (source.edit, source.perturb)
         ]
 
@@ -149,7 +156,8 @@ def nt_xent(a: Tensor, b: Tensor, tau: float) -> float:
 
 
 def terms_of(loop: Loop, micro: int = 0) -> dict[str, float]:
-    return {name: float(x.detach()) for name, x in loop._terms(loop._micro_batch(micro)).items()}
+    terms = loss_terms(loop.training, views_of(loop, micro))
+    return {name: float(x.detach()) for name, x in terms.items()}
 
 
 def close(value: float, relative: float = 1e-9) -> Any:
@@ -183,17 +191,19 @@ def test_a_text_paired_with_itself_is_its_two_views(model, tmp_path, monkeypatch
         )
     own = without_dropout(loop_of(model, tmp_path, objective, "dropout"))
     paired = without_dropout(loop_of(model, tmp_path, objective))
-    lines = own.examples.rows[:, 0]
-    paired.examples = replace(paired.examples, rows=np.stack([lines, lines], 1))
+    lines = own.training.batches.examples.rows[:, 0]
+    paired.training.batches.examples = replace(
+        paired.training.batches.examples, rows=np.stack([lines, lines], 1)
+    )
     expected = terms_of(own)
     assert sum(abs(x) for x in expected.values()) > 1e-3
     assert terms_of(paired) == {name: close(x) for name, x in expected.items()}
-    other = replace(paired.examples, rows=np.stack([lines, np.roll(lines, 1)], 1))
-    paired.examples = other
+    other = replace(paired.training.batches.examples, rows=np.stack([lines, np.roll(lines, 1)], 1))
+    paired.training.batches.examples = other
     assert terms_of(paired) != {name: close(x, 1e-6) for name, x in expected.items()}
 
 
-# FileTeacher out
+# Written out
 
 
 @pytest.mark.usefixtures("in_float64")
@@ -216,7 +226,7 @@ def test_esimcse_repeats_in_the_positive_and_remembers_both_texts(model, tmp_pat
             assert set(repeated) == set(own)
     assert terms_of(loop)["info_nce"] == close(loss(before))
     next(iter(loop))
-    queue = loop.auxiliaries["queue"].rows.double()
+    queue = loop.training.auxiliaries["queue"].rows.double()
     kept = torch.stack([before.texts[1], before.texts[0]], dim=1).flatten(0, 1)  # in turn
     assert torch.allclose(queue, kept, rtol=1e-6)
     assert len(torch.unique(queue, dim=0)) == 2 * BATCH
@@ -227,7 +237,7 @@ def test_esimcse_repeats_in_the_positive_and_remembers_both_texts(model, tmp_pat
 def test_arccse_has_the_margin_between_texts_and_the_triplet_on_the_anchor(model, tmp_path):
     objective = ArcCSE(head="none", triplet_margin=0.05)
     loop = without_dropout(loop_of(model, tmp_path, objective))
-    seen, mask = Seen(loop), loop.encoder.tokenizer.mask_token_id
+    seen, mask = Seen(loop), loop.training.encoder.tokenizer.mask_token_id
     less, more = (view.edit for view in objective.views[3:])
 
     def margin(a: Tensor, b: Tensor, _: int) -> Tensor:
@@ -280,8 +290,8 @@ def test_dclr_leaves_out_texts_that_are_too_like_the_positive(model, tmp_path):
 @pytest.mark.usefixtures("in_float64")
 def test_mocose_predicts_the_positive_s_key(model, tmp_path):
     loop = without_dropout(loop_of(model, tmp_path, MoCoSE(head_dropout=0.0, queue_start=5)))
-    head: Any = loop.head
-    start = loop.auxiliaries["queue"].rows.clone()
+    head: Any = loop.training.head
+    start = loop.training.auxiliaries["queue"].rows.clone()
     with torch.no_grad():  # no longer the projection that is trained
         head.copied_pooler.weight += 0.1
 
@@ -297,7 +307,7 @@ def test_mocose_predicts_the_positive_s_key(model, tmp_path):
     with torch.no_grad():
         expected = torch.stack([keys(seen.texts[1]), keys(seen.texts[0])], dim=1).flatten(0, 1)
     next(iter(loop))
-    assert torch.allclose(loop.auxiliaries["queue"].rows[5:].double(), expected, atol=1e-6)
+    assert torch.allclose(loop.training.auxiliaries["queue"].rows[5:].double(), expected, atol=1e-6)
 
 
 @pytest.mark.usefixtures("in_float64")
@@ -332,7 +342,7 @@ def test_ct_reads_each_text_by_either_tower(model, tmp_path):
 def test_promptbert_puts_the_first_template_around_the_anchor(model, tmp_path):
     objective = PromptBERT()
     loop = without_dropout(loop_of(model, tmp_path, objective))
-    seen, head = Seen(loop), loop.head.head
+    seen, head = Seen(loop), loop.training.head.head
     first, second, *empty = (view.edit for view in objective.views)
 
     def denoised(text: int, template: Any, alone: Any) -> Tensor:
@@ -363,7 +373,7 @@ def test_pcl_copies_the_positive_and_its_peer_sees_the_same(model, tmp_path):
     for text in (0, 1):
         copies = [seen.ids[1 - text], *(seen.changed(1 - text, edit) for edit in edits)]
         by: dict[str, Tensor] = {}
-        for name, network in (("P", loop.encoder), ("Q", peer)):
+        for name, network in (("P", loop.training.encoder), ("Q", peer)):
             by[name] = torch.stack([seen.vectors(x, network) for x in (seen.ids[text], *copies)])
             found["info_nce"] += info_nce(by[name][0], by[name][1], 0.05) / 2
         w = {}
@@ -390,15 +400,15 @@ def test_pcl_copies_the_positive_and_its_peer_sees_the_same(model, tmp_path):
 def test_diffcse_detects_the_anchor_s_words_by_the_anchor_s_vector(model, tmp_path, variant):
     objective = DiffCSE(detection_weight=1.0, variant=variant)
     loop = without_dropout(loop_of(model, tmp_path, objective))
-    detector: Any = loop.auxiliaries["detector"]
+    detector: Any = loop.training.auxiliaries["detector"]
     seen, edit, losses = Seen(loop), objective.inputs[1].edit, []
     with torch.no_grad():
         projected = loop.head(torch.stack(seen.texts))
     for text in (0, 1):
-        original = tokens(loop.encoder.tokens.collate(seen.ids[text]))
+        original = tokens(loop.training.encoder.tokens.collate(seen.ids[text]))
         drawn = seen.all_changed(text, edit)
         assert len(drawn) == 2
-        for masked in (tokens(loop.encoder.tokens.collate(ids)) for ids in drawn):
+        for masked in (tokens(loop.training.encoder.tokens.collate(ids)) for ids in drawn):
             guesses = detector.language_model(masked.ids, masked.mask).argmax(-1)
             everywhere = variant == "released"
             shown = replace_words(
@@ -427,7 +437,7 @@ def test_noise_is_taken_from_each_text_by_its_own_passes(model, tmp_path):
 def test_columns_correlate_between_the_texts(model, tmp_path):
     objective = RankStudy(rows=3, variant="paper", head="none")
     loop = without_dropout(loop_of(model, tmp_path, objective))
-    rows, seen = loop.head[1].artificial, Seen(loop)
+    rows, seen = loop.training.head[1].artificial, Seen(loop)
 
     def correlation(a: Tensor, b: Tensor, _: int) -> Tensor:
         one, other = (normalize(torch.cat([x, rows]), dim=0) for x in (a, b))
@@ -449,7 +459,7 @@ def test_columns_correlate_between_the_texts(model, tmp_path):
 
 def moved(loop: Loop, name: str) -> Any:
     """A network beside the encoder, no longer its copy."""
-    network: Any = loop.auxiliaries[name]
+    network: Any = loop.training.auxiliaries[name]
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in network.encoder.parameters():
@@ -470,19 +480,19 @@ def test_gradient_reaches_both_texts_and_no_two_passes_are_the_same(model, tmp_p
     whole = {DCLR: {"threshold": 1.0}, ArcCSE: {"triplet_margin": 1.0}}  # no row at rest
     objective = replace(small(kind), **whole.get(kind, {}))
     loop = loop_of(model, tmp_path, objective)
-    batch = loop._micro_batch(0)
-    passes = torch.cat(loop._passes(batch))
-    assert len(passes) == BATCH * len(loop.plan.views)
+    batch = loop.training.batches.batch(0)
+    passes = torch.cat(encode(loop.training, batch))
+    assert len(passes) == BATCH * len(loop.training.plan.views)
     assert len(torch.unique(passes, dim=0)) == len(passes)
 
-    ways = loop._make_views(batch)
+    ways = views_of(loop, batch)
     total = torch.stack([sum(loop.objective(views).values()) for views in ways]).sum()
     gradients = torch.autograd.grad(total, [views.encoded for views in ways])
     reached: dict[int, int] = {0: 0, 1: 0}
-    for way, gradient in zip(loop.plan.ways, gradients, strict=True):
+    for way, gradient in zip(loop.training.plan.ways, gradients, strict=True):
         for place, of_view in zip(way, gradient, strict=True):
-            view = loop.plan.views[place]
-            if view.by == "encoder" or loop.auxiliaries[view.by].trained:
+            view = loop.training.plan.views[place]
+            if view.by == "encoder" or loop.training.auxiliaries[view.by].trained:
                 assert of_view.abs().sum(1).gt(0).all()
                 reached[view.text] += 1
     assert min(reached.values()) > 0
@@ -522,13 +532,15 @@ def data(pairs: TrainConfig) -> Data:
 def test_it_trains_on_pairs_and_on_pairs_and_single_texts(pairs, data, kind, views):
     config = replace(pairs, objective=small(kind), views=views)
     _, loop = prepare(config, make_accelerator(config), Silent(), data)
-    assert (loop.examples.rows[:, 0] == loop.examples.rows[:, 1]).any() == (views == "both")
+    assert (
+        loop.training.batches.examples.rows[:, 0] == loop.training.batches.examples.rows[:, 1]
+    ).any() == (views == "both")
     loop.total_steps = 3
-    before = loop.encoder.word_embeddings.weight.detach().clone()
+    before = loop.training.encoder.word_embeddings.weight.detach().clone()
     steps = list(loop)
     assert all(math.isfinite(step.loss) and step.gradient_norm > 0 for step in steps)
     assert tuple(steps[0].terms) == config.objective.term_names
-    assert not torch.equal(loop.encoder.word_embeddings.weight, before)
+    assert not torch.equal(loop.training.encoder.word_embeddings.weight, before)
 
 
 @pytest.mark.parametrize("kind", [ESimCSE, PromptBERT])

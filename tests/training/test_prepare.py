@@ -13,7 +13,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import rebuilt
 from isospace.errors import UserError
 from isospace.objectives import ISBERT, TSDAE, DeCLUTR, PromptBERT, SimCSE
-from isospace.training.parts import parts_of
+from isospace.training.build import parts_of
 from isospace.training.prepare import require_usable
 
 SPANS = DeCLUTR(min_span=4, max_span=16)

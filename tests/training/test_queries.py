@@ -173,7 +173,7 @@ def test_a_query_alone_gets_the_teacher_s_best_passage(config, corpus, tmp_path)
     file.write_text("\n".join(queries))
     config = replace(config, objective=RankCSE(), teacher="base+bm25", queries=file)
     _, loop = prepare(config, make_accelerator(config), Silent())
-    found = loop.examples.rows[-5:, 1]
+    found = loop.training.batches.examples.rows[-5:, 1]
     passages = [corpus[row] for row in corpus.train_rows]
     by_words = corpus.train_rows[BM25(passages).scores(queries).argmax(1)]
     assert (found == by_words).sum() >= 4

@@ -15,7 +15,8 @@ from isospace.encoders.loading import load_encoder
 from isospace.objectives import SimCSE
 from isospace.operators.nearest import unit_rows
 from isospace.training import similar as similar_module
-from isospace.training.examples import Examples, Order
+from isospace.training.batches import Order
+from isospace.training.examples import Examples
 from isospace.training.similar import Similar
 from isospace.training.train import train
 

@@ -414,8 +414,14 @@ def test_a_better_teacher_improves_a_random_student(toy_model, tmp_path, variant
 
     def agreement(teacher):
         loop = make_loop(toy_model, tmp_path, config, steps=60, texts=200)
-        loop.lists = replace(loop.lists, teacher=teacher or loop.lists.teacher)
-        before, _, after = (agrees(loop.encoder), list(loop), agrees(loop.encoder))
+        loop.training.batches.lists = replace(
+            loop.training.batches.lists, teacher=teacher or loop.training.batches.lists.teacher
+        )
+        before, _, after = (
+            agrees(loop.training.encoder),
+            list(loop),
+            agrees(loop.training.encoder),
+        )
         return before, after
 
     def agrees(encoder):

@@ -24,10 +24,10 @@ from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.training.checkpoint import random_state
 from isospace.training.fit import Fit
-from isospace.training.paces import Paces
 from isospace.training.prepare import load_data
 from isospace.training.results import read_results
 from isospace.training.run import Run
+from isospace.training.schedule import Paces
 from isospace.training.train import train
 
 

@@ -18,7 +18,8 @@ from isospace.evaluation.pairs import TextPairs
 from isospace.objectives import SimCSE
 from isospace.search.about import About
 from isospace.search.index import SearchIndex
-from isospace.training.examples import Examples, Order
+from isospace.training.batches import Order
+from isospace.training.examples import Examples
 from isospace.training.prepare import load_data
 from isospace.training.run import chosen_weight
 from isospace.training.train import train

@@ -18,8 +18,9 @@ from isospace.encoders.layers import layers_of
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import ArcCSE, DeCLUTR, DiffCSE, ESimCSE, Iso, MoCoSE, WhitenedCSE
-from isospace.training.loop import require_plain_passes
 from isospace.training.prepare import require_usable
+from isospace.training.requirements import require_plain_passes
+from isospace.training.step import backward
 from isospace.training.train import train
 
 CONFIG = replace(CONFIG, trained_layers=1, learning_rate=1e-3)
@@ -40,16 +41,16 @@ def weights(encoder):
 @pytest.mark.parametrize("precision", ["no", "bf16"])
 def test_only_the_last_layer_moves(toy_model, tmp_path, more, precision):
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, **more), precision=precision)
-    before = weights(loop.encoder)
+    before = weights(loop.training.encoder)
     assert len(list(loop)) == 4
-    after = weights(loop.encoder)
+    after = weights(loop.training.encoder)
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     last = {name for name in before if ".layer.2." in name}
     # The softmax does not see what is added to all keys.
     assert last - moved <= {"0.model.encoder.layer.2.attention.self.key.bias"}
     assert moved <= last
-    trained = {id(p) for group in loop.optimizer.param_groups for p in group["params"]}
-    lower = layers_of(loop.encoder.model[0].model)[:2]
+    trained = {id(p) for group in loop.training.optimizer.param_groups for p in group["params"]}
+    lower = layers_of(loop.training.encoder.model[0].model)[:2]
     assert not trained & {id(p) for layer in lower for p in layer.parameters()}
 
 
@@ -59,11 +60,11 @@ def test_a_batch_in_passes_has_the_gradient_of_the_whole(toy_model, tmp_path, vi
     for tokens in (None, 60):
         config = replace(CONFIG, pass_tokens=tokens, views=views)
         loop = make_loop(toy_model, tmp_path, config)
-        loop.encoder.double()
-        loop.head.double()
-        loop.encoder.noise.set(0.0)
-        terms = loop._backward()
-        named = [*loop.encoder.named_parameters(), *loop.head.named_parameters()]
+        loop.training.encoder.double()
+        loop.training.head.double()
+        loop.training.encoder.noise.set(0.0)
+        terms = backward(loop.training, 0).terms
+        named = [*loop.training.encoder.named_parameters(), *loop.training.head.named_parameters()]
         found.append((terms, {n: p.grad for n, p in named if p.grad is not None}))
     (terms, whole), (same, parts) = found
     assert same == pytest.approx(terms, rel=1e-9)

@@ -60,18 +60,21 @@ from isospace.system.launch import launched
 from isospace.system.progress import Logged, Progress
 from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.signals import StopRequest
-from isospace.training.examples import Examples, Order
+from isospace.training.batches import Order
+from isospace.training.examples import Examples
 from isospace.training.finish import ModelScores, run_results, show_verdict, write_run
-from isospace.training.fit import FEWEST_UPDATES, Fit, evaluation_steps
+from isospace.training.fit import Fit
 from isospace.training.lifecycle import start_or_resume, working_in
 from isospace.training.lists import gives_cosines, require_scores
-from isospace.training.loop import Diverged
-from isospace.training.prepare import Data, load_data, require_settings, say_corpus
+from isospace.training.prepare import Data, load_data, say_corpus
 from isospace.training.queries import rows_of_queries
 from isospace.training.query_map import write_query_map
+from isospace.training.requirements import require_settings
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun, Run, begun
+from isospace.training.schedule import FEWEST_UPDATES, evaluation_steps
 from isospace.training.selection import Choice
+from isospace.training.step import Diverged
 
 MOST_EPOCHS = 4.0
 """However much time there is, no example is seen more often."""
@@ -462,7 +465,7 @@ class _Search:
     def _first_plan(self, fit: Fit) -> Plan:
         """What the minutes that are left are to be used for."""
         budget = 60 * self.config.budget[0]
-        passes = Passes.of(self.states, self.data, self.choosers, fit.loop.config)
+        passes = Passes.of(self.states, self.data, self.choosers, fit.training.config)
         token = evaluating = self._seconds_per_token("float32")
         if fit.accelerator.mixed_precision == "bf16":
             evaluating = self._seconds_per_token("bf16")
@@ -479,7 +482,7 @@ class _Search:
             judging=passes.judging,
             token=token,
             trainings=trainings,
-            evaluations=fit.loop.config.evaluations,
+            evaluations=fit.training.config.evaluations,
             most=_most_updates(fit),
         )
 
@@ -497,8 +500,9 @@ class _Search:
         loop, most = fit.loop, _most_updates(fit)
         if most < FEWEST_UPDATES:
             self.notes.append(
-                f"Nothing was trained: {len(loop.examples):,} examples are too few for "
-                f"{FEWEST_UPDATES} updates of {loop.sentences_per_step} in {MOST_EPOCHS:g} passes."
+                f"Nothing was trained: {len(fit.training.batches.examples):,} examples are too few "
+                f"for {FEWEST_UPDATES} updates of {loop.sentences_per_step} in {MOST_EPOCHS:g} "
+                "passes."
             )
             return 0
         enough, late = 0, math.inf

@@ -48,9 +48,9 @@ from isospace.system.progress import Progress, Silent
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.fit import Fit
-from isospace.training.loop import Diverged
 from isospace.training.prepare import Data, start_of
 from isospace.training.run import Run, begun
+from isospace.training.step import Diverged
 from isospace.whiten.fold import drop_normalize
 
 FOLDS = 5

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 
-from isospace.training.fit import evaluation_steps
+from isospace.training.schedule import evaluation_steps
 
 EARLIEST = 24
 """Updates that come before any evaluation. A long training is evaluated down to here, as on some

@@ -16,7 +16,7 @@ from isospace.evaluation.isotropy import NEIGHBOURS
 from isospace.operators.nearest import nearest, unit_rows
 from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.training import checkpoint
-from isospace.training.parts import parts_of
+from isospace.training.build import parts_of
 from isospace.training.prepare import start_of
 from isospace.training.run import Run, Sample
 

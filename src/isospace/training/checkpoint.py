@@ -19,7 +19,7 @@ from isospace.encoders.adapters import load_plain, plain_state
 from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_path
 
-FORMAT = 5
+FORMAT = 6
 """Version of the checkpoint's layout; raised when a reader must know."""
 
 _DIGEST = "sha256"
@@ -152,3 +152,23 @@ def load(path: Path) -> dict[str, Any]:
             f"format {FORMAT}. Use that version, or start a new run"
         )
     return state
+
+
+def require_unchanged(folder: Path, then: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Refuse to resume a run whose settings, text, files or models have changed.
+
+    Args:
+        folder: of the run.
+        then: setting -> digest of what it named when the checkpoint was written.
+        now: setting -> digest of what it names now.
+
+    Raises:
+        UserError: naming the first setting that differs.
+    """
+    for setting, digest in now.items():
+        if then.get(setting) != digest:
+            name = f"`{setting}`" if setting.isidentifier() else setting
+            raise UserError(
+                f"{folder}: {name} has changed since this run began. Restore what it was, or start "
+                "a new run"
+            )

@@ -17,8 +17,10 @@ from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.sts import evaluate_pairs
 from isospace.evaluation.vector_cache import cached
+from isospace.statistics.influence import Scores, mean_scores
 from isospace.system.progress import Progress
 from isospace.training.checkpoint import random_state, set_random_state
+from isospace.training.selection import Choice, choose
 from isospace.views import View
 
 
@@ -68,3 +70,76 @@ def _noise(config: TrainConfig, encoder: Encoder) -> View:
     """The encoder's own dropout, by which runs of all objectives compare; else the objective's."""
     rates = (view.dropout for view in config.objective.views if view.dropout != 0.0)
     return View() if any(encoder.noise.rates) else View(dropout=next(rates, None))
+
+
+class Evaluations:
+    """What was measured during a training, and which checkpoint to keep; the first process knows.
+
+    Args:
+        config: by which the checkpoint is selected.
+        held_out: the validation text.
+        benchmark: the test items.
+        start_competes: whether the base model is kept where no evaluation beats it.
+
+    Attributes:
+        measured: the evaluations in their order, the base model first.
+        ranks: where the validation pairs are the test pairs: what they came to, (1 + halves, pair),
+            at each evaluation.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        held_out: HeldOut,
+        benchmark: Benchmark,
+        start_competes: bool = True,
+    ) -> None:
+        self._config, self._held_out, self._benchmark = config, held_out, benchmark
+        self._start_competes = start_competes
+        self.measured: list[dict[str, float]] = []
+        self.ranks: list[torch.Tensor] = []
+
+    def add(self, evaluation: dict[str, float]) -> None:
+        """Add an evaluation that `run_evaluation` has just measured."""
+        self.measured.append(evaluation)
+        if self.by_test_pairs and (ranks := self._held_out.ranks) is not None:
+            items = np.stack([ranks.reciprocal_ranks, *ranks.displacement])
+            self.ranks.append(torch.from_numpy(items))
+
+    @property
+    def by_test_pairs(self) -> bool:
+        """Whether the test pairs select the checkpoint: there are too few to split."""
+        return (
+            not self._benchmark.split
+            and self._held_out.natural
+            and self._config.select == "label-free"
+        )
+
+    @property
+    def tried(self) -> dict[int, Scores]:
+        """Step -> MRR of the test pairs, of the evaluations among which one was chosen.
+
+        Empty where other pairs chose.
+        """
+        if not self.by_test_pairs:
+            return {}
+        groups, collapsed = self._held_out.pairs.group_numbers(), self.choice.collapsed
+        return {
+            int(evaluation["step"]): mean_scores(items[:1].numpy(), groups, items[1:, None].numpy())
+            for evaluation, items in zip(self.measured, self.ranks, strict=True)
+            if evaluation["step"] not in collapsed
+        }
+
+    @property
+    def choice(self) -> Choice:
+        """Which of the evaluations so far to keep."""
+        natural = self._held_out.natural
+        return choose(self.measured, self._config.select, natural, self._start_competes)
+
+    @property
+    def newest(self) -> str:
+        """The newest evaluation in words, with the base model's in brackets."""
+        shown = ("pairs_loss", "pairs_mrr", "uniformity", "effective_rank", "labels_spearman")
+        now, base = self.measured[-1], self.measured[0]
+        cells = [f"{name} {now[name]:.4g} (was {base[name]:.4g})" for name in shown if name in now]
+        return ", ".join(cells)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-from array import array
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.config import TrainConfig, objective_name
+from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.dedup import near_clusters, without_words_of
 from isospace.corpus.examples import evenly
@@ -23,7 +21,6 @@ from isospace.corpus.relations import RELATIONS
 from isospace.corpus.staging import name_hash
 from isospace.corpus.tokens import Tokens
 from isospace.errors import TooLittle, UserError
-from isospace.objectives import OBJECTIVES
 from isospace.statistics.counts import number_of
 from isospace.training.queries import Queries, read_queries
 from isospace.training.similar import Rows, Similar
@@ -230,36 +227,6 @@ def fewer_than_a_batch(found: str, size: int) -> str:
     )
 
 
-def require_pairs(config: TrainConfig) -> None:
-    """Refuse settings whose objective takes no pairs, or that say two things.
-
-    Raises:
-        UserError: naming the setting.
-    """
-    if config.views == "dropout":
-        for name in ("relations", "without_title_words", "queries"):
-            if getattr(config, name):
-                raise UserError(
-                    f"`{name}` is for pairs of texts. Leave it out, or set `views` pairs or both"
-                )
-        return
-    if reason := config.objective.why_no_pairs:
-        takers = ", ".join(name for name, kind in OBJECTIVES.items() if kind().takes_pairs)
-        raise UserError(
-            f"`views` {config.views}: {objective_name(config.objective)} with these settings "
-            f"{reason}, and accepts no pairs. Set an `objective` that does ({takers})"
-        )
-    if config.text.columns and config.relations:
-        raise UserError(
-            f"`relations` {' '.join(config.relations)}: relations exist between documents, and "
-            "each row of `columns` is a pair already. Leave `relations` out"
-        )
-    if config.text.columns and config.without_title_words:
-        raise UserError(
-            "`without_title_words`: rows of `columns` have no titles. Leave the setting out"
-        )
-
-
 @functools.lru_cache(maxsize=1)
 def _origins_of_lines(corpus: Corpus) -> Rows:
     """(line, n) the document of each line, if any, and a number that (nearly) equal texts share."""
@@ -317,127 +284,6 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
     return Examples(
         lines, origins, crops_of if crops_of.any() else None, shortened, summary=summary
     )
-
-
-_AT_ONCE = 1 << 16
-_TRIES = 10
-"""Further orders of an epoch, where the first gives no batch of examples that lie apart."""
-
-
-class Order:
-    """Which examples make each batch: by seed and epoch alone, so that resuming needs no state.
-
-    Args:
-        examples: what is drawn from.
-        size: of a batch.
-        seed: of the run.
-
-    Raises:
-        TooLittle: not a single batch can be made.
-    """
-
-    def __init__(self, examples: Examples, size: int, seed: int) -> None:
-        self._examples, self._size, self._seed = examples, size, seed
-        self._epoch, self._first = -1, 0
-        self._batches = np.empty((0, size), np.int64)
-
-    def batch(self, number: int) -> Rows:
-        """(size,) places of the examples in the batch of this number, counted over the run."""
-        if number < self._first:
-            self._epoch, self._first = -1, 0
-            self._batches = self._batches[:0]
-        while number >= self._first + len(self._batches):
-            self._first += len(self._batches)
-            self._epoch += 1
-            self._batches = self._drawn(self._epoch)
-        found: Rows = self._batches[number - self._first]
-        return found
-
-    @property
-    def per_epoch(self) -> int:
-        """Batches of the first epoch; later ones have about as many."""
-        self.batch(0)
-        return len(self._batches)
-
-    def _drawn(self, epoch: int) -> Rows:
-        """(batch, size) of an epoch; what fills no batch is left out."""
-        random, examples = np.random.default_rng([self._seed, epoch]), self._examples
-        if examples.similar is None:
-            order = random.permutation(len(examples))
-        else:
-            order = examples.similar.order(examples.rows[:, 0], examples.origins, random)
-        if examples.origins is None:
-            batches = order[: len(order) // self._size * self._size].reshape(-1, self._size)
-            if not len(batches):
-                raise TooLittle(fewer_than_a_batch(number_of(len(examples), "texts"), self._size))
-            return batches
-        batches = batches_without_shared_origin(order, examples.origins, self._size)
-        for _ in range(_TRIES):  # near the size of a batch it is a matter of the order
-            if len(batches):
-                break
-            batches = batches_without_shared_origin(
-                random.permutation(order), examples.origins, self._size
-            )
-        if len(batches):
-            return batches
-        if epoch:  # the first had some, or there would be no second
-            return self._drawn(0)
-        raise TooLittle(
-            f"{len(examples):,} pairs make no batch of {self._size}: pairs of one document, or "
-            "with nearly the same text, may not share a batch. Give more text, or set a smaller "
-            "`batch_size`"
-        )
-
-
-def batches_without_shared_origin(order: Rows, origins: Rows, size: int) -> Rows:
-    """Batches in which no two examples have an origin in common.
-
-    An example that would meet its own waits for the next batch.
-
-    Args:
-        order: (n,) places of examples, in the order in which they are to come.
-        origins: (example, n), as `Examples` has them.
-        size: of a batch.
-
-    Returns:
-        (batch, size) places of examples; those that fill no batch at the end are left out.
-
-    >>> batches_without_shared_origin(np.arange(4), np.array([[0, 0], [0, 0], [1, 2], [3, 3]]), 2)
-    array([[0, 2],
-           [1, 3]])
-    """
-    waiting: dict[int, deque[tuple[int, list[int]]]] = {}
-    coming = _one_by_one(order, origins)
-    batches = array("q")
-    while True:
-        batch: list[int] = []
-        met: set[int] = set()
-        for origin in list(waiting):  # one of each at the most
-            example, own = waiting[origin][0]
-            if len(batch) < size and met.isdisjoint(own):
-                batch.append(example)
-                met.update(own)
-                waiting[origin].popleft()
-                if not waiting[origin]:
-                    del waiting[origin]
-        for example, own in coming if len(batch) < size else ():
-            if met.isdisjoint(own):
-                batch.append(example)
-                met.update(own)
-                if len(batch) == size:
-                    break
-            else:
-                waiting.setdefault(own[0], deque()).append((example, own))
-        if len(batch) < size:
-            return np.array(batches, dtype=np.int64).reshape(-1, size)
-        batches.extend(batch)
-
-
-def _one_by_one(order: Rows, origins: Rows) -> Iterator[tuple[int, list[int]]]:
-    """Each example with its origins; few at a time are Python's numbers, of ten times the size."""
-    for start in range(0, len(order), _AT_ONCE):
-        part = order[start : start + _AT_ONCE]
-        yield from zip(part.tolist(), origins[part].tolist(), strict=True)
 
 
 def _mean_crop(lengths: Rows, most: float) -> NDArray[np.float64]:

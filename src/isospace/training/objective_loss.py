@@ -15,7 +15,7 @@ from isospace.config import objective_name
 from isospace.encoders.noise import Noise
 from isospace.errors import UserError
 from isospace.objectives.base import Objective
-from isospace.training.loop import gather
+from isospace.training.step import gather
 from isospace.views import View, Views
 
 

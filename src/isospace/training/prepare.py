@@ -6,19 +6,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import torch
 from accelerate import Accelerator
 
-from isospace.config import TrainConfig, objective_name
+from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.coverage import Coverage, coverage
 from isospace.corpus.overview import judging, sample
 from isospace.corpus.tokens import Tokens, tokenise
-from isospace.encoders.adapters import require_peft
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way
@@ -29,29 +27,23 @@ from isospace.encoders.trained import checkpoint_layers, train_adapters, train_l
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.held_out import HeldOut, validation_text
-from isospace.evaluation.other_text import OtherText, require_other_text
+from isospace.evaluation.other_text import OtherText
 from isospace.evaluation.own_data import load_pairs
-from isospace.evaluation.sts import DEV_SPLITS, PAPER_COLUMNS, load_labels, load_sts_data
+from isospace.evaluation.sts import PAPER_COLUMNS, load_labels, load_sts_data
 from isospace.evaluation.vector_cache import cached
-from isospace.objectives import OBJECTIVES
 from isospace.objectives.auxiliaries import costs
 from isospace.statistics.counts import number_of
 from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.system.processes import STDIN_IS_OF_ONE, arithmetic, join_processes
 from isospace.system.progress import Progress
-from isospace.training.examples import Examples, Order, fewer_than_a_batch, require_pairs
+from isospace.training.batches import Order, longest_read
+from isospace.training.build import build_training, parts_of, require_distinct_views, too_short
+from isospace.training.examples import Examples, fewer_than_a_batch
 from isospace.training.lists import Lists, make_lists, needs_lists
-from isospace.training.loop import (
-    Loop,
-    longest_read,
-    require_distinct_views,
-    require_plain_passes,
-    too_short,
-)
-from isospace.training.parts import parts_of
+from isospace.training.loop import Loop
 from isospace.training.plan import Plan
-from isospace.training.queries import rows_of_queries
+from isospace.training.requirements import require_settings, require_trackers
 from isospace.training.similar import AMONG, Similar
 
 _TWO_SENTENCES = (
@@ -89,7 +81,7 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
     """
     bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16())
     precision = "bf16" if bf16 else "no"
-    _require_trackers(config)
+    require_trackers(config)
     try:
         accelerator = join_processes(
             mixed_precision=precision,
@@ -153,10 +145,10 @@ def prepare(
     own = [tokens[side] for side in sides]
     with accelerator.main_process_first():
         lists, examples = _by_vectors(config, data, examples, own, encoder, progress)
-    loop = Loop(config, encoder, own, examples, accelerator, corpus.labels, lists)
-    if beside := costs(loop.auxiliaries):
-        progress.line("beside", beside)
-    return data, loop
+    training = build_training(config, encoder, own, examples, accelerator, corpus.labels, lists)
+    if cost := costs(training.auxiliaries):
+        progress.line("beside", cost)
+    return data, Loop(training)
 
 
 def _by_vectors(
@@ -286,7 +278,7 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     """
     for config in configs:
         require_settings(config)
-        _require_trackers(config)
+        require_trackers(config)
     data = load_data(configs[0])
     for config in configs[1:]:
         _require_a_batch(config, data.corpus)
@@ -417,122 +409,6 @@ def _require_fit(config: TrainConfig, encoder: Encoder, classes: int) -> None:
     batch = sources.batch(ids, np.arange(len(texts)), 0)
     with torch.no_grad():
         require_distinct_views(encoder, batch, plan.views, sources.of_view)
-
-
-def _require_trackers(config: TrainConfig) -> None:
-    missing = [name for name in config.trackers if find_spec(name) is None]
-    if missing:
-        raise UserError(f"`trackers` {missing[0]}: not installed. Run pip install {missing[0]}")
-
-
-def require_settings(config: TrainConfig) -> None:
-    """Refuse what does not go together or is not there, before the corpus is read."""
-    require_pairs(config)
-    require_plain_passes(config)
-    require_other_text(config.other_text, config.text.corpus)
-    if config.queries is not None:
-        rows_of_queries(config.queries)  # which are read again once it is known what is held out
-    _require_texts(config)
-    _require_labels(config)
-    _require_teacher(config)
-    _require_sizes(config)
-    _require_adapters(config)
-
-
-def _require_texts(config: TrainConfig) -> None:
-    texts, columns = config.objective.texts, config.text.columns
-    if config.views != "dropout":
-        texts = 2 if columns else 1
-    if len(columns) == (texts if texts > 1 else 0):
-        return
-    name = objective_name(config.objective)
-    if texts == 1:
-        raise UserError(
-            f"`columns` {' '.join(columns)}: {name} with these settings reads one text. Name its "
-            "column with `column`, or train on pairs or triples (simcse `supervision` pairs or "
-            "triples)"
-        )
-    wanted = " ".join(("ANCHOR", "POSITIVE", "HARD_NEGATIVE")[:texts])
-    raise UserError(
-        f"`columns` {' '.join(columns)}: {name} with these settings reads {texts} texts of each "
-        f"example, but `columns` names {len(columns)}. Name the columns of all texts: `columns` "
-        f"{wanted}"
-    )
-
-
-def _require_sizes(config: TrainConfig) -> None:
-    if config.hold_to_base * config.learning_rate > 1:
-        raise UserError(
-            f"`hold_to_base` {config.hold_to_base:g}: with `learning_rate` "
-            f"{config.learning_rate:g} an update would overshoot the base model. Give "
-            f"{1 / config.learning_rate:g} or less"
-        )
-    if config.similar is not None and config.batch_size % config.similar:
-        raise UserError(
-            f"`similar` {config.similar}: groups of this size do not fill a batch of `batch_size` "
-            f"{config.batch_size}. Give a divisor of the batch size, such as 16"
-        )
-
-
-def _require_adapters(config: TrainConfig) -> None:
-    if config.gradient_checkpointing and config.trained_layers is not None:
-        raise UserError(
-            "`gradient_checkpointing`: saves no memory with `trained_layers` "
-            f"{config.trained_layers}, as frozen layers keep nothing for the backward pass. Leave "
-            "one of the two out"
-        )
-    if config.lora is None:
-        if config.half_weights:
-            raise UserError(
-                "`half_weights`: bfloat16 would round away small updates of the weights. Train "
-                "adapters instead, such as `lora` 16, or leave `half_weights` out"
-            )
-        return
-    require_peft(config.lora)
-    if config.trained_layers is not None:
-        raise UserError(
-            f"`lora` {config.lora}: adds adapters to every layer, but `trained_layers` "
-            f"{config.trained_layers} trains only the last ones. Leave one of the two out"
-        )
-
-
-def _require_labels(config: TrainConfig) -> None:
-    column, name = config.text.label_column, objective_name(config.objective)
-    if config.objective.reads_labels and column is None:
-        raise UserError(
-            f"`label_column` is missing: {name} learns from labels. Name the column that holds them"
-        )
-    if config.select != "labels" and config.labels not in DEV_SPLITS:
-        raise UserError(
-            f"`labels` {config.labels}: has no effect with `select` {config.select}. Leave "
-            "`labels` out, or set `select` labels"
-        )
-    if column is not None and not config.objective.reads_labels:
-        readers = ", ".join(name for name, kind in OBJECTIVES.items() if kind.reads_labels)
-        raise UserError(
-            f"`label_column` {column}: {name} does not read labels. Leave the setting out, or "
-            f"train an objective that does ({readers})"
-        )
-
-
-def _require_teacher(config: TrainConfig) -> None:
-    name, reads = objective_name(config.objective), config.objective.reads_teacher
-    if reads and config.teacher is None:
-        raise UserError(
-            f"`teacher` is missing: {name} with these settings learns from a teacher's ranking. "
-            "Set `teacher`, such as base+bm25 or an encoder, or set `distillation_weight` 0"
-        )
-    if config.teacher is not None and not reads:
-        raise UserError(
-            f"`teacher` {config.teacher}: {name} with these settings does not use a teacher. "
-            "Leave the setting out, or train rankcse"
-        )
-    if config.mined and not config.objective.takes_candidates:
-        takers = ", ".join(name for name, kind in OBJECTIVES.items() if kind.takes_candidates)
-        raise UserError(
-            f"`mined` {config.mined}: {name} does not use mined texts. Leave the setting out, or "
-            f"train an objective that does ({takers})"
-        )
 
 
 def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:

@@ -90,7 +90,7 @@ def _trained(fit: Fit, run: Run | None) -> FinishedRun:
 
 def _judged(fit: Fit, run: Run, before: ModelScores) -> RunResults:
     """Load the checkpoint to keep, score it, say whether it helped, write the model."""
-    choice, encoder, data = fit.choice, fit.loop.shipped, fit.data
+    choice, encoder, data = fit.choice, fit.training.shipped, fit.data
     checkpoint.put_weights(run.kept_weights, encoder.model)
     after = before
     if choice.step:

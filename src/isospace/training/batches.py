@@ -1,0 +1,255 @@
+"""Batches by number: which examples are in one, and their padded tokens.
+
+A batch depends on the seed and its number alone, so that resuming needs no state.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from numpy.typing import NDArray
+
+from isospace.config import TrainConfig
+from isospace.corpus.tokens import Tokens
+from isospace.encoders.batch import Batch
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.prompts import side_of
+from isospace.errors import TooLittle
+from isospace.statistics.counts import number_of
+from isospace.training.examples import Examples, crop, fewer_than_a_batch
+from isospace.training.lists import Lists
+from isospace.training.plan import Plan
+from isospace.training.similar import Rows
+from isospace.training.sources import Sources
+
+
+class Batches:
+    """The micro-batches of a run, of each the share of this process.
+
+    Args:
+        config: batch size, seed and the length to which texts are cut.
+        encoder: whose tokenizer read the texts.
+        tokens: (text,) the tokenised corpus, as each text of an example is read: with the prompt of
+            its side.
+        examples: what is drawn from.
+        plan: the passes, of which each reads a text.
+        sources: the distinct inputs of the passes.
+        accelerator: the processes that share a batch.
+        labels: (example,) class of each example of the corpus, where the objective reads labels.
+        lists: a teacher's scores and mined texts, where the objective learns a ranking.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        encoder: Encoder,
+        tokens: Sequence[Tokens],
+        examples: Examples,
+        plan: Plan,
+        sources: Sources,
+        accelerator: Accelerator,
+        labels: np.ndarray | None = None,
+        lists: Lists | None = None,
+    ) -> None:
+        self.config, self.encoder, self.tokens = config, encoder, tokens
+        self.examples, self.texts, self.sources = examples, plan.texts, sources
+        self.labels, self.lists = labels, lists
+        self.order = Order(examples, config.batch_size, config.seed)
+        self._share = config.batch_size // accelerator.num_processes
+        self._first = accelerator.process_index * self._share
+        self._sides = [side_of(text, plan.texts) for text in range(len(tokens))]
+        self._prompts = [
+            encoder.tokens.prompt_length(side) if encoder.prompts.for_side(side) else 0
+            for side in self._sides
+        ]
+
+    def batch(self, number: int) -> Batch:
+        """Return this process's share of a micro-batch, counted over the run."""
+        drawn = self.order.batch(number)
+        own = drawn[self._first : self._first + self._share]
+        rows = self.examples.rows[own]
+        if self.lists is not None:
+            rows = np.concatenate([rows, self.lists.candidates(rows, number)], axis=1)
+        texts = [tokens.batch(rows[:, text]) for text, tokens in enumerate(self.tokens)]
+        if self.examples.cropped is not None:
+            texts = self._cropped(texts, self.examples.cropped[own], rows[:, 0], number)
+        batch = self.sources.batch(texts, rows[:, 0], number)
+        device = self.encoder.device
+        if self.lists is not None:
+            scores = self.lists.scores(rows, self.examples.rows[drawn, -1], self._first)
+            if scores is not None:
+                batch = replace(batch, teacher=torch.from_numpy(scores).to(device))
+        if self.labels is not None:
+            labels = torch.from_numpy(self.labels[rows[:, 0] // self.texts])
+            batch = replace(batch, labels=labels.to(device))
+        return batch
+
+    def _cropped(
+        self,
+        texts: Sequence[Sequence[NDArray[Any]]],
+        cropped: NDArray[np.bool_],
+        anchors: Rows,
+        number: int,
+    ) -> list[list[NDArray[Any]]]:
+        """Draw crops in place of some examples, and cut all texts to the length of training."""
+        longest = self.config.max_length
+        assert longest is not None  # of what was prepared
+        found = [list(of_text) for of_text in texts]
+        for place in np.flatnonzero(cropped).tolist():
+            draws = np.random.default_rng([self.config.seed, number, int(anchors[place])])
+            for ids, prompt in zip(found, self._prompts, strict=True):
+                ids[place] = crop(ids[place], draws, self.encoder.vocabulary, prompt)
+        return [
+            [self.encoder.tokens.cut(ids, longest, side) for ids in of_text]
+            for of_text, side in zip(found, self._sides, strict=True)
+        ]
+
+    @property
+    def per_epoch(self) -> int:
+        """Batches that one pass over the examples makes; what fills none is left out."""
+        return self.order.per_epoch
+
+    @property
+    def tokens_per_example(self) -> float:
+        """Tokens in the texts of an example, on average; each text counts once."""
+        own = self.examples.rows.shape[1]
+        longest = longest_read(self.config)
+        tokens = self.examples.mean_tokens(self.tokens[:own], longest)
+        if self.lists is not None:
+            most = np.inf if longest is None else longest
+            for mined in self.tokens[own:]:
+                tokens += float(np.minimum(mined.lengths[self.lists.pool], most).mean())
+        return tokens
+
+
+def longest_read(config: TrainConfig) -> int | None:
+    """Return the number of tokens to which training cuts texts; `None` for whole texts."""
+    return None if config.objective.reads_whole_texts else config.max_length
+
+
+_AT_ONCE = 1 << 16
+_TRIES = 10
+"""Further orders of an epoch, where the first gives no batch of examples that lie apart."""
+
+
+class Order:
+    """Which examples make each batch: by seed and epoch alone, so that resuming needs no state.
+
+    Args:
+        examples: what is drawn from.
+        size: of a batch.
+        seed: of the run.
+
+    Raises:
+        TooLittle: not a single batch can be made.
+    """
+
+    def __init__(self, examples: Examples, size: int, seed: int) -> None:
+        self._examples, self._size, self._seed = examples, size, seed
+        self._epoch, self._first = -1, 0
+        self._batches = np.empty((0, size), np.int64)
+
+    def batch(self, number: int) -> Rows:
+        """(size,) places of the examples in the batch of this number, counted over the run."""
+        if number < self._first:
+            self._epoch, self._first = -1, 0
+            self._batches = self._batches[:0]
+        while number >= self._first + len(self._batches):
+            self._first += len(self._batches)
+            self._epoch += 1
+            self._batches = self._drawn(self._epoch)
+        found: Rows = self._batches[number - self._first]
+        return found
+
+    @property
+    def per_epoch(self) -> int:
+        """Batches of the first epoch; later ones have about as many."""
+        self.batch(0)
+        return len(self._batches)
+
+    def _drawn(self, epoch: int) -> Rows:
+        """(batch, size) of an epoch; what fills no batch is left out."""
+        random, examples = np.random.default_rng([self._seed, epoch]), self._examples
+        if examples.similar is None:
+            order = random.permutation(len(examples))
+        else:
+            order = examples.similar.order(examples.rows[:, 0], examples.origins, random)
+        if examples.origins is None:
+            batches = order[: len(order) // self._size * self._size].reshape(-1, self._size)
+            if not len(batches):
+                raise TooLittle(fewer_than_a_batch(number_of(len(examples), "texts"), self._size))
+            return batches
+        batches = batches_without_shared_origin(order, examples.origins, self._size)
+        for _ in range(_TRIES):  # near the size of a batch it is a matter of the order
+            if len(batches):
+                break
+            batches = batches_without_shared_origin(
+                random.permutation(order), examples.origins, self._size
+            )
+        if len(batches):
+            return batches
+        if epoch:  # the first had some, or there would be no second
+            return self._drawn(0)
+        raise TooLittle(
+            f"{len(examples):,} pairs make no batch of {self._size}: pairs of one document, or "
+            "with nearly the same text, may not share a batch. Give more text, or set a smaller "
+            "`batch_size`"
+        )
+
+
+def batches_without_shared_origin(order: Rows, origins: Rows, size: int) -> Rows:
+    """Batches in which no two examples have an origin in common.
+
+    An example that would meet its own waits for the next batch.
+
+    Args:
+        order: (n,) places of examples, in the order in which they are to come.
+        origins: (example, n), as `Examples` has them.
+        size: of a batch.
+
+    Returns:
+        (batch, size) places of examples; those that fill no batch at the end are left out.
+
+    >>> batches_without_shared_origin(np.arange(4), np.array([[0, 0], [0, 0], [1, 2], [3, 3]]), 2)
+    array([[0, 2],
+           [1, 3]])
+    """
+    waiting: dict[int, deque[tuple[int, list[int]]]] = {}
+    coming = _one_by_one(order, origins)
+    batches = array("q")
+    while True:
+        batch: list[int] = []
+        met: set[int] = set()
+        for origin in list(waiting):  # one of each at the most
+            example, own = waiting[origin][0]
+            if len(batch) < size and met.isdisjoint(own):
+                batch.append(example)
+                met.update(own)
+                waiting[origin].popleft()
+                if not waiting[origin]:
+                    del waiting[origin]
+        for example, own in coming if len(batch) < size else ():
+            if met.isdisjoint(own):
+                batch.append(example)
+                met.update(own)
+                if len(batch) == size:
+                    break
+            else:
+                waiting.setdefault(own[0], deque()).append((example, own))
+        if len(batch) < size:
+            return np.array(batches, dtype=np.int64).reshape(-1, size)
+        batches.extend(batch)
+
+
+def _one_by_one(order: Rows, origins: Rows) -> Iterator[tuple[int, list[int]]]:
+    """Each example with its origins; few at a time are Python's numbers, of ten times the size."""
+    for start in range(0, len(order), _AT_ONCE):
+        part = order[start : start + _AT_ONCE]
+        yield from zip(part.tolist(), origins[part].tolist(), strict=True)

@@ -1,0 +1,190 @@
+"""Settings that do not go together, refused before any text is read."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from isospace.config import TrainConfig, objective_name
+from isospace.encoders.adapters import require_peft
+from isospace.errors import UserError
+from isospace.evaluation.other_text import require_other_text
+from isospace.evaluation.sts import DEV_SPLITS
+from isospace.objectives import OBJECTIVES
+from isospace.training.queries import rows_of_queries
+
+
+def require_settings(config: TrainConfig) -> None:
+    """Refuse what does not go together or is not there, before the corpus is read."""
+    require_pairs(config)
+    require_plain_passes(config)
+    require_other_text(config.other_text, config.text.corpus)
+    if config.queries is not None:
+        rows_of_queries(config.queries)  # which are read again once it is known what is held out
+    _require_texts(config)
+    _require_labels(config)
+    _require_teacher(config)
+    _require_sizes(config)
+    _require_adapters(config)
+
+
+def require_pairs(config: TrainConfig) -> None:
+    """Refuse settings whose objective takes no pairs, or that say two things.
+
+    Raises:
+        UserError: naming the setting.
+    """
+    if config.views == "dropout":
+        for name in ("relations", "without_title_words", "queries"):
+            if getattr(config, name):
+                raise UserError(
+                    f"`{name}` is for pairs of texts. Leave it out, or set `views` pairs or both"
+                )
+        return
+    if reason := config.objective.why_no_pairs:
+        takers = ", ".join(name for name, kind in OBJECTIVES.items() if kind().takes_pairs)
+        raise UserError(
+            f"`views` {config.views}: {objective_name(config.objective)} with these settings "
+            f"{reason}, and accepts no pairs. Set an `objective` that does ({takers})"
+        )
+    if config.text.columns and config.relations:
+        raise UserError(
+            f"`relations` {' '.join(config.relations)}: relations exist between documents, and "
+            "each row of `columns` is a pair already. Leave `relations` out"
+        )
+    if config.text.columns and config.without_title_words:
+        raise UserError(
+            "`without_title_words`: rows of `columns` have no titles. Leave the setting out"
+        )
+
+
+def require_plain_passes(config: TrainConfig) -> None:
+    """Refuse passes in parts, or at half precision, where an objective needs more than vectors.
+
+    Raises:
+        UserError: naming the setting.
+    """
+    views = config.objective.views
+    vectors = not config.objective.inputs and all(
+        view.read == "pooled" and not view.changes_embeddings for view in views
+    )
+    plain = vectors and all(view.by == "encoder" for view in views)
+    if config.half_weights and not vectors:
+        raise UserError(
+            f"`half_weights`: {objective_name(config.objective)} with these settings reads tokens "
+            "or edits embeddings, which needs full precision. Leave `half_weights` out"
+        )
+    reasons = {
+        "pass_tokens": "reads tokens, and needs a batch at once",
+        "trained_layers": "reads tokens or changes their embeddings, and needs all layers",
+        "gradient_checkpointing": "changes single layers, which a recomputed pass would not repeat",
+    }
+    for name, reason in reasons.items():
+        value = getattr(config, name)
+        if value and not plain:
+            raise UserError(
+                f"`{name}` {value}: {objective_name(config.objective)} with these settings trains "
+                f"an auxiliary network, or {reason}. Leave `{name}` out"
+            )
+
+
+def require_trackers(config: TrainConfig) -> None:
+    """Refuse a tracker whose package is not installed."""
+    missing = [name for name in config.trackers if find_spec(name) is None]
+    if missing:
+        raise UserError(f"`trackers` {missing[0]}: not installed. Run pip install {missing[0]}")
+
+
+def _require_texts(config: TrainConfig) -> None:
+    texts, columns = config.objective.texts, config.text.columns
+    if config.views != "dropout":
+        texts = 2 if columns else 1
+    if len(columns) == (texts if texts > 1 else 0):
+        return
+    name = objective_name(config.objective)
+    if texts == 1:
+        raise UserError(
+            f"`columns` {' '.join(columns)}: {name} with these settings reads one text. Name its "
+            "column with `column`, or train on pairs or triples (simcse `supervision` pairs or "
+            "triples)"
+        )
+    wanted = " ".join(("ANCHOR", "POSITIVE", "HARD_NEGATIVE")[:texts])
+    raise UserError(
+        f"`columns` {' '.join(columns)}: {name} with these settings reads {texts} texts of each "
+        f"example, but `columns` names {len(columns)}. Name the columns of all texts: `columns` "
+        f"{wanted}"
+    )
+
+
+def _require_sizes(config: TrainConfig) -> None:
+    if config.hold_to_base * config.learning_rate > 1:
+        raise UserError(
+            f"`hold_to_base` {config.hold_to_base:g}: with `learning_rate` "
+            f"{config.learning_rate:g} an update would overshoot the base model. Give "
+            f"{1 / config.learning_rate:g} or less"
+        )
+    if config.similar is not None and config.batch_size % config.similar:
+        raise UserError(
+            f"`similar` {config.similar}: groups of this size do not fill a batch of `batch_size` "
+            f"{config.batch_size}. Give a divisor of the batch size, such as 16"
+        )
+
+
+def _require_adapters(config: TrainConfig) -> None:
+    if config.gradient_checkpointing and config.trained_layers is not None:
+        raise UserError(
+            "`gradient_checkpointing`: saves no memory with `trained_layers` "
+            f"{config.trained_layers}, as frozen layers keep nothing for the backward pass. Leave "
+            "one of the two out"
+        )
+    if config.lora is None:
+        if config.half_weights:
+            raise UserError(
+                "`half_weights`: bfloat16 would round away small updates of the weights. Train "
+                "adapters instead, such as `lora` 16, or leave `half_weights` out"
+            )
+        return
+    require_peft(config.lora)
+    if config.trained_layers is not None:
+        raise UserError(
+            f"`lora` {config.lora}: adds adapters to every layer, but `trained_layers` "
+            f"{config.trained_layers} trains only the last ones. Leave one of the two out"
+        )
+
+
+def _require_labels(config: TrainConfig) -> None:
+    column, name = config.text.label_column, objective_name(config.objective)
+    if config.objective.reads_labels and column is None:
+        raise UserError(
+            f"`label_column` is missing: {name} learns from labels. Name the column that holds them"
+        )
+    if config.select != "labels" and config.labels not in DEV_SPLITS:
+        raise UserError(
+            f"`labels` {config.labels}: has no effect with `select` {config.select}. Leave "
+            "`labels` out, or set `select` labels"
+        )
+    if column is not None and not config.objective.reads_labels:
+        readers = ", ".join(name for name, kind in OBJECTIVES.items() if kind.reads_labels)
+        raise UserError(
+            f"`label_column` {column}: {name} does not read labels. Leave the setting out, or "
+            f"train an objective that does ({readers})"
+        )
+
+
+def _require_teacher(config: TrainConfig) -> None:
+    name, reads = objective_name(config.objective), config.objective.reads_teacher
+    if reads and config.teacher is None:
+        raise UserError(
+            f"`teacher` is missing: {name} with these settings learns from a teacher's ranking. "
+            "Set `teacher`, such as base+bm25 or an encoder, or set `distillation_weight` 0"
+        )
+    if config.teacher is not None and not reads:
+        raise UserError(
+            f"`teacher` {config.teacher}: {name} with these settings does not use a teacher. "
+            "Leave the setting out, or train rankcse"
+        )
+    if config.mined and not config.objective.takes_candidates:
+        takers = ", ".join(name for name, kind in OBJECTIVES.items() if kind.takes_candidates)
+        raise UserError(
+            f"`mined` {config.mined}: {name} does not use mined texts. Leave the setting out, or "
+            f"train an objective that does ({takers})"
+        )

@@ -1,0 +1,120 @@
+"""The length of a training: its budget in updates, how long they take, when it is evaluated."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from functools import cached_property
+from itertools import pairwise
+from statistics import fmean
+
+from isospace.statistics.counts import number_of
+from isospace.training.loop import Loop
+
+FEWEST_UPDATES = 10
+"""A budget for fewer updates is too small to fine-tune."""
+_RECENT = 20
+"""Updates by which it is seen how long one takes: texts differ, and what else a machine does."""
+
+
+def evaluation_steps(
+    total: int, evaluations: int, earliest: int | None = None, last: int = 0
+) -> list[int]:
+    """Return the updates after which a training is evaluated, evenly spaced up to the last update.
+
+    Args:
+        total: updates.
+        evaluations: how many.
+        earliest: where it is given, there are further ones at half of the first, half of that and
+            so on, but none before this update.
+        last: the update that was evaluated last, maybe when the training had another length. What
+            would follow it in less than half of the usual distance is left out.
+
+    >>> evaluation_steps(300, 2), evaluation_steps(300, 2, earliest=24)
+    ([150, 300], [38, 75, 150, 300])
+    >>> evaluation_steps(300, 2, earliest=24, last=30)
+    [75, 150, 300]
+    """
+    steps = {round(total * i / evaluations) for i in range(1, evaluations + 1)}
+    halves = min(steps) / 2
+    while earliest is not None and halves >= earliest:
+        steps.add(round(halves))
+        halves /= 2
+    return [
+        step
+        for before, step in pairwise([0, *sorted(steps)])
+        if step > last and (step == total or step - last >= (step - before) / 2)
+    ]
+
+
+class Budget:
+    """The budget of the settings, in updates of a training.
+
+    Args:
+        loop: the training, which has done no update yet where the budget is in minutes.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._amount, self._unit = loop.training.config.budget
+
+    @cached_property
+    def _per_update(self) -> float:
+        """What an update takes of the budget, in its unit."""
+        if self._unit == "minutes":
+            return self._loop.seconds_per_step() / 60
+        if self._unit == "epochs":
+            return 1 / self._loop.updates_per_epoch
+        tokens = self._unit == "tokens"
+        return self._loop.tokens_per_step if tokens else self._loop.sentences_per_step
+
+    @property
+    def updates(self) -> int:
+        """The budget in updates, one or more."""
+        return max(1, int(self._amount / self._per_update))
+
+    @property
+    def shortfall(self) -> str:
+        """Say that the budget allows hardly any training; empty where it allows enough."""
+        if self.updates >= FEWEST_UPDATES:
+            return ""
+        enough = math.ceil(FEWEST_UPDATES * self._per_update)
+        return (
+            f"{number_of(self._amount, self._unit)} {'is' if self._amount == 1 else 'are'} too few "
+            f"to fine-tune: {number_of(self.updates, 'updates')}; {FEWEST_UPDATES} updates take "
+            f"about {number_of(enough, self._unit)}"
+        )
+
+    def updates_by_now(self, paces: Paces) -> int:
+        """Return how many updates a budget of minutes allows in all, by how long they take."""
+        left = 60 * self._amount - paces.updating
+        return self._loop.step + int(left / paces.update)
+
+
+class Paces:
+    """Seconds that updates and evaluations take in this session.
+
+    Attributes:
+        updating: of all updates.
+        evaluation: of the last one that was not of the base model, of which much is known before;
+            `None` before the first.
+    """
+
+    def __init__(self) -> None:
+        self.updating = 0.0
+        self.evaluation: float | None = None
+        self._recent: deque[float] = deque(maxlen=_RECENT)
+        self._warm = False
+
+    def note_update(self, seconds: float) -> None:
+        """Note what an update took; the first, which warms up, counts until there is another."""
+        self.updating += seconds
+        if self._recent and not self._warm:
+            self._recent.clear()
+            self._warm = True
+        self._recent.append(seconds)
+
+    @property
+    def update(self) -> float:
+        """Seconds of an update, by the recent ones, of which there is at least one."""
+        return fmean(self._recent)

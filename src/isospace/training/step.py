@@ -1,0 +1,349 @@
+"""One update: batch -> views -> gather -> head -> losses -> backward -> optimiser.
+
+`build.py` makes the `Training` that an update reads and changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from isospace.config import TrainConfig
+from isospace.encoders.batch import Batch
+from isospace.encoders.encoder import Encoder
+from isospace.objectives.auxiliaries import Auxiliary, find_auxiliary
+from isospace.objectives.networks import LastGradient, Network
+from isospace.operators.similarity import upcast
+from isospace.training.batches import Batches
+from isospace.training.gradient_cache import backward_by_parts
+from isospace.training.plan import Plan
+from isospace.training.sources import Sources
+from isospace.views import TokenIds, TokenStates, Views
+
+Check = Callable[[Mapping[str, float]], None]
+
+
+def update(
+    training: Training, number: int, learning_rate: float, check: Check
+) -> tuple[dict[str, float], float]:
+    """Do one update; return the terms of the loss, and the gradient's norm before clipping.
+
+    Args:
+        training: weights, moments and auxiliary networks, which change.
+        number: of the update, from 0 on.
+        learning_rate: of this update.
+        check: refuses terms that have diverged.
+
+    Raises:
+        Diverged: the terms or the gradient are not finite; nothing was updated.
+    """
+    found = backward(training, number)
+    check(found.terms)
+    norm = float(nn.utils.clip_grad_norm_(training.parameters, training.config.clip_norm))
+    if not math.isfinite(norm):
+        raise Diverged(number + 1, "gradient norm", norm)
+    pull_to_base(training, learning_rate)
+    for group in training.optimizer.param_groups:
+        group["lr"] = learning_rate
+    training.optimizer.step()
+    training.optimizer.zero_grad(set_to_none=True)
+    tell_auxiliaries(training, found)
+    return found.terms, norm
+
+
+def backward(training: Training, number: int) -> Gradient:
+    """Add up the gradient of an update over its micro-batches and over all processes."""
+    parts, accelerator = training.config.accumulate, training.accelerator
+    terms: dict[str, float] = {}
+    for part in range(parts):
+        found = _backward_of(training, training.batches.batch(number * parts + part))
+        for name, value in found.terms.items():
+            terms[name] = terms.get(name, 0.0) + value / parts
+    if accelerator.num_processes > 1:
+        for parameter in training.parameters:
+            if parameter.grad is not None:
+                parameter.grad = accelerator.reduce(parameter.grad, "mean")
+    return replace(found, terms=terms)
+
+
+def _backward_of(training: Training, batch: Batch) -> Gradient:
+    """Add the gradient of a micro-batch."""
+    batch, added = with_added(training, batch)
+
+    def of_vectors(vectors: Iterable[Tensor]) -> Gradient:
+        views = make_views(training, batch, vectors)
+        seen = _without_gradient(views) if training.observers else None
+        terms = loss_terms(training, views)
+        loss = torch.stack(list(terms.values())).sum()
+        training.accelerator.backward(loss / training.config.accumulate)
+        return Gradient({name: float(x.detach()) for name, x in terms.items()}, seen, added)
+
+    def vectors_of(rows: Tensor) -> Tensor:
+        return torch.stack(encode(training, batch.rows(rows)))
+
+    if (most := training.config.pass_tokens) is None:
+        return of_vectors(encode(training, batch))
+    parts = batch.parts(most * batch.texts // len(training.plan.views))
+    return backward_by_parts(parts, vectors_of, of_vectors)
+
+
+def encode(training: Training, batch: Batch) -> list[Tensor]:
+    """Encode each view of the plan of this process's batch by its network."""
+    plan, of_view = training.plan.views, training.sources.of_view
+    made: dict[int, Tensor] = {}
+    for by in dict.fromkeys(view.by for view in plan):
+        places = [i for i, view in enumerate(plan) if view.by == by]
+        views, sources = [plan[i] for i in places], [of_view[i] for i in places]
+        if by == "encoder":  # which Accelerate has compute in its precision, and give float32
+            vectors = training.encoder(batch, views, sources)
+        else:
+            network = find_auxiliary(training.auxiliaries, by, Network)
+            trained = network.trained and torch.is_grad_enabled()
+            with torch.set_grad_enabled(trained), training.accelerator.autocast():
+                vectors = network.encoder(batch, views, sources)
+        made |= zip(places, map(upcast, vectors), strict=True)
+    return [made[i] for i in range(len(plan))]
+
+
+def make_views(training: Training, batch: Batch, vectors: Iterable[Tensor]) -> list[Views]:
+    """Gather the vectors of all processes, project them, and give each way the objective's views.
+
+    Args:
+        training: plan, head and auxiliaries.
+        batch: of this process.
+        vectors: (view, batch, dim) of the plan, as `encode` makes them.
+    """
+    plan, of_view, made = training.plan, training.sources.of_view, list(vectors)
+    tokens = {}
+    for place in [i for i, view in enumerate(plan.views) if view.read == "tokens"]:
+        states, mask = made[place], batch.stack([of_view[place]]).attention_mask
+        made[place] = states.sum(1) / mask.sum(1, keepdim=True)
+        tokens[place] = TokenStates(*(gather_tokens(training, x) for x in (states, mask)))
+    encoded = gather(torch.stack(made))
+    inputs = [_input(training, batch, source) for source in of_view[len(plan.views) :]]
+    count = len(training.config.objective.inputs)
+    labels = None if batch.labels is None else gather(batch.labels[None])[0]
+    teacher = None if batch.teacher is None else gather(batch.teacher[None])[0]
+    found = []
+    for number, way in enumerate(plan.ways):
+        own, mined = encoded[list(way)], () if number else plan.candidates
+        # By the head at once, which may whiten.
+        projected = training.head(torch.cat([own, encoded[list(mined)]]) if mined else own)
+        if number and teacher is not None:  # what it says of a pair, looked for by the other
+            teacher = teacher[:, : len(teacher)].T
+        found.append(
+            Views(
+                encoded=own,
+                projected=projected[: len(own)] if mined else projected,
+                tokens=tokens,
+                auxiliaries=training.auxiliaries,
+                inputs=tuple(inputs[number * count : (number + 1) * count]),
+                labels=labels,
+                candidates=projected[len(own) :] if mined else None,
+                teacher=teacher,
+                paired=len(plan.ways) > 1,
+            )
+        )
+    return found
+
+
+def loss_terms(training: Training, ways: Sequence[Views]) -> dict[str, Tensor]:
+    """Return the terms of the loss, each the mean over the ways of the plan."""
+    terms = [training.config.objective(views) for views in ways]
+    return {name: torch.stack([own[name] for own in terms]).mean() for name in terms[0]}
+
+
+@torch.no_grad()
+def pull_to_base(training: Training, rate: float) -> None:
+    """Pull the weights to the base model's (L2-SP, Li et al. 2018, https://arxiv.org/abs/1802.01483).
+
+    The pull is decoupled from the gradient, as AdamW's decay is, so that Adam does not scale it.
+    """
+    for parameter, base in training.pulled:
+        parameter.lerp_(base, rate * training.config.hold_to_base)
+
+
+def tell_auxiliaries(training: Training, found: Gradient) -> None:
+    """Give auxiliaries the gradient of what they added, and the views of the update."""
+    for name, added in found.added.items():
+        assert added.grad is not None
+        gradient = gather_tokens(training, added.grad)
+        find_auxiliary(training.auxiliaries, name, LastGradient).remember(gradient)
+    if found.seen is not None:
+        for one in training.observers:
+            one.after_update(training.encoder, found.seen)
+
+
+def with_added(training: Training, batch: Batch) -> tuple[Batch, dict[str, Tensor]]:
+    """Return the batch with what auxiliaries add to its embeddings, and that by auxiliary."""
+    changed, found = dict(batch.changed), {}
+    for source, name in training.sources.added_by.items():
+        first = training.accelerator.process_index * len(batch)
+        adds = find_auxiliary(training.auxiliaries, name, LastGradient)
+        found[name] = adds.added(changed[source].kept.float(), first)
+        changed[source] = replace(changed[source], added=found[name])
+    return replace(batch, changed=changed), found
+
+
+def gather(local: Tensor) -> Tensor:
+    """Gather the views (view, batch, dim) of all processes, with gradient to each one's own rows.
+
+    Every process then computes the same loss. The mean over the processes of their gradients
+    divides what is summed here by their number again, so that W processes with B / W sentences
+    equal one with B.
+    """
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        gathered: Tensor = _Gather.apply(local)  # type: ignore[no-untyped-call]
+        return gathered
+    return local
+
+
+class _Gather(torch.autograd.Function):
+    """Concatenate every process's rows; the backward hands each its rows of the summed gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, local: Tensor) -> Tensor:
+        ctx.rows = local.shape[1]
+        parts = [torch.empty_like(local) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, local.contiguous())
+        return torch.cat(parts, dim=1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        total = gradients[0].contiguous()
+        dist.all_reduce(total)
+        start = dist.get_rank() * ctx.rows
+        return total[:, start : start + ctx.rows]
+
+
+def gather_tokens(training: Training, tokens: Tensor) -> Tensor:
+    """Gather a tensor (batch, length, ...) of tokens of all processes; padding is zero."""
+    return gather(training.accelerator.pad_across_processes(tokens, dim=1)[None])[0]
+
+
+def _input(training: Training, batch: Batch, source: int) -> TokenIds:
+    """Return the token ids of one source, of the global batch."""
+    own = batch.stack([source])
+    return TokenIds(
+        gather_tokens(training, own.input_ids), gather_tokens(training, own.attention_mask)
+    )
+
+
+def _without_gradient(ways: Sequence[Views]) -> Views:
+    """Return the batch for auxiliaries: of pairs both directions, row by row in turn."""
+    views = ways[0]
+    tokens = {i: replace(read, states=read.states.detach()) for i, read in views.tokens.items()}
+    encoded, projected = (
+        torch.stack([getattr(way, name).detach() for way in ways], dim=2).flatten(1, 2)
+        for name in ("encoded", "projected")
+    )
+    return replace(views, encoded=encoded, projected=projected, tokens=tokens)
+
+
+@dataclass(frozen=True)
+class Training:
+    """Everything that an update reads and changes.
+
+    Attributes:
+        config: the settings.
+        encoder: trained in place.
+        shipped: the encoder as it is measured and shipped, with the same weights.
+        plan: the passes of an update.
+        sources: the distinct inputs of the passes.
+        batches: what each update reads.
+        modules: the head, and the auxiliaries by name: what trains or remembers beside the
+            encoder.
+        optimizer: of `parameters`.
+        parameters: all that train.
+        pulled: parameters with their values in the base model, to which each update pulls them.
+        frozen: setting -> the module that came from it and never changes, as `modules` names it.
+        digests: setting -> hash of that module, or of the teacher.
+        accelerator: device, processes and precision.
+    """
+
+    config: TrainConfig
+    encoder: Encoder
+    shipped: Encoder
+    plan: Plan
+    sources: Sources
+    batches: Batches
+    modules: nn.ModuleDict
+    optimizer: torch.optim.Optimizer
+    parameters: Sequence[nn.Parameter]
+    pulled: Sequence[tuple[nn.Parameter, Tensor]]
+    frozen: Mapping[str, str]
+    digests: Mapping[str, str]
+    accelerator: Accelerator
+
+    @property
+    def head(self) -> nn.Module:
+        """The module on what the encoder gives."""
+        return self.modules["head"]
+
+    @property
+    def auxiliaries(self) -> dict[str, Auxiliary]:
+        """The networks and memories beside the encoder, but for the head."""
+        parts: Any = self.modules.items()
+        return {name: part for name, part in parts if name != "head"}
+
+    @property
+    def observers(self) -> list[Auxiliary]:
+        """The auxiliaries, and the head where it is one, that are told of each update."""
+        return [part for part in self.modules.children() if isinstance(part, Auxiliary)]
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """What a backward pass leaves beside the gradients of the parameters.
+
+    Attributes:
+        terms: of the loss, by name.
+        seen: the views of the last micro-batch, where auxiliaries are told of them.
+        added: auxiliary -> what it added to the embeddings of the last micro-batch.
+    """
+
+    terms: dict[str, float]
+    seen: Views | None = None
+    added: dict[str, Tensor] = field(default_factory=dict)
+
+
+EXPLODED = 100.0
+"""A term this many times larger than in the first steps (and than 1) has exploded."""
+
+
+class Diverged(Exception):
+    """Training has diverged: a term or the gradient is not finite, or has exploded."""
+
+    def __init__(self, step: int, term: str, value: float) -> None:
+        super().__init__(f"step {step}: {term} is {value:g}")
+        self.step, self.term, self.value = step, term, value
+
+
+def check_terms(
+    step: int, terms: Mapping[str, float], first_terms: Mapping[str, float]
+) -> dict[str, float]:
+    """Refuse terms that have diverged; return the largest size of each in the first ten updates.
+
+    Args:
+        step: updates before this one.
+        terms: of this update.
+        first_terms: what this function returned for the update before.
+
+    Raises:
+        Diverged: a term is not finite, or has exploded.
+    """
+    found = dict(first_terms)
+    for name, value in terms.items():
+        usual = max(1.0, first_terms.get(name, abs(value)))
+        if not math.isfinite(value) or abs(value) > EXPLODED * usual:
+            raise Diverged(step + 1, name, value)
+        if step < 10:
+            found[name] = max(found.get(name, 0.0), abs(value))
+    return found
