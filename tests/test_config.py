@@ -12,7 +12,7 @@ from isospace.corpus.keeping import keep_texts
 from isospace.corpus.sources import find_sources
 from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import EvaluateConfig
-from isospace.objectives import DCL, OBJECTIVES, PCL, SCD, ConSERT, SimCSE, WhitenedCSE
+from isospace.objectives import DCL, OBJECTIVES, SCD, SimCSE
 from isospace.training.train import train
 from isospace.vectors.encode_config import EncodeConfig
 
@@ -155,7 +155,7 @@ def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
     "text", ["", "[]", '"text"', "7", "{}", '{"objective": {"name": "none"}}', "[" * 100_000]
 )
 def test_what_is_no_configuration_is_refused(text):
-    with pytest.raises(UserError, match="not the configuration") as refused:
+    with pytest.raises(UserError, match="not the settings") as refused:
         TrainConfig.from_json(text)
     assert "`" not in str(refused.value)  # keys of JSON are no settings
 
@@ -180,26 +180,6 @@ def test_what_is_no_configuration_is_refused(text):
 def test_json_is_checked_like_python(change, words):
     with pytest.raises(UserError, match=words):
         TrainConfig.from_json(json.dumps({**TrainConfig().to_dict(), **change}))
-
-
-def test_the_json_of_older_versions_is_read(caplog):
-    caplog.set_level("INFO")
-    config = TrainConfig(objective=WhitenedCSE(eps=0.0), evaluations=9)
-    older = config.to_dict()
-    older["looks"] = older.pop("evaluations")
-    older["objective"]["momentum"] = 0.99
-    assert TrainConfig.from_json(json.dumps(older)) == config
-    assert "momentum 0.99: is no setting any more" in caplog.text
-
-
-def test_options_that_were_called_like_settings_of_the_run_are_read():
-    for objective, called, before in (
-        (ConSERT(with_dropout=True), "with_dropout", "dropout"),
-        (PCL(longest_repeated=20), "longest_repeated", "max_length"),
-    ):
-        older = TrainConfig(objective=objective).to_dict()
-        older["objective"][before] = older["objective"].pop(called)
-        assert TrainConfig.from_json(json.dumps(older)).objective == objective
 
 
 def test_no_option_of_an_objective_is_called_like_a_setting_of_the_run():

@@ -6,7 +6,6 @@ The line under a field is its help text on the command line.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from dataclasses import field
 from os import PathLike
@@ -38,8 +37,6 @@ from isospace.system.settings import (
     to_dict,
     with_home,
 )
-
-logger = logging.getLogger(__name__)
 
 Unit = Literal["sentences", "tokens", "epochs", "minutes"]
 ViewsChoice = Literal["dropout", "pairs", "both"]
@@ -388,7 +385,7 @@ class TrainConfig:
 
     @classmethod
     def from_json(cls, text: str) -> TrainConfig:
-        """Settings from the JSON that `to_json` wrote, of this version or an older one.
+        """Read settings from the JSON that `to_json` wrote.
 
         Raises:
             UserError: not such JSON, a field that this version does not know, or a value that it
@@ -401,29 +398,9 @@ class TrainConfig:
         if not isinstance(values, dict) or not {"text", "objective"} <= set(values):
             raise UserError("not the settings of a run: the keys text and objective are missing")
         try:
-            return cls(**_upgraded(values))
+            return cls(**values)
         except UserError as error:
             raise UserError(f"not the settings of a run: {error}") from error
-
-
-def _upgraded(values: dict[str, Any]) -> dict[str, Any]:
-    """The JSON of an older version in the words of this one."""
-    renamed = {"looks": "evaluations"}
-    values = {renamed.get(name, name): value for name, value in values.items()}
-    if isinstance(values["text"], dict):
-        # Longer sentences were left out, and are cut now.
-        values["text"] = {n: value for n, value in values["text"].items() if n != "max_chars"}
-    objective = values["objective"]
-    if isinstance(objective, dict):
-        # Options that were called like settings of the run.
-        own = {"consert": {"dropout": "with_dropout"}, "pcl": {"max_length": "longest_repeated"}}
-        called = own.get(str(objective.get("name")), {})
-        options = {called.get(name, name): value for name, value in objective.items()}
-        if options.get("name") == "whitenedcse" and "momentum" in options:  # that nothing read
-            logger.info("momentum %s: is no setting any more, nothing used it", options["momentum"])
-            del options["momentum"]
-        values["objective"] = options
-    return values
 
 
 def objective_name(objective: Objective) -> str:

@@ -178,7 +178,7 @@ def test_another_encoder_of_the_same_name_is_refused_on_resume(config, toy_model
     [weights] = model.rglob("model.safetensors")
     tensors = load_file(weights)
     save_file({name: tensor * 1.1 for name, tensor in tensors.items()}, weights)
-    with pytest.raises(UserError, match="another encoder"):
+    with pytest.raises(UserError, match="`model` has changed"):
         train(resume=config.output)
 
 
@@ -201,7 +201,7 @@ def test_changed_settings_are_refused_on_resume(config):
     train_without_results(config)
     path = config.output / "config.json"
     path.write_text(path.read_text().replace('"weight_decay": 0.0', '"weight_decay": 0.5'))
-    with pytest.raises(UserError, match=r"config\.json: "):
+    with pytest.raises(UserError, match=r"config\.json has changed"):
         train(resume=config.output)
 
 
@@ -211,7 +211,7 @@ def test_a_changed_corpus_is_refused_on_resume(config, tmp_path):
     config = replace(config, text=replace(config.text, corpus=(str(text),)))
     train_without_results(config)
     text.write_text("\n".join(sentences(220)), encoding="utf-8")
-    with pytest.raises(UserError, match="corpus has changed"):
+    with pytest.raises(UserError, match="`corpus` has changed"):
         train(resume=config.output)
 
 

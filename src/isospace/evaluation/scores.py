@@ -105,12 +105,12 @@ class BenchmarkScores:
     Attributes:
         pairs: of the test pairs.
         sts: of the STS sets, `None` where there is no data.
-        with_bm25: of the test pairs with BM25; `None` of archived runs.
+        with_bm25: of the test pairs with BM25.
     """
 
     pairs: PairScores
     sts: STSScores | None
-    with_bm25: BM25Scores | None
+    with_bm25: BM25Scores
 
     def cells(self) -> dict[str, str]:
         """Return the cells of the table that people see, x 100."""

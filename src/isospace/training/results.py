@@ -30,13 +30,13 @@ class CorpusFacts:
     """What was trained on: sentences left after cleaning, their digest, and what cleaning did.
 
     Attributes:
-        longest: tokens to which they were cut; `None` of older runs, whose settings say it.
+        longest: tokens to which they were cut.
     """
 
     sentences: int
     digest: str
     counts: dict[str, int]
-    longest: int | None = None
+    longest: int | None
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ class RunResults:
         choice: which checkpoint was chosen, and why.
         model_step: the step of the weights in model/; 0 where the verdict keeps the base model.
         verdict: whether the result gains over the base model.
-        with_bm25: what the result is beside plain BM25; `None` of older runs.
+        with_bm25: what the result is beside plain BM25.
         other_text: set of other text -> what the base and the adapted model came to there.
         split: whether the validation pairs are others than those of the verdict.
         evaluations: measurements during training, the base model (step 0) first.
         seconds: wall clock, sessions before a resumption included.
         memory_mb: at its peak, of the GPU where there is one, else of the process, of several the
-            first; `None` of older runs.
+            first.
         environment: versions and machine.
         pairs: digest of the test pairs alone.
         candidate: what was done to the weights of the choice to make the result, such as a map
@@ -84,12 +84,12 @@ class RunResults:
     choice: Choice
     model_step: int
     verdict: Verdict
-    with_bm25: BM25Gains | None
+    with_bm25: BM25Gains
     other_text: dict[str, OtherTextScores]
     split: bool
     evaluations: tuple[dict[str, float], ...]
     seconds: float
-    memory_mb: float | None
+    memory_mb: float
     environment: dict[str, str | int]
     pairs: str = ""
     candidate: str = ""
@@ -107,13 +107,11 @@ class RunResults:
         return " (not shipped)" if self.ships_base and other else ""
 
     def over_base(self, result: str = "adapted") -> dict[str, Gain]:
-        """Gains in MRR over the base model, of the verdict's pairs; empty of older runs.
+        """Gains in MRR over the base model, of the verdict's pairs.
 
         `result` is what a table calls the result, which has a row like "BM25", "base model + BM25"
         and itself fused; none where it is the base model.
         """
-        if self.with_bm25 is None:
-            return {}
         found = {
             way.replace("adapted", result): own for way, own in self.with_bm25.over_base.items()
         }
@@ -162,8 +160,6 @@ class RunResults:
     @property
     def cost(self) -> str:
         """Time and memory, in words."""
-        if self.memory_mb is None:
-            return f"{self.seconds:.0f} s"
         return f"{self.seconds:.0f} s, {self.memory_mb / 1e3:.1f} GB"
 
     def evaluation(self, step: int) -> dict[str, float]:

@@ -60,9 +60,9 @@ class _Step(TypedDict):
 
 @with_config(ConfigDict(strict=True, extra="allow"))
 class _Evaluation(TypedDict):
-    """What it reads of a measurement ("look" in older runs)."""
+    """What the report reads of a line of an evaluation."""
 
-    kind: Literal["evaluation", "look"]
+    kind: Literal["evaluation"]
     step: float
     pairs_mrr: float
     alignment: float
@@ -339,12 +339,13 @@ class Run:
         return steps
 
     def evaluations(self) -> list[dict[str, Any]]:
-        """The evaluations, with the number of sentences seen before each ("look" in older runs)."""
+        """Return the evaluations, with the number of sentences seen before each."""
         config = self.config
         per_step = config.batch_size * config.accumulate
-        evaluations = [line for line in self.metrics() if line["kind"] in ("evaluation", "look")]
         return [
-            {**evaluation, "sentences": evaluation["step"] * per_step} for evaluation in evaluations
+            {**line, "sentences": line["step"] * per_step}
+            for line in self.metrics()
+            if line["kind"] == "evaluation"
         ]
 
     def rewind(self, step: int) -> None:
@@ -383,8 +384,7 @@ def maker_of(model: str) -> Run | None:
 def chosen_weight(model: str) -> float | None:
     """The weight of BM25 that the run which made a model has chosen, `None` where none has."""
     run = maker_of(model)
-    with_bm25 = None if run is None else run.finished.base.with_bm25
-    return None if with_bm25 is None else with_bm25.weight
+    return None if run is None else run.finished.base.with_bm25.weight
 
 
 @dataclass(frozen=True)
