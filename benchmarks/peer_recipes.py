@@ -127,7 +127,7 @@ def drawn(encoder: Encoder, config: TrainConfig) -> list[str]:
     found: list[str] = []
     tokens = 0
     for place in random.permutation(len(examples)):
-        texts = [examples.text(corpus, int(row)) for row in examples.rows[place]]
+        texts = [examples.texts[int(row)] for row in examples.rows[place]]
         if examples.cropped is not None and examples.cropped[place]:
             texts = [_crop(text, random) for text in texts]
         found += texts

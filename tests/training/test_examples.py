@@ -34,7 +34,7 @@ def corpus(base, tmp_path_factory):
 
 
 def texts(examples, corpus, row):
-    lines = list(examples.texts(corpus))
+    lines = list(examples.texts)
     return [lines[line] for line in examples.rows[row]]
 
 
@@ -63,7 +63,7 @@ def test_where_no_other_relation_has_enough_the_judging_one_trains_too(base, cor
 def test_nothing_that_is_held_out_is_in_a_pair(base, corpus):
     held = {text for pair in corpus.pairs.test + corpus.pairs.dev for text in pair}
     found = Examples.of(replace(base, views="both"), corpus)
-    lines = list(found.texts(corpus))
+    lines = list(found.texts)
     assert held
     assert not held & {lines[line] for line in np.unique(found.rows)}
 
@@ -80,14 +80,14 @@ def test_both_adds_every_text_beside_itself(base, corpus):
 def test_related_texts_are_two_that_differ_and_no_crop(base, corpus):
     found = Examples.of(replace(base, views="both"), corpus)
     assert found.cropped.any()
-    first, second = found.related_texts(corpus, 10**6)
+    first, second = found.related_texts(10**6)
     plain = found.rows[~found.cropped]
     assert len(first) == len(second) == int((plain[:, 0] != plain[:, 1]).sum())
     assert all(a != b for a, b in zip(first, second, strict=True))
-    lines = list(found.texts(corpus))
+    lines = list(found.texts)
     pairs = {(lines[a], lines[b]) for a, b in plain}
     assert set(zip(first, second, strict=True)) <= pairs
-    few = found.related_texts(corpus, 10)
+    few = found.related_texts(10)
     assert [len(side) for side in few] == [10, 10]
     assert (few[0][0], few[1][0]) == (first[0], second[0])
 
@@ -102,7 +102,7 @@ def test_a_crop_counts_as_the_share_of_its_text_that_is_drawn():
 
 def test_an_example_that_is_left_out_takes_all_that_is_said_of_it_along():
     rows = np.array([[0, 1], [2, 3], [4, 5]])
-    examples = Examples(rows, rows + 10, np.array([True, False, False]))
+    examples = Examples(rows, None, rows + 10, np.array([True, False, False]))
     kept = examples.where(np.array([False, True, True]))
     assert kept.rows.tolist() == [[2, 3], [4, 5]]
     assert kept.origins.tolist() == [[12, 13], [14, 15]]
@@ -125,7 +125,7 @@ def test_without_title_words_the_passage_says_more_than_its_title(base, corpus):
     config = replace(base, relations=("title-passage",))
     plain = Examples.of(config, corpus)
     bare = Examples.of(replace(config, without_title_words=True), corpus)
-    assert plain.digest(corpus) == corpus.digest != bare.digest(corpus)
+    assert plain.texts.digest == corpus.digest != bare.texts.digest
     title, passage = texts(plain, corpus, 0)
     same, rest = texts(bare, corpus, 0)
     assert same == title
@@ -293,7 +293,7 @@ def test_pairs_of_columns_that_share_a_text_are_not_in_one_batch(base, tmp_path)
     corpus = load_corpus(text, tmp_path)
     for views in ("pairs", "both"):
         found = Examples.of(replace(base, text=text, views=views), corpus)
-        lines = list(found.texts(corpus))
+        lines = list(found.texts)
         batch = Order(found, 4, seed=0).batch(0)
         answers = [{lines[line] for line in found.rows[place]} for place in batch]
         assert sum(map(len, answers)) == len(set.union(*answers))

@@ -65,7 +65,7 @@ def test_the_noise_of_the_second_pass_is_that_of_the_first(toy_model, tmp_path):
     torch.manual_seed(5)
     again = backward(loop.training, 0).terms
     assert torch.rand(1) == after
-    assert again == {name: float(term) for name, term in terms.items()}
+    assert again == {name: float(term.detach()) for name, term in terms.items()}
     found = gradients(loop)
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient, rtol=1e-9, atol=1e-12, msg=name)

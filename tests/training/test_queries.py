@@ -112,23 +112,23 @@ def test_they_are_further_pairs(config, corpus, tmp_path):
     found = Examples.of(replace(config, queries=file), corpus)
     assert (found.rows[: len(without)] == without.rows).all()
     assert (found.origins[: len(without)] == without.origins).all()
-    lines = list(found.texts(corpus))
+    lines = list(found.texts)
     added = found.rows[len(without) :]
     assert [[lines[line] for line in row if line >= 0] for row in added.tolist()] == [
         ["who", "the cat"],
         ["where", "the cat"],
         ["when"],
     ]
-    assert [found.text(corpus, line) for line in range(len(lines))] == lines
+    assert [found.texts[line] for line in range(len(lines))] == lines
     assert added[0, 1] == added[1, 1]  # so that no batch has both
-    assert found.waiting
-    assert not without.waiting
-    assert found.digest(corpus) != without.digest(corpus)
+    assert found.unanswered is not None
+    assert without.unanswered is None
+    assert found.texts.digest != without.texts.digest
     assert found.summary.endswith(
         "2 queries with their passage, 1 queries whose passage is looked for"
     )
-    done = found.answered(corpus, lambda queries: np.full(len(queries), corpus.train_rows[0]))
-    assert not done.waiting
+    done = found.answered(lambda queries: np.full(len(queries), corpus.train_rows[0]))
+    assert done.unanswered is None
     assert done.rows[-1, 1] == corpus.train_rows[0]
     assert done.origins[-1, 2] == corpus.related.structure.documents[corpus.train_rows[0]]
 

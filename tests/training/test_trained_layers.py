@@ -77,14 +77,14 @@ def test_a_batch_in_passes_has_the_gradient_of_the_whole(toy_model, tmp_path, vi
     "objective", [DiffCSE(), ESimCSE(), MoCoSE(), DeCLUTR(min_span=2, max_span=4, anchors=1)]
 )
 def test_an_objective_that_needs_more_than_plain_passes_is_refused(objective):
-    with pytest.raises(UserError, match=r"`trained_layers` 1: .* and needs all layers; leave"):
+    with pytest.raises(UserError, match="`trained_layers` 1: "):
         require_plain_passes(replace(CONFIG, objective=objective))
 
 
 def test_too_many_layers_are_refused_before_the_work(config):
     config = replace(config, trained_layers=4)
     for work in (train, lambda config: require_usable([replace(config, trained_layers=1), config])):
-        with pytest.raises(UserError, match=r"`trained_layers` 4: .* has 3 layers; expected at"):
+        with pytest.raises(UserError, match=r"`trained_layers` 4: .* 3 layers"):
             work(config)
     assert not config.output.exists()
 

@@ -112,7 +112,7 @@ class Fit:
     def _file_digests(self) -> dict[str, str]:
         """Setting -> digest of its file, of those that train or select beside the corpus."""
         found = {
-            "queries": self.training.batches.examples.digest(self.corpus),
+            "queries": self.training.batches.examples.texts.digest,
             "labels": self.benchmark.labels_digest(),
             "pairs": self.benchmark.pairs_digest(),
         }

@@ -153,7 +153,7 @@ class Lists:
 
 def needs_lists(config: TrainConfig, examples: Examples) -> bool:
     """Whether a run looks for texts, or asks a teacher."""
-    return config.teacher is not None or config.mined > 0 or examples.waiting
+    return config.teacher is not None or config.mined > 0 or examples.unanswered is not None
 
 
 def make_lists(
@@ -173,10 +173,10 @@ def make_lists(
     Raises:
         UserError: a teacher that cannot be used, or too little text to mine from.
     """
-    rows, numbers = examples.rows, examples.numbers(corpus)
+    numbers = examples.texts.documents
     pool = _pool(config, corpus, numbers)
     _require_others(config.mined, numbers[pool])
-    of = _sided(config, corpus, examples, pool)
+    of = _sided(config, examples, pool)
 
     def cosines(encoder: Encoder) -> Cosines:
         return Cosines.made(encoder, of, cache, progress)
@@ -192,7 +192,7 @@ def make_lists(
         f"{description}; {size:,} texts, {time.monotonic() - began:.0f} s; "
         f"{_megabytes(ranker, teacher):,.0f} MB of vectors on disk",
     )
-    pairs = numbers[rows[rows[:, -1] >= 0][:, [0, -1]]]
+    pairs = numbers[examples.pairs]
     order = np.lexsort((pairs[:, 1], pairs[:, 0]))
     return Lists(ranker, teacher, config.mined, pool, numbers, pairs[order], config.seed)
 
@@ -215,8 +215,8 @@ def require_scores(config: TrainConfig, corpus: Corpus) -> None:
     """
     if config.teacher is not None and (file := expanded(config.teacher)).is_file():
         examples = Examples.of(config, corpus)
-        pool = _pool(config, corpus, examples.numbers(corpus))
-        FileTeacher(file, _sided(config, corpus, examples, pool))
+        pool = _pool(config, corpus, examples.texts.documents)
+        FileTeacher(file, _sided(config, examples, pool))
 
 
 def _pool(config: TrainConfig, corpus: Corpus, numbers: Rows) -> Rows:
@@ -227,15 +227,15 @@ def _pool(config: TrainConfig, corpus: Corpus, numbers: Rows) -> Rows:
     return pool
 
 
-def _sided(config: TrainConfig, corpus: Corpus, examples: Examples, pool: Rows) -> LinesBySide:
+def _sided(config: TrainConfig, examples: Examples, pool: Rows) -> LinesBySide:
     """The lines of a run by the sides on which they are read."""
-    rows = examples.rows
+    texts = examples.texts
     return LinesBySide(
-        np.unique(rows[:, 0]),
-        np.union1d(rows[:, -1][rows[:, -1] >= 0], pool),
+        np.unique(examples.rows[:, 0]),
+        np.union1d(examples.pairs[:, 1], pool),
         side_of(0, Plan.of(config).texts),
-        lambda line: examples.text(corpus, line),
-        examples.digest(corpus),
+        texts.__getitem__,
+        texts.digest,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -179,7 +178,7 @@ def _with_lists(
     lists = make_lists(
         config, data.corpus, examples, encoder, choose_weight, cache_folder(), progress
     )
-    return lists, examples.answered(data.corpus, lists.best) if examples.waiting else examples
+    return lists, examples if examples.unanswered is None else examples.answered(lists.best)
 
 
 def _grouped(
@@ -211,8 +210,8 @@ def _grouped(
         near = Similar.of(
             config.similar,
             anchors,
-            partial(examples.text, corpus),
-            examples.digest(corpus),
+            examples.texts.__getitem__,
+            examples.texts.digest,
             encoder,
             side_of(0, len(tokens)),
             config.max_length,
@@ -237,8 +236,8 @@ def _tokenise(
     whole = config.objective.reads_whole_texts
     longest = config.max_length if examples.cropped is None else None
     return tokenise(
-        examples.texts(corpus),
-        examples.digest(corpus),
+        examples.texts,
+        examples.texts.digest,
         lambda texts: encoder.tokens.ids(texts, longest, whole, side),
         encoder.tokens.fingerprint(longest, whole, side),
         cache_folder(),
@@ -420,7 +419,7 @@ def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
         raise TooLittle(too_short(config, long_enough, usable))
     if config.views != "dropout":
         examples = Examples.of(config, corpus)
-        if not examples.waiting:
+        if examples.unanswered is None:
             Order(examples, batch, config.seed).batch(0)
     elif usable < batch:
         raise TooLittle(

@@ -215,7 +215,7 @@ class _Session:
                 f"`by` pairs: whitening needs {FEW_PAIRS} pairs of texts that belong together, and "
                 f"{what}. Give documents, or name the columns of pairs (`columns`)"
             ) from error
-        return examples.related_texts(self.corpus, config.sentences or MOST_PAIRS)
+        return examples.related_texts(config.sentences or MOST_PAIRS)
 
     def _by_pairs(self, first: list[str], second: list[str]) -> Callable[[Any], FittedMap]:
         """Encode the pairs, each process its share; what is returned fits by a power."""

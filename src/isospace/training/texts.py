@@ -1,0 +1,112 @@
+"""The texts that a training reads, by number: the lines of a corpus, then others made of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import chain
+
+import numpy as np
+
+from isospace.corpus.corpus import Corpus
+from isospace.corpus.dedup import near_clusters, without_words_of
+from isospace.corpus.staging import name_hash
+from isospace.training.similar import Rows
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts by number: the lines of the corpus, then shortened passages, then added texts.
+
+    Attributes:
+        corpus: whose lines come first.
+        titles: (n,) lines of titles.
+        passages: (n,) lines of the passages that are read without the words of these titles.
+        added: texts of a file of queries.
+        origins: (text, m) the document of each text, if the corpus has documents, and a number that
+            (nearly) equal texts share.
+    """
+
+    corpus: Corpus
+    titles: Rows
+    passages: Rows
+    added: tuple[str, ...]
+    origins: Rows
+
+    @classmethod
+    def of(cls, corpus: Corpus, shortened: Rows | None = None) -> Texts:
+        """Return the texts of a corpus.
+
+        Args:
+            corpus: the lines.
+            shortened: (n, 2) lines of titles, and of passages that are read without their words.
+        """
+        if shortened is None:
+            shortened = np.empty((0, 2), np.int64)
+        titles, passages = shortened.T
+        own = _origins_of_lines(corpus)
+        return cls(corpus, titles, passages, (), np.concatenate([own, own[passages]]))
+
+    def with_added(self, texts: Sequence[str]) -> Texts:
+        """Return these texts and others behind them."""
+        origins = np.concatenate([self.origins, _origins_of_added(texts, self.corpus)])
+        return replace(self, added=(*self.added, *texts), origins=origins)
+
+    def __len__(self) -> int:
+        return len(self.origins)
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(self.corpus, (self[number] for number in range(len(self.corpus), len(self))))
+
+    def __getitem__(self, number: int) -> str:
+        if number < len(self.corpus):
+            return self.corpus[number]
+        place = number - len(self.corpus)
+        if place >= len(self.titles):
+            return self.added[place - len(self.titles)]
+        title, passage = (
+            self.corpus[int(self.titles[place])],
+            self.corpus[int(self.passages[place])],
+        )
+        return without_words_of(title, passage)
+
+    @property
+    def documents(self) -> Rows:
+        """(text,) the document of each text, or a number that (nearly) equal texts share."""
+        return self.origins[:, 0]
+
+    @property
+    def digest(self) -> str:
+        """A digest of all texts."""
+        if not len(self.titles) and not self.added:
+            return self.corpus.digest
+        shortened = np.stack([self.titles, self.passages], 1).tobytes()
+        content = shortened + "\0".join(self.added).encode()
+        return self.corpus.digest + blake2b(content, digest_size=8).hexdigest()
+
+
+@functools.lru_cache(maxsize=1)
+def _origins_of_lines(corpus: Corpus) -> Rows:
+    """(line, m) the document of each line, if any, and a number that (nearly) equal texts share."""
+    same = corpus.same[:, None]
+    if corpus.related is None:
+        return same
+    documents = corpus.related.structure.documents[:, None]
+    return np.concatenate([documents, 1 + documents.max(initial=-1) + same], axis=1)
+
+
+def _origins_of_added(texts: Sequence[str], corpus: Corpus) -> Rows:
+    """(text, m) the numbers of the first line that has each text, or some of its own."""
+    origins = _origins_of_lines(corpus)
+    # Of texts that are no line here, (nearly) equal ones are one document.
+    fresh = 1 + int(origins.max()) + near_clusters(texts, np.arange(len(texts)))
+    numbers: Rows = np.repeat(fresh[:, None], origins.shape[1], axis=1)
+    waiting: dict[int, list[int]] = {}
+    for place, text in enumerate(texts):
+        waiting.setdefault(name_hash(text.casefold()), []).append(place)
+    for line, text in enumerate(corpus):
+        for place in waiting.pop(name_hash(text.casefold()), ()):
+            numbers[place] = origins[line]
+    return numbers
