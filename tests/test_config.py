@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -67,16 +67,6 @@ def test_impossible_values_are_refused(field, value, words):
         TrainConfig(**{field: value})
 
 
-def test_a_changed_copy_is_checked_too():
-    with pytest.raises(UserError, match="`batch_size` 1"):
-        replace(TrainConfig(), batch_size=1)
-
-
-def test_every_wrong_setting_is_named():
-    with pytest.raises(UserError, match=r"`batch_size` 1: .*; `seed` -1: expected 0 or more"):
-        TrainConfig(batch_size=1, seed=-1)
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -109,14 +99,6 @@ def test_every_wrong_setting_is_named():
 def test_impossible_text_is_refused(settings, words):
     with pytest.raises(UserError, match=words):
         CorpusConfig(**settings)
-
-
-@pytest.mark.parametrize("passage_words", [120, None])
-def test_columns_go_with_passages_that_are_usual_or_none(passage_words):
-    """As of the recipes of papers, and of every run that was written with `columns`."""
-    text = CorpusConfig(columns=("b", "c"), passage_words=passage_words)
-    config = TrainConfig(text=text)
-    assert TrainConfig.from_json(config.to_json()) == config
 
 
 @pytest.mark.parametrize("corpus", ["a.txt", Path("a.txt"), ["a.txt"], (Path("a.txt"),)])

@@ -26,13 +26,9 @@ from isospace.search.files import index_files
 from isospace.system import cluster
 from isospace.system.jobs import Ended
 from isospace.system.progress import Silent
-from isospace.system.trust import trusting_code
 from isospace.training.run import Run
-from isospace.vectors import workers
 from isospace.vectors.encode import encode
 from isospace.vectors.encode_config import EncodeConfig
-from isospace.vectors.vector_files import Layout
-from isospace.vectors.workers import Task
 
 ROWS = 2 * 4096 + 500
 
@@ -78,28 +74,6 @@ def test_a_cluster_does_what_is_missing_though_a_worker_is_killed(config, tmp_pa
     assert watched.bars[-1] == ROWS
     assert files(config.output) == files(here.output)
     assert first.stat().st_mtime_ns == kept
-
-
-def test_a_worker_with_another_disk_or_model_is_refused(config, toy_model, tmp_path):
-    layout = Layout("parquet", "float32", 32, "text", {"model": "the first machine's"})
-    task = Task(config, layout)
-    with pytest.raises(UserError, match=r"^`output`: the machine .* does not see .*manifest\.json"):
-        workers._on_cluster(task)
-    config.output.mkdir()
-    (config.output / "manifest.json").touch()
-    with pytest.raises(UserError, match="a different model"):
-        workers._on_cluster(task)
-
-
-def test_what_is_trusted_here_is_trusted_by_workers(kill_worker):
-    def begin():  # taken by value: workers do not see tests
-        from isospace.system.trust import trusts_code
-
-        return lambda number: trusts_code()
-
-    for trusted in (True, False):
-        with trusting_code(trusted):
-            assert list(cluster.map_on_cluster(begin, iter(range(3)), 1)) == [trusted] * 3
 
 
 def rows_of(index):
@@ -156,26 +130,6 @@ def test_a_cell_that_fails_is_told_of(base, tmp_path, monkeypatch):
     assert "Traceback" in cell.log.read_text()
 
 
-@pytest.mark.exhaustive
-def test_an_error_stops_the_workers_politely(tmp_path, kill_worker):
-    def work(name):  # taken by value: workers do not see tests
-        try:
-            (tmp_path / name).touch()
-            while name == "patient" or not (tmp_path / "patient").exists():
-                time.sleep(0.05)
-        except KeyboardInterrupt:
-            (tmp_path / "stopped").touch()
-        return name
-
-    def end(item, result):
-        assert item == result == "hasty"
-        raise UserError("enough")
-
-    with pytest.raises(UserError, match="enough"):
-        cluster.run_on_cluster(["patient", "hasty"], 2, work, lambda item: None, end)
-    assert (tmp_path / "stopped").exists()
-
-
 def is_alive(pid):
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
@@ -230,15 +184,3 @@ def test_a_cluster_that_is_not_there_is_named(config, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(UserError, match=f"at RAY_ADDRESS {address}: "):
         encode(config)
-
-
-@pytest.mark.parametrize(("engine", "workers"), [("local", 2), ("ray", 0)])
-def test_workers_of_an_index_are_on_a_cluster(texts, tmp_path, engine, workers):
-    with pytest.raises(UserError, match=f"^`workers` {workers}: "):
-        index_files(str(texts), tmp_path / "index", engine=engine, workers=workers)
-
-
-def test_processes_that_share_runs_need_no_cluster(base, tmp_path, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UserError, match=r"^`engine` ray: "):
-        cells.require_runnable([], 1, "ray")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import os
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import pytest
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
-from isospace.system.cache import built_once, cache_folder, make_in_cache, remove_stale
+from isospace.system.cache import built_once, cache_folder, make_in_cache
 
 
 def test_a_killed_build_is_not_used(tmp_path):
@@ -35,16 +34,6 @@ def test_a_killed_build_is_not_used(tmp_path):
     os.utime(left, (week_old, week_old))
     built_once(tmp_path / "other", lambda folder: write(folder, "whole"), read)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "result"]
-
-
-def test_what_is_stale_is_named_by_a_pattern_and_a_week_old(tmp_path):
-    week_old = time.time() - 8 * 24 * 3600
-    for name in (".input-old", ".input-new", "result"):
-        (tmp_path / name).mkdir()
-        if name != ".input-new":
-            os.utime(tmp_path / name, (week_old, week_old))
-    remove_stale(tmp_path, ".input-*")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".input-new", "result"]
 
 
 def write(folder: Path, text: str) -> None:
@@ -111,17 +100,3 @@ def test_what_cannot_be_read_is_built_again_once(tmp_path):
     assert result == ["as", "it"]
     with pytest.raises(ValueError, match="unpack"):
         built_once(tmp_path / "other", lambda folder: write(folder, "cut"), two_words)
-
-
-def test_an_error_that_passes_removes_nothing(tmp_path):
-    (tmp_path / "result").mkdir()
-    write(tmp_path / "result", "whole")
-
-    def too_many_open_files(_: Path) -> str:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    with pytest.raises(OSError, match="Too many open files"):
-        built_once(tmp_path / "result", lambda folder: write(folder, "again"), too_many_open_files)
-    assert built_once(tmp_path / "result", lambda folder: write(folder, "again"), read) == "whole"
-    (tmp_path / "result" / "part").unlink()
-    assert built_once(tmp_path / "result", lambda folder: write(folder, "again"), read) == "again"

@@ -40,13 +40,6 @@ def test_others_may_read_what_safetensors_writes(tmp_path):
         assert path.stat().st_mode & 0o777 == 0o644
 
 
-def test_an_empty_folder_gives_way(tmp_path):
-    (tmp_path / "out").mkdir()
-    with atomic_folder(tmp_path / "out") as building:
-        (building / "ours").touch()
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["ours"]
-
-
 def test_what_a_killed_process_left_is_removed_and_no_more(tmp_path):
     names = {".out.1.tmp", ".out.99999999.tmp", ".other.99999999.tmp", ".out.x.tmp"}
     names |= {".out.v2.99999999.tmp"}  # of another folder
@@ -56,10 +49,3 @@ def test_what_a_killed_process_left_is_removed_and_no_more(tmp_path):
         (building / "ours").touch()
     left = {path.name for path in tmp_path.iterdir()}
     assert left == names - {".out.99999999.tmp"} | {"out"}
-
-
-@pytest.mark.parametrize("atomic", [atomic_folder, atomic_path])
-def test_what_safetensors_cannot_write_is_an_error_of_the_system(tmp_path, atomic):
-    with pytest.raises(OSError, match="No such file"), atomic(tmp_path / "model"):
-        save_file({"weight": torch.zeros(1)}, tmp_path / "missing" / "model.safetensors")
-    assert not list(tmp_path.iterdir())

@@ -74,12 +74,6 @@ def test_all_run_in_turn_so_many_at_a_time(tmp_path):
     assert programs.ends == {name: Ended(0, name) for name in "abcde"}
 
 
-def test_nothing_to_do_is_done_at_once(tmp_path):
-    programs = Programs(tmp_path)
-    programs.run({}, 2)
-    assert programs.begun == []
-
-
 def test_a_failure_is_told_by_the_last_line_of_this_process_and_the_others_go_on(tmp_path):
     programs = Programs(tmp_path)
     programs.log("silent").write_text("of an earlier process\n")

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from isospace.cli import main
 from isospace.errors import Stopped
 from isospace.system import launch
 
@@ -68,19 +67,6 @@ def test_a_closed_terminal_ends_nothing_under_nohup(monkeypatch):
         assert heeded()
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-@pytest.mark.exhaustive
-def test_one_line_says_what_is_wrong(tmp_path, capfd):
-    words = ["train", "--nproc", "2", "--corpus", str(tmp_path / "none.txt")]
-    assert main(words) == 2
-    _, line = capfd.readouterr().err.splitlines()  # after what is read
-    assert line.startswith(f"isospace: {tmp_path}/none.txt: no such file")
-
-
-def test_no_process_is_refused(capsys):
-    assert main(["whiten", "--nproc", "0"]) == 2
-    assert capsys.readouterr().err == "isospace: --nproc 0: expected 1 or more\n"
 
 
 def test_what_other_processes_leave_is_told_from_errors(monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import subprocess
 import sys
 
@@ -14,11 +13,9 @@ from huggingface_hub.utils import are_progress_bars_disabled
 from transformers.utils import logging as transformers_logging
 
 import isospace
-from isospace.evaluation.bm25 import BM25
 from isospace.export.ship import export
 from isospace.system import processes
 from isospace.system.processes import join_processes
-from isospace.system.quiet import no_weight_bars
 
 IMPORTS = """
 import accelerate, altair, atexit, logging, os, peft, pydantic, scipy, sentence_transformers, signal
@@ -63,32 +60,6 @@ def test_importing_every_public_name_changes_nothing_of_others():
 
 
 @pytest.fixture
-def debugging():
-    """The level that bm25s gives its logger where a host imports it."""
-    logger = logging.getLogger("bm25s")
-    before = logger.level
-    logger.setLevel(logging.DEBUG)
-    yield logger
-    logger.setLevel(before)
-
-
-def test_bm25_is_silent_and_leaves_the_level(debugging, caplog):
-    assert BM25(["a cat", "a dog"]).scores(["cat"])[0].argmax() == 0
-    assert debugging.level == logging.DEBUG
-    assert [record for record in caplog.records if record.name == "bm25s"] == []
-
-
-def test_bm25_hides_jax_only_while_bm25s_is_imported():
-    code = (
-        "import sys, types; jax = sys.modules['jax'] = types.ModuleType('jax')\n"
-        "from isospace.evaluation.bm25 import BM25; BM25(['a cat'])\n"
-        "import bm25s.selection\n"
-        "assert sys.modules['jax'] is jax and not bm25s.selection.JAX_IS_AVAILABLE"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.fixture
 def bars():
     """Bars are shown, as in a new process; commands that ran before have hidden them."""
     before = transformers_logging.is_progress_bar_enabled()
@@ -106,18 +77,6 @@ def test_models_are_read_and_written_without_bars(toy_model, tmp_path, capfd, to
     assert "%|" not in capfd.readouterr().err
     assert transformers_logging.is_progress_bar_enabled()
     assert not are_progress_bars_disabled()
-
-
-@pytest.mark.usefixtures("bars")
-def test_bars_that_a_host_has_hidden_stay_hidden():
-    transformers_logging.disable_progress_bar()
-    try:
-        with no_weight_bars():
-            pass
-        assert not transformers_logging.is_progress_bar_enabled()
-        assert are_progress_bars_disabled()
-    finally:
-        transformers_logging.enable_progress_bar()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from contextlib import suppress
 
 import pytest
 
@@ -67,25 +66,6 @@ def test_a_delayed_block_that_takes_no_notice_loses_no_signal():
     assert passed == ["the signal"]
 
 
-def test_what_swallows_exceptions_swallows_no_signal():
-    def work() -> None:
-        with polite_stop(), suppress(KeyboardInterrupt):
-            ask()
-
-    with pytest.raises(KeyboardInterrupt):
-        work()
-
-
-def test_the_error_of_a_block_is_the_one_that_is_seen():
-    def work() -> None:
-        with polite_stop() as request, request.delayed():
-            ask()
-            raise ValueError("its own")
-
-    with pytest.raises(ValueError, match="its own"):
-        work()
-
-
 def test_of_two_blocks_the_inner_one_passes_the_signal_on():
     def work() -> None:
         with polite_stop(), polite_stop():
@@ -103,17 +83,6 @@ def test_a_closed_terminal_does_not_stop_what_runs_under_nohup():
         assert not request.received
     finally:
         signal.signal(signal.SIGHUP, old)
-
-
-def test_a_handler_that_python_has_not_set_is_left_alone(monkeypatch):
-    """As of a program that embeds Python: it could not be put back."""
-    known = signal.getsignal
-    own, other = known(signal.SIGINT), known(signal.SIGTERM)
-    monkeypatch.setattr(signal, "getsignal", lambda n: None if n == signal.SIGINT else known(n))
-    with polite_stop():
-        assert known(signal.SIGINT) is own
-        assert known(signal.SIGTERM) is not other
-    assert known(signal.SIGTERM) is other
 
 
 def test_another_thread_than_the_main_one_leaves_signals_to_whoever_runs_it():

@@ -13,7 +13,7 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.corpus.relations import Role
 from isospace.encoders.loading import load_encoder
-from isospace.errors import TooLittle, UserError
+from isospace.errors import UserError
 from isospace.objectives import TSDAE, SimCSE
 from isospace.training import examples
 from isospace.training.batches import Order, batches_without_shared_origin
@@ -51,13 +51,6 @@ def test_the_default_trains_on_relations_other_than_the_judging_one(base, corpus
     enough = {name for name, n in counts.items() if n >= 100 and name != "title-passage"}
     assert enough
     assert len(default) == sum(counts[name] for name in enough)
-
-
-def test_where_no_other_relation_has_enough_the_judging_one_trains_too(base, corpus, monkeypatch):
-    monkeypatch.setattr("isospace.training.examples.FEW_PAIRS", 10**6)
-    found = Examples.of(base, corpus)
-    assert found.summary.endswith("title-passage; title-passage judges too")
-    assert len(found) == corpus.related.counts()["title-passage"]
 
 
 def test_nothing_that_is_held_out_is_in_a_pair(base, corpus):
@@ -109,18 +102,6 @@ def test_an_example_that_is_left_out_takes_all_that_is_said_of_it_along():
     assert kept.cropped.tolist() == [False, False]
 
 
-def test_what_is_cut_counts_as_long_as_it_is_read():
-    tokens = SimpleNamespace(lengths=np.array([10, 30, 200, 2000]))
-    rows = np.array([[0, 1], [2, 2], [3, 3]])
-    plain = Examples(rows).mean_tokens([tokens, tokens], 20)
-    assert plain == pytest.approx((10 + 20 + 4 * 20) / 3)
-    cropped = Examples(rows, cropped=np.array([False, True, True]))
-    shares = np.linspace(0.1, 0.5, 100_001)
-    of_crops = [2 * np.minimum(shares * length, 64).mean() for length in (200, 2000)]
-    expected = (40 + sum(of_crops)) / 3
-    assert cropped.mean_tokens([tokens, tokens], 64) == pytest.approx(expected, rel=1e-4)
-
-
 def test_without_title_words_the_passage_says_more_than_its_title(base, corpus):
     config = replace(base, relations=("title-passage",))
     plain = Examples.of(config, corpus)
@@ -149,30 +130,6 @@ def test_no_batch_has_a_document_twice_and_every_pair_comes(base, corpus):
     assert (Order(found, 16, seed=2).batch(3) != order.batch(3)).any()
 
 
-def test_a_document_that_has_half_of_all_pairs_waits_for_its_turn():
-    documents = np.array([[0, 0]] * 50 + [[i, i] for i in range(1, 51)])
-    batches = batches_without_shared_origin(np.arange(100), documents, 5)
-    assert all(len(set(documents[batch, 0])) == 5 for batch in batches)
-    assert (documents[batches, 0] == 0).sum() == len(batches) == 12
-
-
-def test_a_pair_of_two_documents_keeps_both_out_of_its_batch():
-    documents = np.array([[0, 1], [1, 2], [3, 3], [2, 0]])
-    assert batches_without_shared_origin(np.arange(4), documents, 2).tolist() == [[0, 2]]
-
-
-def test_an_epoch_whose_order_gives_no_batch_is_drawn_again():
-    lines = np.array([[0, 1], [0, 0], [1, 1]])  # only the last two lie apart
-    order = Order(Examples(lines, lines), 2, seed=0)
-    assert all(set(order.batch(number)) == {1, 2} for number in range(40))
-
-
-def test_too_few_documents_for_a_batch_is_said(base, corpus):
-    found = Examples.of(base, corpus)
-    with pytest.raises(TooLittle, match=r"324 pairs make no batch of 64"):
-        Order(found, 64, seed=0).batch(0)
-
-
 def test_a_later_epoch_without_a_batch_is_as_the_first(monkeypatch):
     lines = np.arange(8).reshape(4, 2)
     order = Order(Examples(lines, lines), 4, seed=0)
@@ -183,13 +140,6 @@ def test_a_later_epoch_without_a_batch_is_as_the_first(monkeypatch):
     monkeypatch.setattr(examples, "apart", lambda *_: next(found))
     assert order.batch(1).tolist() == first[0].tolist()
     assert not list(found)
-
-
-def test_a_pass_over_uneven_documents_has_the_batches_that_it_can_have():
-    """Of 400 examples 391 are of one document, of which a batch has one."""
-    origins = np.repeat(np.array([[n, n] for n in range(10)]), [391, *[1] * 9], axis=0)
-    order = Order(Examples(np.arange(800).reshape(400, 2), origins), 4, seed=0)
-    assert order.per_epoch == 3
 
 
 @pytest.mark.parametrize(
@@ -211,14 +161,6 @@ def test_a_pass_over_uneven_documents_has_the_batches_that_it_can_have():
 def test_settings_that_do_not_go_together_are_refused(base, changes, message):
     with pytest.raises(UserError, match=message):
         require_pairs(replace(base, **changes))
-
-
-def test_lines_of_text_have_no_pairs(base, tmp_path):
-    path = tmp_path / "lines.txt"
-    path.write_text("".join(f"The cat number {n} sat on a mat.\n" for n in range(90)))
-    text = CorpusConfig(corpus=(str(path),))
-    with pytest.raises(UserError, match="`views` pairs:"):
-        Examples.of(replace(base, text=text), load_corpus(text, tmp_path))
 
 
 def test_a_crop_is_a_run_of_a_tenth_to_a_half_of_the_tokens(toy_model):
@@ -282,20 +224,3 @@ def test_a_crop_keeps_the_prompt(toy_model):
         found = crop(ids, np.random.default_rng(seed), vocabulary, before=5)
         assert (found[:5] == ids[:5]).all()
         assert 4 <= len(found) - 6 <= 18
-
-
-def test_pairs_of_columns_that_share_a_text_are_not_in_one_batch(base, tmp_path):
-    """Five answers to 300 questions: another question of the same answer is no negative."""
-    path = tmp_path / "faq.tsv"
-    rows = [f"question number {n} of the cat\tAnswer {'abcde'[n % 5]} of many" for n in range(300)]
-    path.write_text("\n".join(["q\ta", *rows]) + "\n")
-    text = CorpusConfig(corpus=(str(path),), columns=("q", "a"), near_duplicates=False)
-    corpus = load_corpus(text, tmp_path)
-    for views in ("pairs", "both"):
-        found = Examples.of(replace(base, text=text, views=views), corpus)
-        lines = list(found.texts)
-        batch = Order(found, 4, seed=0).batch(0)
-        answers = [{lines[line] for line in found.rows[place]} for place in batch]
-        assert sum(map(len, answers)) == len(set.union(*answers))
-    with pytest.raises(UserError, match="no batch of"):
-        Order(Examples.of(replace(base, text=text), corpus), 16, seed=0).batch(0)

@@ -21,7 +21,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import DCLR, PCL, DeCLUTR, DiffCSE, MoCoSE, SimCSE, WhitenedCSE
 from isospace.training import checkpoint, step
-from isospace.training.build import build_training, parts_of
+from isospace.training.build import build_training
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 from isospace.training.step import Diverged, Gradient, backward, with_added
@@ -210,12 +210,6 @@ def test_an_encoder_without_dropout_is_refused(toy_model, tmp_path):
         )
 
 
-def test_impossible_heads_are_refused(toy_model, tmp_path):
-    config = replace(CONFIG, objective=WhitenedCSE(groups=7))
-    with pytest.raises(UserError, match=r"7.*32|32.*7"):
-        make_loop(toy_model, tmp_path, config)
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e9])
 def test_divergence_names_step_and_term(toy_model, tmp_path, value, monkeypatch):
     loop = make_loop(toy_model, tmp_path, CONFIG)
@@ -321,19 +315,6 @@ def test_several_processes_equal_one(by_processes, name, count):
     assert_equal_to_one(by_processes, name, count, torch.float64, 1e-13, 1e-14)
 
 
-def test_only_texts_that_are_long_enough_are_trained_on(toy_model, tmp_path):
-    """Words of the toy are tokens: 8 to 14 a sentence."""
-    spans = DeCLUTR(anchors=1, min_span=2, max_span=5, mlm_weight=0.0)
-    loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=spans))
-    lengths = [len(text.split()) for text in sentences(40)]
-    assert loop.training.batches.examples.rows[:, 0].tolist() == [
-        i for i, n in enumerate(lengths) if n >= 10
-    ]
-    config = replace(CONFIG, objective=replace(spans, max_span=40))
-    with pytest.raises(UserError, match=r"0 of 40 texts have the 80 tokens.*Give documents"):
-        make_loop(toy_model, tmp_path, config)
-
-
 def test_texts_that_are_left_out_take_their_documents_along(toy_model, tmp_path):
     """A batch never has two texts of one document, whichever texts are too short."""
     spans = DeCLUTR(anchors=1, min_span=2, max_span=5, mlm_weight=0.0)
@@ -353,18 +334,3 @@ def test_texts_that_are_left_out_take_their_documents_along(toy_model, tmp_path)
     for number in range(20):
         batch = lines[training.batches.order.batch(number)]
         assert len(set(documents[batch])) == 4
-
-
-def test_texts_that_are_read_whole_count_whole(toy_model, tmp_path):
-    spans = DeCLUTR(anchors=1, min_span=2, max_span=4, mlm_weight=0.0)
-    config = replace(CONFIG, objective=spans, max_length=4)
-    loop = make_loop(toy_model, tmp_path, config)
-    lengths = loop.training.batches.tokens[0].lengths[loop.training.batches.examples.rows]
-    assert lengths.min() > 4
-    assert loop.tokens_per_step == pytest.approx(8 * lengths.mean())
-
-
-def test_spans_that_the_encoder_cannot_read_are_refused(toy_model, tmp_path):
-    config = replace(CONFIG, objective=DeCLUTR())
-    with pytest.raises(UserError, match="`max_span` 512"):
-        parts_of(config, load_encoder(str(toy_model), device="cpu"))

@@ -16,9 +16,7 @@ from warm import WarmProcess
 
 from isospace.encoders import adapters
 from isospace.encoders.loading import load_encoder
-from isospace.errors import UserError
 from isospace.objectives import CT, ArcCSE, SimCSE, WhitenedCSE
-from isospace.training.prepare import require_usable
 from isospace.training.step import backward, pull_to_base
 from isospace.training.train import train
 
@@ -132,17 +130,3 @@ def test_a_killed_run_goes_on_to_the_same_model(config, toy_model):
         e for e in finished.results.evaluations if e["step"] == finished.results.choice.step
     )
     assert kept["pairs_loss"] != finished.results.evaluations[0]["pairs_loss"]
-
-
-def test_adapters_and_the_last_layers_alone_are_refused_together(config):
-    config = replace(config, lora=4, trained_layers=1)
-    for work in (train, lambda config: require_usable([config])):
-        with pytest.raises(UserError, match=r"`lora` 4: .* `trained_layers` 1"):
-            work(config)
-    assert not config.output.exists()
-
-
-def test_without_peft_its_extra_is_named(config, monkeypatch):
-    monkeypatch.setattr(adapters, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"`lora` 16 needs peft: pip install 'isospace\[lora\]'"):
-        train(replace(config, lora=16))

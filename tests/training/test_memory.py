@@ -12,13 +12,12 @@ from sentence_transformers import SentenceTransformer
 from toy import sentences, short_run
 from toy_decoder import write_toy_decoder
 
-from isospace.encoders import adapters, fast
+from isospace.encoders import fast
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import cosines
-from isospace.encoders.trained import checkpoint_layers, train_adapters
+from isospace.encoders.trained import checkpoint_layers
 from isospace.errors import UserError
 from isospace.objectives import DCL, SCD, DiffCSE, ESimCSE, Iso, WhitenedCSE
-from isospace.training.prepare import require_usable
 from isospace.training.requirements import require_plain_passes
 from isospace.training.step import backward
 from isospace.training.train import train
@@ -90,20 +89,6 @@ def test_what_steps_into_layers_is_refused():
     require_plain_passes(replace(halves, objective=ESimCSE()))
 
 
-def test_what_does_not_go_together_is_refused_before_the_work(config):
-    for more, message in (
-        (
-            {"gradient_checkpointing": True, "trained_layers": 1},
-            "`gradient_checkpointing`.*`trained_layers` 1",
-        ),
-        ({"half_weights": True}, "`half_weights`: .*`lora` 16"),
-    ):
-        for work in (train, lambda config: require_usable([config])):
-            with pytest.raises(UserError, match=message):
-                work(replace(config, **more))
-    assert not config.output.exists()
-
-
 @pytest.mark.parametrize("family", ["bert", "qwen3"])
 def test_adapters_learn_beside_weights_in_half_precision(toy_model, toy_corpus, tmp_path, family):
     """What ships is bfloat16, and is what was measured."""
@@ -130,13 +115,3 @@ def test_adapters_learn_beside_weights_in_half_precision(toy_model, toy_corpus, 
     read = load_encoder(str(run.folder), device="cpu")  # as float32
     for other in (theirs.encode(texts), read.embed(texts)):
         assert 10 * (1 - cosines(shipped.embed(texts), other)).max() < moved.min()
-
-
-def test_adapters_are_float32_beside_half_weights(toy_model):
-    encoder = load_encoder(str(toy_model), device="cpu", half=True)
-    train_adapters(encoder, 4, 0)
-    for name, parameter in encoder.named_parameters():
-        own = adapters.IN in name or adapters.OUT in name
-        assert parameter.dtype == (torch.float32 if own else torch.bfloat16)
-        assert parameter.requires_grad == own
-    assert "half precision" in load_encoder(str(toy_model), device="cpu", half=True).path

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from prompted import GEMMA, write_prompted
-from sentence_transformers.sentence_transformer.modules import Dense
-from torch import nn
 from toy import sentences
 
 from isospace.encoders.loading import load_encoder, weights_hash
-from isospace.evaluation.mteb import mteb_model, mteb_name, mteb_scores
+from isospace.evaluation.mteb import mteb_model, mteb_scores
 from isospace.evaluation.pairs import ScoredPairs
 from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import evaluate_sts, load_sts
@@ -47,40 +44,6 @@ def test_mteb_scores_two_small_tasks_as_we_do(toy_model):
         assert theirs.spearman[column] == pytest.approx(ours.score(task, "all").value, abs=1e-4)
     assert list(theirs.row()) == ["STS13", "SICK-R"]  # no average of two of seven
     assert theirs.name == "isospace/bert"
-
-
-@quiet
-def test_two_local_models_of_one_name_have_results_of_their_own(toy_model, tmp_path):
-    mteb = pytest.importorskip("mteb", reason="needs isospace[mteb]")
-    datasets = pytest.importorskip("datasets")
-    folders = [tmp_path / side / "bert" for side in ("left", "right")]
-    for folder in folders:
-        shutil.copytree(toy_model, folder)
-    other, noise = load_encoder(str(folders[1])), torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter.mul_(torch.randn(parameter.shape, generator=noise))
-    other.model.save_pretrained(str(folders[1]))
-    pairs = scored("STS12", 5)
-    rows = {"sentence1": pairs.first, "sentence2": pairs.second, "score": pairs.gold.tolist()}
-    cache, found = mteb.ResultCache(tmp_path / "cache"), []
-    for folder in folders:
-        task = mteb.get_task("STS12")
-        split = datasets.Dataset.from_dict(rows)
-        task.dataset = {"default": datasets.DatasetDict({"test": split})}
-        task.data_loaded = True
-        model = mteb_model(str(folder))
-        result = mteb.evaluate(
-            model, task, cache=cache, co2_tracker=False, show_progress_bar=False
-        ).task_results[0]
-        found.append(result.scores["test"][0]["main_score"])
-        ours = evaluate_sts(
-            load_encoder(str(folder)).embed, {"STS12": STSSet("STS12", {"x": pairs})}
-        )
-        assert found[-1] == pytest.approx(ours.score("STS12", "all").value, abs=1e-4)
-        revision = weights_hash(load_encoder(str(folder)))
-        assert list((tmp_path / "cache").rglob(f"isospace__bert/{revision}/STS12.json"))
-    assert found[0] != pytest.approx(found[1])
 
 
 class Watched:
@@ -132,21 +95,6 @@ def test_a_retrieval_task_has_the_prompts_of_its_sides(tmp_path, monkeypatch):
     assert scores["mrr_at_10"] == pytest.approx(np.mean(1 / ranks), abs=1e-4)
 
 
-@quiet
-@pytest.mark.parametrize("default", [None, "STS"])
-def test_texts_without_a_side_have_the_default_prompt(tmp_path, monkeypatch, default):
-    pytest.importorskip("mteb", reason="needs isospace[mteb]")
-    prompts = GEMMA | {"STS": "task: sentence similarity | query: "}
-    prompted = write_prompted(tmp_path, prompts, default)
-    model = mteb_model(str(prompted.folder))
-    watched, pairs = Watched(model, monkeypatch), scored("a", 1)
-    mteb_scores(model, {"STS13": STSSet("STS13", {"FNWN": pairs})})
-    assert list(watched.texts) == [None]
-    prompt = "" if default is None else prompts[default]
-    found = prompted.vectors(watched.texts[None], prompt)
-    assert np.allclose(watched.vectors[None], found, atol=1e-6)
-
-
 @pytest.mark.slow
 @quiet
 def test_mteb_gives_our_numbers_on_the_real_model():
@@ -192,22 +140,3 @@ def test_the_hash_tells_models_apart(toy_model):
     with torch.no_grad():
         next(iter(same.parameters())).view(-1)[0] += 1e-6
     assert weights_hash(first) != weights_hash(same)
-
-
-def test_the_hash_tells_activations_apart(toy_model):
-    hashes = set()
-    for activation in (nn.Tanh(), nn.Identity()):
-        encoder = load_encoder(str(toy_model))
-        torch.manual_seed(0)
-        encoder.model.append(Dense(32, 8, activation_function=activation))
-        hashes.add(weights_hash(encoder))
-    assert len(hashes) == 2
-
-
-def test_a_run_is_named_by_its_folder(toy_model, tmp_path):
-    run = tmp_path / "run"
-    load_encoder(str(toy_model)).model.save_pretrained(str(run / "model"))
-    (run / "config.json").write_text('{"objective": {}, "budget": []}', encoding="utf-8")
-    (run / "results.json").write_text("{}", encoding="utf-8")
-    assert mteb_name(str(run)) == mteb_name(str(run / "model")) == "isospace/run"
-    assert weights_hash(load_encoder(str(run))) == weights_hash(load_encoder(str(run / "model")))

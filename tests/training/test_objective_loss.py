@@ -75,23 +75,6 @@ def test_the_columns_are_the_texts_of_an_example(toy_model):
     assert torch.isfinite(sum(ObjectiveLoss(model, objective)(features(model, 2)).values()))
 
 
-def test_a_class_of_the_table_is_the_objective_with_the_papers_values(toy_model):
-    model = load_encoder(str(toy_model)).model
-    assert ObjectiveLoss(model, OBJECTIVES["simcse"]).objective == SimCSE()
-
-
-def test_what_is_no_objective_is_refused(toy_model):
-    with pytest.raises(UserError, match=r"`objective` 'simcse': "):
-        ObjectiveLoss(load_encoder(str(toy_model)).model, "simcse")
-
-
-def test_an_objective_that_learns_from_labels_is_refused(toy_model):
-    with pytest.raises(UserError, match=r"sbert-softmax learns from labels.*`isospace train`"):
-        ObjectiveLoss(load_encoder(str(toy_model)).model, OBJECTIVES["sbert-softmax"]())
-    with pytest.raises(UserError, match=r"rankcse .*`distillation_weight` 0"):
-        ObjectiveLoss(load_encoder(str(toy_model)).model, OBJECTIVES["rankcse"]())
-
-
 def test_a_model_without_dropout_is_refused(toy_model):
     model = load_encoder(str(toy_model)).model
     Noise(model).set(0.0)
@@ -163,30 +146,6 @@ def test_the_stock_trainer_trains_it_and_logs_every_term(toy_model, tmp_path):
     card = loss.get_config_dict()
     assert card["objective"] == "scd"
     assert "@" in loss.citation
-
-
-def test_the_stock_trainer_passes_a_last_batch_of_one_sentence(toy_model, tmp_path):
-    datasets = pytest.importorskip("datasets", reason="needs isospace[hub]")
-    from sentence_transformers import (
-        SentenceTransformerTrainer,
-        SentenceTransformerTrainingArguments,
-    )
-
-    model = load_encoder(str(toy_model), device="cpu").model
-    arguments = SentenceTransformerTrainingArguments(
-        str(tmp_path), num_train_epochs=1, per_device_train_batch_size=8, logging_steps=1,
-        report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no",
-    )  # fmt: skip
-    trainer = SentenceTransformerTrainer(
-        model,
-        arguments,
-        train_dataset=datasets.Dataset.from_dict({"text": TEXTS[:9]}),
-        loss=ObjectiveLoss(model, SMALL["whitenedcse"]),
-    )
-    trainer.train()
-    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-    assert losses[0] > 0
-    assert losses[1:] == [0.0]
 
 
 @pytest.mark.slow

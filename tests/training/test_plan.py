@@ -37,11 +37,6 @@ from isospace.views import View
 FIRST, SECOND = View(text=0), View(text=1)
 
 
-def test_over_single_texts_it_is_the_objective_s_own():
-    plan = Plan.of(TrainConfig(objective=OffDropout()))
-    assert plan == Plan(OffDropout().views, ((0, 1, 2),), 1)
-
-
 @pytest.mark.parametrize(
     ("objective", "views", "ways"),
     [
@@ -112,30 +107,6 @@ def test_every_view_knows_of_which_text_of_a_pair_it_is(objective):
     assert all(len(set(way)) == len(way) for way in plan.ways)
     assert set(plan.ways[0]) | set(plan.ways[1]) == set(range(len(plan.views)))
     assert plan.texts == 2
-
-
-def test_passes_of_one_kind_serve_both_directions():
-    """Where both are asked for: a clean anchor of one is the clean positive of the other."""
-    counts = {
-        objective: len(Plan.of(TrainConfig(objective=objective, views="pairs")).views)
-        for objective in over_pairs()
-    }
-    assert counts[ArcCSE()] == counts[ArcCSE(clean_negatives=True)] == 8
-    assert counts[DCLR()] == counts[ConSERT()] == counts[MoCoSE()] == counts[CTInBatch()] == 4
-    assert counts[ESimCSE()] == 6
-    assert counts[PCL(copies=1)] == 2 * (2 + 2 * 4)
-    assert counts[NoiseStudy(passes=2)] == 6
-
-
-def test_tokens_are_read_of_the_anchor_of_each_direction():
-    own = DiffCSE().inputs
-    assert Plan.of(TrainConfig(objective=DiffCSE())).inputs == own
-    plan = Plan.of(TrainConfig(objective=DiffCSE(), views="pairs"))
-    masked = own[1].edit
-    assert plan.inputs == (
-        View(), View(edit=masked), View(edit=masked),
-        View(text=1), View(text=1, edit=masked), View(text=1, edit=masked),
-    )  # fmt: skip
 
 
 def test_pairs_are_taken_by_all_that_draw_two_views_together():

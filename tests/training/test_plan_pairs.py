@@ -18,7 +18,6 @@ from toy import sentences, write_toy_model
 
 from isospace.config import CorpusConfig, TrainConfig, objective_name
 from isospace.encoders.batch import Batch
-from isospace.encoders.loading import load_encoder
 from isospace.losses import replace_words
 from isospace.objectives import (
     DCLR,
@@ -34,12 +33,9 @@ from isospace.objectives import (
     RankStudy,
 )
 from isospace.objectives.base import Objective
-from isospace.system.progress import Silent
 from isospace.training import checkpoint, sources
 from isospace.training.loop import Loop
-from isospace.training.prepare import Data, load_data, make_accelerator, prepare
 from isospace.training.step import encode, loss_terms
-from isospace.training.train import train
 from isospace.views import TokenIds, View
 
 TAKERS: tuple[type[Objective], ...] = (
@@ -327,18 +323,6 @@ def test_consert_changes_the_embeddings_of_each_side_s_own_text(model, tmp_path)
 
 
 @pytest.mark.usefixtures("in_float64")
-def test_ct_reads_each_text_by_either_tower(model, tmp_path):
-    loop = without_dropout(loop_of(model, tmp_path, CTInBatch()))
-    seen, tower = Seen(loop), moved(loop, "second")
-    second = [seen.vectors(ids, by=tower) for ids in seen.ids]
-    ways = [(seen.texts[0], second[1]), (seen.texts[1], second[0])]
-    assert terms_of(loop) == {
-        "first_to_second": close(sum(info_nce(a, b, 1 / 20) for a, b in ways) / 4),
-        "second_to_first": close(sum(info_nce(b, a, 1 / 20) for a, b in ways) / 4),
-    }
-
-
-@pytest.mark.usefixtures("in_float64")
 def test_promptbert_puts_the_first_template_around_the_anchor(model, tmp_path):
     objective = PromptBERT()
     loop = without_dropout(loop_of(model, tmp_path, objective))
@@ -423,14 +407,6 @@ def test_diffcse_detects_the_anchor_s_words_by_the_anchor_s_vector(model, tmp_pa
     assert found["detection"] == close(sum(losses), 1e-6)
     expected = [info_nce(projected[t], projected[1 - t], 0.05) / 2 for t in (0, 1)]
     assert found["info_nce"] == close(sum(expected))
-
-
-@pytest.mark.usefixtures("in_float64")
-def test_noise_is_taken_from_each_text_by_its_own_passes(model, tmp_path):
-    loop = without_dropout(loop_of(model, tmp_path, NoiseStudy(passes=2, head="none")))
-    seen = Seen(loop)
-    expected = both_ways(seen, lambda a, b, _: torch.tensor(info_nce(a, b, 0.05)))
-    assert terms_of(loop)["info_nce"] == close(expected)
 
 
 @pytest.mark.usefixtures("in_float64")
@@ -519,38 +495,6 @@ def pairs(tmp_path_factory: pytest.TempPathFactory, toy_model: Path) -> TrainCon
         text=text, objective=ESimCSE(), model=str(toy_model), batch_size=16, views="pairs",
         learning_rate=1e-3, budget=(48, "sentences"), output=folder / "run",
     )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def data(pairs: TrainConfig) -> Data:
-    """Read once: what trains does not depend on the objective."""
-    return load_data(pairs)
-
-
-@takers
-@pytest.mark.parametrize("views", ["pairs", "both"])
-def test_it_trains_on_pairs_and_on_pairs_and_single_texts(pairs, data, kind, views):
-    config = replace(pairs, objective=small(kind), views=views)
-    _, loop = prepare(config, make_accelerator(config), Silent(), data)
-    assert (
-        loop.training.batches.examples.rows[:, 0] == loop.training.batches.examples.rows[:, 1]
-    ).any() == (views == "both")
-    loop.total_steps = 3
-    before = loop.training.encoder.word_embeddings.weight.detach().clone()
-    steps = list(loop)
-    assert all(math.isfinite(step.loss) and step.gradient_norm > 0 for step in steps)
-    assert tuple(steps[0].terms) == config.objective.term_names
-    assert not torch.equal(loop.training.encoder.word_embeddings.weight, before)
-
-
-@pytest.mark.parametrize("kind", [ESimCSE, PromptBERT])
-def test_a_run_on_pairs_and_single_texts_is_judged_and_ships(pairs, tmp_path, kind):
-    config = replace(pairs, objective=kind(), views="both", select="last", evaluations=1)
-    finished = train(replace(config, output=tmp_path / "run"))
-    assert finished.results.steps == 3
-    assert load_encoder(str(finished.model_folder)).pooling == {PromptBERT: "mask"}.get(
-        kind, "mean"
-    )
 
 
 @takers

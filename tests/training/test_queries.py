@@ -18,7 +18,6 @@ from isospace.system.progress import Silent
 from isospace.training.examples import Examples
 from isospace.training.prepare import make_accelerator, prepare
 from isospace.training.queries import read_queries
-from isospace.training.train import train
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +82,6 @@ def test_bad_files_are_refused(config, corpus, tmp_path, name, content, message)
         read_queries(tmp_path / name, config, corpus)
 
 
-def test_a_line_of_one_word_is_a_query(config, corpus, tmp_path):
-    (tmp_path / "a.txt").write_text("source\nwho runs\n")
-    assert read_queries(tmp_path / "a.txt", config, corpus).alone == ("source", "who runs")
-
-
 def test_what_repeats_a_held_out_text_is_left_out(config, corpus, tmp_path):
     title, passage = corpus.pairs.test[0]
     own = tmp_path / "own.jsonl"
@@ -133,38 +127,6 @@ def test_they_are_further_pairs(config, corpus, tmp_path):
     assert done.origins[-1, 2] == corpus.related.structure.documents[corpus.train_rows[0]]
 
 
-@pytest.mark.parametrize("setting", ["queries", "labels"])
-def test_another_file_of_a_name_is_refused_on_resume(config, tmp_path, setting):
-    file, words = tmp_path / "file.csv", sentences(60, seed=9)
-    rows = [f"{a},{b}" for a, b in zip(words[:30], words[30:], strict=True)]
-    heads = {"queries": "query,passage", "labels": "sentence1,sentence2,score"}
-    ends = {"queries": [""] * 30, "labels": [f",{n % 5}" for n in range(30)]}[setting]
-    lines = [row + end for row, end in zip(rows, ends, strict=True)]
-    file.write_text("\n".join([heads[setting], *lines]))
-    config = replace(config, output=tmp_path / "run", **{setting: str(file)})
-    if setting == "labels":
-        config = replace(config, select="labels")
-    train(config).run.results_path.unlink()  # as a kill leaves it
-    whole = file.read_text()
-    file.write_text("\n".join([heads[setting], *lines[1:]]))
-    with pytest.raises(UserError, match=f"`{setting}` has changed since"):
-        train(resume=tmp_path / "run")
-    file.write_text(whole)
-    train(resume=tmp_path / "run")
-
-
-def test_a_passage_of_the_corpus_is_of_its_document(config, corpus, tmp_path):
-    documents = corpus.related.structure.documents
-    line = int(corpus.train_rows[7])
-    file = tmp_path / "queries.jsonl"
-    rows = [("who", corpus[line].upper()), ("where", "the cat"), ("when", "THE cat"), ("why", "a")]
-    file.write_text("\n".join(map(json.dumps, rows)))
-    found = Examples.of(replace(config, queries=file), corpus).origins[-4:]
-    assert found[0, 2] == documents[line]
-    assert (found[1, 2:] == found[2, 2:]).all()
-    assert len(set(found.ravel().tolist()) - set(documents.tolist())) == 7  # the line has two
-
-
 def test_a_query_alone_gets_the_teacher_s_best_passage(config, corpus, tmp_path):
     """With much weight on BM25 that is the passage whose words it has."""
     rows = np.random.default_rng(0).choice(corpus.train_rows, 5, replace=False).tolist()
@@ -178,17 +140,3 @@ def test_a_query_alone_gets_the_teacher_s_best_passage(config, corpus, tmp_path)
     by_words = corpus.train_rows[BM25(passages).scores(queries).argmax(1)]
     assert (found == by_words).sum() >= 4
     assert set(found) <= set(corpus.train_rows.tolist())
-
-
-def test_lines_of_text_with_queries_are_pairs(toy_model, tmp_path):
-    """Where nothing else belongs together; the base model looks for the passages."""
-    lines, queries = tmp_path / "lines.txt", tmp_path / "queries.txt"
-    lines.write_text("\n".join(sentences(200)))
-    queries.write_text("\n".join(sentences(240)[200:]))
-    config = short_run(toy_model, lines, tmp_path / "run")
-    config = replace(config, objective=SimCSE(), views="pairs", queries=queries)
-    assert train(config).results.steps == 20
-    with pytest.raises(UserError, match="`queries`"):
-        train(replace(config, views="dropout", output=tmp_path / "other"))
-    with pytest.raises(UserError, match=r"40 pairs \(40 queries .*fewer than a batch"):
-        train(replace(config, batch_size=64, output=tmp_path / "other"))

@@ -12,12 +12,6 @@ from isospace.errors import UserError
 from isospace.training.results import FORMAT, read_results, write_results
 
 
-def test_what_is_written_is_read(tmp_path):
-    results = results_of(sts=True, labels="stsb-dev")
-    write_results(tmp_path / "results.json", results)
-    assert read_results(tmp_path / "results.json") == results
-
-
 def test_a_number_that_a_disk_has_changed_is_noticed(tmp_path):
     path = tmp_path / "results.json"
     write_results(path, results_of(sts=True))

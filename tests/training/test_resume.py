@@ -172,51 +172,62 @@ def train_without_results(config: TrainConfig) -> None:
     train(config).run.results_path.unlink()
 
 
-def test_another_encoder_of_the_same_name_is_refused_on_resume(config, toy_model, tmp_path):
-    model = shutil.copytree(toy_model, tmp_path / "model")
-    train_without_results(replace(config, model=str(model)))
-    [weights] = model.rglob("model.safetensors")
+def change_model(config, folder):
+    [weights] = folder.rglob("model.safetensors")
     tensors = load_file(weights)
     save_file({name: tensor * 1.1 for name, tensor in tensors.items()}, weights)
-    with pytest.raises(UserError, match="`model` has changed"):
-        train(resume=config.output)
 
 
-def test_another_generator_of_the_same_name_is_refused_on_resume(config, tmp_path):
-    """It is no part of the checkpoint, and what it fills in would be other words."""
-    generator = write_toy_model(tmp_path / "generator", masked_words=True)
-    objective = DiffCSE(generator=str(generator))
-    train_without_results(replace(config, objective=objective, budget=(32, "sentences")))
-    weights = load_file(generator / "model.safetensors")
-    other = {name: value + 1 for name, value in weights.items()}
-    save_file(other, generator / "model.safetensors", {"format": "pt"})
-    with pytest.raises(UserError, match=r"`generator`"):
-        train(resume=config.output)
-    save_file(weights, generator / "model.safetensors", {"format": "pt"})
-    assert train(resume=config.output).results.steps == 2
-
-
-def test_changed_settings_are_refused_on_resume(config):
-    """A turned bit may leave another number."""
-    train_without_results(config)
+def change_settings(config, folder):
+    """As a turned bit may."""
     path = config.output / "config.json"
     path.write_text(path.read_text().replace('"weight_decay": 0.0', '"weight_decay": 0.5'))
-    with pytest.raises(UserError, match=r"config\.json has changed"):
-        train(resume=config.output)
 
 
-def test_a_changed_corpus_is_refused_on_resume(config, tmp_path):
+def change_corpus(config, folder):
+    (folder / "text.txt").write_text("\n".join(sentences(220)), encoding="utf-8")
+
+
+def change_generator(config, folder):
+    """It is no part of the checkpoint, and what it fills in would be other words."""
+    [weights] = (folder / "generator").glob("model.safetensors")
+    other = {name: value + 1 for name, value in load_file(weights).items()}
+    save_file(other, weights, {"format": "pt"})
+
+
+def change_queries(config, folder):
+    (folder / "queries.txt").write_text("who has changed it\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (change_model, "`model`"),
+        (change_settings, r"config\.json"),
+        (change_corpus, "`corpus`"),
+        (change_generator, "`generator`"),
+        (change_queries, "`queries`"),
+    ],
+)
+def test_what_has_changed_is_refused_on_resume(config, toy_model, tmp_path, change, named):
     text = tmp_path / "text.txt"
     text.write_text("\n".join(sentences(200)), encoding="utf-8")
     config = replace(config, text=replace(config.text, corpus=(str(text),)))
+    if change is change_model:
+        model = shutil.copytree(toy_model, tmp_path / "model")
+        config = replace(config, model=str(model))
+    elif change is change_generator:
+        generator = write_toy_model(tmp_path / "generator", masked_words=True)
+        objective = DiffCSE(generator=str(generator))
+        config = replace(config, objective=objective, budget=(32, "sentences"))
+    elif change is change_queries:
+        queries = tmp_path / "queries.txt"
+        queries.write_text("\n".join(sentences(20, seed=5)))
+        config = replace(config, queries=queries, views="both")
     train_without_results(config)
-    text.write_text("\n".join(sentences(220)), encoding="utf-8")
-    with pytest.raises(UserError, match="`corpus` has changed"):
+    change(config, tmp_path)
+    with pytest.raises(UserError, match=f"{named} has changed"):
         train(resume=config.output)
-
-
-def test_a_finished_run_resumes_to_its_results(finished_copy):
-    assert train(resume=finished_copy.folder).results == finished_copy.results
 
 
 def test_a_finished_run_whose_model_was_removed_makes_it_again(finished_copy):
@@ -254,11 +265,6 @@ def test_a_finished_run_without_its_checkpoint_keeps_its_weights(finished_copy):
     kept = run.kept_weights.read_bytes()
     assert train(resume=run.folder).results == run.results
     assert run.kept_weights.read_bytes() == kept
-
-
-def test_a_folder_that_is_no_run_cannot_be_resumed(tmp_path):
-    with pytest.raises(UserError, match="not a run"):
-        train(resume=tmp_path)
 
 
 def test_seconds_and_memory_are_of_the_sessions_before_a_resumption_too(config):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isospace.commands.options import as_options
 from isospace.errors import UserError
 from isospace.system import arrays
 from isospace.system.run_folder import ADAPT_SETTINGS
@@ -55,14 +54,6 @@ def test_what_may_be_somebody_elses_stays(config):
     with pytest.raises(UserError, match="exists already"):
         Run.create(config)
     assert {path.name for path in config.output.iterdir()} == {ADAPT_SETTINGS, "README"}
-
-
-def test_a_run_of_several_processes_says_how_they_go_on(config, monkeypatch):
-    run = Run.create(config)
-    assert as_options(run.how_to_resume).endswith(f"with: isospace train --resume {run.folder}")
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    wanted = f"with: isospace train --nproc 2 --resume {run.folder}"
-    assert as_options(run.how_to_resume).endswith(wanted)
 
 
 def cut(path):

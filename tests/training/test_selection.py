@@ -70,19 +70,6 @@ def test_labels_and_last():
     assert choose(evaluations[:2], "labels", True).step == 0
 
 
-def test_reason_says_what_happened():
-    choice = choose([START, evaluation(5, 1.5, rank=10.0), evaluation(9, 1.9)], "label-free", True)
-    assert choice.collapsed == (5,)
-    assert "step 9" in choice.reason
-    assert "collapsed at steps 5" in choice.reason
-    kept = choose([START, evaluation(1, 9.0)], "label-free", True)
-    assert "no checkpoint beats the base model" in kept.reason
-    lost = choose([START, evaluation(9, 2.5, rank=10.0)], "label-free", True)
-    assert lost.reason.startswith("no checkpoint that has not collapsed beats the base model by")
-    assert lost.reason.endswith("; collapsed at steps 9")
-    assert "as asked" in choose([START, evaluation(1, 9.0)], "last", False).reason
-
-
 def test_a_start_that_does_not_compete_is_kept_where_all_else_has_collapsed():
     def chosen(*evaluations):
         return choose([START, *evaluations], "label-free", True, start_competes=False)

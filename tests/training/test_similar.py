@@ -14,11 +14,9 @@ from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
 from isospace.objectives import SimCSE
 from isospace.operators.nearest import unit_rows
-from isospace.training import similar as similar_module
 from isospace.training.batches import Order
 from isospace.training.examples import Examples
 from isospace.training.similar import Similar
-from isospace.training.train import train
 
 COUNT, SIZE = 4000, 8
 
@@ -49,20 +47,6 @@ def test_texts_of_a_group_are_near_each_other_and_each_comes_once(similar):
     assert cosine_inside(order[SIZE // 2 :], similar.vectors, SIZE) < 0.5
 
 
-def test_groups_are_drawn_by_the_seed_alone(similar, monkeypatch):
-    lines = np.arange(COUNT)
-    first, again, other = (
-        similar.order(lines, None, np.random.default_rng([3, epoch])) for epoch in (0, 0, 1)
-    )
-    assert np.array_equal(first, again)
-    together = [{frozenset(g.tolist()) for g in o.reshape(-1, SIZE)} for o in (first, other)]
-    assert len(together[0] & together[1]) < 0.2 * len(together[0])
-    # In another order of adding, and other blocks, as other threads would have them.
-    monkeypatch.setattr(similar_module, "_BLOCK", 777)
-    turned = replace(similar, vectors=similar.vectors[:, ::-1])
-    assert np.array_equal(turned.order(lines, None, np.random.default_rng([3, 0])), first)
-
-
 def test_a_group_has_no_origin_twice(similar):
     draw = np.random.default_rng(2)
     origins = np.stack([np.arange(COUNT) // 4, COUNT + draw.integers(500, size=COUNT)], 1)
@@ -75,20 +59,6 @@ def test_a_group_has_no_origin_twice(similar):
     for group in groups:
         own = [set(origins[leaf[place]].tolist()) for place in group]
         assert sum(map(len, own)) == len(set.union(*own))
-
-
-def test_texts_that_nothing_parts_are_divided_by_chance():
-    same = Similar(SIZE, np.arange(COUNT), np.full((COUNT, 24), 400, np.int16))
-    order = same.order(np.arange(COUNT), None, np.random.default_rng(0))
-    assert np.array_equal(np.sort(order), np.arange(COUNT))
-
-
-def test_texts_without_a_vector_come_last(similar):
-    half = replace(similar, lines=np.arange(0, COUNT, 2), vectors=similar.vectors[::2])
-    order = half.order(np.arange(COUNT), None, np.random.default_rng(0))
-    assert np.array_equal(np.sort(order), np.arange(COUNT))
-    assert not (order[: COUNT // 2] % 2).any()
-    assert cosine_inside(order[: COUNT // 2], similar.vectors, SIZE) > 0.6
 
 
 @pytest.fixture(scope="module")
@@ -174,23 +144,3 @@ def test_vectors_of_the_start_are_made_once(toy_model, tmp_path):
         next(encoder.parameters()).neg_()
     assert not np.array_equal(of(16).vectors, made.vectors)
     assert sum(done) == 12
-
-
-def test_a_run_draws_from_groups(base, tmp_path, monkeypatch):
-    drawn = []
-    order = Similar.order
-    monkeypatch.setattr(
-        Similar,
-        "order",
-        lambda self, lines, *rest: (
-            drawn.append((self.size, len(self.lines), len(lines))) or order(self, lines, *rest)
-        ),
-    )
-    config = replace(base, budget=(64, "sentences"), evaluations=1, output=tmp_path / "run")
-    assert train(config).results.steps == 4
-    [(size, texts, examples)] = drawn
-    assert size == 4
-    # A short run needs few of the vectors.
-    assert texts == examples < 8 * 64
-    train(replace(config, budget=(16, "sentences"), output=tmp_path / "shorter"))
-    assert drawn[1][1] <= 8 * 16 < texts

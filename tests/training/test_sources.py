@@ -8,16 +8,13 @@ import numpy as np
 import pytest
 import torch
 from toy import sentences
-from transformers import AutoTokenizer, ElectraConfig, ElectraModel
 
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives.decoders import Detector
 from isospace.training.sources import Sources
-from isospace.views import NO_TARGET, View
+from isospace.views import View
 from isospace.views.edits import InsertTokens, Repeat, Template
 from isospace.views.perturbations import CutOff, ShuffledPositions
-from isospace.views.spans import Sampling, Span
 
 PLAN = [
     View(0.0),
@@ -52,16 +49,6 @@ def test_a_change_of_nothing_changes_nothing(encoder):
     assert torch.allclose(plain, same, atol=1e-5)
 
 
-def test_features_are_zero_behind_the_embedding_layer(encoder):
-    seen = []
-    layer = encoder.model[0].model.encoder.layer[0]
-    layer.register_forward_pre_hook(lambda _module, args: seen.append(args[0]))
-    made(encoder, [View(0.0, perturb=CutOff("features", 0.25))], [0, 1, 2])
-    zero = (seen[0][:, :8] == 0).all(dim=1)  # shorter is no sentence
-    assert zero.sum(1).tolist() == [8, 8, 8]
-    assert not torch.equal(zero[0], zero[1])
-
-
 def test_shuffled_positions_are_positions_of_the_model(encoder):
     order = [3, 0, 2, 1, 5, 4, 6, *range(7, 20)]
 
@@ -78,21 +65,6 @@ def test_shuffled_positions_are_positions_of_the_model(encoder):
         {"token_embeddings": states[0], "attention_mask": torch.ones(1, len(ids))}
     )
     assert torch.allclose(found, expected["sentence_embedding"], atol=1e-5)
-
-
-def test_an_encoder_without_learned_positions_is_refused(encoder):
-    del encoder.model[0].model.embeddings.position_embeddings
-    with pytest.raises(UserError, match="BertModel has no layer of embeddings with learned pos"):
-        Sources(PLAN, encoder, 0)
-
-
-def test_the_log_says_that_views_take_the_general_path(encoder):
-    assert encoder.summary("float32").endswith("fast path: bert")
-    assert encoder.summary("float32", PLAN).endswith(
-        "fast path: bert (general path where the embeddings change: "
-        "1 clean with 20% of the features cut off + 1 clean with shuffled positions + "
-        "1 clean with repeated words with 30% of the elements cut off)"
-    )
 
 
 def test_a_sentence_is_cut_to_what_the_encoder_can_read_in_a_template(encoder):
@@ -130,61 +102,3 @@ def test_a_tokenizer_without_a_mask_token_is_refused(encoder):
     encoder.model.tokenizer.mask_token = None
     with pytest.raises(UserError, match="no mask token, which this objective needs"):
         Sources([View(read="mask")], encoder, 0)
-
-
-def test_targets_are_of_the_tokens_that_the_view_shows(encoder):
-    span = Span(sampling=Sampling(1, 1, 3, 5), masked=0.5)
-    edits = [replace(span, masked=0.0), span, replace(span, targets=True)]
-    plan = [View(0.0, edit=replace(edit, stream="spans")) for edit in edits]
-    sources = Sources(plan, encoder, 0)
-    ids = [np.array(row) for row in encoder.tokens.ids(["a big red dog reads " * 4] * 9)]
-    batch = sources.batch([ids], np.arange(9), 0)
-    shown, hidden, targets = batch.input_ids.chunk(3)
-    wanted = (targets != NO_TARGET) & batch.attention_mask.chunk(3)[2].bool()
-    assert wanted.any()
-    assert torch.equal(targets[wanted], shown[wanted])
-    assert torch.equal(shown[~wanted], hidden[~wanted])
-
-
-def test_a_pass_is_padded_to_its_own_texts(encoder):
-    words = Template(before="the cat", after="[MASK] .")
-    plan = [
-        View(0.0, edit=words, read="mask"),
-        View(0.0, edit=replace(words, empty=True), read="mask"),
-    ]
-    lengths = []
-    encoder.model[0].model.embeddings.register_forward_hook(
-        lambda _module, _args, states: lengths.append(states.shape[1])
-    )
-    views = made(encoder, plan, [0, 1, 2])
-    assert lengths == [6]  # the other pass is on the fast path
-    assert torch.allclose(views[1], made(encoder, plan[1:], [0, 1, 2])[0], atol=1e-6)
-
-
-@pytest.fixture
-def narrow(toy_model, tmp_path):
-    """An encoder whose embeddings are of 8 dimensions and its states of 16."""
-    tokenizer = AutoTokenizer.from_pretrained(toy_model)
-    torch.manual_seed(0)
-    config = ElectraConfig(
-        vocab_size=len(tokenizer),
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-    )
-    ElectraModel(config).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    return load_encoder(str(tmp_path), "mean", device="cpu")
-
-
-def test_embeddings_may_be_narrower_than_states(narrow):
-    views = made(narrow, PLAN, [1, 3])
-    assert views.isfinite().all()
-    assert not torch.allclose(views[1], views[0], atol=1e-4)
-
-
-def test_a_vector_among_embeddings_of_another_width_is_refused(narrow):
-    with pytest.raises(ValueError, match=r"embeddings have 8 dimensions.* 16"):
-        Detector(narrow, None, 0)

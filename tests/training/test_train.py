@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,18 +11,17 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from toy import WORDS, sentences, write_documents, write_toy_model
+from toy import sentences, write_documents
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.other_text import gains_over, other_text_sentence
-from isospace.objectives import SCD, DiffCSE, Iso, SimCSE, VICReg
+from isospace.objectives import Iso, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.training.checkpoint import random_state
 from isospace.training.fit import Fit
-from isospace.training.prepare import load_data
 from isospace.training.results import read_results
 from isospace.training.run import Run
 from isospace.training.schedule import Paces
@@ -73,58 +70,10 @@ def test_the_verdict_says_what_happened_elsewhere(config, finished_run):
     assert other_text_sentence(words) in card
 
 
-def test_other_text_is_elsewhere_too(config, tmp_path, caplog):
-    write_documents(tmp_path / "other")
-    named = replace(config, other_text=str(tmp_path / "other"), budget=(16, "sentences"))
-    with caplog.at_level(logging.INFO, "isospace"):
-        results = train(named).results
-    assert list(results.other_text) == ["other", "docstrings", "definitions"]
-    assert "On other text: other " in results.summary
-    assert "test pairs halves of held-out sentences: no text belongs to another" in caplog.messages
-    assert re.search(r"docstrings \(\d+ pairs\), definitions \(\d+ pairs\)", caplog.text)
-
-
 def test_the_corpus_is_not_elsewhere(config):
     with pytest.raises(UserError, match=r"^`other_text` .*:"):
         train(replace(config, other_text=config.text.corpus))
     assert not config.output.exists()
-
-
-def test_the_log_says_what_stands_beside_the_encoder(config, caplog, tmp_path):
-    model = write_toy_model(tmp_path / "model", masked_words=True, intermediate_size=1024)
-    with caplog.at_level(logging.INFO, "isospace"):
-        train(replace(config, model=str(model), objective=DiffCSE(), budget=(16, "sentences")))
-    said = "beside detector, 0.4 M parameters, 4.4 MB (general path, float32: the sentence's vector"
-    assert said in caplog.text
-
-
-def test_the_log_says_that_a_loss_of_0_teaches_nothing(config, caplog):
-    weights = {"invariance_weight": 0.0, "covariance_weight": 0.0, "target_deviation": 1e-4}
-    objective = VICReg(**weights, projector=(), eps=1e-4)  # every deviation is large enough
-    caplog.set_level("INFO")
-    train(replace(config, objective=objective, budget=(32, "sentences")))
-    assert "the first update has no gradient, so nothing is learnt" in caplog.text
-
-
-def test_the_log_says_what_auxiliary_passes_the_encoder_in_both_directions(
-    config, caplog, tmp_path
-):
-    file = tmp_path / "rows.jsonl"
-    texts = sentences(200)
-    rows = ({"first": a, "second": b} for a, b in zip(texts, texts[::-1], strict=True))
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    text = CorpusConfig(corpus=(str(file),), columns=("first", "second"))
-    of_pairs = replace(config, text=text, views="pairs", objective=DiffCSE(generator="words"))
-    with caplog.at_level(logging.INFO, "isospace"):
-        train(replace(of_pairs, budget=(16, "sentences")))
-    assert "1 update of 16 pairs, passes 2 + 2 x 2 discriminator, from step 0" in caplog.text
-
-
-@pytest.mark.parametrize(("objective", "useless"), [(SCD(), True), (SimCSE(), False)])
-def test_the_log_says_that_a_rate_of_dropout_does_nothing(config, caplog, objective, useless):
-    with caplog.at_level(logging.INFO, "isospace"):
-        train(replace(config, objective=objective, dropout=0.2, budget=(16, "sentences")))
-    assert ("`dropout` 0.2 does nothing here: the views of scd have" in caplog.text) == useless
 
 
 def test_the_callers_random_generators_are_left_as_they_were(config):
@@ -161,46 +110,6 @@ def test_the_start_is_kept_when_nothing_beats_it(config):
     start = load_encoder(config.model, device="cpu").embed(texts)
     saved = load_encoder(str(outcome.model_folder), device="cpu").embed(texts)
     assert np.allclose(saved, start, atol=1e-6)
-
-
-def test_a_model_that_cannot_be_saved_is_refused_before_training(config, monkeypatch):
-    def refuse(encoder: object) -> None:
-        raise UserError("not classic")
-
-    monkeypatch.setattr("isospace.training.prepare.require_classic", refuse)
-    with pytest.raises(UserError, match="not classic"):
-        train(config)
-    assert config.output is not None
-    assert not config.output.exists()
-
-
-def test_sentences_too_short_to_measure_are_refused(config, tmp_path):
-    short = tmp_path / "short.txt"
-    short.write_text("\n".join(" ".join(s.split()[:6]) for s in sentences(300)), encoding="utf-8")
-    pairs = tmp_path / "pairs.csv"
-    pairs.write_text("\n".join(f"{s},{s} too" for s in sentences(30, seed=9)))
-    corpus = replace(config.text, corpus=(str(short),))
-    with pytest.raises(UserError, match=r"short\.txt: "):
-        train(replace(config, text=corpus, pairs=pairs))
-
-
-def test_groups_too_large_to_hold_out_are_refused_with_what_helps(config, tmp_path):
-    rows = [f'{{"text": "{text}", "page": {i % 5}}}' for i, text in enumerate(sentences(300))]
-    (tmp_path / "a.jsonl").write_text("\n".join(rows))
-    text = replace(config.text, corpus=(str(tmp_path / "a.jsonl"),), group="page")
-    with pytest.raises(UserError, match=r"a `group` with fewer rows to a value than page$"):
-        train(replace(config, text=text))
-
-
-def test_a_column_of_groups_may_stand_in_the_pairs_alone(config, tmp_path):
-    pairs = tmp_path / "pairs.csv"
-    lines = [f"{text},{text} too,{i // 10}" for i, text in enumerate(sentences(30, seed=9))]
-    pairs.write_text("\n".join(["query,document,page", *lines]))
-    grouped = replace(config, text=replace(config.text, group="page"))
-    benchmark = load_data(replace(grouped, pairs=pairs)).benchmark
-    assert (len(set(benchmark.pairs.groups)), benchmark.pairs.unit) == (3, "groups by page")
-    with pytest.raises(UserError, match=r"^`group` page: .*\.txt has no columns"):
-        load_data(grouped)
 
 
 def test_divergence_keeps_the_last_good_checkpoint(config, monkeypatch):
@@ -341,30 +250,6 @@ def test_an_existing_folder_is_not_overwritten(config, monkeypatch):
     assert (config.output / "thesis.txt").read_text() == "precious"
 
 
-def test_a_folder_that_cannot_be_made_is_refused_early(config, tmp_path, monkeypatch):
-    monkeypatch.setattr("isospace.training.fit.prepare", None)  # refused before anything is loaded
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"`output` .*: cannot be written"):
-        train(replace(config, output=tmp_path / "file" / "run"))
-
-
-def test_words_are_known_to_the_toy(toy_model):
-    """The toy's sentences are not all unknown tokens, or nothing above would mean a thing."""
-    encoder = load_encoder(str(toy_model), device="cpu")
-    unknown = encoder.tokenizer.unk_token_id
-    assert all(unknown not in ids for ids in encoder.tokens.ids(WORDS))
-
-
-def test_runs_of_all_objectives_look_at_the_start_alike(config, tmp_path):
-    """Also where views have rates of their own: a comparison puts the evaluations in one picture."""
-    starts = []
-    for name, objective in {"simcse": SimCSE(head="none"), "scd": SCD(projector=(8,))}.items():
-        short = replace(config, objective=objective, budget=(16, "sentences"), evaluations=1)
-        found = train(replace(short, output=tmp_path / name))
-        starts.append(found.results.evaluations[0])
-    assert starts[0] == starts[1]
-
-
 def test_pairs_of_documents_train_and_say_what_judges(toy_model, tmp_path, caplog):
     """Relations, both directions, length by the corpus, a budget in tokens, in parts."""
     text = CorpusConfig(
@@ -392,17 +277,3 @@ def test_pairs_of_documents_train_and_say_what_judges(toy_model, tmp_path, caplo
     # A pair has 30 tokens or so.
     assert 4_000 // (16 * 60) <= results.steps <= 4_000 // (16 * 20)
     assert Run(config.output).config.max_length is None
-
-
-def test_pairs_of_columns_train_by_any_contrast(toy_model, tmp_path):
-    rows = [f"{a}\t{b}" for a, b in zip(sentences(400)[::2], sentences(400)[1::2], strict=True)]
-    path = tmp_path / "pairs.tsv"
-    path.write_text("\n".join(["question\tanswer", *rows]) + "\n")
-    text = CorpusConfig(corpus=(str(path),), columns=("question", "answer"))
-    config = TrainConfig(
-        text=text, objective=SimCSE(), model=str(toy_model), batch_size=16, views="pairs",
-        budget=(64, "sentences"), output=tmp_path / "run",
-    )  # fmt: skip
-    assert train(config).results.steps == 4
-    with pytest.raises(UserError, match=r"`columns` question answer: "):
-        train(replace(config, views="dropout", output=tmp_path / "other"))

@@ -15,7 +15,6 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.trained import is_causal
 from isospace.evaluation.evaluate import evaluate
 from isospace.evaluation.evaluate_config import EvaluateConfig
-from isospace.export.ship import export
 from isospace.objectives import SimCSE
 from isospace.training.run import Run
 from isospace.training.train import train
@@ -58,26 +57,3 @@ def test_it_is_evaluated_and_its_vectors_are_written(run, tmp_path):
     assert main(["encode", str(run.folder), str(texts), "--output", str(tmp_path / "v.npy")]) == 0
     expected = load_encoder(str(run.folder), device="cpu").embed(TEXTS)
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=2e-6)
-
-
-@pytest.mark.parametrize("to", ["st", "hf"])
-def test_it_is_exported(run, tmp_path, to):
-    shipment = export(str(run.folder), to, tmp_path / to)
-    assert shipment.gap <= shipment.limit
-
-
-def test_it_is_whitened(run, toy_corpus, tmp_path):
-    words = ["whiten", str(run.folder), "--corpus", str(toy_corpus), "--power", "0.5"]
-    assert main([*words, "--output", str(tmp_path / "white")]) == 0
-    found = load_encoder(str(tmp_path / "white"), device="cpu")
-    assert found.pooling == run.finished.pooling
-    theirs = SentenceTransformer(str(tmp_path / "white"), device="cpu").encode(TEXTS)
-    np.testing.assert_allclose(found.embed(TEXTS), theirs, atol=2e-6)
-
-
-@pytest.mark.exhaustive
-def test_it_is_a_graph(run, tmp_path):
-    pytest.importorskip("onnxscript")
-    pytest.importorskip("onnxruntime")
-    shipment = export(str(run.folder), "onnx", tmp_path / "onnx")
-    assert shipment.gap <= shipment.limit

@@ -80,23 +80,6 @@ def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
     assert chosen_weight(documents.model) is chosen_weight("minilm") is None
 
 
-def test_pairs_that_judge_choose_no_weight(documents, monkeypatch):
-    """Too few to split: the weight is the default."""
-    monkeypatch.setattr(benchmark_module, "choose_weight", lambda *_: pytest.fail("chosen"))
-    config = replace(documents, text=replace(documents.text, held_out=300))
-    assert not load_data(config).benchmark.split
-    results = train(config).results
-    assert results.base.with_bm25.weight == 2
-
-
-def test_distractors_make_the_search_harder(documents):
-    near = load_data(documents).benchmark
-    data = load_data(replace(documents, text=replace(documents.text, distractors=True)))
-    assert len(data.benchmark.pairs.among.texts) == len(data.corpus.passages) == 4200
-    assert list(data.benchmark.pairs) == list(near.pairs)
-    assert len(data.held_out.pairs.among.texts) == len(data.corpus.chooses)
-
-
 def test_an_epoch_is_a_pass_though_batches_keep_alike_pairs_apart(toy_model, tmp_path):
     """Where a few titles have most of the pairs all others were seen several times."""
     texts = sentences(1000, seed=5)

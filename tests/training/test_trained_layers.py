@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import random
-import signal
 from dataclasses import replace
 
 import pytest
 import torch
 from loops import CONFIG, make_loop
-from resumed import assert_same_run, wait_for_steps
-from toy import write_documents
-from warm import WarmProcess
 
-from isospace.config import CorpusConfig
 from isospace.encoders.layers import layers_of
-from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives import ArcCSE, DeCLUTR, DiffCSE, ESimCSE, Iso, MoCoSE, WhitenedCSE
-from isospace.training.prepare import require_usable
+from isospace.objectives import ArcCSE, DeCLUTR, DiffCSE, ESimCSE, MoCoSE, WhitenedCSE
 from isospace.training.requirements import require_plain_passes
 from isospace.training.step import backward
-from isospace.training.train import train
 
 CONFIG = replace(CONFIG, trained_layers=1, learning_rate=1e-3)
 SETTINGS = {
@@ -79,42 +70,3 @@ def test_a_batch_in_passes_has_the_gradient_of_the_whole(toy_model, tmp_path, vi
 def test_an_objective_that_needs_more_than_plain_passes_is_refused(objective):
     with pytest.raises(UserError, match="`trained_layers` 1: "):
         require_plain_passes(replace(CONFIG, objective=objective))
-
-
-def test_too_many_layers_are_refused_before_the_work(config):
-    config = replace(config, trained_layers=4)
-    for work in (train, lambda config: require_usable([replace(config, trained_layers=1), config])):
-        with pytest.raises(UserError, match=r"`trained_layers` 4: .* 3 layers"):
-            work(config)
-    assert not config.output.exists()
-
-
-@pytest.mark.exhaustive
-def test_a_killed_run_goes_on_to_the_same_model(toy_model, tmp_path):
-    """On pairs of documents, in passes; what is shipped has the base model's lower layers."""
-    config = replace(
-        CONFIG,
-        text=CorpusConfig(corpus=(str(write_documents(tmp_path / "docs")),)),
-        objective=Iso(),
-        model=str(toy_model),
-        views="both",
-        batch_size=16,
-        pass_tokens=400,
-        budget=(320, "sentences"),
-        evaluations=2,
-        select="last",
-        checkpoint_minutes=0,
-        output=tmp_path / "whole",
-    )
-    whole = train(config).run
-    killed = replace(config, output=tmp_path / "killed")
-    process = WarmProcess(train, killed)
-    wait_for_steps(killed.output, random.Random(4).randint(1, 15), process)
-    process.send(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    assert_same_run(whole, train(resume=killed.output).run)
-    start = weights(load_encoder(str(toy_model), device="cpu"))
-    shipped = weights(load_encoder(str(whole.model_folder), device="cpu"))
-    moved = {name for name in start if not torch.equal(start[name], shipped[name])}
-    assert moved
-    assert all(".layer.2." in name for name in moved)
