@@ -23,6 +23,7 @@ from isospace.commands.help import ALL, WORDS, show_help
 from isospace.commands.options import MARKERS, as_options, checked_words, write_help
 from isospace.commands.printing import print_result
 from isospace.errors import Interrupted, Stopped, UserError, no_such
+from isospace.system.imports import lazy_imports, quick_imports, run_lazy_modules, wait_passively
 from isospace.system.launch import (
     is_lost_peer_error,
     is_main_process,
@@ -30,13 +31,10 @@ from isospace.system.launch import (
     launched,
     launched_here,
 )
-from isospace.system.lazy import lazy_imports, run_lazy_modules
-from isospace.system.quick_imports import quick_imports
 from isospace.system.quiet import saying_once
 from isospace.system.signals import end_with_input
 from isospace.system.trust import trusting_code
 from isospace.system.unicode import in_one_line
-from isospace.system.waiting import wait_passively
 
 _NOT_FOR_OPTIONS = (
     "torch",

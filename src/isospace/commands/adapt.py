@@ -14,7 +14,7 @@ from isospace.commands.console import Console
 from isospace.commands.options import LoadsModels, as_options
 from isospace.commands.printing import print_finished, print_result
 from isospace.errors import TooLittle, UserError
-from isospace.system.quick_imports import quick_imports
+from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
 
 

@@ -19,7 +19,7 @@ from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.recipes import find
 from isospace.system.cluster import Engine
-from isospace.system.quick_imports import quick_imports
+from isospace.system.imports import quick_imports
 from isospace.system.typed_json import to_json
 
 

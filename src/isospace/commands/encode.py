@@ -13,7 +13,7 @@ from isospace.commands.options import LoadsModels
 from isospace.commands.printing import print_json
 from isospace.encoders.prompts import Side
 from isospace.statistics.counts import number_of
-from isospace.system.quick_imports import quick_imports
+from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
 from isospace.system.signals import polite_stop
 from isospace.vectors.encode_config import EncodeConfig

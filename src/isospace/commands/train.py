@@ -21,7 +21,7 @@ from isospace.errors import UserError, no_such
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.base import Objective
 from isospace.recipes import find
-from isospace.system.quick_imports import quick_imports
+from isospace.system.imports import quick_imports
 
 DEFAULT_RECIPE = "dropout"
 if TYPE_CHECKING:

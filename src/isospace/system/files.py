@@ -208,3 +208,24 @@ def _digest_of(path: Path, content: Any) -> str:
             content.update(chunk)
     digest: str = content.hexdigest()
     return digest
+
+
+@contextmanager
+def locked(path: Path, busy: str) -> Iterator[None]:
+    """Hold a lock file, whose folder is made; a process that dies lets go of it.
+
+    Args:
+        path: the file.
+        busy: what to say where another process holds it, and what to do then.
+
+    Raises:
+        UserError: another process holds it.
+    """
+    from filelock import FileLock, Timeout  # with asyncio, which a help text need not wait for
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(path, blocking=False):
+            yield
+    except Timeout:
+        raise UserError(busy) from None

@@ -16,9 +16,8 @@ import torch
 
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.sts import sts_data
-from isospace.system.files import remove_torn
+from isospace.system.files import locked, remove_torn
 from isospace.system.launch import is_main_process
-from isospace.system.locks import locked
 from isospace.system.quiet import saying_once
 from isospace.system.signals import StopRequest, polite_stop
 from isospace.training.checkpoint import random_state, set_random_state

@@ -17,8 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from isospace.errors import UserError
-from isospace.system.files import file_hash, remove_torn, write_text
-from isospace.system.locks import locked
+from isospace.system.files import file_hash, locked, remove_torn, write_text
 from isospace.system.typed_json import first_problem, read_json
 
 MANIFEST = "manifest.json"

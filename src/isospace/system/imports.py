@@ -1,4 +1,4 @@
-"""Imports that are put off until a module is used.
+"""Imports of large libraries: put off, without garbage collection, and with threads that sleep.
 
 The help of a command needs the names, defaults and docstrings of settings, some of which stand in
 modules that import torch: seconds, for text that could be there at once. The standard library's
@@ -7,6 +7,8 @@ LazyLoader does not serve: a second `import` of the same module makes it run.
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +16,29 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
+
+
+def wait_passively() -> None:
+    """Let threads that wait for each other sleep, unless OMP_WAIT_POLICY is set.
+
+    By default they spin, and slow down whatever else runs on their cores (docs/results/speed.md).
+    Which thread computes what, and so every bit, stays the same. OpenMP reads the variable when
+    torch is imported: call this before.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+@contextmanager
+def quick_imports() -> Iterator[None]:
+    """Import without garbage collections, which take a seventh of the time of large libraries."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @contextmanager
