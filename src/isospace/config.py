@@ -59,7 +59,7 @@ Tracker = Literal["tensorboard", "wandb"]
 
 
 def amount_of(units: Any) -> tyro.constructors.PrimitiveConstructorSpec[tuple[float, str]]:
-    """How the command line reads a number and one of these units, such as `10 minutes`."""
+    """Let the command line read a number and one of these units, such as `10 minutes`."""
     names = get_args(units)
 
     def read(words: list[str]) -> tuple[float, str]:
@@ -101,7 +101,7 @@ Files = Annotated[Names, AfterValidator(lambda names: tuple(map(with_home, names
 
 @settings
 class CorpusConfig:
-    """What to train on and how to clean it."""
+    """The text to train on, and the settings of its cleaning."""
 
     corpus: Files = ()
     """Text to adapt to: documents (Markdown, HTML, reStructuredText, man pages, PDF, Word, txt),
@@ -218,7 +218,7 @@ def as_corpus(value: Any) -> Any:
 
 
 def _settings(value: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file says, of which one key would be taken for the object that is made."""
+    """Return the keys of a file as arguments; refuse `self`, which Python would misread."""
     if "self" in value:
         raise UserError("`self`: no such setting")
     return dict(value)
@@ -249,7 +249,7 @@ def _objective_to_dict(objective: Objective) -> dict[str, Any]:
 
 
 def default_objective() -> SimCSE:
-    """What adapts a finished sentence encoder best; chosen on the docstrings' dev pairs."""
+    """Return the objective that adapts sentence encoders best, by the docstrings' dev pairs."""
     return SimCSE(head="none", temperature=0.15)
 
 

@@ -31,7 +31,7 @@ def write_arrays(path: Path, **arrays: Any) -> None:
 def row_writer(
     path: Path, dtype: npt.DTypeLike, shape: tuple[int, int]
 ) -> Iterator[Callable[[np.ndarray], object]]:
-    """What writes an npy file of this shape, some of its rows at each call.
+    """Give a function that writes an npy file of this shape, some rows a call.
 
     Written and not mapped: on a full disk a mapped page kills the process.
     """

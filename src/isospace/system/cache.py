@@ -30,7 +30,7 @@ Value = TypeVar("Value")
 
 
 def cache_folder() -> Path:
-    """Where cleaned corpora and token ids are kept: ISOSPACE_CACHE, or the user's cache folder."""
+    """Return the folder of what is made once: ISOSPACE_CACHE, or the user's cache folder."""
     chosen = os.environ.get("ISOSPACE_CACHE")
     if chosen:
         return expanded(chosen)
@@ -56,7 +56,7 @@ def make_in_cache(folder: Path) -> None:
 
 
 def built_once(folder: Path, build: Callable[[Path], None], read: Callable[[Path], Value]) -> Value:
-    """What `read` finds in the folder; where there is none, or a damaged one, it is built first.
+    """Read a folder, which is built first where it is missing or damaged.
 
     `build` fills a new folder that then takes the name, so that it appears at once and complete.
     Of several processes that build the same, one wins, and all use its result. What a killed

@@ -79,7 +79,7 @@ def map_on_cluster(
     at_once: int,
     in_order: bool = False,
 ) -> Iterator[Result]:
-    """What a function makes of items, by workers that each begin once.
+    """Apply a function to items, by workers that each begin once.
 
     Args:
         begin: makes the function, in every worker; it and the items can be pickled.
@@ -174,7 +174,7 @@ def require_seen(path: Path) -> None:
 
 @dataclass(eq=False)
 class _Task:
-    """What a worker is sent to do: something with an item, or only to start."""
+    """A task of a worker: to work on an item, or only to start."""
 
     item: Any
     starts: bool = False
@@ -331,7 +331,7 @@ def _gave_up(error: Exception) -> Stopped:
 
 
 def _share(ray: Any, count: int) -> dict[str, int]:
-    """What each of several workers asks for: as many processors as let all of them run at once."""
+    """Return the resources of each worker: as many processors as let all run at once."""
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
     processors = processors_of_each(count, [int(machine.get("CPU", 0)) for machine in machines])
     return {

@@ -1,4 +1,4 @@
-"""What this machine has: device, bf16, memory, versions."""
+"""The machine: device, bf16, memory, versions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _cpuinfo(key: str) -> str:
 
 
 def has_bf16() -> bool:
-    """Whether the processor that trains here multiplies bf16 in hardware."""
+    """Return true if the processor that trains here multiplies bf16 in hardware."""
     if torch.cuda.is_available():
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     flags = f"{_cpuinfo('flags')} {_cpuinfo('Features')}"

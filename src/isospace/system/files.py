@@ -95,14 +95,14 @@ def atomic_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
 
 
 def _usual_mode() -> int:
-    """What others may do with a new file. Safetensors lets nobody else read what it writes."""
+    """Return the mode of a new file, as safetensors lets nobody else read what it writes."""
     umask = os.umask(0)  # the system tells it only to those who set it
     os.umask(umask)
     return 0o666 & ~umask
 
 
 def _of_the_killed(folder: Path) -> Iterator[Path]:
-    """What processes that are no more have left half built of a folder."""
+    """Find the half-built copies of a folder that ended processes have left."""
     for torn in folder.parent.glob(f".{glob.escape(folder.name)}.*.tmp"):
         number = torn.suffixes[-2][1:]
         own = torn.name == f".{folder.name}.{number}.tmp"  # and not of model.v2
@@ -137,7 +137,7 @@ def remove_torn(folder: Path) -> None:
 
 
 def is_occupied(folder: Path) -> bool:
-    """Whether something is in the way of a new folder; an empty one is not."""
+    """Return true if something is in the way of a new folder; an empty folder is not."""
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
@@ -185,7 +185,7 @@ def hash_of(content: bytes) -> str:
 
 
 def file_hash(path: Path) -> str:
-    """What `hash_of` gives for the bytes of a file."""
+    """Return `hash_of` the bytes of a file."""
     return _digest_of(path, blake2b(digest_size=16))
 
 

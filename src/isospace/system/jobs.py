@@ -34,7 +34,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a job ended.
+    """The end of a job.
 
     Attributes:
         status: its exit status, 0 for success; negative: the signal that killed it.
@@ -121,7 +121,7 @@ class _Process(subprocess.Popen[bytes]):
             )
 
     def ended(self) -> Ended | None:
-        """How it ended, `None` while it runs."""
+        """Return the end of the job, `None` while it runs."""
         status = self.poll()
         if status is None:
             return None
@@ -130,7 +130,7 @@ class _Process(subprocess.Popen[bytes]):
 
 
 def threads_of_each(count: int) -> int:
-    """How many threads each of several processes has that share this one's."""
+    """Return the threads of each of several processes that share this one's."""
     return max(1, torch.get_num_threads() // count)
 
 

@@ -15,24 +15,24 @@ _RUN_ID = "isospace"
 
 
 def launched() -> bool:
-    """Whether a launcher (ours, torchrun, accelerate) has started this as one of several."""
+    """Return true if a launcher (ours, torchrun, accelerate) has started several processes."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def is_main_process() -> bool:
-    """Whether this process is the first of those that share the work, or the only one."""
+    """Return true in the first of the processes that share the work, or in the only one."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def is_lost_peer_error(error: Exception) -> bool:
-    """Whether an error says that another process of those that share the work has ended."""
+    """Return true if an error says that another process which shares the work has ended."""
     import torch.distributed as dist
 
     return launched() and (isinstance(error, dist.DistError) or "gloo" in str(error))
 
 
 def launched_here() -> bool:
-    """Whether `launch` has started this process."""
+    """Return true if `launch` has started this process."""
     return os.environ.get("TORCHELASTIC_RUN_ID") == _RUN_ID
 
 

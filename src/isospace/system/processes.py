@@ -1,4 +1,4 @@
-"""What the processes that share a run tell each other."""
+"""Messages between the processes that share a run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def arithmetic(accelerator: Accelerator) -> str:
 
 
 def broadcast(accelerator: Accelerator, value: Any) -> Any:
-    """The first process's value, in every process."""
+    """Return the first process's value in every process."""
     values = [value]
     if accelerator.num_processes > 1:
         broadcast_object_list(values)
@@ -71,7 +71,7 @@ def broadcast(accelerator: Accelerator, value: Any) -> Any:
 
 
 def any_process(accelerator: Accelerator, *flags: bool) -> tuple[bool, ...]:
-    """Whether each flag is set in any process, so that all do the same."""
+    """Return for each flag whether any process has set it, so that all do the same."""
     if accelerator.num_processes == 1:
         return flags
     counts = torch.tensor([float(flag) for flag in flags], device=accelerator.device)

@@ -38,7 +38,7 @@ def _wait_for_the_parent() -> None:
 
 
 class StopRequest:
-    """What `polite_stop` heard so far."""
+    """The signals that `polite_stop` has received."""
 
     def __init__(self) -> None:
         self.received = False

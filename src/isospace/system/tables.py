@@ -46,7 +46,7 @@ class Table:
         return columns_of(self.rows)
 
     def numeric(self) -> list[bool]:
-        """Whether each column holds numbers only."""
+        """Return for each column whether it holds numbers only."""
         _, *body = _cells(self.rows)
         return [all(map(is_number, filter(None, column))) for column in zip(*body, strict=True)]
 
@@ -63,7 +63,7 @@ def _cells(rows: Rows) -> list[list[str]]:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is a number, with or without its standard deviation.
+    """Return true if a cell is a number, with or without its standard deviation.
 
     >>> is_number("61.23 ± 0.20"), is_number("1e-05"), is_number("adapted")
     (True, True, False)

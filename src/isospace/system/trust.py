@@ -1,4 +1,4 @@
-"""What code may run. That of a model: only while a user of this process says so.
+"""Trust in code: a model's own code runs only while a user of this process allows it.
 
 What says it is never a file: neither the settings of a run nor those of an index can.
 """
@@ -17,7 +17,7 @@ _trusted: ContextVar[bool] = ContextVar("trusted", default=False)
 
 
 def trusts_code() -> bool:
-    """Whether it may run."""
+    """Return true if a model's own code may run."""
     return _trusted.get()
 
 

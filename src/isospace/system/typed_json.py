@@ -45,7 +45,7 @@ def _sum_of(content: dict[str, Any]) -> str:
 
 
 def without_sum(content: dict[str, Any]) -> dict[str, Any]:
-    """What a file holds, but for the sum of it.
+    """Return the content of a file without its checksum.
 
     Raises:
         ValueError: it is the sum of something else.
@@ -57,7 +57,7 @@ def without_sum(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds.
+    """Read a JSON file.
 
     Raises:
         UserError: it cannot be read, or is not JSON.

@@ -1,4 +1,4 @@
-"""What Python calls a string and Unicode does not call text."""
+"""Strings that are no text to Unicode, or no text for a terminal."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ _TRIES = 10
 
 
 class Order:
-    """Which examples make each batch: by seed and epoch alone, so that resuming needs no state.
+    """The examples of each batch, by seed and epoch alone, so that resuming needs no state.
 
     Args:
         examples: what is drawn from.

@@ -187,7 +187,7 @@ def require_distinct_views(
 
 
 class Parts(NamedTuple):
-    """What the objective makes for an encoder.
+    """The parts that an objective makes for an encoder.
 
     Attributes:
         plan: the passes of a step.

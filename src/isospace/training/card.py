@@ -25,7 +25,7 @@ _STS_PROTOCOL = (
 
 @dataclass(frozen=True)
 class Usage:
-    """How a folder is loaded: the Hub's name of the library, and Markdown with the code."""
+    """The way to load a folder: the Hub's name of the library, and Markdown with the code."""
 
     library: str
     text: str
@@ -43,7 +43,7 @@ vectors = model.encode(["one sentence", "another sentence"])
 
 
 def classic_usage(prompts: Prompts) -> Usage:
-    """How a sentence-transformers folder of a model with these prompts is loaded."""
+    """Return the way to load the sentence-transformers folder of a model with these prompts."""
     if not (prompts.query or prompts.document or prompts.routed):
         return CLASSIC
     code = CLASSIC.text.replace(
@@ -56,7 +56,7 @@ def classic_usage(prompts: Prompts) -> Usage:
 
 
 def prompts_text(prompts: Prompts) -> str:
-    """What is put before texts, for a card."""
+    """Name the prompts, for a card."""
     return f"Put before every text (its prompt): {prompts.summary}."
 
 
@@ -87,12 +87,12 @@ def model_card(
 
 
 def _untrained(results: RunResults) -> bool:
-    """Whether the model is the base model's weights with something behind them."""
+    """Return true if the model has the base model's weights with something behind them."""
     return results.model_step == 0 and bool(results.candidate)
 
 
 def _reading(pooling: str) -> str:
-    """How the model itself makes a vector of the states of tokens."""
+    """Say how the model makes a vector of token states."""
     if pooling == "mask":
         return (
             "This model's pooling: mask, the state at the mask token of a template that its "
@@ -178,7 +178,7 @@ def _scores(results: RunResults) -> str:
 
 
 def _training(config: TrainConfig, results: RunResults) -> str:
-    """How the model was made; the corpus by its size and digest only."""
+    """Say how the model was made; the corpus by its size and digest only."""
     objective, corpus = config.objective, results.corpus
     counts = ", ".join(number_of(count, what) for what, count in corpus.counts.items() if count)
     paper = f"{objective.paper.title}, {objective.paper.year}"
@@ -201,7 +201,7 @@ def _training(config: TrainConfig, results: RunResults) -> str:
 
 
 def _without_folders(teacher: str) -> str:
-    """What `teacher` names; the folders above a folder or a file are nobody's business."""
+    """Name the teachers, without the folders above a folder or file, which are private."""
     shown = []
     for name in names_of(teacher):
         base = name.removesuffix(BM25)

@@ -1,4 +1,4 @@
-"""Everything needed to go on bit for bit, in one file written atomically."""
+"""Checkpoints: everything needed to continue bit for bit, in one file written atomically."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DIGEST = "sha256"
 
 
 def random_state() -> dict[str, Any]:
-    """The state of every global random generator of this process, on its own device alone.
+    """Return the state of every global random generator of this process, on its device.
 
     Of CUDA only the current device: a process uses no other, and what a run resumes on may see
     fewer of them, or more.
@@ -90,7 +90,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _digest(weights: Mapping[str, Tensor]) -> str:
-    """Of names and bits, which the format itself does not check."""
+    """Hash names and bits, which the format itself does not check."""
     content = hashlib.sha256()
     for name, tensor in sorted(weights.items()):
         content.update(name.encode())

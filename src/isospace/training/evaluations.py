@@ -1,4 +1,4 @@
-"""An evaluation: what selection may know of an encoder in the middle of its training."""
+"""Evaluations of an encoder during its training, by which a checkpoint is selected."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _noise(config: TrainConfig, encoder: Encoder) -> View:
 
 
 class Evaluations:
-    """What was measured during a training, and which checkpoint to keep; the first process knows.
+    """Evaluations during a training, and the choice of a checkpoint; the first process has them.
 
     Args:
         config: by which the checkpoint is selected.
@@ -108,7 +108,7 @@ class Evaluations:
 
     @property
     def by_test_pairs(self) -> bool:
-        """Whether the test pairs select the checkpoint: there are too few to split."""
+        """True if the test pairs select the checkpoint, as there are too few to split."""
         return (
             not self._benchmark.split
             and self._held_out.natural
@@ -132,7 +132,7 @@ class Evaluations:
 
     @property
     def choice(self) -> Choice:
-        """Which of the evaluations so far to keep."""
+        """The evaluation to keep so far."""
         natural = self._held_out.natural
         return choose(self.measured, self._config.select, natural, self._start_competes)
 

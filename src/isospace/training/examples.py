@@ -1,4 +1,4 @@
-"""What a run trains on: texts of a corpus, or pairs of texts that belong together."""
+"""Training examples: texts of a corpus, or pairs of texts that belong together."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNDER_TITLES = ("title-passage", "heading-section")
 
 @dataclass(frozen=True)
 class Examples:
-    """What is drawn from, each example once an epoch.
+    """The examples of a training, each drawn once an epoch.
 
     Attributes:
         rows: (example, text) numbers of its texts.

@@ -71,7 +71,7 @@ def run_results(
     selected: str = "the checkpoint that was selected",
     among: ChosenAmong | None = None,
 ) -> RunResults:
-    """What a training came to.
+    """Return the results of a training.
 
     Args:
         fit: the training.

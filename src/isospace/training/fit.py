@@ -278,7 +278,7 @@ class Fit:
 
     @property
     def choice(self) -> Choice:
-        """Which of the evaluations so far to keep; the first process knows."""
+        """The evaluation to keep so far; the first process knows it."""
         return self.evaluations.choice
 
     @property

@@ -44,7 +44,7 @@ BM25 = "+bm25"
 
 @dataclass(frozen=True)
 class Lists:
-    """What stands beside the batch while an objective learns a ranking.
+    """The teacher and the mined texts of an objective that learns a ranking.
 
     Attributes:
         ranker: by what texts are looked for in the corpus.
@@ -65,12 +65,12 @@ class Lists:
     seed: int
 
     def _related(self, number: int) -> Rows:
-        """The numbers of what belongs to a document or text, itself among them."""
+        """Return the numbers of what belongs to a document or text, and its own."""
         first, last = np.searchsorted(self.pairs[:, 0], [number, number + 1])
         return np.append(self.pairs[first:last, 1], number)
 
     def candidates(self, rows: Rows, micro: int) -> Rows:
-        """Lines that are near the first text of each example and do not belong to it.
+        """Mine texts that are near the first text of each example and do not belong to it.
 
         They are drawn from the `DEPTH` nearest that are none of its documents, nor likely to be
         right as well; those first of which a teacher's file says something, near or not. Where
@@ -112,7 +112,7 @@ class Lists:
         return found
 
     def scores(self, rows: Rows, second: Rows, first: int) -> Scores | None:
-        """What the teacher says of the lists of examples.
+        """Score the lists of examples by the teacher.
 
         Args:
             rows: (example, text + mined) lines, the candidates last.
@@ -134,7 +134,7 @@ class Lists:
         return np.concatenate([scores, of_own[:, 1:]], axis=1)
 
     def best(self, queries: Rows) -> Rows:
-        """(query,) the line of the pool that answers each query best.
+        """Return the text of the pool that answers each query best, (query,).
 
         Of the `DEPTH` nearest it is the one that the teacher scores highest, where it does.
         """
@@ -152,7 +152,7 @@ class Lists:
 
 
 def needs_lists(config: TrainConfig, examples: Examples) -> bool:
-    """Whether a run looks for texts, or asks a teacher."""
+    """Return true if a run mines texts, or asks a teacher."""
     return config.teacher is not None or config.mined > 0 or examples.unanswered is not None
 
 
@@ -165,7 +165,7 @@ def make_lists(
     cache: Path,
     progress: Progress,
 ) -> Lists:
-    """The lists of a run; vectors are made, or found in the cache.
+    """Make the lists of a run; vectors are made, or found in the cache.
 
     The second text of a query among the examples may still be missing. `choose_weight` gives the
     weight of BM25 beside an encoder; `progress` is told what the teacher is, and what it costs.
@@ -220,7 +220,7 @@ def require_scores(config: TrainConfig, corpus: Corpus) -> None:
 
 
 def _pool(config: TrainConfig, corpus: Corpus, numbers: Rows) -> Rows:
-    """The lines that are looked for, each text once."""
+    """Return the texts that a search can find, each once."""
     pool = np.unique(corpus.train_rows + (1 if config.text.columns else 0))
     if config.text.columns:  # a text may be in several rows
         pool = np.sort(pool[np.unique(numbers[pool], return_index=True)[1]])
@@ -228,7 +228,7 @@ def _pool(config: TrainConfig, corpus: Corpus, numbers: Rows) -> Rows:
 
 
 def _sided(config: TrainConfig, examples: Examples, pool: Rows) -> LinesBySide:
-    """The lines of a run by the sides on which they are read."""
+    """Return the texts of a run by the sides on which they are read."""
     texts = examples.texts
     return LinesBySide(
         np.unique(examples.rows[:, 0]),
@@ -240,7 +240,7 @@ def _sided(config: TrainConfig, examples: Examples, pool: Rows) -> LinesBySide:
 
 
 def _megabytes(*teachers: Teacher | None) -> float:
-    """Of the vectors that these read."""
+    """Return the megabytes of the vectors that these teachers read."""
     files = {
         vectors.file: vectors.vectors.nbytes
         for teacher in teachers
@@ -251,7 +251,7 @@ def _megabytes(*teachers: Teacher | None) -> float:
 
 
 def gives_cosines(teacher: str) -> bool:
-    """Whether what `teacher` names are encoders, and no cross-encoder or file of scores.
+    """Return true if `teacher` names encoders, and no cross-encoder or file of scores.
 
     Raises:
         UserError: there is nothing of that name, the file has no scores, or a cross-encoder is not
@@ -277,7 +277,7 @@ def _cross_encoder(teacher: str) -> str | None:
 
 
 def names_of(teacher: str) -> list[str]:
-    """What `teacher` names; of each BM25 may be a part (`BM25` at its end)."""
+    """Split the names in `teacher`, each with or without `BM25` at its end."""
     return [name.strip() for name in teacher.split(",")]
 
 
@@ -293,7 +293,7 @@ def _teacher(
     cosines: Callable[[Encoder], Cosines],
     choose_weight: Callable[[Encoder], float],
 ) -> tuple[Teacher, str]:
-    """What `teacher` names, and that in words."""
+    """Make the teacher that `teacher` names, and describe it."""
     assert config.teacher is not None
     file = expanded(config.teacher)
     if file.is_file():

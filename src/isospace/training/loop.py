@@ -21,7 +21,7 @@ _TIMED = 4
 
 @dataclass(frozen=True)
 class Step:
-    """What one update did.
+    """The outcome of an update.
 
     Attributes:
         step: 1 for the first update.

@@ -16,7 +16,7 @@ from isospace.system.trust import trusts_code
 
 @dataclass(frozen=True)
 class Origin:
-    """What a card says of the model that its own was made from, as seen when that happened.
+    """The base model as a model card names it, seen when the model was made.
 
     Attributes:
         name: without the folders above it, which are nobody's business.
@@ -32,7 +32,7 @@ class Origin:
 
     @classmethod
     def of(cls, model: str) -> Origin:
-        """Of minilm, a folder, or a Hub name; the Hub itself is not asked."""
+        """Describe minilm, a folder, or a Hub name; the Hub itself is not asked."""
         folder = folder_of(model)
         if folder is None and re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?(@\S+)?", model):
             hub_name, revision = pinned(MINILM_HUB_NAME if model == "minilm" else model)
@@ -68,7 +68,7 @@ def _stated_licence(card: Path | None) -> str | None:
 
 
 def _hub_card(model: str, hub_name: str, revision: str | None) -> Path | None:
-    """Where the card of a model on the Hub is on this machine."""
+    """Find the card of a model on the Hub on this machine."""
     wheel = wheel_minilm() if model == "minilm" else None
     if wheel is not None:
         return wheel / "README.md"

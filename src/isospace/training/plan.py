@@ -1,4 +1,4 @@
-"""The passes of a run: an objective's own plan, or the plan laid over pairs of texts."""
+"""The passes of a run: the plan of an objective, or that plan over pairs of texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from isospace.views import View
 
 @dataclass(frozen=True)
 class Plan:
-    """What passes the encoder in a step, and what the objective sees of it.
+    """The passes through the encoder in an update, and the views that the objective sees.
 
     Attributes:
         views: the passes, each once.
@@ -33,7 +33,7 @@ class Plan:
 
     @classmethod
     def of(cls, config: TrainConfig) -> Plan:
-        """The plan of a training.
+        """Make the plan of a training.
 
         Over pairs the first view and those `of_anchor` are of one text and all others of the other,
         those that are clean too; and the other way round, by as few passes as serve both. Mined

@@ -1,4 +1,4 @@
-"""What a run needs before its first update: data, corpus, encoder, tokens, in the order of cost."""
+"""Preparation of a run: data, corpus, encoder, tokens, in the order of cost."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Data:
 
 
 def make_accelerator(config: TrainConfig) -> Accelerator:
-    """Devices, processes and precision.
+    """Join the processes of a run, in its precision.
 
     Raises:
         UserError: the batch cannot be shared by the processes.
@@ -101,7 +101,7 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
 def prepare(
     config: TrainConfig, accelerator: Accelerator, progress: Progress, data: Data | None = None
 ) -> tuple[Data, Loop]:
-    """The texts, and the training at step 0; bad input is refused before the encoder is touched.
+    """Load the texts and make the training; refuse bad input before the encoder is loaded.
 
     `data` are the texts, where they are loaded already.
 
@@ -158,7 +158,7 @@ def _by_vectors(
     encoder: Encoder,
     progress: Progress,
 ) -> tuple[Lists | None, Examples]:
-    """What texts are encoded for first; settings that cannot run are refused before that."""
+    """Make what needs encoded texts, after refusing settings that cannot run."""
     if config.similar is not None or needs_lists(config, examples):
         _require_fit(config, encoder, len(data.corpus.classes))
     lists, examples = _with_lists(config, data, examples, encoder, progress)
@@ -168,7 +168,7 @@ def _by_vectors(
 def _with_lists(
     config: TrainConfig, data: Data, examples: Examples, encoder: Encoder, progress: Progress
 ) -> tuple[Lists | None, Examples]:
-    """What the objective learns a ranking from, and the examples with passages for all queries."""
+    """Make the lists to rank, and find passages for queries without one."""
     if not needs_lists(config, examples):
         return None, examples
 
@@ -189,7 +189,7 @@ def _grouped(
     encoder: Encoder,
     progress: Progress,
 ) -> Examples:
-    """The examples with what groups like ones, where they are to be.
+    """Return the examples with groups of similar ones, where the settings want these.
 
     It groups as many of them as are some times those that a run reaches; the same ones, evenly
     spread, for each seed, so that their vectors are made once.
@@ -229,7 +229,7 @@ def _tokenise(
     side: Side | None,
     advance: Callable[[int], None],
 ) -> Tokens:
-    """The texts of the examples as they are read on one side.
+    """Tokenise the texts of the examples as they are read on one side.
 
     Where some are cropped, no text is cut but to what the encoder can read: the loop does that.
     """
@@ -246,7 +246,7 @@ def _tokenise(
 
 
 def _length(config: TrainConfig, corpus: Corpus, encoder: Encoder, found: Coverage) -> int:
-    """To how many tokens texts are cut."""
+    """Return the number of tokens to which texts are cut."""
     longest = config.max_length
     if longest is None:
         if corpus.related is None and not config.text.columns:
@@ -256,7 +256,7 @@ def _length(config: TrainConfig, corpus: Corpus, encoder: Encoder, found: Covera
 
 
 def _length_note(config: TrainConfig, found: Coverage) -> str | None:
-    """Where much of the text is cut off, or its length decided, that in words."""
+    """Say to which length texts are cut, where much is cut off or the corpus decided it."""
     half, most, longest = found.lengths[0.5], found.lengths[0.95], config.max_length
     if config.objective.reads_whole_texts or longest is None or longest == LENGTH_OF_LINES >= half:
         return None
@@ -297,7 +297,7 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
 
 
 def say_corpus(corpus: Corpus, judged_by_others: bool, progress: Progress) -> None:
-    """What was read, and why no pairs of it judge, where nothing else does either."""
+    """Say what was read, and why it gives no test pairs, where nothing else does either."""
     progress.line("corpus", corpus.summary)
     if not (judged_by_others or corpus.pairs.test):
         progress.line("test pairs", judging(corpus))
@@ -330,7 +330,7 @@ def load_data(config: TrainConfig, other_text_selects: bool = False) -> Data:
 
 
 def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:
-    """The held-out text that chooses checkpoints.
+    """Return the held-out text that selects checkpoints.
 
     Raises:
         TooLittle: of this, or of what is left to train on.
@@ -354,7 +354,7 @@ def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:
 
 
 def start_of(config: TrainConfig, device: str | None = None) -> Encoder:
-    """The encoder that training begins with, as it is."""
+    """Load the base model as it is."""
     return load_encoder(
         config.model,
         config.pooling,
@@ -379,7 +379,7 @@ def require_trainable(config: TrainConfig, encoder: Encoder) -> None:
 
 
 def _load_encoder(config: TrainConfig, device: str) -> Encoder:
-    """The base model, with what the settings change about its training."""
+    """Load the base model, with what the settings change about its training."""
     encoder = start_of(config, device)
     require_trainable(config, encoder)
     if config.dropout is not None:

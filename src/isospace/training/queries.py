@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"[-+]?[\d.,]+")
 
 @dataclass(frozen=True)
 class Queries:
-    """What a file of queries has, cleaned, without what is held out.
+    """The queries of a file, cleaned, without held-out texts.
 
     Attributes:
         pairs: queries with the passage that answers them.
@@ -49,7 +49,7 @@ class Queries:
 
 
 def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
-    """The queries of a file that may be trained on, each once.
+    """Read the queries of a file that may be trained on, each once.
 
     Args:
         path: txt, jsonl, csv, tsv or parquet. Rows have a query, and perhaps its passage: in two
@@ -75,7 +75,7 @@ def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
 
 
 def rows_of_queries(path: Path) -> list[tuple[str, str]]:
-    """Query and passage of each row, the latter empty where there is none; each once.
+    """Return query and passage of each row, once; the passage is empty where there is none.
 
     Raises:
         UserError: as `read_queries` does.
@@ -87,7 +87,7 @@ def rows_of_queries(path: Path) -> list[tuple[str, str]]:
 
 
 def _held_out(config: TrainConfig, corpus: Corpus) -> list[str]:
-    """Texts that must not be trained on."""
+    """Return the texts that must not be trained on."""
     texts = corpus.held_out()
     texts += [text for pair in (*corpus.pairs.dev, *corpus.pairs.test) for text in pair]
     if corpus.related is not None:
@@ -135,14 +135,14 @@ def _values(path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
 
 
 def _columns(names: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Those of query and passage, as pairs of one's own have them; `None` where they are others."""
+    """Return the columns of query and passage; `None` where there are other columns."""
     if len(names) == 1:
         return names if names[0].strip().lower() in COLUMNS["pairs"]["query"] else None
     return match_columns("pairs", names)
 
 
 def _is_header(cells: Sequence[str]) -> bool:
-    """Whether a first line names the columns; of a single one many a name could be a query."""
+    """Return true if a first line names the columns; a single name could be a query."""
     if len(cells) == 1:
         return cells[0].strip().lower() == "query"
     return _columns(tuple(cells)) is not None

@@ -1,4 +1,4 @@
-"""What results.json of a run holds: the one place that knows its fields."""
+"""The results of a run: the one place that knows the fields of results.json."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMAT = 8
 
 @dataclass(frozen=True)
 class CorpusFacts:
-    """What was trained on: sentences left after cleaning, their digest, and what cleaning did.
+    """The training text: sentences left after cleaning, their digest, and what cleaning did.
 
     Attributes:
         longest: tokens to which they were cut.
@@ -97,7 +97,7 @@ class RunResults:
 
     @property
     def ships_base(self) -> bool:
-        """Whether model/ holds the base model."""
+        """True if model/ holds the base model."""
         return self.model_step == 0 and not self.candidate
 
     @property
@@ -133,7 +133,7 @@ class RunResults:
 
     @property
     def recommendation(self) -> str:
-        """Which way to search finds most of the test pairs."""
+        """The way to search that finds most of the test pairs, in words."""
         base = self.base.pairs.mrr
         mrr = {BASE: base} | {way: base + one.mean for way, one in self.over_base().items()}
         if self.ships_base:
@@ -142,12 +142,12 @@ class RunResults:
 
     @property
     def selected_by(self) -> str:
-        """How the checkpoint was chosen, in words; label use is said."""
+        """The rule that chose the checkpoint, in words, with the labels that it used."""
         return f"dev-selected on {self.labels}" if self.labels else self.choice.rule
 
     @property
     def kept(self) -> str:
-        """Which checkpoint model/ holds, and why."""
+        """The checkpoint that model/ holds, and the reason."""
         if self.candidate:
             return f"{self.candidate}; of the (first) training: {self.choice.reason}"
         if self.model_step == self.choice.step:

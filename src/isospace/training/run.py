@@ -50,7 +50,7 @@ REPORT = "report.html"  # in the folder of a run or of a comparison
 
 @with_config(ConfigDict(strict=True, extra="allow"))
 class _Step(TypedDict):
-    """What the report reads of a line of an update."""
+    """The keys of an update line that the report reads."""
 
     kind: Literal["step"]
     step: float
@@ -60,7 +60,7 @@ class _Step(TypedDict):
 
 @with_config(ConfigDict(strict=True, extra="allow"))
 class _Evaluation(TypedDict):
-    """What the report reads of a line of an evaluation."""
+    """The keys of an evaluation line that the report reads."""
 
     kind: Literal["evaluation"]
     step: float
@@ -75,7 +75,7 @@ _Line = TypeAdapter[_Step | _Evaluation](_Step | _Evaluation)
 
 @with_config(ConfigDict(strict=True, extra="allow"))
 class _TransferScores(TypedDict):
-    """What the report reads of transfer.json by one protocol."""
+    """The keys of a protocol in transfer.json that the report reads."""
 
     row: dict[str, float | None]
     row_protocol: str
@@ -167,7 +167,7 @@ class Run:
 
     @property
     def settings_digest(self) -> str:
-        """Of the file that holds them, as it is now."""
+        """Digest of config.json as it is now."""
         return hashlib.sha256((self.folder / "config.json").read_bytes()).hexdigest()
 
     @property
@@ -178,12 +178,12 @@ class Run:
 
     @property
     def how_to_resume(self) -> str:
-        """What to tell a person whose run was stopped."""
+        """Advice for a person whose run was stopped."""
         return f"nothing is lost. Continue with: {', '.join(filter(None, self.to_resume))}"
 
     @property
     def results(self) -> RunResults | None:
-        """What the run came to, `None` while it is not finished.
+        """Results of the run, `None` while it is not finished.
 
         Raises:
             UserError: results.json is damaged, or a newer version's.
@@ -192,7 +192,7 @@ class Run:
 
     @property
     def finished(self) -> RunResults:
-        """What the run came to.
+        """Results of the run.
 
         Raises:
             UserError: it is not finished, or results.json is damaged.
@@ -204,7 +204,7 @@ class Run:
 
     @property
     def complete(self) -> RunResults | None:
-        """What the run came to, `None` where there is something left to make.
+        """Results of the run, `None` where there is something left to make.
 
         That is a model too that somebody removed: it is made again, of the weights that were kept.
 
@@ -253,7 +253,7 @@ class Run:
 
     @property
     def sample(self) -> Sample | None:
-        """What sample.npz holds, `None` for a run that is not finished or has none.
+        """Content of sample.npz, `None` for a run that is not finished or has none.
 
         Raises:
             UserError: the file is damaged.
@@ -360,7 +360,7 @@ def _half(vectors: np.ndarray) -> np.ndarray:
 
 
 def run_of(model: str) -> Run | None:
-    """The run that a model's name means, `None` where it means something else.
+    """Return the run that a model's name means, `None` where it means something else.
 
     Raises:
         UserError: the run is not finished.
@@ -370,7 +370,7 @@ def run_of(model: str) -> Run | None:
 
 
 def maker_of(model: str) -> Run | None:
-    """The finished run that made a model, `None` where none did.
+    """Return the finished run that made a model, `None` where none did.
 
     `model` is the folder of the run, or the model's in it.
     """
@@ -382,14 +382,14 @@ def maker_of(model: str) -> Run | None:
 
 
 def chosen_weight(model: str) -> float | None:
-    """The weight of BM25 that the run which made a model has chosen, `None` where none has."""
+    """Return the BM25 weight of the run that made a model, `None` where none did."""
     run = maker_of(model)
     return None if run is None else run.finished.base.with_bm25.weight
 
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """What training gives back.
+    """A finished run and its results.
 
     Attributes:
         run: its folder.
@@ -413,7 +413,7 @@ class FinishedRun:
 
 
 def begun(folder: Path) -> bool:
-    """Whether a folder is a run, finished or not."""
+    """Return true if a folder is a run, finished or not."""
     return (folder / "config.json").is_file()
 
 

@@ -60,7 +60,7 @@ class Budget:
 
     @cached_property
     def _per_update(self) -> float:
-        """What an update takes of the budget, in its unit."""
+        """Share of the budget that an update takes, in its unit."""
         if self._unit == "minutes":
             return self._loop.seconds_per_step() / 60
         if self._unit == "epochs":

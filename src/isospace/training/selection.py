@@ -1,4 +1,4 @@
-"""Which checkpoint to keep: by labels, without labels, or the last. Pure decisions over numbers.
+"""Selection of a checkpoint: by labels, without labels, or the last.
 
 **label-free** (the default). Every evaluation measures text that is not trained on. Where the
 corpus has natural pairs (a docstring's summary and its next paragraph, anchor and positive), the
@@ -61,7 +61,7 @@ class Choice:
 
 
 def is_collapsed(evaluation: Mapping[str, float], start: Mapping[str, float]) -> bool:
-    """Whether a space has degenerated against the base model's (see the module's docstring)."""
+    """Return true if a space has degenerated against the base model's (see the module)."""
     return not (
         evaluation["effective_rank"] >= SMALLEST_RANK_SHARE * start["effective_rank"]
         and evaluation["neighbour_overlap"] >= SMALLEST_NEIGHBOUR_OVERLAP

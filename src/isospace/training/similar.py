@@ -39,7 +39,7 @@ _BLOCK = 1 << 15  # vectors in memory at once
 
 @dataclass(frozen=True)
 class Similar:
-    """What groups texts.
+    """Groups of similar texts, by vectors of the base model.
 
     Attributes:
         size: texts of a group.

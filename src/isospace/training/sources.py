@@ -1,4 +1,4 @@
-"""What the views of a plan encode: each text of an example as it is, or as changes draw it."""
+"""Inputs of the views of a plan: each text of an example as it is, or as changes draw it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Source:
 
 @dataclass(frozen=True)
 class _Input:
-    """What a source makes of one sentence; shapes (token,), and of `kept` (token, dim) or less."""
+    """The input that a source makes of a sentence; shapes (token,), `kept` (token, dim) or less."""
 
     ids: NDArray[Any]
     positions: Ids | None = None
@@ -151,7 +151,7 @@ def _source(view: View, place: int) -> _Source:
 
 
 def _changes(inputs: Sequence[_Input], length: int, dim: int) -> Changes:
-    """What is changed in the embeddings of these inputs, padded to a length."""
+    """Collect the changes in the embeddings of these inputs, padded to a length."""
     positions = np.tile(np.arange(length), (len(inputs), 1))
     kept = np.ones((len(inputs), length, dim), dtype=bool)
     for i, one in enumerate(inputs):

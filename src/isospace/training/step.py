@@ -301,7 +301,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Gradient:
-    """What a backward pass leaves beside the gradients of the parameters.
+    """The outcome of a backward pass, apart from the gradients of the parameters.
 
     Attributes:
         terms: of the loss, by name.
