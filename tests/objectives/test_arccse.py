@@ -19,7 +19,7 @@ from toy import sentences
 from isospace.corpus.tokens import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.losses import angular_margin, masking_triplet
+from isospace.losses import masking_triplet
 from isospace.objectives import SimCSE
 from isospace.objectives.arccse import ArcCSE
 from isospace.training.build import build_training
@@ -113,14 +113,6 @@ def test_without_weight_the_triplet_and_its_passes_are_left_out():
     )
 
 
-def test_clean_negatives_leave_the_triplet_its_views():
-    encoded, projected = random(6, 4, 6), random(6, 4, 6, seed=1)
-    found = ArcCSE(clean_negatives=True)(Views(encoded, projected))
-    plain = ArcCSE()(Views(encoded[:5], projected[:5]))
-    assert found["triplet"] == plain["triplet"] > 0
-    assert found["off_dropout"] != plain["arc_con"]
-
-
 def test_of_spans_at_one_place_the_longer_holds_the_shorter():
     fractions = {i / j for j in range(1, 66) for i in range(j)}
     last = math.nextafter(1.0, 0.0)
@@ -177,26 +169,3 @@ def test_a_tokenizer_without_a_mask_token_is_refused_with_the_way_out(toy_model,
     with pytest.raises(UserError, match=r"no mask token .*: `triplet_weight` 0"):
         loop(ArcCSE())
     assert loop(ArcCon()).auxiliaries == {}
-
-
-def test_the_margin_turns_every_angle_and_equal_views_have_a_gradient() -> None:
-    angles = torch.tensor([0.0, 1e-4, 0.3, 1.5, 2.9], dtype=torch.float64)
-    x = torch.tensor([[1.0, 0.0]]).double().expand(5, 2)
-    y = torch.stack([angles.cos(), angles.sin()], dim=1).requires_grad_()
-    turned = angular_margin(x, y, 0.2)
-    torch.testing.assert_close(turned, (angles + 0.2).cos())
-    turned.sum().backward()
-    assert y.grad is not None
-    torch.testing.assert_close(y.grad.norm(dim=1)[1:], (angles + 0.2).sin().abs()[1:])
-    assert y.grad[0].isfinite().all()
-
-
-def test_only_the_paper_s_margin_helps_a_positive_at_the_other_end() -> None:
-    x, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[-1.0, 1e-3]])
-    cosine = -1.0 / math.hypot(1.0, 1e-3)
-    values = {
-        far: angular_margin(x, y, 0.2, far).item() for far in ("paper", "easy", "cut", "penalty")
-    }  # type: ignore[arg-type]
-    assert values["paper"] > cosine + 0.01
-    assert values["easy"] == values["cut"] == pytest.approx(cosine)
-    assert values["penalty"] == pytest.approx(cosine - 0.2 * math.sin(0.2))

@@ -98,7 +98,3 @@ def test_uncentred_columns_see_a_common_shift() -> None:
         terms = [objective(Views(v, v)) for v in (torch.stack([a, b]), torch.stack([a, b]) + 3)]
         same = terms[0]["on_diagonal"].item() == pytest.approx(terms[1]["on_diagonal"].item())
         assert same is not sees
-
-
-def test_no_weight_has_a_meaning() -> None:
-    assert BarlowTwins(projector=[8], off_diagonal_weight=0.0).projector == (8,)

@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
 from golden_files import BASELINE, check, files, precisions, read, scalar, total
-from objective_views import cosine
 
 from isospace.encoders.pooling import POOLINGS
-from isospace.errors import UserError
 from isospace.objectives.consert import RELEASED_WEIGHT, ConSERT
 from isospace.views.perturbations import CutOff, ShuffledPositions
-
-
-def test_every_row_chooses_among_all_others():
-    z1, z2 = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0))
-    rows = [*z1, *z2]
-    losses = []
-    for i in range(8):
-        others = [cosine(rows[i], rows[j]) / 0.1 for j in range(8) if j != i]
-        positive = cosine(rows[i], rows[(i + 4) % 8]) / 0.1
-        losses.append(math.log(sum(map(math.exp, others))) - positive)
-    assert float(total(ConSERT(), z1, z2)) == pytest.approx(sum(losses) / 8, rel=1e-5)
-
-
-def test_identical_views_are_refused():
-    with pytest.raises(UserError, match=r"`first` none `second` none.*`with_dropout`"):
-        ConSERT(first="none", second="none")
-    assert ConSERT(first="none", second="none", with_dropout=True).views[0].dropout is None
 
 
 @pytest.mark.parametrize("of", ["features", "tokens", "elements"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from golden_files import BASELINE, check, files, precisions, read
@@ -21,37 +19,6 @@ def see(objective, a, b):
     auxiliaries = objective.build_auxiliaries(nn.Linear(1, 1), 0)
     encoded = torch.stack([a, b])
     return Views(encoded, encoded, {}, {k: c.to(a.dtype) for k, c in auxiliaries.items()})
-
-
-def test_pairs_as_a_loop():
-    """Equal vectors but for one number: every pair that is drawn can be told from the sum."""
-    objective = CT(num_negatives=2)
-    views = see(objective, random(5, 4), random(5, 4, seed=1))
-    found = objective(views)
-    again = see(objective, *views.encoded)
-    draws = again.auxiliaries["pairs"].generator
-    others = torch.randint(4, (5, 2, 2), generator=draws)
-    positives = negatives = 0.0
-    for i in range(5):
-        products = views.encoded[0] @ views.encoded[1].T
-        positives += math.log1p(math.exp(-products[i, i]))
-        for k in range(2):
-            n, m = ([j for j in range(5) if j != i][others[i, tower, k]] for tower in (0, 1))
-            negatives += math.log1p(math.exp(products[n, m]))
-    assert float(found["positives"]) == pytest.approx(positives / 15)
-    assert float(found["negatives"]) == pytest.approx(negatives / 15)
-    total = CT(num_negatives=2, reduction="sum")(again)
-    assert float(total["positives"]) == pytest.approx(positives)
-
-
-@pytest.mark.parametrize(("variant", "products"), [("released", 1.0), ("paper", 7.0)])
-def test_a_positive_is_in_its_negative_pairs_in_the_paper_only(variant, products):
-    """Of two sentences: the other one with itself, or with the positive."""
-    a = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).double()
-    b = torch.tensor([[1.0, 7.0], [7.0, 1.0]]).double()
-    objective = CT(num_negatives=5, variant=variant)
-    expected = math.log1p(math.exp(products)) * 5 / 6
-    assert float(objective(see(objective, a, b))["negatives"]) == pytest.approx(expected)
 
 
 def test_in_batch_is_simcse_in_both_directions():

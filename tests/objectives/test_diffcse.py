@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -150,24 +149,6 @@ def test_replaced_words_are_the_authors(path):
         assert torch.equal(found, rows(file, ids).long() * original.mask)
         differs = (found != original.ids).long() * original.mask
         assert torch.equal(differs, rows(file, labels).long())
-
-
-def test_detection_by_a_loop():
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(2, 3, 2, generator=generator)
-    original = TokenIds(torch.tensor([[1, 7, 2], [1, 2, 0]]), torch.tensor([[1, 1, 1], [1, 1, 0]]))
-    shown = torch.tensor([[1, 8, 2], [1, 5, 0]])
-    losses = []
-    for i, t, label in ((0, 0, 0), (0, 1, 1), (0, 2, 0), (1, 0, 0), (1, 1, 1)):
-        a, b = (float(x) for x in logits[i, t])
-        losses.append(math.log(math.exp(a) + math.exp(b)) - (a, b)[label])
-    assert float(
-        replacement_detection(logits, shown, original.ids, original.mask)
-    ) == pytest.approx(sum(losses) / 5)
-    words = [losses[i] for i in (1, 2, 4)]
-    assert float(
-        replacement_detection(logits, shown, original.ids, original.mask, positions="words")
-    ) == pytest.approx(sum(words) / 3)
 
 
 def test_masks_leave_the_special_tokens():

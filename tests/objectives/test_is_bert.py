@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -26,33 +25,11 @@ from isospace.training.train import train
 from isospace.views import TokenStates, View, Views
 
 
-def softplus(x):
-    return math.log1p(math.exp(x))
-
-
 def drawn_tokens():
     random = torch.Generator().manual_seed(0)
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]])
     states = torch.randn(3, 4, 6, generator=random) * mask.unsqueeze(-1)
     return TokenStates(states, mask)
-
-
-def test_estimate_is_the_formula_token_by_token():
-    tokens = drawn_tokens()
-    sentence = tokens.states.sum(1) / tokens.mask.sum(1, keepdim=True)
-    own, others = [], []
-    for i in range(3):
-        for t in range(int(tokens.mask[i].sum())):
-            for j in range(3):
-                s = float(tokens.states[i, t] @ sentence[j])
-                if i == j:
-                    own.append(math.log(2) - softplus(-s))
-                else:
-                    others.append(softplus(-s) + s - math.log(2))
-    found = token_information(tokens.states, sentence, tokens.mask, constants=True)
-    assert [float(x) for x in found] == pytest.approx(
-        [sum(own) / len(own), sum(others) / len(others)], rel=1e-5
-    )
 
 
 def terms(objective, tokens, dim):

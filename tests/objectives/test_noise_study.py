@@ -40,8 +40,3 @@ def test_means_are_taken_over_the_passes_of_one_view() -> None:
     first, second = sum(passes[:3]) / 3, sum(passes[3:]) / 3
     three = loss(NoiseStudy(passes=3), z1, z2, *passes)
     assert three == pytest.approx(loss(NoiseStudy(passes=1), z1, z2, first, second))
-
-
-def test_passes_of_the_encoder() -> None:
-    assert len(NoiseStudy().views) == 22
-    assert len(NoiseStudy(noise="more").views) == 2

@@ -32,7 +32,7 @@ from isospace.objectives.base import Objective
 from isospace.objectives.heads import GroupWhitening
 from isospace.objectives.networks import Network, Queue
 from isospace.operators.similarity import upcast
-from isospace.views import NO_TARGET, TokenIds, TokenStates, Views, describe_views
+from isospace.views import NO_TARGET, TokenIds, TokenStates, Views
 from isospace.views.spans import Span
 
 DIM, BATCH, LENGTH, CLASSES = 8, 6, 5, 3
@@ -364,13 +364,6 @@ def test_json_round_trip(case: tuple[str, dict[str, Any]]) -> None:
     assert type(objective)(**json.loads(json.dumps(objective.to_json()))) == objective
 
 
-@rows
-def test_unknown_hyper_parameters_are_refused_with_the_known_ones(name: str) -> None:
-    known = fields(OBJECTIVES[name])[0].name
-    with pytest.raises(UserError, match=rf"`zzz`: no such setting. The settings are {known}"):
-        OBJECTIVES[name](zzz=0.1)
-
-
 def test_a_misspelt_name_is_answered_with_those_that_are_close() -> None:
     with pytest.raises(UserError, match=r"simsce: no such objective\. Did you mean simcse"):
         OBJECTIVES["simsce"]
@@ -447,14 +440,6 @@ def test_heads_depend_on_their_seed_and_leave_the_global_generator_alone(
     assert torch.equal(first, again)
     if objective.head_summary not in ("none", "PCA", "ZCA", "group whitening"):
         assert not torch.equal(first, other)
-
-
-@rows
-def test_the_table_can_describe_every_row(name: str) -> None:
-    objective = OBJECTIVES[name]()
-    assert describe_views(objective.views)
-    assert objective.head_summary
-    assert objective.term_names
 
 
 OTHER_VALUES: dict[str, Any] = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from golden_files import BASELINE, check, files, precisions, read, scalar
-from objective_views import looped_info_nce, random
+from objective_views import random
 from torch.nn.functional import cosine_similarity
 
 from isospace.losses import group_cross_entropy, group_logits, info_nce, softmax_divergence
@@ -28,42 +28,6 @@ def row(anchor, own, others, tau):
     """The softmax of one row, as a list."""
     values = [math.exp(cosine_similarity(anchor, x, dim=0).item() / tau) for x in (*own, *others)]
     return [value / sum(values) for value in values]
-
-
-def test_terms_as_loops():
-    tau, batch, copies = 0.5, 3, 9
-    p, q = random(1 + copies, batch, 5), random(1 + copies, batch, 5, seed=1)
-
-    def rows(x, y):
-        return [
-            row(
-                x[0][i], [copy[i] for copy in y[1:]], [y[0][j] for j in range(batch) if j != i], tau
-            )
-            for i in range(batch)
-        ]
-
-    def kl(rows, reference):
-        cells = [
-            b * math.log(b / a)
-            for r, s in zip(rows, reference, strict=True)
-            for a, b in zip(r, s, strict=True)
-        ]
-        return sum(cells) / len(cells)
-
-    def bce(rows):
-        cells = [
-            -math.log(w if place < copies else 1 - w) for r in rows for place, w in enumerate(r)
-        ]
-        return sum(cells) / len(cells)
-
-    objective = PCL(temperature=tau)
-    views = torch.cat([p, q])
-    found = objective(see(views))
-    contrast = looped_info_nce(p[0], p[1], tau) + looped_info_nce(q[0], q[1], tau)
-    assert found["info_nce"].item() == pytest.approx(contrast)
-    assert found["group"].item() == pytest.approx(bce(rows(p, p)) + bce(rows(q, q)))
-    assert found["kl_within"].item() == pytest.approx(kl(rows(p, p), rows(q, q)))
-    assert found["kl_cross"].item() == pytest.approx(kl(rows(p, q), rows(q, p)))
 
 
 def test_both_networks_see_the_same_edits():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -62,27 +61,6 @@ def test_every_term_by_loops():
     assert found["distillation"].item() == pytest.approx(0.2 * distillation / 5)
 
 
-def test_the_order_is_drawn_text_by_text():
-    expected = 0.0
-    for i in range(4):
-        order = sorted(range(4), key=lambda j: -TEACHER[i, j].item())
-        left = [STUDENT[i, j].item() for j in order]
-        while left:
-            expected -= math.log(softmax(left)[0])
-            del left[0]
-    assert list_mle(STUDENT, TEACHER).item() == pytest.approx(expected / 4)
-
-
-def test_margins_are_those_to_the_own_text():
-    errors = [
-        ((STUDENT[i, i] - STUDENT[i, j]) - (TEACHER[i, i] - TEACHER[i, j])).item() ** 2
-        for i in range(4)
-        for j in range(4)
-        if i != j
-    ]
-    assert margin_mse(STUDENT, TEACHER).item() == pytest.approx(sum(errors) / len(errors))
-
-
 def test_lists_are_scored_as_by_a_community_s_code():
     """Of `ListNet` and `ListMLE` in github.com/perceptiveshawty/RankCSE, commit 17c5226, float64.
 
@@ -108,23 +86,6 @@ def test_margins_are_scored_as_by_gpl():
     assert margin_mse(student, teacher).item() == pytest.approx(2.9640552181717927, rel=1e-12)
 
 
-@pytest.mark.parametrize("loss", [list_net, list_mle])
-def test_what_the_teacher_does_not_score_is_not_in_the_list(loss):
-    teacher, student = TEACHER.clone(), STUDENT.clone().requires_grad_()
-    teacher[:, 2] = torch.nan
-    teacher[3] = torch.nan
-    found = loss(student, teacher)
-    kept = [0, 1, 3]
-    assert found.item() == pytest.approx(loss(STUDENT[:3, kept], TEACHER[:3, kept]).item())
-    found.backward()
-    assert student.grad.isfinite().all()
-    assert (student.grad[3] == 0).all()
-    assert (student.grad[:, 2] == 0).all()
-    nothing = loss(STUDENT.clone().requires_grad_(), torch.full_like(TEACHER, torch.nan))
-    assert nothing.item() == 0
-    nothing.backward()
-
-
 @pytest.mark.parametrize("variant", ["listnet", "margin-mse"])
 def test_a_teacher_equal_to_the_student_teaches_nothing(variant):
     z1, z2 = (x.requires_grad_() for x in (random(5, 4), random(5, 4, seed=1)))
@@ -136,12 +97,6 @@ def test_a_teacher_equal_to_the_student_teaches_nothing(variant):
     other = torch.autograd.grad(objective(see(z1, z2, teacher.flip(1)))["distillation"], z1)[0]
     assert equal.abs().max() < 1e-12
     assert other.abs().max() > 1e-2
-
-
-def test_a_list_in_the_teacher_s_order_is_the_likeliest():
-    shuffled = TEACHER[:, [2, 0, 3, 1]]
-    assert list_mle(TEACHER, TEACHER) < list_mle(shuffled, TEACHER)
-    assert torch.equal(list_mle(STUDENT, TEACHER), list_mle(STUDENT, TEACHER**3))  # order alone
 
 
 def test_without_weights_of_its_own_it_is_simcse():
@@ -157,14 +112,6 @@ def test_equal_views_agree_and_different_ones_do_not():
     assert ranking_divergence(STUDENT, STUDENT).abs().max() < 1e-12
     apart = torch.tensor([[1e3, 0.0]]), torch.tensor([[0.0, 1e3]])
     assert ranking_divergence(*apart).item() == pytest.approx(math.log(2))
-
-
-def test_the_default_temperature_of_the_teacher():
-    z1, z2, teacher = random(5, 4), random(5, 4, seed=1), random(5, 5, seed=2)
-    for variant, temperature in (("listnet", 0.1), ("margin-mse", 0.2)):
-        objective = RankCSE(variant=variant, rank_temperature=0.2)
-        told = replace(objective, teacher_temperature=temperature)
-        assert objective(see(z1, z2, teacher)) == told(see(z1, z2, teacher))
 
 
 def test_an_own_text_can_be_left_out():

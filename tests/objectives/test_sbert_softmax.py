@@ -11,7 +11,7 @@ from golden_files import BASELINE, DTYPES, check_gradient, files, leaf, precisio
 from torch import nn
 
 from isospace.objectives.heads import seeded
-from isospace.objectives.paper_heads import PairClassifier, pair_features
+from isospace.objectives.paper_heads import PairClassifier
 from isospace.objectives.sbert_softmax import SBERTSoftmax
 from isospace.views import Views
 
@@ -39,14 +39,6 @@ def test_classifier(path: Path, precision: str) -> None:
         loss.backward()
         for name, x in {"u": u, "v": v, **dict(head.layer.named_parameters())}.items():
             check_gradient(file, f"{key}grad_{name}", precision, x)
-
-
-def test_features_and_loss_by_hand() -> None:
-    u, v = torch.tensor([[1.0, -2.0]]), torch.tensor([[3.0, 1.0]])
-    assert pair_features(u, v, product=True).tolist() == [[1, -2, 3, 1, 2, 3, 3, -2]]
-    assert torch.nn.functional.cross_entropy(
-        torch.zeros(2, 3), torch.tensor([0, 2])
-    ).item() == pytest.approx(math.log(3))
 
 
 def pairs(count: int, dim: int = 4) -> torch.Tensor:

@@ -18,7 +18,7 @@ from isospace.objectives import (
 )
 from isospace.objectives.heads import Projector, seeded
 from isospace.operators.similarity import centre, cosine_pairs, standardise
-from isospace.views import Views, describe_views
+from isospace.views import Views
 
 
 @precisions
@@ -142,13 +142,3 @@ def test_scd_repels_what_the_encoder_gave_and_decorrelates_the_projection() -> N
         assert terms[term].item() == pytest.approx(0.005 * value.item())
     colder = SCD(temperature=0.05)(Views(h, p))
     assert colder["self_contrast"].item() == pytest.approx(20 * expected)
-
-
-def test_a_view_at_a_low_and_one_at_a_high_rate() -> None:
-    assert describe_views(SCD().views) == "1 dropout 0.05 + 1 dropout 0.15"
-    assert describe_views(SCD(low_dropout=0.15).views) == "2 dropout 0.15"
-
-
-def test_no_projector_and_a_clean_view_have_a_meaning() -> None:
-    assert SCD(projector=[]).head_summary == "none"
-    assert describe_views(SCD(low_dropout=0.0).views) == "1 clean + 1 dropout 0.15"

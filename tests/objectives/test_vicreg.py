@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from golden_files import BASELINE, check, files, precisions, read, scalar, total
-from objective_views import looped_info_nce, loss, random
+from objective_views import looped_info_nce, random
 
 from isospace.losses import shared_variance, variance_hinge
 from isospace.objectives.vicreg import VICReg
@@ -59,10 +59,3 @@ def test_contrast_is_added_beside_the_three() -> None:
         0.5 * looped_info_nce(*views.projected, tau=0.05)
     )
     assert added == plain
-
-
-def test_columns_that_vary_enough_and_apart_cost_nothing() -> None:
-    x = 3 * torch.linalg.qr(random(8, 4) - random(8, 4).mean(0))[0] * 7**0.5
-    assert loss(VICReg(projector=()), x, x) == pytest.approx(0, abs=1e-9)
-    collapsed = torch.ones(8, 4).double()
-    assert loss(VICReg(projector=(), eps=0.01), collapsed, collapsed) == pytest.approx(25 * 0.9)

@@ -96,15 +96,3 @@ def test_l2_gives_the_least_similar_positive_the_largest_gradient() -> None:
         return (gradient[2].norm() / gradient[1:].norm(dim=(1, 2)).sum()).item()
 
     assert share_of_far("l2") > share_of_far("l1") > share_of_far("l2-plus")
-
-
-def test_printed_l2_pushes_positives_away() -> None:
-    anchor = random(6, 8)
-    objective = WhitenedCSE(num_views=2, loss="l2-printed")
-    assert loss(objective, anchor, anchor) > loss(objective, anchor, random(6, 8, seed=1))
-
-
-def test_full_whitening_has_one_group_and_the_default_groups_of_two() -> None:
-    assert WhitenedCSE(whitening="zca").group_count(768) == 1
-    assert WhitenedCSE().group_count(768) == 384
-    assert WhitenedCSE(groups=128).group_count(768) == 128
