@@ -27,7 +27,9 @@ from contest import contest, machine
 from first_table import PROJECTOR
 from isospace.comparison.results import ComparisonResults
 from isospace.config import CorpusConfig, TrainConfig
-from isospace.corpus.docstrings import DOCSTRINGS, read_docstrings
+from isospace.corpus.docstrings import read_docstrings
+from isospace.corpus.prose import prose_sentences
+from isospace.corpus.sources import DOCSTRINGS
 from isospace.encoders.pooling import PoolingName
 from isospace.objectives import OBJECTIVES
 from isospace.operators.fitted_whitening import Whitening
@@ -240,7 +242,7 @@ def _updates(config: TrainConfig) -> Any:
 
 def write_paragraphs(path: Path) -> None:
     """Sentences of the installed docstrings that follow each other, joined to paragraphs."""
-    sentences = [text for one in read_docstrings(DOCSTRINGS) for text in one.sentences]
+    sentences = [text for one in read_docstrings(DOCSTRINGS) for text in prose_sentences(one)]
     paragraphs: list[list[str]] = [[]]
     for sentence in sentences:
         if len(" ".join(paragraphs[-1]).split()) >= PARAGRAPH_WORDS:

@@ -74,7 +74,7 @@ def docstrings(scratch: Path) -> list[Parted]:
     sources = scratch / "sources"
     sources.mkdir()
     found = read_docstrings(sources_of(wheels, sources, scratch))
-    rows = ((*one.pair, one.module) for one in found if one.pair is not None)
+    rows = ((*one.summary_next, one.group) for one in found if one.summary_next is not None)
     own = (row for row in rows if not NOT_OWN.intersection(PurePath(row[2]).parts))
     return parted(sample(own, DOCSTRINGS))
 

@@ -186,9 +186,8 @@ def _word() -> bytes:
 
 def _document(format: Any, *seeds: str) -> Target:
     def read(content: bytes, folder: Path) -> None:
-        from isospace.corpus.documents import read_document
-        from isospace.corpus.passages import passages
-        from isospace.corpus.prose import document_sentences
+        from isospace.corpus.formats import read_document
+        from isospace.corpus.passages import document_sentences, passages
 
         document = read_document(content, format, "id")
         for section in document.sections:
@@ -202,7 +201,7 @@ def _binary_document(format: Any, make: Callable[[], bytes]) -> Target:
 
 
 def _read_docstrings(content: bytes, folder: Path) -> None:
-    from isospace.corpus.docstrings import extract
+    from isospace.corpus.prose import extract
 
     extract(content, "package/module.py")
 

@@ -8,7 +8,7 @@ import pytest
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.config import CorpusConfig, TrainConfig, shared_options
-from isospace.corpus.keeping import keep_texts
+from isospace.corpus.records import keep_texts
 from isospace.corpus.sources import find_sources
 from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import EvaluateConfig

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from isospace.adaptation.adapt_config import AdaptConfig
     from isospace.comparison.compare import compare
     from isospace.config import CorpusConfig, TrainConfig
-    from isospace.corpus.keeping import keep_texts
+    from isospace.corpus.records import keep_texts
     from isospace.errors import Stopped, UserError
     from isospace.evaluation.evaluate import evaluate
     from isospace.evaluation.evaluate_config import EvaluateConfig

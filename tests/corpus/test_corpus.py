@@ -21,7 +21,8 @@ from isospace.config import CorpusConfig
 from isospace.corpus import build as build_module
 from isospace.corpus import corpus as corpus_module
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.docstrings import Docstring, Pairs
+from isospace.corpus.documents import Document, Section
+from isospace.corpus.groups import Pairs
 from isospace.corpus.lines import clean
 from isospace.errors import UserError
 
@@ -391,8 +392,12 @@ def installed(monkeypatch) -> Iterator[dict[str, str]]:
     test = ("Reverses the order of the rows.", "The first row becomes the last row of the table.")
     texts = [*sentences(30), dev[0], "It is stable.", f"More exactly, {LONG}.", *test]
     pairs = Pairs([dev], [test], ["a.py"], ["b.py"], "modules")
-    prose = [Docstring("", f"m{i}.py", [("", [[text]])], None) for i, text in enumerate(texts)]
-    monkeypatch.setattr(corpus_module, "versions_of", lambda name: versions)
+    prose = [
+        Document("", "", (Section("", 0, (text,)),), group=f"m{i}.py", language="en")
+        for i, text in enumerate(texts)
+    ]
+    for module in (corpus_module, build_module):
+        monkeypatch.setattr(module, "versions_of", lambda name: versions)
     monkeypatch.setattr(build_module, "read_docstrings", lambda name: prose)
     monkeypatch.setattr(build_module, "split_pairs", lambda named, exclude: pairs)
     return versions

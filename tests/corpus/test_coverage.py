@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from isospace.corpus.coverage import coverage
+from isospace.corpus.overview import coverage
 from isospace.encoders.loading import load_encoder
 
 

@@ -13,16 +13,21 @@ from isospace.config import CorpusConfig
 from isospace.corpus import docstrings
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.docstrings import (
-    Docstring,
-    Pair,
-    documents,
-    extract,
     installed_packages,
     read_docstrings,
     split_pairs,
+    without_references,
 )
-from isospace.corpus.documents import Section
-from isospace.corpus.prose import docstring_sentences, is_prose, paragraphs, sections
+from isospace.corpus.documents import Document, Section
+from isospace.corpus.groups import Pair
+from isospace.corpus.prose import (
+    docstring_sentences,
+    extract,
+    is_prose,
+    natural_pair,
+    prose_sentences,
+    sections,
+)
 from isospace.corpus.relations import RELATIONS
 from isospace.errors import UserError
 from isospace.system import files
@@ -139,7 +144,7 @@ print("This is not a docstring of anything.")
 )
 def test_sentences_of_a_module(source, sentences):
     found = extract(source.encode(), "a.py")
-    assert [sentence for one in found for sentence in one.sentences] == sentences
+    assert [text for one in found for text in prose_sentences(one)] == sentences
 
 
 def test_pairs_of_a_module():
@@ -156,31 +161,32 @@ def test_pairs_of_a_module():
 
 
 def pairs_of(source: str) -> list[Pair]:
-    return [one.pair for one in extract(source.encode(), "a.py") if one.pair]
+    return [one.summary_next for one in extract(source.encode(), "a.py") if one.summary_next]
 
 
 def test_docstrings_have_names_and_sections():
     [numpy_style] = extract(NUMPY_STYLE.encode(), "package/sub/a.py")
-    assert (numpy_style.name, numpy_style.module) == ("package.sub.a.f", "package/sub/a.py")
-    assert numpy_style.sections[1:4] == [
-        (
+    assert (numpy_style.id, numpy_style.group) == ("package.sub.a.f", "package/sub/a.py")
+    assert numpy_style.sections[1:4] == (
+        Section(
             "Parameters",
-            [
-                ["The values to be added, which are not changed."],
-                ["The axis that goes away.", "It is counted from zero."],
-            ],
+            1,
+            (
+                "The values to be added, which are not changed.",
+                "The axis that goes away. It is counted from zero.",
+            ),
         ),
-        ("See Also", [["The same divided by the number of values."]]),
-        ("Notes", [["The method total is an alias of this function."]]),
-    ]
+        Section("See Also", 1, ("The same divided by the number of values.",)),
+        Section("Notes", 1, ("The method total is an alias of this function.",)),
+    )
     google_style = extract(GOOGLE_STYLE.encode(), "b.py")
-    assert [one.name for one in google_style] == ["b.C", "C.h"]
-    assert [heading for heading, _ in google_style[0].sections] == ["", "", ""]
+    assert [one.id for one in google_style] == ["b.C", "C.h"]
+    assert [part.heading for part in google_style[0].sections] == ["", "", ""]
     [attribute] = extract(
         b"add_newdoc('numpy', 'ndarray', ('shape', 'Tuple of the sizes of its dimensions.'))",
         "c.py",
     )
-    assert attribute.name == "numpy.ndarray"
+    assert attribute.id == "numpy.ndarray"
 
 
 def test_a_heading_is_that_of_what_follows():
@@ -196,22 +202,30 @@ def test_a_section_that_names_itself_twice_leaves_the_paragraph_before_it():
     assert paragraphs(text) == [(0, "The summary stays."), (4, "The number.")]
 
 
-def docstring(name: str, *paragraphs: str, pair: Pair | None = None) -> Docstring:
-    written = [docstring_sentences(text) for text in paragraphs]
-    return Docstring(name, "package/a.py", [("", written[:2]), ("Notes", written[2:])], pair)
+def paragraphs(docstring: str) -> list[tuple[int, str]]:
+    return [paragraph for _, parts in sections(docstring) for paragraph in parts]
+
+
+def docstring(name: str, *paragraphs: str, pair: Pair | None = None) -> Document:
+    sections = Section("", 0, paragraphs[:2]), Section("Notes", 1, paragraphs[2:])
+    return Document(name, "", sections, group="package/a.py", summary_next=pair, language="en")
 
 
 def test_a_docstring_is_a_document():
-    pair = ("Sort the rows.", "Equal rows stay. They keep their order.")
-    counts: dict[str, int] = {}
-    [found] = documents([docstring("a.RowSorter_v2", *pair, "A note.", pair=pair)], [], counts)
+    pair = (
+        "Sort all the rows of the table.",
+        "Equal rows stay in the order in which they are. They keep it, whatever the key is.",
+    )
+    text = f"{pair[0]}\n\n    {pair[1]}\n\n    Notes\n    -----\n    This is a note on it."
+    source = f'class RowSorter_v2:\n    """{text}\n    """\n'
+    [found] = extract(source.encode(), "package/a.py")
     assert (found.id, found.title, found.group) == (
-        "a.RowSorter_v2",
+        "package.a.RowSorter_v2",
         "Row Sorter v 2",
         "package/a.py",
     )
-    assert found.sections == (Section("", 0, pair), Section("Notes", 1, ("A note.",)))
-    assert found.summary_next == pair
+    assert found.sections == (Section("", 0, pair), Section("Notes", 1, ("This is a note on it.",)))
+    assert (found.summary_next, found.language) == (pair, "en")
 
 
 def test_sentences_that_may_not_be_trained_on_are_left_out_of_documents():
@@ -223,7 +237,7 @@ def test_sentences_that_may_not_be_trained_on_are_left_out_of_documents():
     ]
     counts: dict[str, int] = {}
     references = [*pair, "Equal rows stay.", "They keep their order."]
-    first, second = documents(read, references, counts)
+    first, second = without_references(read, references, counts)
     assert [part.paragraphs for part in first.sections] == [(), ("A note on it.",)]
     assert [part.paragraphs for part in second.sections] == [
         ("Turn the rows.", "The last one comes first."),
@@ -246,7 +260,7 @@ def test_sentences_that_may_not_be_trained_on_are_left_out_of_documents():
     ],
 )
 def test_what_is_no_pair(text):
-    assert docstrings.natural_pair(text) is None
+    assert natural_pair(text) is None
 
 
 @pytest.mark.parametrize(
@@ -414,7 +428,7 @@ def test_a_folder_is_read_without_import_and_without_tests(tmp_path):
         read_docstrings(f"docstrings:{package / 'tests' / 'none'}")
 
 
-def made_package(folder: Path, modules: int = 60, functions: int = 10) -> list[Docstring]:
+def made_package(folder: Path, modules: int = 60, functions: int = 10) -> list[Document]:
     """Functions of modules, each with a summary, a next paragraph and what its argument is."""
     rng = random.Random(1)
 
@@ -455,7 +469,7 @@ def test_docstrings_are_a_corpus_of_documents(tmp_path):
         for side in pair
         for part in (side, *docstring_sentences(side))
     }
-    module = {sentence: one.module for one in read for sentence in one.sentences}
+    module = {sentence: one.group for one in read for sentence in prose_sentences(one)}
     trained = {module[docstring_sentences(corpus[row])[0]] for row in corpus.train_rows}
     assert trained & {*pairs.test_groups}  # by what their arguments are
     for row in corpus.train_rows:
@@ -481,7 +495,7 @@ def test_docstrings_train_and_judge_by_other_relations_too(tmp_path):
     assert corpus.pairs.relation == "title-passage"
     found = {(corpus[a], corpus[b]) for a, b in corpus.related.to_train("summary-next")}
     held = {(corpus[a], corpus[b]) for a, b in corpus.related.held_out("summary-next")}
-    assert found | held == {one.pair for one in read}
+    assert found | held == {one.summary_next for one in read}
     assert (len(found), len(held)) == (540, 60)
     for name in ("title-passage", "neighbours"):
         assert len(corpus.related.to_train(name)) > 300
@@ -501,15 +515,15 @@ def test_a_real_package_gives_prose_and_pairs(monkeypatch):
     assert "numpy" in installed_packages()
     monkeypatch.setattr(docstrings, "installed_packages", lambda: {"numpy": "", "python": ""})
     found = read_docstrings("docstrings")
-    distinct = {sentence for one in found for sentence in one.sentences}
+    distinct = {sentence for one in found for sentence in prose_sentences(one)}
     assert len(distinct) > 4000
     assert sum("array" in sentence for sentence in distinct) > 500
     assert not [sentence for sentence in distinct if ">>>" in sentence or "----" in sentence]
-    modules = {one.module for one in found}
+    modules = {one.group for one in found}
     assert {module.partition("/")[0] for module in modules if "numpy" in module} == {"numpy"}
     assert "asyncio/base_events.py" in modules
-    assert "numpy.linalg._linalg.norm" in {one.name for one in found}
-    assert sum(one.pair is not None for one in found) > 200
+    assert "numpy.linalg._linalg.norm" in {one.id for one in found}
+    assert sum(one.summary_next is not None for one in found) > 200
 
 
 def test_a_package_that_is_missing_is_left_out(monkeypatch):

@@ -20,15 +20,8 @@ from pypdf import PdfWriter, Transformation
 from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject
 
 from isospace.corpus import streams
-from isospace.corpus.documents import (
-    DOCUMENT_FORMATS,
-    ENDINGS,
-    Document,
-    UnreadableDocument,
-    format_of,
-    read_document,
-)
-from isospace.corpus.formats import word
+from isospace.corpus.documents import Document, UnreadableDocument
+from isospace.corpus.formats import DOCUMENT_FORMATS, ENDINGS, format_of, read_document, word
 from isospace.corpus.formats.boilerplate import paragraph_boilerplate, section_boilerplate
 from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.sources import file_source

@@ -20,7 +20,7 @@ from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.labels import Labels
+from isospace.corpus.examples import Labels
 from isospace.encoders.loading import load_encoder
 from isospace.errors import Stopped, UserError
 from isospace.objectives import SBERTSoftmax, SimCSE
@@ -275,9 +275,9 @@ def test_labels_and_what_reads_them_come_together(config, monkeypatch):
     monkeypatch.setattr("isospace.training.prepare.load_data", lambda *_: pytest.fail("read"))
     without = replace(config.text, label_column=None)
     for text, objective, message in (
-        (without, config.objective, "`label_column` is missing: sbert-softmax learns from labels"),
+        (without, config.objective, "`label_column` is missing: sbert-softmax"),
         (config.text, SimCSE(supervision="pairs"), r"`label_column` label: simcse .*sbert-softmax"),
-        (replace(without, columns=()), config.objective, "sees 2 texts .* 0 are named"),
+        (replace(without, columns=()), config.objective, "2 texts.*`columns`.* 0"),
     ):
         wrong = replace(config, text=text, objective=objective)
         with pytest.raises(UserError, match=message):
@@ -289,7 +289,5 @@ def test_labels_and_what_reads_them_come_together(config, monkeypatch):
 def test_one_class_is_no_task(config, tmp_path):
     put(tmp_path / "nli.jsonl", rows(240, NLI[:1]))
     (tmp_path / "config.json").touch()  # of a model that would not load
-    with pytest.raises(
-        UserError, match=r"`label_column` label: .* entailment\. Expected two or more"
-    ):
+    with pytest.raises(UserError, match=r"`label_column` label: .* entailment"):
         train(replace(config, model=str(tmp_path)))

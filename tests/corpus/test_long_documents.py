@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from isospace.corpus.long_documents import cut_long
 from isospace.corpus.relations import Role, Structure, heading_section
+from isospace.corpus.staging import cut_long
 
 P, T, H = Role.PASSAGE, Role.TITLE, Role.HEADING
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isospace.corpus.passages import LONGEST_WORD, count_words, passages
-from isospace.corpus.prose import docstring_sentences, document_sentences
+from isospace.corpus.passages import LONGEST_WORD, count_words, document_sentences, passages
+from isospace.corpus.prose import docstring_sentences
 
 SIZE = 20
 PARAGRAPHS = st.lists(

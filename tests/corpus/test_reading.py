@@ -22,8 +22,8 @@ from fpdf import FPDF
 
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import READING, load_corpus, parser_versions
-from isospace.corpus.documents import DOCUMENT_FORMATS, format_of
-from isospace.corpus.sources import FORMATS
+from isospace.corpus.formats import DOCUMENT_FORMATS, format_of
+from isospace.corpus.streams import FORMATS
 from isospace.system.files import hash_of
 
 RECORD = Path(__file__).with_suffix(".json")

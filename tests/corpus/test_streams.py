@@ -13,7 +13,7 @@ import pytest
 
 from isospace.config import CorpusConfig
 from isospace.corpus import reading, records
-from isospace.corpus.keeping import keep_texts
+from isospace.corpus.records import keep_texts
 from isospace.corpus.sources import find_sources
 from isospace.errors import Interrupted, UserError
 from isospace.training.fit import Fit

@@ -13,7 +13,7 @@ from isospace.config import CorpusConfig
 from isospace.corpus import build as build_module
 from isospace.corpus import corpus as corpus_module
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.docstrings import Docstring
+from isospace.corpus.documents import Document, Section
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.held_out import validation_text
@@ -129,10 +129,14 @@ def test_docstrings_that_choose_are_none_of_the_users_pairs(tmp_path, monkeypatc
     texts = made(2400, seed=4)
     pairs = list(zip(texts[:1200], texts[1200:], strict=True))
     modules = [(f"p/m{i // 8}.py", pair) for i, pair in enumerate(pairs)]
-    monkeypatch.setattr(corpus_module, "versions_of", lambda name: {"p": "1"})
+    for changed in (corpus_module, build_module):
+        monkeypatch.setattr(changed, "versions_of", lambda name: {"p": "1"})
     texts = [("p/other.py", None, text) for text in made(300, seed=5)]
     texts += [(module, pair, pair[0]) for module, pair in modules]
-    read = [Docstring("", module, [("", [[text]])], pair) for module, pair, text in texts]
+    read = [
+        Document("", "", (Section("", 0, (text,)),), group=module, summary_next=pair)
+        for module, pair, text in texts
+    ]
     monkeypatch.setattr(build_module, "read_docstrings", lambda name: read)
     chosen = validation_text(load(tmp_path, "docstrings")).pairs
     own = TextPairs(

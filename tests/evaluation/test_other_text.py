@@ -11,7 +11,7 @@ from toy import sentences, write_documents
 
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
-from isospace.corpus.docstrings import Pairs
+from isospace.corpus.groups import Pairs
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.other_text import (

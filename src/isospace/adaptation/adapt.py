@@ -39,9 +39,8 @@ from isospace.adaptation.states import (
 from isospace.adaptation.times import Times
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
-from isospace.corpus.coverage import coverage
 from isospace.corpus.groups import SMALLEST_SPLIT
-from isospace.corpus.overview import sample
+from isospace.corpus.overview import coverage, sample
 from isospace.encoders.pooling import Precision
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import BenchmarkResult

@@ -32,8 +32,7 @@ from isospace.adaptation.states import State
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
-from isospace.corpus.related import Related
-from isospace.corpus.relations import Rows
+from isospace.corpus.relations import Related, Rows
 from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.hybrid import BaselineRanks, rank_pairs

@@ -44,8 +44,7 @@ class Corpus(LoadsModels):
         """Read the text and print what is found."""
         from isospace.commands.train import DEFAULT_RECIPE
         from isospace.corpus.corpus import load_corpus
-        from isospace.corpus.coverage import coverage
-        from isospace.corpus.overview import overview, sample
+        from isospace.corpus.overview import coverage, overview, sample
         from isospace.corpus.reading import TXT_LINES, TXT_PARAGRAPHS
         from isospace.encoders.loading import load_encoder
         from isospace.encoders.places import resolve

@@ -101,7 +101,7 @@ def require_no_objectives(corpus: Sequence[str], where: str) -> None:
 
     `where` says where they belong.
     """
-    from isospace.corpus.docstrings import is_docstrings
+    from isospace.corpus.sources import is_docstrings
 
     for word in corpus:
         name = word.partition(":")[0]
@@ -115,7 +115,7 @@ def require_no_objectives(corpus: Sequence[str], where: str) -> None:
 
 def _no_objective(word: str) -> str:
     """Say what is wrong with a first word that is no objective."""
-    from isospace.corpus.docstrings import is_docstrings
+    from isospace.corpus.sources import is_docstrings
 
     if is_docstrings(word) or Path(word).exists():
         return f"{word}: no objective, but a text; give it as one: isospace train --corpus {word}"

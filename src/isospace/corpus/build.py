@@ -19,32 +19,38 @@ from isospace.config import CorpusConfig
 from isospace.corpus import records
 from isospace.corpus.dedup import first_equal
 from isospace.corpus.docstrings import (
-    SUMMARY_NEXT,
-    Pairs,
-    documents,
-    each_once,
-    is_docstrings,
     read_docstrings,
     split_pairs,
+    versions_of,
+    without_references,
 )
-from isospace.corpus.examples import hold_out, same_texts, select_examples, select_passages
+from isospace.corpus.examples import (
+    Labels,
+    belonging,
+    hold_out,
+    same_texts,
+    select_examples,
+    select_passages,
+)
 from isospace.corpus.groups import (
+    Pairs,
     components,
     cut,
     group_key,
     group_names,
     key_groups,
+    name_hash,
     split_groups,
     unit_of,
 )
-from isospace.corpus.labels import Labels, belonging
-from isospace.corpus.languages import language_of
 from isospace.corpus.lines import clean, has_controls, stage, write_lines
-from isospace.corpus.prose import docstring_sentences, document_sentences
+from isospace.corpus.passages import document_sentences, language_of
+from isospace.corpus.prose import docstring_sentences
 from isospace.corpus.reading import columns, is_unread, left_out, read_documents
-from isospace.corpus.related import Related, barred_lines, judging_pairs
-from isospace.corpus.sources import Source
-from isospace.corpus.staging import Staging, alike_documents, name_hash
+from isospace.corpus.relations import SUMMARY_NEXT, Related, barred_lines, judging_pairs
+from isospace.corpus.sources import DOCSTRINGS
+from isospace.corpus.staging import Staging, alike_documents
+from isospace.corpus.streams import Source
 from isospace.errors import UserError
 from isospace.system.files import hash_of
 
@@ -82,7 +88,6 @@ class _Built:
 def build(
     folder: Path,
     config: CorpusConfig,
-    versions: dict[str, str],
     sources: list[Source],
     excluded: list[str],
 ) -> None:
@@ -91,7 +96,6 @@ def build(
     Args:
         folder: an empty one.
         config: how to read and clean.
-        versions: of what is read of docstrings.
         sources: the files.
         excluded: texts that must not be trained on.
     """
@@ -100,7 +104,7 @@ def build(
     if config.columns:
         built = _of_examples(folder, config, sources, excluded, counts, unreadable)
     else:
-        built = _of_documents(folder, config, versions, sources, excluded, counts, unreadable)
+        built = _of_documents(folder, config, sources, excluded, counts, unreadable)
     if not_read := sum(is_unread(unreadable, source) for source in sources):
         counts["unreadable files"] = not_read
     counts |= {
@@ -132,6 +136,7 @@ def build(
 def _files(sources: Iterable[Source]) -> dict[str, int]:
     """Count the files of each format, the most first; a txt is one whatever it looks like."""
     formats = Counter("txt" if source.format == "text" else source.format for source in sources)
+    del formats[DOCSTRINGS]
     return dict(formats.most_common())
 
 
@@ -152,24 +157,24 @@ def _references(excluded: list[str], config: CorpusConfig, judged: Sequence[str]
 def _of_documents(
     folder: Path,
     config: CorpusConfig,
-    versions: dict[str, str],
     sources: list[Source],
     excluded: list[str],
     counts: dict[str, int],
     unreadable: dict[str, UserError],
 ) -> _Built:
     """The passages of documents, each once, with the titles and headings above them."""
-    read = read_documents(sources, config, counts, unreadable, folder)
-    named = each_once(filter(is_docstrings, config.corpus))
+    named = [source.name for source in sources if source.format == DOCSTRINGS]
+    read = read_documents(sources[len(named) :], config, counts, unreadable, folder)
     docstrings = [one for name in named for one in read_docstrings(name)]
+    versions = {what: version for name in named for what, version in versions_of(name).items()}
     pairs = Pairs()
     if docstrings and config.test_relation in (None, SUMMARY_NEXT):
-        natural = [(one.module, one.pair) for one in docstrings if one.pair is not None]
+        natural = [(one.group, one.summary_next) for one in docstrings if one.summary_next]
         pairs = split_pairs(natural, excluded)
     judged = [*chain.from_iterable([*pairs.dev, *pairs.test])]
     references = _references(excluded, config, judged)
     if docstrings:
-        read = chain(documents(docstrings, references, counts), read)
+        read = chain(without_references(docstrings, references, counts), read)
     count = len(references)
     staging = Staging(config, counts)
     with tempfile.TemporaryFile(dir=folder) as staged:

@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 from isospace.config import CorpusConfig
 from isospace.corpus import records
 from isospace.corpus.build import build
-from isospace.corpus.docstrings import Pairs, each_once, is_docstrings, versions_of
-from isospace.corpus.documents import DOCUMENT_FORMATS
+from isospace.corpus.docstrings import versions_of
+from isospace.corpus.formats import DOCUMENT_FORMATS
 from isospace.corpus.formats.man import MANDOC
-from isospace.corpus.groups import split_groups
-from isospace.corpus.languages import check_language
+from isospace.corpus.groups import Pairs, split_groups
 from isospace.corpus.lines import Lines
+from isospace.corpus.passages import check_language
 from isospace.corpus.reading import FOLDER, columns, find, left_out, places
-from isospace.corpus.related import Related
-from isospace.corpus.sources import Source, require_columns
+from isospace.corpus.relations import Related
+from isospace.corpus.sources import DOCSTRINGS, require_columns
+from isospace.corpus.streams import Source
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.cache import built_once, make_in_cache, remove_stale
@@ -184,27 +185,21 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     folder = cache / "corpus"
     make_in_cache(folder)
     remove_stale(folder, ".input-*")
-    of_each = [versions_of(name) for name in each_once(filter(is_docstrings, config.corpus))]
-    versions = {what: version for found in of_each for what, version in found.items()}
     excluded = sorted(set(exclude))
     with tempfile.TemporaryDirectory(prefix=".input-", dir=folder) as spool:
-        files = (name for name in config.corpus if not is_docstrings(name))
-        sources = find(files, Path(spool), config)
+        sources = find(config.corpus, Path(spool), config)
         _check(config, sources, bool(excluded))
         options = {name: value for name, value in asdict(config).items() if name not in _NO_TEXT}
-        paths = [source.path for source in sources]
-        hashes = [*map(readable_hash, paths)]
+        hashes = [*map(_hash, sources)]
         inputs = [
             (source.format, source.compression, source.in_folder, content, place)
             for source, content, place in zip(sources, hashes, places(sources), strict=True)
         ]
-        key = hash_of(
-            repr((READING, parser_versions(sources), options, of_each, inputs, excluded)).encode()
-        )
+        key = hash_of(repr((READING, parser_versions(sources), options, inputs, excluded)).encode())
 
         def build_as_hashed(new: Path) -> None:
-            build(new, config, versions, sources, excluded)
-            if [*map(readable_hash, paths)] != hashes:
+            build(new, config, sources, excluded)
+            if [*map(_hash, sources)] != hashes:
                 raise UserError(
                     f"{', '.join(config.corpus)}: the text changed while it was read; run the same "
                     "command again"
@@ -226,6 +221,13 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
             config.group,
         )
     return corpus
+
+
+def _hash(source: Source) -> str:
+    """Return a hash of the content of a file, or of the modules and packages with docstrings."""
+    if source.format == DOCSTRINGS:
+        return hash_of(repr(sorted(versions_of(source.name).items())).encode())
+    return readable_hash(source.path)
 
 
 def _warn_of_unreadable(corpus: Corpus, sources: Sequence[Source]) -> None:
@@ -270,7 +272,7 @@ def _require_columns_of_all(config: CorpusConfig, sources: list[Source], own_pai
     lines = [s.name for s in sources if s.format == "txt"]
     if config.group != FOLDER:
         lines += [s.name for s in sources if s.format in DOCUMENT_FORMATS]
-    lines += filter(is_docstrings, config.corpus)
+    lines += [s.name for s in sources if s.format == DOCSTRINGS]
     setting = f"`columns` {' '.join(config.columns)}" if config.columns else None
     if config.group is not None and not own_pairs:
         setting = setting or f"`group` {config.group}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -193,3 +194,60 @@ def split_groups(
 
 def _hash(name: str) -> bytes:
     return blake2b(name.encode("utf-8", "surrogatepass")).digest()
+
+
+def name_hash(name: str) -> int:
+    """A hash of a name, of a group for instance; 0 for none."""
+    if not name:
+        return 0
+    content = name.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
+
+
+DEV_PAIRS, TEST_PAIRS = 1000, 2000
+
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Natural pairs: of a docstring's summary and next paragraph, of an anchor and its positive."""
+
+    dev: list[Pair] = field(default_factory=list)
+    """For choices, such as between checkpoints."""
+    test: list[Pair] = field(default_factory=list)
+    """For the numbers that are reported; the same as `dev` where there are too few to split."""
+    dev_groups: list[str] = field(default_factory=list)
+    """The group of each pair of `dev`; none of them is in `test` where there is a split."""
+    test_groups: list[str] = field(default_factory=list)
+    """The group of each pair of `test`."""
+    unit: str = "groups"
+    """What the groups are, in the plural."""
+    relation: str = ""
+    """Which relation of the documents they are."""
+
+    @classmethod
+    def of(
+        cls,
+        pairs: Sequence[Pair],
+        groups: Sequence[str],
+        dev: NDArray[np.int64],
+        test: NDArray[np.int64],
+        unit: str,
+        relation: str = "",
+    ) -> Pairs:
+        """The pairs and their groups at the positions `dev` and `test`."""
+        return cls(
+            [pairs[i] for i in dev],
+            [pairs[i] for i in test],
+            [groups[i] for i in dev],
+            [groups[i] for i in test],
+            unit,
+            relation,
+        )
+
+    @property
+    def split(self) -> bool:
+        """Whether other pairs choose than are reported."""
+        return set(self.dev_groups).isdisjoint(self.test_groups)

@@ -7,11 +7,15 @@ passages. In scripts without spaces a character is a word, which is about what i
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from math import ceil
 
 from isospace.corpus.dedup import UNSPACED
-from isospace.corpus.lines import folded
+from isospace.corpus.documents import Document
+from isospace.corpus.lines import clean, folded
+from isospace.errors import UserError
 
 _WORD = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]+")
 
@@ -97,3 +101,96 @@ def _cut_anywhere(sentence: str, aim: int) -> Iterator[str]:
         part.append(word[starts[last] :])
         length += len(starts) - last
     yield " ".join(part)
+
+
+FEW = 0.02
+"""A language of a smaller share of the texts is as likely a mistake of the detector."""
+
+
+_LONG = 5_000
+"""Characters from which a paragraph goes to sentencex in stretches: it takes time by the square of
+how many sentences follow each other without a blank."""
+
+
+_STRETCH = re.compile(rf"(?s).{{1,{_LONG}}}[。！？](?![」』）”’])|.+")
+
+
+def document_sentences(text: str, language: str = "en") -> list[str]:
+    """The sentences of a paragraph of running text in any language, by sentencex.
+
+    Args:
+        text: one paragraph.
+        language: an ISO 639 code; for one that sentencex does not know it takes a related one.
+
+    >>> document_sentences("Dr. Hill sets sys.path. It works!")
+    ['Dr. Hill sets sys.path.', 'It works!']
+    >>> document_sentences("名前はまだ無い。どこで生れたか。", "ja")
+    ['名前はまだ無い。', 'どこで生れたか。']
+    """
+    import sentencex
+
+    sentences: list[str] = []
+    stretches = [text] if len(text) <= _LONG else _STRETCH.findall(text)
+    for piece in chain.from_iterable(sentencex.segment(language, part) for part in stretches):
+        # A full stop with no space after it is within a name: sys._path.
+        if sentences and sentences[-1][-1:] in (".", "!", "?"):
+            sentences[-1] += piece
+        elif piece.strip():
+            sentences.append(piece)
+    return [sentence.strip() for sentence in sentences]
+
+
+def language_of(text: str) -> str:
+    """ISO code of the language that a text seems to be in.
+
+    By py3langid (Barbaresi; the model of Lui and Baldwin's langid.py, ACL 2012), which knows 97
+    languages and is unsure of texts of a few words.
+
+    >>> language_of("Eine Katze sitzt auf dem Dach und schaut in den Garten.")
+    'de'
+    """
+    import py3langid
+
+    return str(py3langid.classify(text)[0])
+
+
+def check_language(code: str) -> None:
+    """Refuse what `language_of` never gives: its sentences would be told by another's rules.
+
+    Raises:
+        UserError: naming the codes.
+    """
+    import py3langid
+
+    known = sorted(str(name) for name, _ in py3langid.rank(""))
+    if code not in known:
+        raise UserError(f"`language` {code}: expected one of {', '.join(known)}")
+
+
+def languages(texts: Iterable[str]) -> dict[str, float]:
+    """ISO code -> share of the texts, the largest first; rare ones are left out."""
+    found = Counter(map(language_of, texts))
+    total = sum(found.values())
+    return {name: n / total for name, n in found.most_common() if n >= FEW * total}
+
+
+def passages_of(
+    document: Document, words: int | None, language: str | None = None
+) -> Iterator[tuple[int, str]]:
+    """(number of the section, clean passage) of a document, in order.
+
+    Args:
+        document: as it was read.
+        words: of a passage at most; `None`: paragraphs as they are.
+        language: ISO code of the text, for where sentences end; default: the document's, else as
+            each paragraph looks.
+    """
+    language = language or document.language
+
+    def sentences(paragraph: str) -> list[str]:
+        return document_sentences(paragraph, language or language_of(paragraph))
+
+    for number, section in enumerate(document.sections):
+        texts: Iterable[str] = filter(None, map(clean, section.paragraphs))
+        for passage in texts if words is None else passages(texts, words, sentences):
+            yield number, passage

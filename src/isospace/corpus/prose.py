@@ -1,13 +1,28 @@
-"""The prose in a docstring: paragraphs without code and markup, sentences, what is English.
+"""The prose in docstrings: paragraphs without code and markup, sentences, what is English.
 
-The rules are for reStructuredText, NumPy, Google and Markdown styles as found in the wild.
+The rules are for reStructuredText, NumPy, Google and Markdown styles as found in the wild. Run as a
+program, this module reads files for `docstrings`; it imports nothing heavy.
 """
 
 from __future__ import annotations
 
+import ast
+import gc
+import inspect
+import json
 import re
+import sys
+import warnings
 from collections.abc import Iterator
-from itertools import chain
+from dataclasses import astuple
+from pathlib import Path
+
+from isospace.corpus.documents import Document, Section
+
+_EXAMPLES = re.compile(r"^\s*Examples?:*\s*$", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
+_SIGNATURE = re.compile(r"[\w.]+\(.*\)")
+_PART_OF_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 _SENTENCE_END = re.compile(
     r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!cf\.)(?<!vs\.)(?<!al\.)(?<!Eq\.)(?<!Fig\.)(?<!Ref\.)"
@@ -75,21 +90,13 @@ _MARKUP = re.compile(
 )
 
 
-def paragraphs(docstring: str) -> list[tuple[int, str]]:
-    """(indentation, text) of the paragraphs of a docstring, each on one line without markup.
-
-    Code, doctests, tables, headings, directives and the types of parameters are left out. The
-    description of a parameter, an item of a list and the body of a note are paragraphs, too; their
-    indentation is positive.
-    """
-    return [paragraph for _, parts in sections(docstring) for paragraph in parts]
-
-
 def sections(docstring: str) -> list[tuple[str, list[tuple[int, str]]]]:
-    """(heading, paragraphs) of the sections of a docstring; the first has no heading.
+    """Return the headings of a docstring's sections, and (indentation, text) of their paragraphs.
 
-    The paragraphs are as `paragraphs` gives them. Headings are underlined; "Returns:" on a line of
-    its own begins a section without a heading.
+    A paragraph is on one line without markup. Code, doctests, tables, directives and the types of
+    parameters are left out. The description of a parameter, an item of a list and the body of a
+    note are paragraphs, too; their indentation is positive. The first section has no heading; other
+    headings are underlined, and "Returns:" on a line of its own begins a section without one.
     """
     found: list[tuple[str, list[tuple[int, list[str]]]]] = [("", [])]
     rest: int | None = None  # indentation of the lines that go on with the last paragraph
@@ -152,32 +159,135 @@ def _without_markup(text: str) -> str:
     return " ".join(plain.split())
 
 
-_LONG = 5_000
-"""Characters from which a paragraph goes to sentencex in stretches: it takes time by the square of
-how many sentences follow each other without a blank."""
-_STRETCH = re.compile(rf"(?s).{{1,{_LONG}}}[。！？](?![」』）”’])|.+")
+def extract(source: bytes, module: str) -> list[Document]:
+    """Return a document for each docstring with prose; none where the source does not parse.
 
-
-def document_sentences(text: str, language: str = "en") -> list[str]:
-    """The sentences of a paragraph of running text in any language, by sentencex.
+    A document's paragraphs are its sentences of prose, joined: `docstring_sentences` parts them.
 
     Args:
-        text: one paragraph.
-        language: an ISO 639 code; for one that sentencex does not know it takes a related one.
-
-    >>> document_sentences("Dr. Hill sets sys.path. It works!")
-    ['Dr. Hill sets sys.path.', 'It works!']
-    >>> document_sentences("名前はまだ無い。どこで生れたか。", "ja")
-    ['名前はまだ無い。', 'どこで生れたか。']
+        source: of one module.
+        module: its path, such as "numpy/lib/npyio.py"; the group of the documents.
     """
-    import sentencex
+    found = []
+    for name, docstring in _docstrings(source, module.removesuffix(".py").replace("/", ".")):
+        prose = []
+        for heading, parts in sections(docstring):
+            texts = (" ".join(filter(is_prose, docstring_sentences(text))) for _, text in parts)
+            if paragraphs := tuple(filter(None, texts)):
+                prose.append(Section(heading, int(bool(heading)), paragraphs))
+        if prose:
+            found.append(
+                Document(
+                    name,
+                    _in_words(name),
+                    tuple(prose),
+                    group=module,
+                    summary_next=natural_pair(docstring),
+                    language="en",
+                )
+            )
+    return found
 
-    sentences: list[str] = []
-    stretches = [text] if len(text) <= _LONG else _STRETCH.findall(text)
-    for piece in chain.from_iterable(sentencex.segment(language, part) for part in stretches):
-        # A full stop with no space after it is within a name: sys._path.
-        if sentences and sentences[-1][-1:] in (".", "!", "?"):
-            sentences[-1] += piece
-        elif piece.strip():
-            sentences.append(piece)
-    return [sentence.strip() for sentence in sentences]
+
+def prose_sentences(document: Document) -> list[str]:
+    """Return the sentences of a document that `extract` made, in order and with repetitions."""
+    paragraphs = (text for section in document.sections for text in section.paragraphs)
+    return [sentence for text in paragraphs for sentence in docstring_sentences(text)]
+
+
+def _docstrings(source: bytes, module: str) -> list[tuple[str, str]]:
+    try:
+        return list(_in_tree(ast.parse(source), module))
+    # RecursionError is of hundreds of elif, too, MemoryError of what overflows the parser's stack.
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
+def _in_tree(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
+    """(name, docstring), and the texts that calls like `add_docstr(torch.abs, "...")` attach."""
+    for name, node in _statements(tree, module):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield name, ast.get_docstring(node) or ""
+        elif isinstance(call := getattr(node, "value", None), ast.Call):
+            function = call.func
+            if "doc" in getattr(function, "id", getattr(function, "attr", "")):
+                for leaf in ast.walk(call):
+                    if isinstance(leaf, ast.Constant) and isinstance(leaf.value, str):
+                        yield _documented(call), inspect.cleandoc(leaf.value)
+
+
+def _documented(call: ast.Call) -> str:
+    """What such a call documents by its arguments: `torch.abs`, or "numpy", "ndarray"."""
+    parts = []
+    for argument in call.args:
+        if isinstance(argument, (ast.Attribute, ast.Name)):
+            parts.append(ast.unparse(argument))
+        elif isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            parts += [argument.value] if _NAME.fullmatch(argument.value) else []
+    return ".".join(parts)
+
+
+def _statements(node: ast.AST, name: str) -> Iterator[tuple[str, ast.AST]]:
+    """(qualified name, node) of it and of the statements in it.
+
+    Expressions, most of a tree, are passed over.
+    """
+    if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+        name = f"{name}.{node.name}"
+    yield name, node
+    for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for child in getattr(node, part, ()):
+            yield from _statements(child, name)
+
+
+def natural_pair(docstring: str) -> tuple[str, str] | None:
+    r"""(summary, next paragraph) where a docstring begins with these two and both are prose.
+
+    >>> natural_pair("Sort the rows.\n\nEqual rows stay in the order in which they were given.")
+    >>> pair = natural_pair(
+    ...     "Return the rows in ascending order.\n\nNotes\n-----\n"
+    ...     "Equal ones stay in the order in which they were given, whatever the algorithm."
+    ... )
+    >>> pair[1]
+    'Equal ones stay in the order in which they were given, whatever the algorithm.'
+    """
+    head = _EXAMPLES.split(docstring, maxsplit=1)[0]
+    texts = [text for _, parts in sections(head) for indent, text in parts if indent == 0]
+    if texts and _SIGNATURE.match(texts[0]):
+        del texts[0]
+    if len(texts) < 2:
+        return None
+    summary, description = texts[:2]
+    fits = len(summary) <= 200 and 60 <= len(description) <= 1000
+    repeats = summary.rstrip(".").casefold() in description.casefold()
+    prose = all(is_prose(s) for text in (summary, description) for s in docstring_sentences(text))
+    return (summary, description) if fits and prose and not repeats else None
+
+
+def _in_words(name: str) -> str:
+    """The last part of a name as words; "" for what the language itself names, such as __init__.
+
+    >>> _in_words("numpy.array_equal"), _in_words("a.RidgeCV"), _in_words("a.B.__init__")
+    ('array equal', 'Ridge CV', '')
+    """
+    last = name.rpartition(".")[2]
+    return "" if last.startswith("__") else " ".join(_PART_OF_NAME.findall(last))
+
+
+def _main() -> None:
+    """Read (path, module) of files as JSON, and write what `extract` finds as JSON."""
+    gc.disable()  # syntax trees have no cycles, and the collector takes a sixth of the time
+    warnings.simplefilter("ignore")  # SyntaxWarnings of other people's code
+    found = [one for path, module in json.load(sys.stdin) for one in _extract_file(path, module)]
+    json.dump([astuple(one) for one in found], sys.stdout)
+
+
+def _extract_file(path: str, module: str) -> list[Document]:
+    try:
+        return extract(Path(path).read_bytes(), module)
+    except OSError:  # a file that is not for everyone
+        return []
+
+
+if __name__ == "__main__":
+    _main()

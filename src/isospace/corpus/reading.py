@@ -10,22 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import cast
 
 from isospace.config import CorpusConfig, Layout
 from isospace.corpus import records, streams
-from isospace.corpus.documents import (
-    DOCUMENT_FORMATS,
-    Document,
-    DocumentFormat,
-    Section,
-    UnreadableDocument,
-    read_document,
-)
+from isospace.corpus.documents import Document, Section, UnreadableDocument
+from isospace.corpus.formats import DOCUMENT_FORMATS, read_document
 from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.groups import group_key
 from isospace.corpus.records import Column
-from isospace.corpus.sources import STANDARD_INPUT, Source, find_sources
+from isospace.corpus.sources import STANDARD_INPUT, find_sources
+from isospace.corpus.streams import Source
 from isospace.errors import UserError
 
 FOLDER = "folder"
@@ -222,7 +216,7 @@ def read_file(source: Source, id: str) -> Document:
         # UTF-8 is what is read where a file does not say, as HTML may, that it is another. What is
         # UTF-8 stays so beside files in the encoding that the user named.
         encoding = None if source.encoding == "utf-8" or _is_utf_8(content) else source.encoding
-        return read_document(content, cast("DocumentFormat", source.format), id, encoding)
+        return read_document(content, source.format, id, encoding)
     except UnreadableDocument as error:
         raise UnreadableDocument(f"{source.name}: {error}") from error
 

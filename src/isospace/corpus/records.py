@@ -13,14 +13,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isospace.corpus.sources import FORMATS, Source
 from isospace.corpus.streams import (
+    FORMATS,
     LINE_LIMIT,
+    Source,
     cannot_be_read,
     first_bytes,
     lines_of,
@@ -28,6 +30,7 @@ from isospace.corpus.streams import (
 )
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
+from isospace.system.files import atomic_path, expanded
 
 _ROWS_AT_ONCE = 4096  # of parquet
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -383,3 +386,38 @@ def _no_column(
     elif blank := next((name for name in columns if name.strip() == column.name), None):
         advice = f'There is one with blanks: "{blank}".'
     return UserError(f'{place}: no column "{column.name}". Columns: {names}. {advice}')
+
+
+def keep_texts(texts: Iterable[str], path: Path | str) -> Path:
+    r"""Write texts to a file, one after the other, unless it is there already.
+
+    So a script that trains on what a generator gives can be run again after a kill: the file
+    appears whole or not at all, what is there is the text, and the generator is not asked again.
+
+    Args:
+        texts: any number of them; nothing but the one at hand is in memory.
+        path: ends in .jsonl; what `corpus` of the settings, or any command, reads.
+
+    Returns:
+        The path.
+
+    Raises:
+        UserError: another ending, or what is no text among the texts.
+
+    Examples:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> keep_texts((f"Sentence {n}." for n in range(2)), f"{folder}/texts.jsonl").read_text()
+        '{"text": "Sentence 0."}\n{"text": "Sentence 1."}\n'
+    """
+    path = expanded(path)
+    if path.suffix != ".jsonl":
+        raise UserError(f"{path}: expected a name that ends in .jsonl")
+    if path.exists():
+        return path
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        for number, text in enumerate(texts, 1):
+            if not isinstance(text, str):
+                raise UserError(f"text {number} is a {type(text).__name__}, expected a string")
+            file.write(json.dumps({"text": text}) + "\n")
+    return path

@@ -8,20 +8,21 @@ import posixpath
 import shutil
 import sys
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, get_args
 
 import fsspec
 
-from isospace.corpus.documents import COMPRESSION, ENDINGS, DocumentFormat, format_of
+from isospace.corpus.formats import ENDINGS, format_of
+from isospace.corpus.streams import COMPRESSION, FORMATS, Source
 from isospace.errors import UserError, first_line
 from isospace.system.settings import with_home
 
 logger = logging.getLogger(__name__)
 
-FileFormat = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
-FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
+
+DOCSTRINGS = "docstrings"
+"""Names the docstrings of installed packages; "docstrings:FOLDER" those of a folder's modules."""
 
 STANDARD_INPUT = "standard input"
 """The name of that source."""
@@ -37,32 +38,13 @@ _OUTPUTS = (
 """What stands in folders that are no corpus, wherever they lie: reports quote held-out text."""
 
 
-@dataclass(frozen=True)
-class Source:
-    """One file to read.
+def is_docstrings(name: str) -> bool:
+    """Tell whether this names docstrings, and no file or folder.
 
-    Attributes:
-        path: where it is.
-        name: what messages call it.
-        format: how it is parsed. A .txt file found by its name is "txt".
-        compression: "gzip", "zstd", "xz" or None.
-        encoding: of text, as the user named it; None where no setting names one: UTF-8.
-        delimiter: between fields, as the user named it; None is what the first line has.
-        in_folder: whether the user named the folder that has it, and not the file.
+    >>> is_docstrings("docstrings"), is_docstrings("docstrings:src"), is_docstrings("docs")
+    (True, True, False)
     """
-
-    path: Path
-    name: str
-    format: FileFormat | DocumentFormat
-    compression: str | None = None
-    encoding: str | None = None
-    delimiter: str | None = None
-    in_folder: bool = False
-
-    @property
-    def has_columns(self) -> bool:
-        """Whether its texts stand in columns that have names."""
-        return self.format in FORMATS and self.format != "txt"
+    return name == DOCSTRINGS or name.startswith(f"{DOCSTRINGS}:")
 
 
 def require_columns(
@@ -92,6 +74,7 @@ def find_sources(
     A folder is searched recursively, in sorted order; what is not supported in it is named in a
     warning. Standard input is text, a sentence a line, and is copied to a file in `spool`, piece by
     piece. So is what a URL names (memory://, s3://, hf://, ... of fsspec), a file or a folder.
+    Docstrings are a source of their own, and come first.
 
     Args:
         files: as the user named them.
@@ -111,7 +94,9 @@ def find_sources(
     require_there(files)
     sources: list[Source] = []
     for file in files:
-        if file == "-":
+        if is_docstrings(file):
+            sources.append(Source(Path(file.partition(":")[2]), file, DOCSTRINGS))
+        elif file == "-":
             sources.append(_spool_standard_input(spool, encoding))
         elif "://" in file:
             for name, copy in _spool_url(file, spool, documents):
@@ -121,7 +106,7 @@ def find_sources(
             sources += _folder_sources(Path(file), encoding, delimiter, documents)
         else:
             sources.append(file_source(Path(file), encoding, delimiter, documents))
-    return _each_once(sources)
+    return sorted(_each_once(sources), key=lambda source: source.format != DOCSTRINGS)
 
 
 def _each_once(sources: Iterable[Source]) -> list[Source]:
@@ -129,7 +114,9 @@ def _each_once(sources: Iterable[Source]) -> list[Source]:
     found: dict[str, Source] = {}
     repeated = []
     for source in sources:
-        place = source.name if "://" in source.name else os.path.realpath(source.path)
+        place = source.name
+        if "://" not in place and place != DOCSTRINGS:
+            place = os.path.realpath(source.path)
         first = found.setdefault(place, source)
         if first is not source:
             repeated.append(source.name)
@@ -147,7 +134,8 @@ def require_there(files: Iterable[str]) -> None:
         UserError: naming it.
     """
     for file in files:
-        if not (file == "-" or "://" in file or os.path.isdir(file) or os.path.isfile(file)):
+        there = "://" in file or os.path.isdir(file) or os.path.isfile(file)
+        if not (there or file == "-" or is_docstrings(file)):
             raise UserError(
                 f"{file}: no such file or folder. "
                 "Expected a path, a URL, - for standard input or, where a command reads them, "

@@ -6,21 +6,19 @@ import posixpath
 import re
 from array import array
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b
+from dataclasses import replace
 from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
-from isospace.corpus.documents import Document, short_names
-from isospace.corpus.groups import components, key_groups
-from isospace.corpus.languages import language_of
+from isospace.corpus.documents import Document
+from isospace.corpus.formats import short_names
+from isospace.corpus.groups import components, key_groups, name_hash
 from isospace.corpus.lines import clean, folded, has_controls
-from isospace.corpus.long_documents import cut_long
-from isospace.corpus.passages import LONGEST_WORD, passages
-from isospace.corpus.prose import document_sentences
-from isospace.corpus.relations import Role, Structure
+from isospace.corpus.passages import LONGEST_WORD, document_sentences, language_of, passages_of
+from isospace.corpus.relations import Role, Rows, Structure
 
 _PAGE = re.compile(r"[^/\s]+\(\w+\)")
 """The name of a man page, such as ls(1)."""
@@ -154,28 +152,6 @@ class Staging:
         return components(pairs)[: len(own)]
 
 
-def passages_of(
-    document: Document, words: int | None, language: str | None = None
-) -> Iterator[tuple[int, str]]:
-    """(number of the section, clean passage) of a document, in order.
-
-    Args:
-        document: as it was read.
-        words: of a passage at most; `None`: paragraphs as they are.
-        language: ISO code of the text, for where sentences end; default: the document's, else as
-            each paragraph looks.
-    """
-    language = language or document.language
-
-    def sentences(paragraph: str) -> list[str]:
-        return document_sentences(paragraph, language or language_of(paragraph))
-
-    for number, section in enumerate(document.sections):
-        texts: Iterable[str] = filter(None, map(clean, section.paragraphs))
-        for passage in texts if words is None else passages(texts, words, sentences):
-            yield number, passage
-
-
 def alike_documents(
     documents: NDArray[np.int64], repeats: NDArray[np.int64], passages: NDArray[np.int64]
 ) -> NDArray[np.int64]:
@@ -209,9 +185,45 @@ def _target(document: str, link: str) -> str:
     return posixpath.normpath(path).lstrip("/")
 
 
-def name_hash(name: str) -> int:
-    """A hash of a name, of a group for instance; 0 for none."""
-    if not name:
-        return 0
-    content = name.encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
+PARTS = 400
+"""As many parts are made of a text at most, of which a tenth is held out."""
+SMALLEST = 5
+"""Passages of a part, or more where a section goes on."""
+
+
+def cut_long(structure: Structure, alone: NDArray[np.bool_]) -> tuple[Structure, Rows]:
+    """Make several documents of each long one, where these are more than half of the text.
+
+    A document that has more than a tenth of all passages cannot be held out. A part ends with a
+    section, or within one that has twice as many passages as a part should.
+
+    Args:
+        structure: of the lines, with documents from 0 on.
+        alone: (document,) whether it is a group of its own; others stay whole.
+
+    Returns:
+        The structure, and the document that each part is of, (part,), ascending.
+    """
+    documents, sections, roles = structure.documents, structure.sections, structure.roles
+    passages = structure.passages
+    sizes = np.bincount(documents[passages], minlength=len(alone))
+    long = alone & (10 * sizes > len(passages))
+    if 2 * sizes[long].sum() <= len(passages):
+        return structure, np.arange(len(alone))
+    size = max(SMALLEST, len(passages) // PARTS)
+    begins, within = np.zeros((2, len(documents)), dtype=np.int64)
+    count = 0
+    for line in np.flatnonzero(long[documents]).tolist():
+        if line == 0 or documents[line] != documents[line - 1]:
+            count = 0
+        elif roles[line] in (Role.HEADING, Role.PASSAGE):
+            same = sections[line] == sections[line - 1]
+            if count >= (2 * size if same else size):
+                begins[line], within[line], count = 1, same, 0
+        count += int(roles[line] == Role.PASSAGE)
+    parts = documents + np.cumsum(begins)
+    owners = documents[np.unique(parts, return_index=True)[1]]
+    # What was linked to is where its document begins.
+    links = np.searchsorted(owners, structure.links)
+    cut = replace(structure, documents=parts, sections=sections + np.cumsum(within), links=links)
+    return cut, owners

@@ -7,22 +7,54 @@ import io
 import lzma
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import BinaryIO, cast
 
 import pyarrow as pa
 
 from isospace.corpus.documents import LARGEST, UnreadableDocument
-from isospace.corpus.sources import Source
 from isospace.errors import UserError
 
+FORMATS = ("txt", "jsonl", "csv", "tsv", "parquet")
+"""Of files of rows, which are the endings of their names too."""
+COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
+"""The ending of a file's name -> how it is compressed."""
 LINE_LIMIT = 1 << 24
 """Characters of one line that are read. The rest of a longer line of txt is skipped; a longer line
 of another format is refused."""
 
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file to read.
+
+    Attributes:
+        path: where it is.
+        name: what messages call it.
+        format: how it is parsed. A .txt file found by its name is "txt".
+        compression: "gzip", "zstd", "xz" or None.
+        encoding: of text, as the user named it; None where no setting names one: UTF-8.
+        delimiter: between fields, as the user named it; None is what the first line has.
+        in_folder: whether the user named the folder that has it, and not the file.
+    """
+
+    path: Path
+    name: str
+    format: str
+    compression: str | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
+    in_folder: bool = False
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether its texts stand in columns that have names."""
+        return self.format in FORMATS and self.format != "txt"
 
 
 def read_bytes(source: Source) -> bytes:

@@ -9,8 +9,8 @@ from hashlib import blake2b
 import numpy as np
 
 from isospace.corpus.corpus import Corpus
-from isospace.corpus.docstrings import SUMMARY_NEXT
 from isospace.corpus.groups import unit_of
+from isospace.corpus.relations import SUMMARY_NEXT
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.held_out import HeldOut, candidate_passages, natural_pairs
 from isospace.evaluation.hybrid import (

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from isospace.corpus.characters import normalise
 from isospace.corpus.records import read_rows
-from isospace.corpus.sources import Source, file_source
+from isospace.corpus.sources import file_source
+from isospace.corpus.streams import Source
 from isospace.errors import UserError
 from isospace.evaluation.ranking import JudgedQueries
 from isospace.statistics.counts import number_of

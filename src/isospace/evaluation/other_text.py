@@ -19,9 +19,8 @@ import numpy as np
 
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.docstrings import DOCSTRINGS, SUMMARY_NEXT, each_once, is_docstrings
-from isospace.corpus.relations import Role
-from isospace.corpus.sources import require_there
+from isospace.corpus.relations import SUMMARY_NEXT, Role
+from isospace.corpus.sources import DOCSTRINGS, is_docstrings, require_there
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
 from isospace.evaluation.held_out import validation_text
@@ -109,7 +108,7 @@ class OtherText:
         """
         judging: dict[str, TextPairs] = {}
         choosing: dict[str, TextPairs] = {}
-        for folder in each_once(folders):
+        for folder in dict.fromkeys(folders):
             name = Path(folder).absolute().name
             if folder == DOCSTRINGS:
                 name = f"installed {DOCSTRINGS}"  # beside those that are carried
@@ -226,7 +225,7 @@ def require_other_text(folders: Sequence[str], corpus: Sequence[str]) -> None:
         UserError: naming it; or standard input.
     """
     try:
-        require_there(folder for folder in folders if not is_docstrings(folder))
+        require_there(folders)
     except UserError as error:
         raise UserError(f"`other_text` {error}") from error
     for folder in folders:

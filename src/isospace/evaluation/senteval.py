@@ -13,8 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from isospace.corpus.sources import Source
-from isospace.corpus.streams import read_lines
+from isospace.corpus.streams import Source, read_lines
 from isospace.errors import UserError
 from isospace.evaluation.pairs import ScoredPairs
 from isospace.evaluation.user_files import parse_score

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
 
-from isospace.corpus.docstrings import extract
+from isospace.corpus.prose import extract, prose_sentences
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import TOLERANCE
@@ -147,5 +147,5 @@ def _sample(run: Run | None, file: Path | None, column: str, encoding: str) -> S
         if len(prose) < SAMPLE_SIZE:
             module = f"{name}.py"
             found = extract((library / module).read_bytes(), module)
-            prose |= dict.fromkeys(sentence for one in found for sentence in one.sentences)
+            prose |= dict.fromkeys(text for one in found for text in prose_sentences(one))
     return Sample(list(prose)[:SAMPLE_SIZE], "Python's docstrings")

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from isospace.corpus.coverage import coverage
-from isospace.corpus.docstrings import is_docstrings
-from isospace.corpus.overview import SAMPLE
+from isospace.corpus.overview import SAMPLE, coverage
+from isospace.corpus.sources import DOCSTRINGS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Prompts
@@ -182,14 +181,15 @@ def _finish(index: SearchIndex, changes: Changes, sync: bool, progress: Progress
 
 def _name(part: TextFile, root: Path) -> str:
     """Name a source for ids: a file by one path, however the user spells it."""
-    head, colon, folder = part.name.partition(":")
-    in_folder = part.path is None and is_docstrings(part.name) and colon
-    path = Path(folder).expanduser() if in_folder else part.path
+    prefix, path = "", part.path
+    if part.format == DOCSTRINGS and part.name != DOCSTRINGS:
+        folder = part.name.removeprefix(prefix := f"{DOCSTRINGS}:")
+        path = Path(folder).expanduser()
     if path is None:
         return part.name
     path = path.resolve()
     name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-    return f"{head}:{name}" if in_folder else name
+    return f"{prefix}{name}"
 
 
 def _say_coverage(encoder: Encoder, first: list[str], progress: Progress) -> None:
@@ -244,8 +244,8 @@ def _survey(
                 ids += blake2b(_row_id(name, row).encode(), digest_size=_ID_BYTES).digest()
                 begins.append(row.passage == 1)
     if not first:
-        names = [*(source.name for source in records.sources), *records.docstrings]
-        raise UserError(f"{', '.join(names)}: no text to index")
+        names = ", ".join(source.name for source in records.sources)
+        raise UserError(f"{names}: no text to index")
     return seen, guess.columns if columns is None else columns, _superseded(ids, begins), first
 
 

@@ -13,8 +13,7 @@ from accelerate import Accelerator
 
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.coverage import Coverage, coverage
-from isospace.corpus.overview import judging, sample
+from isospace.corpus.overview import Coverage, coverage, judging, sample
 from isospace.corpus.tokens import Tokens, tokenise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from isospace.corpus.groups import name_hash
 from isospace.corpus.lines import clean
-from isospace.corpus.staging import name_hash
 from isospace.encoders.cross import PairScorer
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash

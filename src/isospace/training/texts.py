@@ -12,7 +12,7 @@ import numpy as np
 
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.dedup import near_clusters, without_words_of
-from isospace.corpus.staging import name_hash
+from isospace.corpus.groups import name_hash
 from isospace.training.similar import Rows
 
 

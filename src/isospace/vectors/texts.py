@@ -4,7 +4,7 @@ A row of the input is a row of the output: an empty line is the empty text and g
 so does a missing value, which is counted. No row is dropped. What is changed are the line's end,
 halves of surrogate pairs, and characters (`characters.normalise`). Of a document every passage is a
 row, cleaned, and so is, where an index asks for it, every passage of a row that is longer than one.
-Only docstrings are no file: their passages are those of a corpus, which has each once.
+Of docstrings the passages are those of a corpus, which has each once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from isospace.config import CorpusConfig
 from isospace.corpus import records
 from isospace.corpus.characters import normalise
 from isospace.corpus.corpus import load_corpus
-from isospace.corpus.docstrings import each_once, is_docstrings
-from isospace.corpus.documents import DOCUMENT_FORMATS, UnreadableDocument
-from isospace.corpus.languages import check_language
+from isospace.corpus.documents import UnreadableDocument
+from isospace.corpus.formats import DOCUMENT_FORMATS
+from isospace.corpus.passages import check_language, passages_of
 from isospace.corpus.reading import (
     find,
     hardly_read,
@@ -36,8 +36,8 @@ from isospace.corpus.reading import (
     row_document,
 )
 from isospace.corpus.records import Column
-from isospace.corpus.sources import STANDARD_INPUT, Source, require_columns
-from isospace.corpus.staging import passages_of
+from isospace.corpus.sources import DOCSTRINGS, STANDARD_INPUT, require_columns
+from isospace.corpus.streams import Source
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
 from isospace.system.unicode import without_surrogates
@@ -132,7 +132,6 @@ class Texts:
     """The rows of some files in order; every iteration reads the files again.
 
     Attributes:
-        docstrings: the rows begin with the passages of these, as `corpus` names docstrings.
         column: holds the texts, where a file has columns.
         id_column: holds the ids, `None` for no ids.
         keep: other columns that are read.
@@ -142,7 +141,6 @@ class Texts:
     """
 
     sources: Sequence[Source]
-    docstrings: tuple[str, ...]
     column: str
     id_column: str | None
     keep: tuple[str, ...]
@@ -156,25 +154,16 @@ class Texts:
 
     def files(self) -> Iterator[TextFile]:
         """Give the files, each with its rows."""
-        for name in self.docstrings:
-            settings = CorpusConfig(
-                corpus=(name,),
-                passage_words=self.reading.passage_words,
-                language=self.reading.language,
-            )
-            corpus = load_corpus(settings, cache_folder())
-            nothing = (None,) * len(self.keep)
-            passages = (
-                TextRow(corpus[row], "", nothing, number)
-                for number, row in enumerate(corpus.passages, 1)
-            )
-            yield TextFile(name, "txt", passages, [], None)
         for source in self.sources:
-            is_document = source.format in DOCUMENT_FORMATS
             unread: list[str] = []
-            rows = self._passages(source, unread) if is_document else self._rows(source)
-            copied = source.name == STANDARD_INPUT or "://" in source.name
-            path = None if copied else source.path
+            if source.format == DOCSTRINGS:
+                rows = self._docstrings(source)
+            elif source.format in DOCUMENT_FORMATS:
+                rows = self._passages(source, unread)
+            else:
+                rows = self._rows(source)
+            no_file = source.format == DOCSTRINGS or source.name == STANDARD_INPUT
+            path = None if no_file or "://" in source.name else source.path
             yield TextFile(source.name, source.format, rows, unread, path)
 
     def scan(self) -> RowsSeen:
@@ -214,6 +203,16 @@ class Texts:
                     passage=passage,
                     passages=len(parts),
                 )
+
+    def _docstrings(self, source: Source) -> Iterator[TextRow]:
+        settings = CorpusConfig(
+            corpus=(source.name,),
+            passage_words=self.reading.passage_words,
+            language=self.reading.language,
+        )
+        corpus = load_corpus(settings, cache_folder())
+        for number, row in enumerate(corpus.passages, 1):
+            yield TextRow(corpus[row], "", (None,) * len(self.keep), number)
 
     def _parts(self, text: str, title: str) -> list[str]:
         """Return a row's text, or its passages, each with the title before it."""
@@ -276,22 +275,19 @@ def open_texts(
     """
     if reading.language is not None:
         check_language(reading.language)
-    docstrings = tuple(each_once(filter(is_docstrings, inputs)))
     with tempfile.TemporaryDirectory(prefix="isospace-") as spool:
-        files = [name for name in inputs if not is_docstrings(name)]
         as_corpus = CorpusConfig(
             encoding=encoding, delimiter=reading.delimiter, layout=reading.layout
         )
-        sources = find(files, Path(spool), as_corpus)
+        sources = find(inputs, Path(spool), as_corpus)
         without_columns = [source.name for source in sources if not source.has_columns]
-        without_columns += docstrings
         if id_column is not None and without_columns:
             raise UserError(
                 f"`id_column` {id_column}: {without_columns[0]} has no columns. "
                 "Expected csv, tsv, jsonl or parquet files"
             )
         require_columns(sources, inputs, "title_column", reading.title_column)
-        texts = Texts(sources, docstrings, column, id_column, keep, reading, cut_rows)
+        texts = Texts(sources, column, id_column, keep, reading, cut_rows)
         unreadable = left_out(sources, texts.columns, reading.strict, whole=True)
         for error in unreadable.values():
             logger.warning("not read: %s", error)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import isospace
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.related import FEW_PAIRS
+from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way

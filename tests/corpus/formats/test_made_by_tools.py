@@ -19,7 +19,8 @@ from markdown_it import MarkdownIt
 from prompted import load_again
 from selectolax.lexbor import LexborHTMLParser
 
-from isospace.corpus.documents import Document, DocumentFormat, format_of, read_document
+from isospace.corpus.documents import Document
+from isospace.corpus.formats import format_of, read_document
 from isospace.corpus.formats.text import txt_layout
 
 FILES = Path(__file__).parent / "files"
@@ -236,7 +237,7 @@ def descriptions(kind: str) -> list[tuple[str, str]]:
     return random.Random(0).sample(chosen, min(25, len(chosen)))
 
 
-def shown(text: str, format: DocumentFormat) -> LexborHTMLParser:
+def shown(text: str, format: str) -> LexborHTMLParser:
     """The page that the format's own library makes of a text."""
     if format == "markdown":
         return LexborHTMLParser(MarkdownIt("commonmark").enable("table").render(text))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Callable
+from pathlib import PurePath
+from typing import NamedTuple
 
-from isospace.corpus.documents import DocumentFormat
+from isospace.corpus.documents import Document, UnreadableDocument
 from isospace.corpus.formats.draft import Draft
 from isospace.corpus.formats.html import read_html
 from isospace.corpus.formats.man import read_man
@@ -13,14 +17,84 @@ from isospace.corpus.formats.pdf import read_pdf
 from isospace.corpus.formats.rst import read_rst
 from isospace.corpus.formats.text import read_text
 from isospace.corpus.formats.word import read_word
+from isospace.corpus.streams import COMPRESSION
 
-READERS: dict[DocumentFormat, Callable[[bytes, str | None], Draft]] = {
-    "markdown": read_markdown,
-    "html": read_html,
-    "rst": read_rst,
-    "man": read_man,
-    "text": read_text,
-    "pdf": read_pdf,
-    "word": read_word,
+
+class Format(NamedTuple):
+    """A format of documents.
+
+    Attributes:
+        read: turns a file's content and the encoding that the user named into a draft.
+        endings: of the files' names, in small letters.
+    """
+
+    read: Callable[[bytes, str | None], Draft]
+    endings: tuple[str, ...]
+
+
+DOCUMENT_FORMATS: dict[str, Format] = {
+    "markdown": Format(read_markdown, (".md", ".markdown")),
+    "html": Format(read_html, (".html", ".htm", ".xhtml")),
+    "rst": Format(read_rst, (".rst",)),
+    "man": Format(read_man, ()),  # known by the section in the name: `_MAN_PAGE`
+    "text": Format(read_text, (".txt",)),
+    "pdf": Format(read_pdf, (".pdf",)),
+    "word": Format(read_word, (".docx",)),
 }
-"""From a file's content and the encoding that the user named."""
+ENDINGS = {ending: name for name, row in DOCUMENT_FORMATS.items() for ending in row.endings}
+
+# ls.1, printf.3p, CA.pl.1ssl: a section, and what sets apart pages of one name.
+_MAN_PAGE = re.compile(r"\.([1-8][a-z]{0,8}|[1-8]x11|[ln])$", re.IGNORECASE)
+
+
+def format_of(path: str) -> str | None:
+    """Return the format by the name of a file, compressed or not; `None` where it is no document.
+
+    >>> format_of("docs/index.HTML.gz"), format_of("man3/printf.3p"), format_of("README")
+    ('html', 'man', None)
+    """
+    name = _unpacked(PurePath(path).name)
+    if _MAN_PAGE.search(name):
+        return "man"
+    return ENDINGS.get(PurePath(name).suffix.lower())
+
+
+def _unpacked(path: str) -> str:
+    """Return the path without the ending of its compression."""
+    inner, ending = posixpath.splitext(path)
+    return inner if ending.lower() in COMPRESSION else path
+
+
+def short_names(path: str) -> set[str]:
+    """Return the names by which other documents call the document in this file.
+
+    >>> sorted(short_names("docs/index.html.gz")), sorted(short_names("man1/ls.1"))
+    (['docs/index', 'docs/index.html'], ['ls(1)', 'man1/ls'])
+    """
+    if format_of(path) is None:
+        return set()
+    unpacked = _unpacked(path)
+    names = {unpacked, unpacked.rpartition(".")[0]}
+    if page := _MAN_PAGE.search(unpacked):
+        names.add(f"{PurePath(unpacked[: page.start()]).name}({page[1]})")
+    return names - {path}
+
+
+def read_document(content: bytes, format: str, id: str, encoding: str | None = None) -> Document:
+    """Return the document that one file holds.
+
+    Args:
+        content: of the file, decompressed.
+        format: a key of `DOCUMENT_FORMATS`.
+        id: of the document.
+        encoding: of a text that is not UTF-8 and does not say what it is; PDF and Word know theirs.
+
+    Raises:
+        UnreadableDocument: it is no text in this encoding, is encrypted, broken, has nothing that
+            is read as text, ...
+    """
+    try:
+        draft = DOCUMENT_FORMATS[format].read(content, encoding)
+    except RecursionError:
+        raise UnreadableDocument("It is nested too deeply to be read.") from None
+    return Document(id, *draft.finish())

@@ -19,7 +19,7 @@ from typing import Any
 
 from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats.draft import Draft, one_line
-from isospace.corpus.formats.lines import columns, joined, vocabulary
+from isospace.corpus.formats.text import columns, joined, vocabulary
 from isospace.errors import first_line
 from isospace.system.quiet import log_level
 
