@@ -79,7 +79,7 @@ _MODULES = {
     "adapt": "adaptation.adapt",
     "compare": "comparison.compare",
     "evaluate": "evaluation.evaluate",
-    "keep_texts": "corpus.keeping",
+    "keep_texts": "corpus.records",
     "load": "search.embedder",
     "merge_models": "export.merge",
     "train": "training.train",
