@@ -1,4 +1,4 @@
-"""A ladder that climbs in seconds: documents, and the settings to adapt the toy to them."""
+"""Documents, and the settings of a search of `adapt` that takes seconds with the toy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def titled(file: Path) -> CorpusConfig:
 
 
 def short_search(documents: Path, model: Path, output: Path) -> AdaptConfig:
-    """A ladder that takes what finds most, whatever it loses elsewhere."""
+    """Return settings that select the candidate with the highest MRR, whatever it drops."""
     return AdaptConfig(
         text=titled(documents),
         model=str(model),

@@ -12,7 +12,6 @@ import sentence_transformers
 import torch
 import transformers
 
-import isospace
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash
 from isospace.encoders.pooling import Precision
@@ -22,7 +21,7 @@ from isospace.system.cache import built_once
 from isospace.system.files import file_hash
 from isospace.system.progress import Progress, Silent
 
-_PACKAGE = Path(isospace.__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 _FILE = "vectors.npz"
 """With a checksum, which npy has not."""
 

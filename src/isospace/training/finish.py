@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import version
 
-import isospace
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.saving import save_model
 from isospace.evaluation.benchmark import BenchmarkResult
@@ -86,7 +86,7 @@ def run_results(
     config, benchmark, corpus, choice = fit.config, fit.benchmark, fit.corpus, fit.choice
     other_text = other_text_scores(before.other_text, after.other_text)
     return RunResults(
-        isospace=isospace.__version__,
+        isospace=version("isospace"),
         config=config.to_dict(),
         origin=Origin.of(config.model),
         corpus=CorpusFacts(

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +21,6 @@ import torch
 from accelerate.utils import gather_object
 from numpy.typing import NDArray
 
-import isospace
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
@@ -279,7 +279,7 @@ class _Session:
             among = ChosenAmong.named(scores, power)
         verdict = self.benchmark.verdict(before, after, kept, among)
         return WhiteningResults(
-            isospace=isospace.__version__,
+            isospace=version("isospace"),
             model=self.config.model,
             pooling=self.encoder.pooling,
             by=by,
