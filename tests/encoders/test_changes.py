@@ -15,7 +15,7 @@ from transformers import (
     RobertaModel,
 )
 
-from isospace.encoders.changes import Changes, changed, refusal
+from isospace.encoders.changes import EmbeddingChanges, changed, refusal
 
 SIZES = {
     "vocab_size": 50,
@@ -44,10 +44,10 @@ def test_unchanged_positions_are_the_models_own(family):
     places = torch.arange(5).repeat(2, 1)
     with torch.no_grad():
         expected = model(ids, attention_mask=mask).last_hidden_state
-        with changed(model, Changes(places, kept)):
+        with changed(model, EmbeddingChanges(places, kept)):
             found = model(ids, attention_mask=mask).last_hidden_state
         moved = places.flip(1)
-        with changed(model, Changes(moved, kept)):
+        with changed(model, EmbeddingChanges(moved, kept)):
             other = model(ids, attention_mask=mask).last_hidden_state
         after = model(ids, attention_mask=mask).last_hidden_state
     real = mask.bool()

@@ -19,7 +19,7 @@ from isospace.errors import Stopped, UserError
 from isospace.vectors import encode as module
 from isospace.vectors.encode_config import Reading
 from isospace.vectors.shards import held
-from isospace.vectors.vector_files import Layout
+from isospace.vectors.vector_files import FileLayout
 from isospace.vectors.workers import ShardTexts, Task, write_shards
 
 
@@ -224,7 +224,7 @@ def test_a_full_disk_says_what_is_kept_and_how_to_go_on(config, monkeypatch):
 def test_a_worker_that_cannot_start_is_an_error_not_a_hang(
     config, toy_model, tmp_path, warm_workers
 ):
-    layout = Layout("npy", "float32", 32, "text", {})
+    layout = FileLayout("npy", "float32", 32, "text", {})
     task = Task(replace(config, model=str(tmp_path / "none"), workers=2), layout)
     encoder = load_encoder(str(toy_model), device="cpu")
     job = ShardTexts(0, tmp_path / "x.npy", ["a"], ["a"])

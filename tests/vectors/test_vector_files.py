@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isospace.errors import UserError
-from isospace.vectors.vector_files import Layout, quantise
+from isospace.vectors.vector_files import FileLayout, quantise
 
 
 def test_a_vector_of_zeros_has_an_int8():
@@ -16,7 +16,7 @@ def test_a_vector_of_zeros_has_an_int8():
 
 
 def test_a_vector_that_is_no_number_is_refused(tmp_path):
-    layout = Layout("npy", "float16", 2, "text", {})
+    layout = FileLayout("npy", "float16", 2, "text", {})
     with pytest.raises(UserError, match="row 1"):
         layout.write(tmp_path / "x.npy", ["a", "b"], np.array([[1, 2], [1e6, 0]], np.float32))
     assert list(tmp_path.iterdir()) == []

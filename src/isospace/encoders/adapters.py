@@ -1,4 +1,4 @@
-"""Low-rank adapters beside frozen weights, by peft, and the plain weights that they come to.
+"""Low-rank adapters on frozen weights, by peft, and the weights after merging them.
 
 LoRA (Hu et al. 2022, https://openreview.net/forum?id=nZeVKeeFYf9): a matrix W becomes W + B A, of
 which B and A alone are trained. B begins as 0, so that an encoder begins as it was.

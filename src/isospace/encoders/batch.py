@@ -1,4 +1,4 @@
-"""A batch of token ids, as the encoder takes it: examples of one text or several, padded."""
+"""A batch of padded token ids, as the encoder takes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from isospace.encoders import changes
-from isospace.encoders.changes import Changes
+from isospace.encoders.changes import EmbeddingChanges
 from isospace.operators.inverse_sqrt import in_float64
 
 _LONG_ATTENTION = 64
@@ -19,7 +19,7 @@ _LONG_ATTENTION = 64
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded token ids of one batch of examples, which are sentences or have several texts.
+    """Padded token ids of a batch of examples, each of one text or several.
 
     Attributes:
         input_ids: (texts * batch, length) int64, text after text: all anchors, all positives ...
@@ -37,7 +37,7 @@ class Batch:
     input_ids: Tensor
     attention_mask: Tensor
     texts: int = 1
-    changed: Mapping[int, Changes] = field(default_factory=dict)
+    changed: Mapping[int, EmbeddingChanges] = field(default_factory=dict)
     labels: Tensor | None = None
     prompts: Mapping[int, int] = field(default_factory=dict)
     states: Tensor | None = None

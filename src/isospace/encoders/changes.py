@@ -1,4 +1,4 @@
-"""Changed embeddings: other positions of the tokens, and parts that are cut off, for a while."""
+"""Changes of a model's embeddings during a pass: positions, parts set to 0, additions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
-class Changes:
-    """What is changed in the embeddings of padded sentences.
+class EmbeddingChanges:
+    """Changes of the embeddings of padded sentences.
 
     Attributes:
         positions: (batch, length) of the tokens, from 0.
@@ -25,25 +25,25 @@ class Changes:
     kept: Tensor
     added: Tensor | None = None
 
-    def to(self, device: torch.device) -> Changes:
+    def to(self, device: torch.device) -> EmbeddingChanges:
         """Move the changes to a device."""
         added = None if self.added is None else self.added.to(device)
-        return Changes(self.positions.to(device), self.kept.to(device), added)
+        return EmbeddingChanges(self.positions.to(device), self.kept.to(device), added)
 
-    def cut(self, length: int) -> Changes:
+    def cut(self, length: int) -> EmbeddingChanges:
         """Cut the changes to this length."""
         added = None if self.added is None else self.added[:, :length]
-        return Changes(self.positions[:, :length], self.kept[:, :length], added)
+        return EmbeddingChanges(self.positions[:, :length], self.kept[:, :length], added)
 
 
-def concatenated(parts: Sequence[Changes]) -> Changes:
+def concatenated(parts: Sequence[EmbeddingChanges]) -> EmbeddingChanges:
     """Join the changes of several batches."""
     positions, kept = (torch.cat([getattr(c, x) for c in parts]) for x in ("positions", "kept"))
     if all(c.added is None for c in parts):
-        return Changes(positions, kept)
+        return EmbeddingChanges(positions, kept)
     nothing = (torch.zeros_like(c.kept, dtype=torch.float32) for c in parts)
     added = [zero if c.added is None else c.added for c, zero in zip(parts, nothing, strict=True)]
-    return Changes(positions, kept, torch.cat(added))
+    return EmbeddingChanges(positions, kept, torch.cat(added))
 
 
 def refusal(model: nn.Module) -> str | None:
@@ -63,7 +63,7 @@ def width(model: Any) -> int:
 
 
 @contextmanager
-def changed(model: Any, changes: Changes) -> Iterator[None]:
+def changed(model: Any, changes: EmbeddingChanges) -> Iterator[None]:
     """Run a Hugging Face model that is not refused with changed embeddings."""
     part = model.embeddings
     table = part.position_embeddings

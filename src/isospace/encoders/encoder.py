@@ -84,7 +84,7 @@ class Encoder(nn.Module):
 
     @property
     def prompts(self) -> Prompts:
-        """What is put before the texts of each side."""
+        """The prompts that are put before the texts of each side."""
         return self.tokens.prompts
 
     @prompts.setter

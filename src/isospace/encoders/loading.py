@@ -167,7 +167,7 @@ def as_encoder(
 
 @dataclass(frozen=True)
 class _Making:
-    """How a model makes vectors.
+    """Settings by which a model makes vectors.
 
     Attributes:
         pooling: name in `POOLINGS`.

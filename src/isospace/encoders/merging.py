@@ -1,4 +1,4 @@
-"""Weights between a base model and what was trained from it.
+"""Merging: weights between a base model and models that were fine-tuned from it.
 
 Networks that were trained from the same base model lie in one basin, so that the mean of their
 weights is a network too: of several results (model soups, Wortsman et al. 2022a,

@@ -39,7 +39,7 @@ class Noise:
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """The distinct rates in force, ascending."""
+        """The distinct current rates, ascending."""
         return tuple(sorted({float(getattr(part, name)) for part, name in self._slots}))
 
     def set(self, rate: float) -> None:

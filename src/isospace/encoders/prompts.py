@@ -1,4 +1,4 @@
-"""What is put before a text that is looked for, and before one that is looked among.
+"""Prompts: texts that an encoder expects before queries and before documents.
 
 The rules are those of sentence-transformers' `encode`, `encode_query` and `encode_document`, but
 that an empty `document` does not hide a `passage`.
@@ -26,7 +26,7 @@ NAMES: dict[Side, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Prompts:
-    """The text that is put before every text of a side, and before texts without one.
+    """The prompts of queries, of documents, and of texts without a side.
 
     Attributes:
         plain: before texts without a side.
@@ -73,12 +73,12 @@ class Prompts:
 
     @property
     def sides(self) -> tuple[Side | None, ...]:
-        """Sides whose vectors differ: of those that are encoded alike the first of `SIDES`."""
+        """The sides whose vectors differ; of sides with equal vectors the first of `SIDES`."""
         return tuple({self.way(side): side for side in reversed(SIDES)}.values())
 
     @property
     def summary(self) -> str | None:
-        """What is put before which texts, in a line; `None` where nothing is.
+        """The prompts in a line; `None` without any.
 
         >>> Prompts(query="query: ").summary
         "queries 'query: ', documents ''"

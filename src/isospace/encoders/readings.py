@@ -1,4 +1,4 @@
-"""Other ways to read an encoder's network than its own pooling, as an encoder of their own.
+"""Encoders that read the network of another in a way other than its pooling.
 
 The weights are shared, so that what trains the one trains the other. All of it is said in modules
 of sentence-transformers and in a tokenizer's own words, so that a saved folder needs no further

@@ -1,4 +1,4 @@
-"""What training changes about an encoder: which weights learn, and what a token sees."""
+"""Changes of an encoder for training: which weights learn, and what a token sees."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _PADDING = "PADDING_TOKEN"  # sentence-transformers' name of row 0
 
 
 class WordLookup(WordTokenizer):
-    """Ids of the words that a rule finds in a text, less those that are not known."""
+    """A tokenizer that gives the ids of the known words that a rule finds in a text."""
 
     def __init__(self, tokens: Tokens, vocabulary: Iterable[str]) -> None:
         self.tokens = tokens
@@ -79,7 +79,7 @@ class WordLookup(WordTokenizer):
 
 
 class WordIds:
-    """What an encoder asks of a tokenizer, answered by one of words."""
+    """A tokenizer of words with the methods that an encoder calls."""
 
     pad_token_id = 0
     unk_token_id = None

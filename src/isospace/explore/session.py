@@ -18,7 +18,7 @@ from isospace.encoders.pooling import PoolingName, Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
 from isospace.operators.nearest import TIE, highest, unit_rows
-from isospace.search.neighbours import SLICE, Texts, protocol
+from isospace.search.neighbours import SLICE, TextSequence, protocol
 from isospace.statistics.counts import number_of
 from isospace.system.progress import Logged, Progress
 
@@ -30,7 +30,7 @@ MOST_NEIGHBOURS = 100
 MOST_SENTENCES = 40
 """Of a heat map."""
 SAMPLE = 1000
-"""Texts of the corpus that the geometry is measured on; as many as a run keeps."""
+"""TextSequence of the corpus that the geometry is measured on; as many as a run keeps."""
 
 _EXAMPLES, _CANDIDATES = 5, 50
 _EXAMPLE_LENGTH = 60  # characters: long enough to mean something, short enough for a line
@@ -247,7 +247,7 @@ def require_one_or_two(models: Sequence[object]) -> None:
 
 def open_session(
     models: Sequence[str | Encoder],
-    texts: Texts,
+    texts: TextSequence,
     corpus: str,
     precision: Precision = "float32",
     progress: Progress | None = None,

@@ -40,7 +40,7 @@ _BATCH = 32
 
 @dataclass(frozen=True)
 class Int8Loss:
-    """What dynamic quantisation did to the vectors of some sentences.
+    """The loss of dynamic quantisation on some sentences.
 
     Attributes:
         mean: mean cosine between the int8 graph's vectors and the float32 graph's.

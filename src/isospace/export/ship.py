@@ -39,7 +39,7 @@ _PROSE = (
 
 @dataclass(frozen=True)
 class Shipment:
-    """What an export wrote.
+    """The result of an export.
 
     Attributes:
         gap: largest 1 - cosine between the vectors of the model and of the folder.

@@ -25,7 +25,7 @@ TABLE = "texts.lance"
 
 @dataclass(frozen=True)
 class ApproximateIndex:
-    """How good the approximate index is, which was trained on so many rows.
+    """The quality of the approximate index, which was trained on so many rows.
 
     Attributes:
         recall: share of the 10 nearest texts that it finds, mean over queries.
@@ -44,7 +44,7 @@ class ApproximateIndex:
 
 @dataclass(frozen=True)
 class About:
-    """What must be known of an index to search it.
+    """The settings of an index.
 
     Attributes:
         model: where the model was, as `load_encoder` takes it.

@@ -1,4 +1,4 @@
-"""Columns of metadata: what they hold, guessed from the first files, and values brought to that.
+"""Columns of metadata: their types, guessed from the first files, and the conversion of values.
 
 The guess is our own since those of pyarrow.csv and pandas lose what a file says: they read the code
 02139 as the number 2139, and an id of twenty digits as a rounded one.
@@ -119,7 +119,7 @@ def _number(cell: str) -> Value:
 
 
 class TypeGuess:
-    """What columns hold, from their values one row at a time."""
+    """A guess of the columns' types from their values, one row at a time."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._types: dict[str, ColumnType | None] = dict.fromkeys(names)

@@ -1,4 +1,4 @@
-"""Files into an index, which is made or gone on with."""
+"""Indexing of files, into a new index or an old one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ID_BYTES = 16  # of the hash of an id: so many that no two ids are to be expect
 
 @dataclass(frozen=True)
 class IndexedFiles:
-    """What indexing files did.
+    """The result of indexing files.
 
     Attributes:
         changes: to the rows of the index.

@@ -38,7 +38,7 @@ EXACT_ROWS = 20_000
 
 @dataclass(frozen=True)
 class SearchResults:
-    """What was found for each query, the best hits first, and the protocol in words."""
+    """The hits of each query, best first, and the protocol in words."""
 
     hits: list[list[Hit]]
     protocol: str
@@ -140,7 +140,7 @@ class SearchIndex:
 
     @property
     def columns(self) -> Mapping[str, ColumnType]:
-        """Of metadata, with what they hold."""
+        """The columns of metadata with their types."""
         return self.about.columns
 
     @property

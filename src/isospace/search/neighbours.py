@@ -27,11 +27,11 @@ from isospace.system.progress import Logged, Progress
 from isospace.system.unicode import in_one_line
 
 SLICE = 1 << 15
-"""Texts whose vectors are held at once, at most."""
+"""TextSequence whose vectors are held at once, at most."""
 
 
-class Texts(Protocol):
-    """Texts by their positions, in memory or on disk."""
+class TextSequence(Protocol):
+    """A sequence of texts, in memory or on disk."""
 
     def __len__(self) -> int: ...
 
@@ -93,7 +93,7 @@ class NeighbourLists:
 
 def find_neighbours(
     models: Sequence[str],
-    corpus: Texts,
+    corpus: TextSequence,
     queries: Sequence[str],
     k: int = 10,
     precision: Precision = "float32",
@@ -142,7 +142,7 @@ def find_neighbours(
 
 
 def nearest_texts(
-    encode: PromptedEncoders, queries: Sequence[str], corpus: Texts, k: int
+    encode: PromptedEncoders, queries: Sequence[str], corpus: TextSequence, k: int
 ) -> list[list[Neighbour]]:
     """Return the k texts with the highest cosine to each query, the nearest first.
 
@@ -188,7 +188,7 @@ def read_corpus(
     column: str = "text",
     encoding: str = "utf-8",
     progress: Progress | None = None,
-) -> Texts:
+) -> TextSequence:
     """Read the distinct texts of files, or passages of documents, cleaned, of any length.
 
     Args:
@@ -212,7 +212,7 @@ def read_corpus(
     )
     progress.line("reading", ", ".join(config.corpus))
     corpus = load_corpus(config, cache_folder())
-    texts: Texts = corpus
+    texts: TextSequence = corpus
     if corpus.related is not None:  # beside passages it has their titles, sentences, ...
         texts = _Passages(corpus)
     progress.line("corpus", number_of(len(texts), "distinct texts"))

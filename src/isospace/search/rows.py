@@ -1,4 +1,4 @@
-"""Rows of an index: what to write of them, and what that changes."""
+"""Rows of an index: which ones to write, and the changes that result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Changes:
-    """What adding rows did. Each counts once: added, replaced, unchanged, empty or repeated.
+    """Counts of rows: each is added, replaced, unchanged, empty or repeated.
 
     A row that is cut counts as its passages.
 

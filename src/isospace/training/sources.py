@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from isospace.encoders.batch import Batch
-from isospace.encoders.changes import Changes, refusal, width
+from isospace.encoders.changes import EmbeddingChanges, refusal, width
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
@@ -150,7 +150,7 @@ def _source(view: View, place: int) -> _Source:
     return _Source(view.text, view.edit, view.perturb, stream, view.changes_embeddings)
 
 
-def _changes(inputs: Sequence[_Input], length: int, dim: int) -> Changes:
+def _changes(inputs: Sequence[_Input], length: int, dim: int) -> EmbeddingChanges:
     """Collect the changes in the embeddings of these inputs, padded to a length."""
     positions = np.tile(np.arange(length), (len(inputs), 1))
     kept = np.ones((len(inputs), length, dim), dtype=bool)
@@ -159,4 +159,4 @@ def _changes(inputs: Sequence[_Input], length: int, dim: int) -> Changes:
             positions[i, : len(one.ids)] = one.positions
         if one.kept is not None:
             kept[i, : len(one.ids)] = one.kept
-    return Changes(torch.from_numpy(positions), torch.from_numpy(kept))
+    return EmbeddingChanges(torch.from_numpy(positions), torch.from_numpy(kept))

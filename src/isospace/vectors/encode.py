@@ -22,13 +22,13 @@ from isospace.system.progress import Logged, Progress
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.vectors.shards import MANIFEST, Shards, held, require_shards
 from isospace.vectors.texts import RowsSeen, Texts, open_texts
-from isospace.vectors.vector_files import Key, Layout
+from isospace.vectors.vector_files import FileLayout, Key
 from isospace.vectors.workers import ShardTexts, Task, load_model, write_shards
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """What a call of `encode` did.
+    """The result of a call of `encode`.
 
     Attributes:
         rows: of the whole output.
@@ -113,14 +113,14 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
     return encoded
 
 
-def _layout(config: EncodeConfig, encoder: Encoder) -> Layout:
+def _layout(config: EncodeConfig, encoder: Encoder) -> FileLayout:
     about: dict[str, Any] = {
         "model": weights_hash(encoder, config.side),
         "precision": config.precision,
         "max_length": config.max_length,
     }
     key: Key = "text" if config.id_column is None else "id"
-    return Layout(config.file_format, config.dtype, encoder.dim, key, about)
+    return FileLayout(config.file_format, config.dtype, encoder.dim, key, about)
 
 
 def _require_room(config: EncodeConfig) -> None:
@@ -205,7 +205,7 @@ def _jobs(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[ShardTexts]:
             yield ShardTexts(index, shards.path(index), contents, keys)
 
 
-def _join(config: EncodeConfig, layout: Layout, shards: Shards) -> None:
+def _join(config: EncodeConfig, layout: FileLayout, shards: Shards) -> None:
     """Make the one file, and only then remove the shards."""
     parts = [shards.path(index) for index in range(len(shards))]
     layout.join(parts, shards.rows, config.output)

@@ -27,7 +27,7 @@ _OTHER_FILES = (
 
 @settings
 class Reading:
-    """How files are read, beside their encoding and the columns of texts and ids."""
+    """Settings of how files are read, beside their encoding and the columns of texts and ids."""
 
     title_column: str | None = None
     """Which column of jsonl, csv, tsv and parquet files holds a title, to be put before the text of
@@ -57,7 +57,7 @@ AS_LINES = Reading(layout="lines")
 
 @settings
 class EncodeConfig:
-    """What to encode, by which model, into what."""
+    """Settings of `encode`: what to encode, by which model, into what."""
 
     model: NameOrPath
     """minilm, a model folder, a run's folder, or a Hub name."""
@@ -145,10 +145,10 @@ class EncodeConfig:
 
     @property
     def single(self) -> bool:
-        """Whether one file is made of the shards."""
+        """Tell whether one file is made of the shards."""
         return self.output.suffix.lower() in _SINGLE
 
     @property
     def shard_folder(self) -> Path:
-        """Where the shards are, for good or until one file is made of them."""
+        """The folder of the shards, for good or until one file is made of them."""
         return self.output.with_name(f"{self.output.name}.parts") if self.single else self.output

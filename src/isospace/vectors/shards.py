@@ -1,4 +1,4 @@
-"""A folder of finished shards and a manifest that says which: what makes encoding resumable.
+"""A folder of shards with a manifest of the finished ones, which makes encoding resumable.
 
 A shard appears whole or not at all, and enters the manifest, with a hash, after that. A shard that
 a kill left without an entry is made again.
@@ -48,7 +48,7 @@ class _Manifest:
 
 
 class Shards:
-    """The shards of one output, some of which may be finished; used while the folder is `held`.
+    """The shards of one output, used while the folder is `held`.
 
     Args:
         folder: where they are.

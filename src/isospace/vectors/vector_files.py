@@ -58,8 +58,8 @@ def quantise(vectors: NDArray[np.float32], dtype: Dtype) -> tuple[np.ndarray, np
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How files of vectors look; all files of an output look alike.
+class FileLayout:
+    """The format of the files of one output.
 
     Attributes:
         dim: of the encoder's vectors.
@@ -75,7 +75,7 @@ class Layout:
 
     @property
     def width(self) -> int:
-        """Numbers stored for a vector."""
+        """The count of numbers stored for a vector."""
         return -(-self.dim // 8) if self.dtype == "binary" else self.dim
 
     @property
@@ -85,7 +85,7 @@ class Layout:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the Parquet files."""
+        """The schema of the Parquet files."""
         vector = pa.list_(pa.from_numpy_dtype(self._stored), self.width)
         fields = [pa.field(self.key, pa.string()), pa.field("vector", vector)]
         if self.dtype == "int8":

@@ -21,7 +21,7 @@ from isospace.system.files import file_hash, remove_torn
 from isospace.system.pool import Tally, map_in_processes
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.vectors.shards import MANIFEST
-from isospace.vectors.vector_files import Layout
+from isospace.vectors.vector_files import FileLayout
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class ShardTexts:
 
 @dataclass(frozen=True)
 class Task:
-    """The way in which all shards are written."""
+    """The settings by which all shards are written."""
 
     config: EncodeConfig
-    layout: Layout
+    layout: FileLayout
 
     def write(
         self, encoder: Encoder, shard: ShardTexts, on_batch: Callable[[int], None]

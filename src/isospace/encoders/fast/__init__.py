@@ -18,7 +18,7 @@ from isospace.encoders.fast.mpnet import MPNET
 
 
 class Family(Protocol):
-    """What a file of this package offers: these two functions, as a module or an object."""
+    """The two functions that a file of this package offers, as a module or an object."""
 
     def refusal(self, model: Any, /) -> str | None:
         """Say why `forward` would not compute what this model does; `None` if it does."""

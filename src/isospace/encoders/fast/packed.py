@@ -1,4 +1,4 @@
-"""What fast paths share: tokens without their padding, quick dropout, attention with gradients.
+"""Parts that fast paths share: tokens without padding, quick dropout, attention with gradients.
 
 A batch of sentences of unequal length spends a quarter of its time on padding, and PyTorch's
 dropout on the CPU another sixth on drawing one random number per element. Here every step but the
@@ -45,7 +45,7 @@ def _round_up_length(padded: Tensor) -> Tensor:
 
 
 class Packing:
-    """Where the tokens of a padded batch are; "packed" rows are the tokens alone, one by one.
+    """Positions of the tokens in a padded batch; "packed" rows are the tokens alone.
 
     Args:
         input_ids: (batch, length) int64, padded on the right.

@@ -19,7 +19,7 @@ from isospace.encoders.fast.packed import Packing
 
 @dataclass(frozen=True)
 class Layer:
-    """The parts of a layer, and the dropout rates in force, in the order in which they act.
+    """The parts of a layer and its current dropout rates, in the order in which they act.
 
     `share_rate` is that of the attention's shares, `attended` the dense layer behind the attention,
     `inner` and `outer` are those before and behind the activation; each norm is of the residual.
@@ -40,7 +40,7 @@ class Layer:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the parts are their own; an adapter in their place would have to be called."""
+        """Tell whether no part was replaced, as by an adapter."""
         dense = (self.query, self.key, self.value, self.attended, self.inner, self.outer)
         return all(type(part) is nn.Linear for part in dense) and all(
             type(part) is nn.LayerNorm for part in (self.attended_norm, self.outer_norm)
@@ -49,7 +49,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class PostNorm:
-    """A family of models of such layers: where their parts are, and how they differ from BERT.
+    """A family of models of such layers, described by its differences from BERT.
 
     Weights, rates and flags are read from the modules at every call, so that whatever trains, saves
     or changes them sees no difference.
