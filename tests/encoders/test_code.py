@@ -12,7 +12,7 @@ from huggingface_hub.errors import RevisionNotFoundError
 import isospace
 from isospace.cli import main
 from isospace.comparison.cells import resume_command
-from isospace.encoders import loading, places
+from isospace.encoders import places
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.places import Place, resolve
 from isospace.errors import UserError
@@ -171,18 +171,3 @@ def test_a_revision_is_pinned_by_the_name(monkeypatch, error, refusal):
         assert resolve("org/name@v9") == Place("org/name", False, "v9")
         assert resolve("org/name") == Place("org/name", False, None)
     assert asked[0] == ("org/name", {"revision": "v9", "timeout": 10})
-
-
-def test_the_revision_reaches_what_loads(monkeypatch):
-    seen = {}
-
-    def load(path, **options):
-        seen.update(options, path=path)
-        raise OSError("no network")
-
-    monkeypatch.setattr(loading, "resolve", lambda name: Place("org/name", False, "v9"))
-    monkeypatch.setattr(loading, "SentenceTransformer", load)
-    with pytest.raises(UserError, match="no network"):
-        load_encoder("org/name@v9", device="cpu")
-    wanted = {"path": "org/name", "revision": "v9", "trust_remote_code": False}
-    assert {name: seen[name] for name in wanted} == wanted

@@ -104,23 +104,17 @@ def set_noise_of_the_last(encoder, count):
         Noise(layer).set(0.2)
 
 
-PLANS = {
-    "dropout": [View(), View()],
-    "clean and noisy": [View(0.0), View(), View()],
-    "pairs": [View(), View(text=1), View(0.0, text=1)],
-}
+PLAN = [View(0.0), View(), View(), View(text=1), View(0.0, text=1)]
 
 
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-@pytest.mark.parametrize("count", [1, 2])
-def test_views_and_gradients_are_those_over_clean_and_frozen_layers(load, count, plan):
-    plain, apart = load(), load()
+def test_views_and_gradients_are_those_over_clean_and_frozen_layers(load):
+    plain, apart, count = load(), load(), 2
     train_last(apart, count)
     batch, found = batch_of(plain, 2), []
     for encoder in (plain, apart):
         set_noise_of_the_last(encoder, count)
         torch.manual_seed(1)
-        views = torch.stack(encoder(batch, plan))
+        views = torch.stack(encoder(batch, PLAN))
         trained = {n: p for n, p in apart.named_parameters() if p.requires_grad}
         used = {n: p for n, p in encoder.named_parameters() if n in trained}
         weights = torch.randn(views.shape, generator=torch.Generator().manual_seed(2)).double()

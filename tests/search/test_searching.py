@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 
 import numpy as np
-import pandas as pd
 import pytest
 from search_index import TEXTS, YEARS, run
 from toy import sentences
@@ -124,11 +123,6 @@ def test_of_equal_ids_the_last_counts_within_a_slice_and_across(index, monkeypat
     assert [hit.text for hit in index.search("a dog", where="id = 'x'").hits[0]] == ["a tree"]
 
 
-def test_a_text_that_became_empty_goes(index):
-    assert index.add(["", "  "], ["t0", "never there"]) == Changes(empty=2, deleted=1)
-    assert len(index) == 299
-
-
 def test_delete(index):
     assert index.delete("id IN ('t0', 't1') OR year = 1950") == 5
     assert len(index) == 295
@@ -144,15 +138,6 @@ def test_ids_and_texts_of_any_characters(index):
     assert {key: hits[key] for key in WEIRD} == {key: f"second {key}" for key in WEIRD}
     index.add([""] * len(WEIRD), WEIRD)
     assert len(index) == 300
-
-
-def test_columns_of_pandas_are_read_by_place(index):
-    rows = pd.DataFrame({"text": ["a cat", "a dog"], "id": ["x", "y"], "year": [2001, 2002]})
-    rows = rows.iloc[::-1]  # labels 1, 0
-    metadata = [dict(row) for _, row in rows[["year"]].iterrows()]  # numbers of numpy
-    index.add(rows["text"], rows["id"], pd.Series(metadata, rows.index))
-    found = {hit.text: (hit.id, hit.metadata["year"]) for hit in index.search("a", 302).hits[0]}
-    assert (found["a cat"], found["a dog"]) == (("x", 2001), ("y", 2002))
 
 
 def test_rows_without_ids_are_numbered(index, folder):

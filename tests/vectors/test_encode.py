@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from encode_files import ROWS, TEXTS, Watched, encode_until_killed, files, run
-from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import quantize_embeddings
 from warm import WarmProcess
 
@@ -47,19 +46,6 @@ def test_every_row_gets_its_vector(config, toy_model):
     assert encoded.speed > 0
     assert [watched.bars[0], watched.bars[-1]] == [0, ROWS]
     assert watched.lines == []
-
-
-def test_rows_are_normalised_but_not_their_ids(config, toy_model, tmp_path):
-    rows = [("the e\ufb03cient cat", "ﬁ"), ("the ｂig co\u2011op cafe\u0301", "x"), ("\u200b", "y")]
-    path = tmp_path / "rows.jsonl"
-    lines = [json.dumps({"text": text, "id": key}) for text, key in rows]
-    path.write_text("\n".join(lines), encoding="utf-8")
-    run(replace(config, inputs=(str(path),), id_column="id"))
-    plain = ["the efficient cat", "the big co-op café", ""]
-    expected = SentenceTransformer(str(toy_model), device="cpu").encode(plain)
-    assert np.allclose(vectors_of(config.output), expected, atol=1e-6)
-    table = pq.read_table(next(config.output.glob("part-*")), partitioning=None)
-    assert table["id"].to_pylist() == ["ﬁ", "x", "y"]
 
 
 @pytest.mark.parametrize("shard_size", [64, 192, 1024])
@@ -224,7 +210,7 @@ def test_standard_input(config, monkeypatch):
     assert table["text"].to_pylist() == ["one line", "", "and another"]
 
 
-def test_the_verb_tells_the_story(config, capsys):
+def test_the_command_says_what_was_done(config, capsys):
     assert Encode(config).run() == 0
     story = capsys.readouterr().err
     assert f"{ROWS}/{ROWS}" in story

@@ -96,7 +96,7 @@ def test_a_file_of_a_folder_that_cannot_be_read_is_left_out_or_refused(
             encoded(config, [folder / name, folder / "a.jsonl"])
 
 
-def test_the_verb_has_the_options_of_reading(config, toy_model, tmp_path, capsys):
+def test_the_command_has_the_options_of_reading(config, toy_model, tmp_path, capsys):
     table = put(tmp_path / "t.csv", f"key|subject|text\na|On cats|{LONG}\nb||a dog\n")
     text = put(tmp_path / "t.txt", "A cat sleeps by\nthe old river.\n\nA dog.\n")
     words = ["encode", toy_model, table, text, "-o", tmp_path / "v.parquet", "--delimiter", "|"]

@@ -30,7 +30,7 @@ MOST_NEIGHBOURS = 100
 MOST_SENTENCES = 40
 """Of a heat map."""
 SAMPLE = 1000
-"""TextSequence of the corpus that the geometry is measured on; as many as a run keeps."""
+"""Texts of the corpus that the geometry is measured on; as many as a run keeps."""
 
 _EXAMPLES, _CANDIDATES = 5, 50
 _EXAMPLE_LENGTH = 60  # characters: long enough to mean something, short enough for a line

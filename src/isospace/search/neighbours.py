@@ -27,7 +27,7 @@ from isospace.system.progress import Logged, Progress
 from isospace.system.unicode import in_one_line
 
 SLICE = 1 << 15
-"""TextSequence whose vectors are held at once, at most."""
+"""Texts whose vectors are held at once, at most."""
 
 
 class TextSequence(Protocol):
