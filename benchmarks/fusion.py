@@ -82,7 +82,7 @@ WAYS: dict[str, Fusion] = (
 
 def measure(pairs: TextPairs, encode: Encode, away: float) -> dict[str, float]:
     """MRR x 100 of each way."""
-    targets = Targets.of(pairs)
+    targets = Targets.of_pairs(pairs)
     texts = targets.texts
     queries, documents = (
         unit_rows(np.pad(unit_rows(vectors), ((0, 0), (0, 1)), constant_values=away))

@@ -97,7 +97,9 @@ class Folder:
         }
         among = Candidates(passages, self.names, right, "all passages of the part")
         titles = tuple(f"title {name}" for name in self.names)
-        return Targets.of(TextPairs("pairs", titles, passages, groups=self.names, among=among))
+        return Targets.of_pairs(
+            TextPairs("pairs", titles, passages, groups=self.names, among=among)
+        )
 
 
 class Made:

@@ -200,7 +200,7 @@ def left_on(row: Path, sts: Path) -> None:
     runs = [Run(folder) for folder in sorted(row.glob("seed-*"))]
     if not all(run.model_folder.is_dir() for run in runs):
         sys.exit(f"{row}: runs of the archive, without models; remove them from it")
-    shared = SharedItems.of(runs[0])
+    shared = SharedItems.of_run(runs[0])
     encoders = [(load_encoder(str(run.model_folder)), run.config.seed) for run in runs]
     start = load_encoder(runs[0].config.model, runs[0].config.pooling)
     found = {}

@@ -164,7 +164,7 @@ def test_an_interruption_claims_nothing_about_files(capsys, monkeypatch):
 
 def test_transfer_needs_its_folder(capsys, toy_model, tmp_path):
     assert main(["evaluate", str(toy_model), "--transfer", "sklearn", "--data", "hub"]) == 2
-    assert "--transfer: give the folder that holds the tasks" in capsys.readouterr().err
+    assert "--transfer: needs the folder" in capsys.readouterr().err
 
 
 def test_help_is_given_for_a_run_that_goes_on_too(capsys):

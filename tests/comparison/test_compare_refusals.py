@@ -21,7 +21,7 @@ from isospace.training.train import train
     ("text", "words"),
     [
         ("simsce:head=none", "simsce: no such objective. Did you mean simcse"),
-        ("simcse:temprature=1", "'temprature=1' is not FIELD=VALUE with one of the fields"),
+        ("simcse:temprature=1", "'temprature=1' is not FIELD=VALUE.*temperature"),
         ("simcse:temperature", "'temperature' is not FIELD=VALUE"),
         ("simcse:temperature=-1", "`temperature` -1: expected more than 0"),
         ("simcse:head=big", "head"),
@@ -50,7 +50,7 @@ def test_bad_contestants_are_refused(base, text, words):
 
 def test_a_contestant_twice_is_refused(capsys, tmp_path):
     assert main(["compare", "simcse", "simcse", "--output", str(tmp_path / "c")]) == 2
-    assert "simcse: the same candidate twice; leave one out" in capsys.readouterr().err
+    assert "simcse: the same candidate twice" in capsys.readouterr().err
 
 
 def test_values_are_those_of_json(base):
@@ -112,7 +112,7 @@ def test_an_average_that_the_labels_leave_nothing_of_is_refused_first(base, tmp_
 
 def test_a_run_is_no_comparison(base, tmp_path):
     train(replace(base, output=tmp_path / "run"))
-    with pytest.raises(UserError, match="is a run; give the comparison a folder of its own"):
+    with pytest.raises(UserError, match=r"`output` .*run"):
         compare({"dcl": candidate("dcl", base)}, 1, tmp_path / "run")
 
 
@@ -152,7 +152,7 @@ def test_recipes_that_read_text_differently_are_refused_by_the_names_of_the_sett
     words += ["--select", "last", "--output", str(tmp_path / "c")]
     assert main(["compare", *words]) == 2
     told = " ".join(capsys.readouterr().err.split())
-    assert "dropout differ in --min-chars, --passage-words, --near-duplicates:" in told
+    assert "dropout differ in --min-chars, --passage-words, --near-duplicates" in told
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_one_contestant_twice_is_refused(base, tmp_path, other):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"WORLD_SIZE": "2"}, "several processes share each run already"),
+        ({"WORLD_SIZE": "2"}, "`jobs` 2"),
         ({}, "0 at a time"),
     ],
 )
@@ -213,12 +213,12 @@ def test_text_that_changed_meanwhile_is_refused(base, tmp_path, toy_corpus):
     compare(settings, 1, tmp_path / "c")
     with corpus.open("a") as file:
         file.write("one more sentence that nobody has read before\n")
-    with pytest.raises(UserError, match="the corpus has changed since"):
+    with pytest.raises(UserError, match=r"seed-42: .*corpus"):
         compare(settings, 2, tmp_path / "c")
     corpus.write_text(toy_corpus.read_text())
     compare(settings, 2, tmp_path / "c")
     change(Run(tmp_path / "c" / "simcse" / "seed-43"), benchmark="other")
-    with pytest.raises(UserError, match="not trained and scored on the same text"):
+    with pytest.raises(UserError, match=r"seed-42 and .*seed-43"):
         compare(settings, 2, tmp_path / "c")
 
 
@@ -253,11 +253,11 @@ def test_nothing_to_compare(base, tmp_path):
     with pytest.raises(UserError, match="nothing to compare"):
         compare({}, 1, tmp_path)
     settings = {"simcse": candidate("simcse", base)}
-    with pytest.raises(UserError, match="`verdict_on` sts: give the STS sets"):
+    with pytest.raises(UserError, match=r"`verdict_on` sts: .*`data`"):
         compare(settings, 1, tmp_path / "c", "sts")
     piped = {"simcse": replace(base, text=CorpusConfig(corpus=("-",)))}
-    with pytest.raises(UserError, match="standard input ends"):
+    with pytest.raises(UserError, match="`corpus` -"):
         compare(piped, 1, tmp_path / "c")
-    with pytest.raises(UserError, match="base model: the name of the row"):
+    with pytest.raises(UserError, match="base model: "):
         compare({"base model": settings["simcse"]}, 1, tmp_path / "c")
     assert not (tmp_path / "c").exists()  # refused before a cell is run

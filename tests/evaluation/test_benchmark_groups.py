@@ -155,5 +155,5 @@ def test_docstrings_that_choose_are_none_of_the_users_pairs(tmp_path, monkeypatc
 def test_nothing_can_be_held_out_of_one_group(tmp_path):
     rows = [(text, "page") for text in made(300)]
     corpus = load(tmp_path, table(tmp_path / "a.csv", ("text", "id"), rows), group="id")
-    with pytest.raises(UserError, match=r"do not all belong together \(`group`\)"):
+    with pytest.raises(UserError, match=r"`group`.*`pairs`"):
         Benchmark.make(corpus)

@@ -161,13 +161,13 @@ def test_displacement_is_of_the_groups_that_bring_the_candidates():
             if bearers[text] is not None:
                 expected[{"a": 0, "b": 1, "c": 0}[groups[at]], bearers[text]] += taken
     assert np.allclose(found.displacement, expected)
-    assert (found.displacement.sum(), Targets.of(pairs).texts) > (0, ())
+    assert (found.displacement.sum(), Targets.of_pairs(pairs).texts) > (0, ())
 
 
 def test_distractors_without_documents_are_refused(tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(sentences(600)))
     corpus = load_corpus(CorpusConfig(corpus=(str(tmp_path / "text.txt"),)), tmp_path / "cache")
-    with pytest.raises(UserError, match="`distractors`: halves of sentences are looked for among"):
+    with pytest.raises(UserError, match="`distractors`: halves of sentences"):
         Benchmark.make(corpus, distractors=True)
 
 

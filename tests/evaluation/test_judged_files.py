@@ -75,16 +75,16 @@ def test_compressed(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"qrels": HEADER + "q8\td1\t1\nq9\td2\t1\n"}, ["test.tsv:2: there is no query 'q8'", "every other"]),
-        ({"qrels": HEADER + "q1\td8\t1\nq2\td9\t1\n"}, ["test.tsv:2: there is no document 'd8'", "every other"]),
-        ({"qrels": HEADER + "q1\td1\t1\nq2\td2\tgood\n"}, ["test.tsv:3: the grade 'good' is no number"]),
-        ({"qrels": HEADER + "q1\td1\tgood\n"}, ["test.tsv:2: the grade 'good' is no number"]),
-        ({"qrels": HEADER + "q1\td1\tnan\n"}, ["test.tsv:2: the grade 'nan' is no number"]),
+        ({"qrels": HEADER + "q8\td1\t1\nq9\td2\t1\n"}, ["test.tsv:2: there is no query 'q8'"]),
+        ({"qrels": HEADER + "q1\td8\t1\nq2\td9\t1\n"}, ["test.tsv:2: there is no document 'd8'"]),
+        ({"qrels": HEADER + "q1\td1\t1\nq2\td2\tgood\n"}, ["test.tsv:3:", "'good'"]),
+        ({"qrels": HEADER + "q1\td1\tgood\n"}, ["test.tsv:2:", "'good'"]),
+        ({"qrels": HEADER + "q1\td1\tnan\n"}, ["test.tsv:2:", "'nan'"]),
         ({"qrels": HEADER + "q1\td1\n"}, ["test.tsv:2: 2 fields", "grade"]),
-        ({"qrels": HEADER + "q1\td1\t1\n"}, ["1 judged query; expected two or more"]),
-        ({"qrels": HEADER + "q1\td1\t0\nq2\td1\t0\n"}, ["no document is relevant"]),
+        ({"qrels": HEADER + "q1\td1\t1\n"}, ["test.tsv: 1 judged query"]),
+        ({"qrels": HEADER + "q1\td1\t0\nq2\td1\t0\n"}, ["test.tsv: no grade"]),
         ({"documents": [{"text": "x"}]}, ['corpus.jsonl:1: "_id" is None']),
-        ({"queries": [{"_id": "q1", "text": 3}]}, ["queries.jsonl:1: expected a text, found 3"]),
+        ({"queries": [{"_id": "q1", "text": 3}]}, ["queries.jsonl:1: 3"]),
     ],
 )  # fmt: skip
 def test_what_is_refused(tmp_path, change, words):
@@ -207,7 +207,7 @@ def test_repeated_judgements_and_ids(tmp_path, caplog):
     for words in (
         "repeated judgements equal, counted once: 1",
         "repeated judgements with another grade, of which the last counts: 1",
-        "documents with an earlier id, of which the last counts: 1",
+        "documents with a repeated id; the last one counts: 1",
     ):
         assert words in found.protocol
         assert words in caplog.text

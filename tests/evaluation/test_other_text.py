@@ -192,7 +192,7 @@ def test_a_part_of_the_corpus_is_not_elsewhere(tmp_path, monkeypatch, folder, co
     (tmp_path / "docs" / "api").mkdir(parents=True)
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=f"^`other_text` {folder}: is of the same text"):
+    with pytest.raises(UserError, match=f"^`other_text` {folder}: .*{corpus}"):
         require_other_text([folder], ["notes.txt", corpus])
 
 
@@ -206,9 +206,9 @@ def test_other_text_is_elsewhere(tmp_path, monkeypatch):
     (tmp_path / "docs").mkdir()
     monkeypatch.chdir(tmp_path)
     require_other_text(["docs", "docstrings"], ["docs2", "docs.txt", "docstrings:src", "-"])
-    with pytest.raises(UserError, match=r"^`other_text` -: every run reads it again"):
+    with pytest.raises(UserError, match=r"^`other_text` -:"):
         require_other_text(["-"], ["docs"])
-    with pytest.raises(UserError, match=r"^`other_text` dosc: no such file or folder"):
+    with pytest.raises(UserError, match=r"^`other_text` dosc:"):
         require_other_text(["docs", "dosc"], ["docstrings"])
 
 

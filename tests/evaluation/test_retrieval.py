@@ -130,7 +130,7 @@ def test_other_right_answers_of_a_query_take_no_memory_of_rows_times_answers():
     vectors = random.normal(size=(3000, 4))
     tracemalloc.start()
     try:
-        targets = Targets.of(TextPairs("few", first, second))
+        targets = Targets.of_pairs(TextPairs("few", first, second))
         scores = targets.rank_vectors(vectors[np.arange(3000) % 2], vectors)
         assert tracemalloc.get_traced_memory()[1] < 200e6  # a block of cosines, several times
     finally:

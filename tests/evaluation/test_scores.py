@@ -14,6 +14,7 @@ from isospace.evaluation.scores import (
     GAIN,
     BM25Gains,
     bm25_sentence,
+    recommendation,
     table_rows,
 )
 from isospace.objectives import SimCSE
@@ -123,3 +124,20 @@ def test_rows_have_their_gain_over_the_start():
     assert shown["mine"] == gains["mine"].points
     assert shown["base model"] == shown["mine + BM25"] == ""
     assert all(GAIN not in row for row in table_rows("", states, {}))
+
+
+@pytest.mark.parametrize(
+    ("adapted", "best", "figure"),
+    [
+        ({"adapted": 0.55, "adapted + BM25": 0.561}, "hybrid search with the adapted", "56.1"),
+        ({"adapted": 0.6, "adapted + BM25": 0.5}, "vectors of the adapted", "60.0"),
+        ({}, "hybrid search with the base model", "51.6"),
+        ({"BM25": 0.6}, "BM25 alone", "60.0"),
+    ],
+)
+def test_the_best_way_to_search_is_recommended(adapted, best, figure):
+    mrr = {"base model": 0.45, "BM25": 0.4, "base model + BM25": 0.516} | adapted
+    said = recommendation(mrr)
+    assert said.startswith(f"Use {best}")
+    assert said.split(". ")[0].endswith(figure)
+    assert ("45.0" in said) == ("adapted" not in adapted)

@@ -155,7 +155,7 @@ def spoil_column(rows):
         (spoil_count, "1,499 pairs, expected 1,500"),
         (spoil_gold, "3,504.783333 as the sum of gold scores, expected 3,504.283333"),
         (spoil_text, "161,950 characters, expected 161,949"),
-        (spoil_column, "no column sentence1; found text1, sentence2, score"),
+        (spoil_column, "no column sentence1, only text1, sentence2, score"),
     ],
 )
 def test_a_copy_that_is_not_the_known_one_is_refused(hub, spoil, message):

@@ -178,7 +178,7 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
         baselines={},
         criterion={"simcse:head=none": 0.54, "dcl": 0.5},
         scores={
-            row: {column: SeedScores.of(seeds) for column, seeds in found.items()}
+            row: {column: SeedScores.of_seeds(seeds) for column, seeds in found.items()}
             for row, found in scores.items()
         },
         gains={
@@ -193,8 +193,8 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
             model,
         ),
         with_bm25={
-            "BM25": BM25Row({"MRR": SeedScores.of([40.0])}, None, worse, None),
-            "dcl + BM25": BM25Row({"MRR": SeedScores.of([48.0, 50.0])}, 1.5, worse, gain),
+            "BM25": BM25Row({"MRR": SeedScores.of_seeds([40.0])}, None, worse, None),
+            "dcl + BM25": BM25Row({"MRR": SeedScores.of_seeds([48.0, 50.0])}, 1.5, worse, gain),
         },
         bm25_sentence="Plain BM25 finds less than simcse:head=none.",
         other_text={

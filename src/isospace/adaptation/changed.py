@@ -37,7 +37,7 @@ def first_texts(
     encode: PromptedEncoders, pairs: TextPairs, places: Sequence[int]
 ) -> list[tuple[str, ...]]:
     """The texts that an encoder puts first for some of the queries."""
-    targets = Targets.of(pairs)
+    targets = Targets.of_pairs(pairs)
     queries, texts = unit_vectors(encode, pairs.first, targets.texts)
     found = []
     for place in places:

@@ -97,7 +97,7 @@ class Passes:
 def of_pairs(encoder: Encoder, pairs: TextPairs, *others: Asked) -> int:
     """Count the tokens of texts that find each other, and of the other texts of the call."""
     return tokens_of(
-        encoder, ("query", pairs.first), ("document", Targets.of(pairs).texts), *others
+        encoder, ("query", pairs.first), ("document", Targets.of_pairs(pairs).texts), *others
     )
 
 

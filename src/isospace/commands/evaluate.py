@@ -44,7 +44,7 @@ class Evaluate(LoadsModels):
             for title, rows, note in tables_of(evaluations, self.subsets):
                 print_table(title, rows, note)
         for model, evaluation in zip(self.models, evaluations, strict=True):
-            run, transfer = run_of(model), evaluation.of(Transfer)
+            run, transfer = run_of(model), evaluation.scores_of(Transfer)
             if transfer is not None and self.config.transfer is not None and run is not None:
                 # Another pooling or precision is not what the run shipped.
                 own = self.config.pooling in (None, run.finished.pooling)

@@ -53,7 +53,7 @@ class Cell:
         return begun(self.folder)
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the cell's name and seed."""
         return f"{self.name}, seed {self.config.seed}"
 
 

@@ -22,6 +22,7 @@ from isospace.comparison.shared_items import SharedItems
 from isospace.config import CorpusConfig, TrainConfig, shared_options
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
+from isospace.evaluation.scores import BASE
 from isospace.evaluation.sts import sts_data
 from isospace.objectives import OBJECTIVES
 from isospace.statistics.verdict import detectable_gain
@@ -46,7 +47,7 @@ _CONTINUE = "nothing is lost. Continue with the same command"
 
 
 def candidate(text: str, base: TrainConfig) -> TrainConfig:
-    """The settings of one candidate, written NAME or NAME:FIELD=VALUE,FIELD=VALUE.
+    """Parse the settings of one candidate, NAME or NAME:FIELD=VALUE,FIELD=VALUE.
 
     Args:
         text: NAME is an objective; a FIELD is one of its options, or learning_rate, dropout,
@@ -66,7 +67,7 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
         key, equals, value = part.partition("=")
         if not equals or key not in own | set(_CONFIG_KEYS):
             known = ", ".join(sorted(own | set(_CONFIG_KEYS)))
-            raise UserError(f"{text}: {part!r} is not FIELD=VALUE with one of the fields {known}")
+            raise UserError(f"{text}: {part!r} is not FIELD=VALUE. Fields: {known}")
         if key in own:
             options[key] = _parse(value)
         else:
@@ -78,7 +79,7 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
 
 
 def _parse(value: str) -> Any:
-    """A number, a list, true, false or null; any other word is text."""
+    """Parse a number, a list, true, false or null; any other word is text."""
     try:
         return json.loads(value)
     except (ValueError, RecursionError):  # of thousands of digits or brackets
@@ -121,7 +122,9 @@ def compare(
         # In the settings, because the command that goes on may find another environment.
         settings = {n: replace(c, data=sts_data(c.data)) for n, c in candidates.items()}
         if measure == "sts" and not all(config.data for config in settings.values()):
-            raise UserError("`verdict_on` sts: give the STS sets (`data` FOLDER, or ISOSPACE_DATA)")
+            raise UserError(
+                "`verdict_on` sts: name the STS sets with `data` FOLDER or ISOSPACE_DATA"
+            )
         cells = [
             _cell(folder, name, replace(config, seed=config.seed + number))
             for number in range(seeds)
@@ -169,29 +172,29 @@ def _require_comparable(
         )
     if any("-" in config.text.corpus for config in candidates.values()):
         raise UserError(
-            "`corpus` -: every run reads the text, but standard input ends; give a file"
+            "`corpus` -: every run reads the text, but standard input ends. Give a file"
         )
     require_writable(folder, inside=True)
     if begun(folder):
-        raise UserError(f"`output` {folder}: is a run; give the comparison a folder of its own")
+        raise UserError(f"`output` {folder}: is a single run. Give another folder")
     others = (_RESULTS, REPORT)  # which are written anew
     if not _is_comparison(folder) and any((folder / name).exists() for name in others):
         raise UserError(
-            f"`output` {folder}: holds {' or '.join(others)} of something else; give the "
+            f"`output` {folder}: holds {' or '.join(others)} of something else. Give the "
             "comparison a folder of its own"
         )
-    if "base model" in candidates:
-        raise UserError("base model: the name of the row that all are compared with; give another")
+    if BASE in candidates:
+        raise UserError(f"{BASE}: the name of the row that all are compared with. Give another")
     require_alike(candidates)
     names = list(candidates)
     for place, name in enumerate(names):
         for earlier in names[:place]:
             if _slug(name) == _slug(earlier) or candidates[name] == candidates[earlier]:
-                raise UserError(f"{earlier} and {name}: the same candidate twice; leave one out")
+                raise UserError(f"{earlier} and {name}: the same candidate twice. Leave one out")
 
 
 def _is_comparison(folder: Path) -> bool:
-    """Whether a folder has cells, or baselines, of a comparison."""
+    """Tell whether a folder has cells, or baselines, of a comparison."""
     return any(folder.glob("*/seed-*/config.json")) or (folder / "baselines").is_dir()
 
 
@@ -209,23 +212,23 @@ def require_alike(candidates: Mapping[str, TrainConfig]) -> None:
         if differing:
             names = ", ".join(f"`{setting}`" for setting in differing)
             raise UserError(
-                f"{first} and {name} differ in {names}: candidates read the same text, and the "
-                "same pairs choose and judge them. Give all candidates the same value"
+                f"{first} and {name} differ in {names}. Candidates share the text, the validation "
+                "pairs and the test pairs. Give all the same value"
             )
 
 
 def _require_other_names(baselines: Mapping[str, str], candidates: Mapping[str, Any]) -> None:
     """Refuse a name of which there would be two rows, or two folders."""
-    taken = {_slug(name): name for name in ("base model", *candidates)}
+    taken = {_slug(name): name for name in (BASE, *candidates)}
     for name in baselines:
-        if _slug(name) in taken or name.startswith("base model of "):
-            other = taken.get(_slug(name), "a base model")
-            raise UserError(f"`baselines` {name}: {other} is a row already; give another name")
+        if _slug(name) in taken or name.startswith(f"{BASE} of "):
+            other = taken.get(_slug(name), f"a {BASE}")
+            raise UserError(f"`baselines` {name}: {other} is a row already. Give another name")
         taken[_slug(name)] = name
 
 
 def _scored_before(folder: Path, baselines: Mapping[str, str]) -> dict[str, Baseline]:
-    """Those of the baselines that are in the folder, by the weights that they have now."""
+    """Return the baselines in the folder whose weights have not changed."""
     there = {name: Baseline.read(_baseline_folder(folder, name)) for name in baselines}
     return {
         name: baseline
@@ -242,7 +245,7 @@ def _score(
     data: Data,
     progress: Progress,
 ) -> dict[str, Baseline]:
-    """Those of the baselines that nobody has scored on these items."""
+    """Score the baselines that were not scored on these items."""
     found = {}
     for name, model in baselines.items():
         if name not in scored or scored[name].about.benchmark != data.benchmark.digest():
@@ -259,7 +262,7 @@ def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
 
 
 def _can_be_shown(start: ModelScores, config: TrainConfig, data: Data, measure: Measure) -> str:
-    """The gains that the verdict's items can show."""
+    """Say which gains the verdict's items can show."""
     benchmark = data.benchmark
     if measure == "pairs":
         return benchmark.detectable_gain(start.measured)
@@ -270,7 +273,7 @@ def _can_be_shown(start: ModelScores, config: TrainConfig, data: Data, measure: 
 
 def _shared_items(config: TrainConfig, benchmark: Benchmark) -> SharedItems:
     labels = config.labels if config.select == "labels" else None
-    return SharedItems.among(benchmark.test_pairs(), labels)
+    return SharedItems.of_test_pairs(benchmark.test_pairs(), labels)
 
 
 def _require_same_text(cells: Sequence[Cell], digest: str) -> None:
@@ -278,8 +281,8 @@ def _require_same_text(cells: Sequence[Cell], digest: str) -> None:
         results = Run(cell.folder).results if cell.begun else None
         if results is not None and results.corpus.digest != digest:
             raise UserError(
-                f"{cell.folder}: was trained on other text: the corpus has changed since. Put the "
-                "old text back, or give another `output`"
+                f"{cell.folder}: was trained on other text: the corpus has changed since. Restore "
+                "the old text, or give another `output`"
             )
 
 

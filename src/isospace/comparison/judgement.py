@@ -69,7 +69,7 @@ class _Row:
     criterion: float | None
 
     @classmethod
-    def of(
+    def score(
         cls,
         name: str,
         shared: SharedItems,
@@ -126,7 +126,7 @@ def judge_runs(
     every = [run for seeds in runs.values() for run in seeds]
     _require_one_benchmark(every, baselines)
     first = every[0]
-    shared = SharedItems.of(first)
+    shared = SharedItems.of_run(first)
     column = shared.shown(measure)
     if column is None or measure not in _columns(first.finished.base):
         raise UserError(f"{first.folder}: no {measure}: {shared.why_incomplete}")
@@ -155,7 +155,7 @@ def judge_runs(
         baselines={n: ", ".join(o.about.model for o in seeds) for n, seeds in baselines.items()},
         criterion={n: row.criterion for n, row in judged.items() if row.criterion is not None},
         scores={
-            row.name: {c: SeedScores.of(seeds) for c, seeds in row.by_seed().items()}
+            row.name: {c: SeedScores.of_seeds(seeds) for c, seeds in row.by_seed().items()}
             for row in rows.values()
         },
         gains={
@@ -184,7 +184,7 @@ def _judged_rows(runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> dict
         base = known.setdefault(_identity(first), f"{_BASE_OF}{name}" if known else BASE)
         if base not in rows:
             selects = base != BASE or done[0].choice.criterion != LAST
-            rows[base] = _Row.of(
+            rows[base] = _Row.score(
                 base,
                 shared,
                 [done[0].base],
@@ -192,7 +192,7 @@ def _judged_rows(runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> dict
                 [first.items("other_text_before")],
                 criterion=_criterion(first, step=0) if selects else None,
             )
-        rows[name] = _Row.of(
+        rows[name] = _Row.score(
             name,
             shared,
             [one.adapted for one in done],
@@ -206,7 +206,7 @@ def _judged_rows(runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> dict
 
 
 def _baseline_row(name: str, models: Sequence[Baseline], shared: SharedItems) -> _Row:
-    return _Row.of(
+    return _Row.score(
         name,
         shared,
         [one.about.scores for one in models],
@@ -417,7 +417,7 @@ def _other_text(row: _Row, base: _Row, average: str | None) -> dict[str, Gain]:
 def _pair_columns(seeds: Sequence[PairScores]) -> dict[str, SeedScores]:
     """Return column -> scores of each seed, x 100."""
     rows = [one.row() for one in seeds]
-    return {column: SeedScores.of([100 * row[column] for row in rows]) for column in rows[0]}
+    return {column: SeedScores.of_seeds([100 * row[column] for row in rows]) for column in rows[0]}
 
 
 def _columns(scores: BenchmarkScores) -> dict[str, float]:

@@ -53,7 +53,7 @@ class SeedScores:
     seeds: tuple[float, ...]
 
     @classmethod
-    def of(cls, seeds: Sequence[float]) -> SeedScores:
+    def of_seeds(cls, seeds: Sequence[float]) -> SeedScores:
         """Summarise the score of each seed."""
         sd = float(np.std(seeds, ddof=1)) if len(seeds) > 1 else None
         return cls(float(np.mean(seeds)), sd, len(seeds), tuple(seeds))

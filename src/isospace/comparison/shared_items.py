@@ -39,13 +39,13 @@ class SharedItems:
     labels: str | None
 
     @classmethod
-    def of(cls, run: Run) -> SharedItems:
+    def of_run(cls, run: Run) -> SharedItems:
         """Return those of a finished run."""
         parts = {part: run.items(part) for part in ("group", "gold", "seen")}
-        return cls.among(parts, run.finished.labels)
+        return cls.of_test_pairs(parts, run.finished.labels)
 
     @classmethod
-    def among(cls, test_pairs: Mapping[str, Items], labels: str | None) -> SharedItems:
+    def of_test_pairs(cls, test_pairs: Mapping[str, Items], labels: str | None) -> SharedItems:
         """Return those of a benchmark before any run.
 
         `test_pairs` are those of `Benchmark.test_pairs`; `labels` chose the checkpoints.

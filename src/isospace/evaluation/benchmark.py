@@ -1,4 +1,4 @@
-"""The fixed items on which both models are scored: the verdict's pairs, and STS sets."""
+"""Test items of a run: the test pairs, and STS sets."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from isospace.evaluation.pairs import (
 from isospace.evaluation.retrieval import DISPLACEMENT, RetrievalScores, halves, mrr_scores
 from isospace.evaluation.scores import (
     HYBRID_ADAPTED,
+    HYBRID_BASE,
     BenchmarkScores,
     BM25Gains,
     BM25Scores,
@@ -76,8 +77,10 @@ class BenchmarkResult:
     def scores(self) -> BenchmarkScores:
         """Every number with its protocol."""
         other, sts = self.with_bm25, self.sts
-        pairs = PairScores.of(self.retrieval, other.no_shared)
-        with_bm25 = BM25Scores(PairScores.of(other.bm25), PairScores.of(other.hybrid), other.weight)
+        pairs = PairScores.of_ranks(self.retrieval, other.no_shared)
+        with_bm25 = BM25Scores(
+            PairScores.of_ranks(other.bm25), PairScores.of_ranks(other.hybrid), other.weight
+        )
         return BenchmarkScores(pairs, None if sts is None else sts.summary(), with_bm25)
 
 
@@ -114,7 +117,7 @@ class Benchmark:
         labels: ScoredPairs | None = None,
         distractors: bool = False,
     ) -> Benchmark:
-        """A benchmark of held-out text and of what the user gave.
+        """Make a benchmark of held-out text and of the user's own data.
 
         Args:
             corpus: its held-out text that `validation_text` does not take is the sample (all of it,
@@ -148,14 +151,14 @@ class Benchmark:
             described = HALVES
         if len(pairs) < 2:
             raise TooLittle(
-                "the corpus has too few sentences of 8 words or more, or of rows that do not all "
-                "belong together (`group`), to measure anything on; give pairs of texts that "
-                "belong together (`pairs` FILE)"
+                "the corpus has too few sentences of 8 words or more to measure on, or too few "
+                "groups (`group`). Give more text, or pairs of texts that belong together "
+                "(`pairs` FILE)"
             )
         if distractors and pairs.among is None:
             raise UserError(
-                f"`distractors`: {pairs.name} are looked for among each other, as they are no "
-                "passages of the corpus' documents; leave it out, or judge by documents (`corpus`)"
+                f"`distractors`: {pairs.name} are ranked among each other and take no "
+                "distractors. Leave `distractors` out, or give documents (`corpus`)"
             )
         tests = {name: task.test_only() for name, task in (tasks or {}).items()}
         return cls(
@@ -178,7 +181,7 @@ class Benchmark:
         return BenchmarkResult(retrieval, sts, encode.documents(self.sample), with_bm25)
 
     def choose_weight(self, encode: Encode, held_out: HeldOut) -> float:
-        """The weight of BM25 fused with an encoder.
+        """Select the weight of BM25 in hybrid search with an encoder.
 
         The validation pairs select it. Pairs of single sentences, and validation pairs that are the
         test pairs too, do not.
@@ -189,7 +192,7 @@ class Benchmark:
         return choose_weight(encode, held_out.pairs)
 
     def items(self, measured: BenchmarkResult) -> dict[str, np.ndarray]:
-        """What each test item came to, for tests over items and seeds (`compare`).
+        """Return the value of each test item, for tests over items and seeds (`compare`).
 
         Returns:
             "MRR": (pair,) reciprocal ranks, and "MRR burdens": (half, pair) as `RetrievalScores`
@@ -209,7 +212,7 @@ class Benchmark:
         return items
 
     def test_pairs(self) -> dict[str, dict[str, np.ndarray]]:
-        """What is known of the test pairs, in the order of `items`.
+        """Return what is known of the test pairs, in the order of `items`.
 
         Returns:
             Part -> column -> array. "group": for "MRR" (pair,) a number for the group of each of
@@ -224,16 +227,16 @@ class Benchmark:
         return parts
 
     def pairs_digest(self) -> str:
-        """Identifies the verdict's pairs, whatever else is scored beside them."""
+        """Identify the test pairs, whatever else is scored with them."""
         return _digest((self.pairs.first, self.pairs.second))
 
     def labels_digest(self) -> str:
-        """Identifies the labelled validation pairs, where some do."""
+        """Identify the labelled validation pairs; empty where there are none."""
         found = self.labels
         return "" if found is None else _digest((found.first, found.second, found.gold.tolist()))
 
     def digest(self) -> str:
-        """Identifies the test items: equal for runs whose `items` can be compared one by one."""
+        """Identify the test items: equal for runs whose `items` can be compared one by one."""
         tests = [test for task in self.tasks.values() for test in task.subsets.values()]
         sts = [(test.first, test.second, test.gold.tolist()) for test in tests]
         content = ((self.pairs.first, self.pairs.second), sts)
@@ -241,11 +244,11 @@ class Benchmark:
         return _digest(content if among is None else (*content, hash_texts(among.texts)))
 
     def pair_scores(self, ranks: RetrievalScores) -> Scores:
-        """The MRR of the verdict's pairs, and what each contributed."""
+        """Return the MRR of the test pairs, and what each contributed."""
         return mrr_scores(self.pairs, ranks)
 
     def detectable_gain(self, before: BenchmarkResult) -> str:
-        """One line on the gains that the verdict's pairs can show, before there is one."""
+        """Say which gains the test pairs can show, before there is one."""
         return detectable_gain(self.pair_scores(before.retrieval), self.pairs.unit)
 
     def bm25_gains(
@@ -259,11 +262,11 @@ class Benchmark:
 
         Args:
             before: the base model.
-            after: the result, which is shipped.
-            not_shipped: what the result is in words, where the base model is shipped all the same.
+            after: the adapted model.
+            not_shipped: name of the adapted model where the base model is shipped all the same.
             among: as in `verdict`.
         """
-        ways = {"BM25": before.with_bm25.bm25, "base model + BM25": before.with_bm25.hybrid}
+        ways = {"BM25": before.with_bm25.bm25, HYBRID_BASE: before.with_bm25.hybrid}
         result = None
         if after is not before:
             ways[HYBRID_ADAPTED] = after.with_bm25.hybrid
@@ -283,9 +286,9 @@ class Benchmark:
 
         Args:
             before: the base model.
-            after: the result.
+            after: the adapted model.
             kept: why selection kept the base model, where it did.
-            among: what the same pairs chose the result among; `None` where other items chose.
+            among: what the same pairs selected the model among; `None` where others did.
         """
         if kept is not None:
             best = None

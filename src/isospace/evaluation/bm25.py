@@ -53,7 +53,7 @@ _JOINER = re.compile("[\u200b\u200d]|(?<![\u0600-\u06ff\u0750-\u077f])\u200c")
 
 
 def bm25_terms(text: str) -> list[str]:
-    """The words of a text, in order.
+    """Return the words of a text, in order.
 
     >>> bm25_terms("Read the CAFÉ's snake_case")
     ['read', 'the', 'café', 's', 'snake', 'case']
@@ -90,7 +90,7 @@ class BM25:
                 self._index.index((of_texts, self._vocabulary), show_progress=False)
 
     def scores(self, queries: Sequence[str]) -> NDArray[np.float32]:
-        """(query, n) scores, 0 where a query shares no word with a text."""
+        """Return (query, n) scores, 0 where a query shares no word with a text."""
         scores = np.zeros((len(queries), self.count), np.float32)
         for row, query in zip(scores, queries, strict=True):
             known = [
@@ -101,7 +101,7 @@ class BM25:
         return scores
 
     def blocks(self, queries: Sequence[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """`scores`, some queries at a time, as `nearest.product_blocks` gives products."""
+        """Yield `scores` of some queries at a time, as `nearest.product_blocks` yields products."""
         step = max(1, BLOCK // max(1, self.count))
         for start in range(0, len(queries), step):
             yield start, self.scores(queries[start : start + step])

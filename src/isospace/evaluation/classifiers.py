@@ -48,7 +48,7 @@ class Accuracies:
 
 
 def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Accuracies:
-    """The protocol's folds, each with the strength that is best in as many of its training rows.
+    """Score each outer fold with the strength that is best in its own inner folds.
 
     Args:
         protocol: how to cut and train.
@@ -82,7 +82,7 @@ def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Accuracies:
 def k_fold_then_test(
     protocol: Protocol, x: Features, y: IntArray, x_test: Features, y_test: IntArray
 ) -> Accuracies:
-    """The strength that is best in folds of the training rows; then all of them, and the test.
+    """Score the test rows with the strength that is best in folds of the training rows.
 
     Args as in `nested_k_fold`, with the features and labels of the test rows.
     """
@@ -104,7 +104,7 @@ def given_split(
     x_test: Features,
     y_test: IntArray,
 ) -> Accuracies:
-    """The strength that is best on the dev rows, which also decide when to stop; then the test.
+    """Score the test rows with the strength that is best on the dev rows.
 
     Args as in `nested_k_fold`, with the features and labels of the dev and test rows.
     """
@@ -118,7 +118,7 @@ def given_split(
 
 
 def train_sklearn(x: Tensor, y: Tensor, folds: Sequence[Fold], c: FloatArray) -> Tensor:
-    """scikit-learn's logistic regression, trained to convergence; no rows decide when to stop.
+    """Train scikit-learn's logistic regression to convergence.
 
     Args as of a `Stacked`, but for `c`: inverse strengths of the penalty `(fold, strength)`.
     """
@@ -149,13 +149,13 @@ dev and fasttest); `sklearn` has the papers' folds and another way to the classi
 
 
 def predict(weights: Tensor, x: Tensor) -> IntArray:
-    """Labels `(strength, row)` by weights `(strength, class, dim + 1)`."""
+    """Return labels `(strength, row)` by weights `(strength, class, dim + 1)`."""
     logits = weights[..., :-1] @ x.T + weights[..., -1:]
     return np.asarray(logits.argmax(dim=1))
 
 
 def _search(protocol: Protocol, x: Tensor, y: Tensor, folds: Sequence[Fold]) -> FloatArray:
-    """Accuracy of every strength on the `valid` rows of every fold, `(fold, strength)`."""
+    """Return the accuracy of each strength on each fold's `valid` rows, `(fold, strength)`."""
     weights = protocol.train(x, y, folds, np.tile(protocol.grid, (len(folds), 1)))
     shares = [
         (predict(weight, x[fold.valid]) == y[fold.valid].numpy()).mean(axis=1)
@@ -170,5 +170,5 @@ def _accuracies(dev: FloatArray, weights: Tensor, x_test: Features, y_test: IntA
 
 
 def _per_cent(share: FloatArray) -> FloatArray:
-    """With two decimals: SentEval compares and averages rounded numbers."""
+    """Round to two decimals: SentEval compares and averages rounded numbers."""
     return np.round(100 * share, 2)

@@ -61,18 +61,18 @@ class Evaluation:
     conditions: Conditions
     scores: Mapping[str, Scores]
 
-    def of(self, task: type[Task[ScoresT]]) -> ScoresT | None:
-        """What a task found, such as `evaluation.of(STS)`; `None` where it was not scored."""
+    def scores_of(self, task: type[Task[ScoresT]]) -> ScoresT | None:
+        """Return the scores of a task, such as `STS`; `None` where it was not scored."""
         return cast("ScoresT | None", self.scores.get(task.name))
 
     def to_json(self) -> dict[str, Any]:
-        """Every number with its protocol; the key of a task that was not scored holds `None`."""
+        """Return every number with its protocol; a task that was not scored holds `None`."""
         by_task: dict[str, Any] = {task.name: None for task in TASKS}
         by_task |= {name: scores.to_json() for name, scores in self.scores.items()}
         return asdict(self.conditions) | by_task
 
     def tables(self, subsets: bool = False) -> list[TitledRows]:
-        """Titles and rows for people; `subsets` adds every sub-set and setting."""
+        """Return titles and rows for people; `subsets` adds every sub-set and setting."""
         return [
             table
             for scores in self.scores.values()
@@ -118,14 +118,14 @@ def evaluate_models(
     where = sts_data(config.data)
     if not own and where is None:
         raise UserError(
-            "nothing to score on: give the folder of the STS sets (`data` FOLDER, or "
-            f"ISOSPACE_DATA), `data` hub for the copies of {', '.join(PAPER_COLUMNS)} on the Hub, "
-            "or `own` FILE"
+            "nothing to score on. Name the folder of the STS sets (`data` FOLDER, or "
+            f"ISOSPACE_DATA), or `data` hub for {', '.join(PAPER_COLUMNS)} from the Hub, or your "
+            "own file (`own` FILE)"
         )
     folder = expanded(where) if where and where != "hub" else None
     if folder is None and (config.transfer or config.mteb):  # before the Hub is asked for anything
         option = "transfer" if config.transfer else "mteb"
-        raise UserError(f"`{option}`: give the folder that holds the tasks (`data` FOLDER)")
+        raise UserError(f"`{option}`: needs the folder of the tasks. Name it with `data` FOLDER")
     request = Request(config, folder, load_sts_data(where) if where else {}, own)
     loaded = [task.load(request) for task in TASKS]
     tasks = [task for task in loaded if task is not None]
@@ -136,12 +136,12 @@ def evaluate_models(
 
 
 def tables_of(evaluations: Sequence[Evaluation], subsets: bool = False) -> list[TitledRows]:
-    """The tables of one or several models, and what rows of retrieval gain over the first model.
+    """Return the tables of one or several models, and gains over the first model in retrieval.
 
     Of several what has one title is one table, with a row a model. A row of two tables that is the
     same in all columns they share, as BM25's, is one row.
     """
-    own = {found.conditions.model: found.of(OwnFiles) for found in evaluations}
+    own = {found.conditions.model: found.scores_of(OwnFiles) for found in evaluations}
     gained = differences({model: files for model, files in own.items() if files is not None})
     if len(evaluations) == 1:
         return [*evaluations[0].tables(subsets), *gained]

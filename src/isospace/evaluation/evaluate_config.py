@@ -17,7 +17,7 @@ ProtocolName = Literal["senteval", "senteval-fast", "sklearn"]
 
 @settings
 class EvaluateConfig:
-    """What models are scored on, and how.
+    """Settings of an evaluation: what models are scored on, and how.
 
     Raises:
         UserError: a value that a setting cannot have; the message names the setting.

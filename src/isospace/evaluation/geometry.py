@@ -25,7 +25,7 @@ COLLAPSED = 1e-6
 
 
 def alignment(x: Embeddings, y: Embeddings) -> float:
-    r"""Mean squared distance of positive pairs, 0 (best) to 4; rows are L2-normalised first.
+    r"""Return the mean squared distance of positive pairs with L2-normalised rows, 0 (best) to 4.
 
     $\frac1N \sum_i \|x_i - y_i\|^2$, Wang & Isola 2020, equation 1 with alpha = 2.
 
@@ -38,7 +38,7 @@ def alignment(x: Embeddings, y: Embeddings) -> float:
 
 
 def uniformity(x: Embeddings) -> float:
-    r"""Logarithm of the mean Gaussian potential, 0 (all equal) down to about -4; rows normalised.
+    r"""Return the logarithm of the mean Gaussian potential of L2-normalised rows, 0 to about -4.
 
     $\log \frac{2}{N(N-1)} \sum_{i<j} e^{-2\|x_i-x_j\|^2}$, Wang & Isola 2020, equation 2, t = 2.
 
@@ -59,7 +59,7 @@ def uniformity(x: Embeddings) -> float:
 
 
 def effective_rank(x: Embeddings) -> float:
-    r"""How many directions the centred embeddings really use, 1 to min(sentences - 1, dim).
+    r"""Return how many directions the centred embeddings use, 1 to min(sentences - 1, dim).
 
     $\exp(-\sum_k p_k \log p_k)$ with $p_k = \sigma_k / \sum_l \sigma_l$ of the singular values of
     $X - \bar X$; Roy & Vetterli 2007, definition 1. Collapsed embeddings (all rows equal) have 0;
@@ -80,7 +80,7 @@ def effective_rank(x: Embeddings) -> float:
 
 
 def mean_cosine(x: Embeddings) -> float:
-    r"""Mean cosine of two different sentences, the anisotropy of Ethayarajh 2019: 0 is isotropic.
+    r"""Return the mean cosine of two different sentences (Ethayarajh 2019): 0 is isotropic.
 
     $\frac{1}{N(N-1)} \sum_{i \ne j} \cos(x_i, x_j)$, computed as
     $(\|\sum_i u_i\|^2 - N) / (N(N-1))$ with the unit rows $u$.
@@ -95,7 +95,7 @@ def mean_cosine(x: Embeddings) -> float:
 
 
 def neighbour_overlap(a: Embeddings, b: Embeddings, k: int) -> float:
-    """Mean share of common sentences among the k nearest by cosine in `a` and in `b`, 0 to 1.
+    """Return the mean share of common sentences among the k nearest in `a` and `b`.
 
     The overlap measure of Hamilton et al. 2016 (local neighbourhood change), as a plain share.
 
@@ -113,7 +113,7 @@ def neighbour_overlap(a: Embeddings, b: Embeddings, k: int) -> float:
 
 
 def common_neighbours(a: Embeddings, b: Embeddings, k: int) -> NDArray[np.int64]:
-    """How many of each sentence's k nearest others by cosine in `a` it has in `b`, `(sentence,)`.
+    """Count each sentence's k nearest others by cosine in `a` that it has in `b` too.
 
     Of equally near sentences the first are its neighbours. Arguments as for `neighbour_overlap`.
     """
@@ -128,7 +128,7 @@ def _neighbour_rows(x: Embeddings, k: int) -> NDArray[np.int64]:
 
 
 def as_array(x: Embeddings) -> FloatArray:
-    """Embeddings `(sentence, dim)` in float64, without gradient."""
+    """Return embeddings `(sentence, dim)` in float64, without gradient."""
     array = x.detach().cpu().double().numpy() if isinstance(x, torch.Tensor) else x
     if array.ndim != 2:
         raise ValueError(f"expected embeddings (sentence, dim), got shape {array.shape}")
@@ -136,14 +136,14 @@ def as_array(x: Embeddings) -> FloatArray:
 
 
 def normalised(x: Embeddings) -> FloatArray:
-    """Rows of length one in float64; a zero row stays zero, NaN stays NaN."""
+    """Scale rows to length one in float64; a zero row stays zero, NaN stays NaN."""
     array = as_array(x)
     norms = np.linalg.norm(array, axis=1, keepdims=True)
     return array / np.where(norms > 0, norms, 1.0)
 
 
 def require_two_rows(x: FloatArray) -> int:
-    """The number of rows, where it is two or more."""
+    """Return the number of rows; refuse fewer than two."""
     if len(x) < 2:
         raise ValueError(f"expected at least two embeddings, got {len(x)}")
     return len(x)

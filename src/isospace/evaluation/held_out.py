@@ -55,7 +55,7 @@ class HeldOut:
         self.natural = pairs is not None
         pairs = pairs or retrieval.halves(sentences, groups, unit)
         self.pairs = pairs.take(evenly(len(pairs), PAIRS))
-        self._targets = retrieval.Targets.of(self.pairs)
+        self._targets = retrieval.Targets.of_pairs(self.pairs)
         self.sentences = tuple(sentences[i] for i in evenly(len(sentences), SENTENCES))
         self.ranks: retrieval.RetrievalScores | None = None
         self._start: np.ndarray | None = None
@@ -98,7 +98,7 @@ class HeldOut:
 
 
 def validation_text(corpus: Corpus) -> HeldOut:
-    """The held-out text, with pairs of its own, by which checkpoints are chosen.
+    """Return the held-out text, with pairs of its own, that selects checkpoints.
 
     No text of a benchmark is in it, and none of its groups: a score on what chose would flatter it.
     Only where there is too little to split (`Benchmark.split`) is it the same.
@@ -138,7 +138,7 @@ def natural_pairs(
     unit: str,
     among: Candidates | None = None,
 ) -> TextPairs:
-    """Pairs that a corpus brings along, with the group of each."""
+    """Return the pairs of a corpus with the group of each."""
     first, second = zip(*pairs, strict=True)
     return TextPairs("natural pairs", first, second, groups=tuple(groups), unit=unit, among=among)
 
@@ -148,7 +148,7 @@ def candidate_passages(
     places: NDArray[np.int64] | None,
     distractors: NDArray[np.int64] | None = None,
 ) -> Candidates | None:
-    """The passages among which those of a corpus' held-out pairs are looked for.
+    """Return the passages among which those of a corpus' held-out pairs are ranked.
 
     All that are right for a query are known, also those of pairs that are not measured.
 

@@ -86,7 +86,7 @@ _TOLERANCE = 0.01  # on a sum of gold scores: they are stored as decimal fractio
 
 
 def load_sts_hub(load_dataset: Callable[..., Any] | None = None) -> dict[str, STSSet]:
-    """The seven STS sets from the Hub, checked against known counts and sums.
+    """Load the seven STS sets from the Hub, and check known counts and sums.
 
     STS-B has its dev and test splits. SICK-R on the Hub is one split of 9,927 pairs, which holds
     SentEval's three files. Where the 4,927 test pairs can be told from the rest (a run of rows with
@@ -130,14 +130,14 @@ def _load_copy(load_dataset: Callable[..., Any], task: str, name: str, copy: Cop
     except Exception as error:  # any of the many that datasets, its HTTP client and the Hub raise
         reason = str(error).strip().split("\n")[0][:200]
         raise UserError(
-            f"cannot load {copy.repository} from the Hugging Face Hub ({reason}); "
-            "check the network, or name a SentEval folder with `data`"
+            f"cannot load {copy.repository} from the Hugging Face Hub ({reason}). "
+            "Check the network, or name a SentEval folder with `data`"
         ) from error
     missing = {"sentence1", "sentence2", "score"} - set(rows.column_names)
     if missing:
         raise UserError(
-            f"{copy.repository}: no column {', '.join(sorted(missing))}; "
-            f"found {', '.join(rows.column_names)}"
+            f"{copy.repository}: has no column {', '.join(sorted(missing))}, only "
+            f"{', '.join(rows.column_names)}. Name a SentEval folder with `data`"
         )
     gold = np.array(rows["score"], dtype=np.float64)
     first, second = tuple(rows["sentence1"]), tuple(rows["sentence2"])
@@ -154,8 +154,8 @@ def _check(copy: Copy, gold: np.ndarray[Any, np.dtype[np.float64]], characters: 
     ):
         if known is not None and not abs(found - known) <= tolerance:
             raise UserError(
-                f"{copy.repository} ({copy.split}) is not the known copy: {found:,} {what}, "
-                f"expected {known:,}; name a SentEval folder with `data`"
+                f"{copy.repository} ({copy.split}) has changed: found {found:,} {what}, expected "
+                f"{known:,}. Name a SentEval folder with `data`"
             )
 
 

@@ -1,4 +1,4 @@
-"""An encoder beside BM25 and fused with it, on the same queries: is the encoder worth its while?
+"""BM25 and hybrid search compared with an encoder alone, on the same queries.
 
 Shared words alone find much, and cost nothing: on some text more than an encoder does. Every table
 of retrieval has these rows, and the interval of what they gain over the encoder alone.
@@ -53,7 +53,7 @@ def require_weight(bm25_weight: float) -> None:
 
 @dataclass(frozen=True)
 class BM25Comparison:
-    """What each way to search found.
+    """Scores of an encoder, of BM25 and of hybrid search on the same queries.
 
     Attributes:
         values: way -> measure -> mean over the queries, 0 to 1.
@@ -76,16 +76,16 @@ class BM25Comparison:
         return next(iter(self.scores["encoder"]))
 
     def over(self, start: BM25Comparison, way: Way) -> dict[str, Gain]:
-        """Measure -> what a way gains over the encoder alone of `start`, on the same queries."""
+        """Return measure -> gain of a way over the encoder alone of `start`."""
         before = start.scores["encoder"]
         return {name: gain(after, before[name]) for name, after in self.scores[way].items()}
 
     def names(self, model: str) -> dict[Way, str]:
-        """The ways as rows of tables."""
+        """Return the name of each way in tables."""
         return {"encoder": model, "BM25": "BM25", "hybrid": f"{model} + BM25"}
 
     def to_json(self) -> dict[str, Any]:
-        """The means, and what BM25 and both gain over the encoder alone."""
+        """Return the means, and the gains of BM25 and hybrid search over the encoder alone."""
         return {
             "measure": self.measure,
             "values": self.values,
@@ -100,7 +100,7 @@ class BM25Comparison:
         }
 
     def in_words(self, model: str) -> str:
-        """Whether plain BM25 is better, as far as the queries can tell."""
+        """Say whether plain BM25 is better, as far as the queries can tell."""
         found = self.over(self, "BM25")[self.measure]
         interval = f"{self.measure} {100 * found.mean:+.2f}, 95 % interval {found.interval}"
         if found.low > 0:
@@ -113,7 +113,7 @@ class BM25Comparison:
         )
 
     def table(self, title: str, model: str) -> TitledRows:
-        """A row a way, x 100, with the sentence under them."""
+        """Return a row for each way, x 100, with the sentence under them."""
         rows = [
             {"model": name} | percent_cells(self.values[way])
             for way, name in self.names(model).items()
@@ -122,7 +122,7 @@ class BM25Comparison:
 
 
 def gains_over_first(title: str, found: Mapping[str, BM25Comparison]) -> TitledRows:
-    """Every row of a retrieval over the first model alone.
+    """Return the gains of every row of a retrieval over the first model alone.
 
     Args:
         title: what was searched.
@@ -181,7 +181,7 @@ def _without(blocks: _Blocks, ignored: NDArray[np.int64]) -> _Blocks:
 
 @dataclass(frozen=True)
 class BaselineRanks:
-    """How the pairs find each other in other ways than by the encoder alone.
+    """Ranks of pairs by other ways than the encoder alone.
 
     Attributes:
         bm25: by BM25 alone.
@@ -234,19 +234,19 @@ def rank_pairs(
 def rank_baselines(
     encode: Encode, pairs: TextPairs, weight: float = WEIGHT
 ) -> tuple[RetrievalScores, RetrievalScores]:
-    """The ranks by BM25 alone and by both, as `rank_pairs` has them with the same arguments."""
+    """Return the ranks by BM25 alone and by hybrid search, with the arguments of `rank_pairs`."""
     targets, _, blocks = _searched(encode, pairs, weight)
     return targets.rank(blocks["BM25"]()), targets.rank(blocks["hybrid"]())
 
 
 def choose_weight(encode: Encode, pairs: TextPairs) -> float:
-    """The weight of BM25 with which these pairs find each other best; see `choosing.choose`.
+    """Select the weight of BM25 with which these pairs find each other best.
 
     Args:
         encode: the encoder that is fused with it.
         pairs: two or more, that judge nothing.
     """
-    targets = Targets.of(pairs)
+    targets = Targets.of_pairs(pairs)
     vectors = unit_vectors(encode, pairs.first, targets.texts)
     words = BM25(targets.texts).scores(pairs.first)  # few enough to be held for all weights
     tried = [
@@ -259,7 +259,7 @@ def choose_weight(encode: Encode, pairs: TextPairs) -> float:
 def compare_pairs(
     encode: Encode, pairs: TextPairs, weight: float = WEIGHT
 ) -> tuple[RetrievalScores, BM25Comparison]:
-    """`rank_pairs`, with what the ways differ by."""
+    """Rank pairs as `rank_pairs` does, and compare the ways."""
     pairs = pairs.grouped()
     alone, others = rank_pairs(encode, pairs, weight)
     ranks: dict[Way, RetrievalScores] = {
@@ -293,8 +293,8 @@ def _compare(
 def _searched(
     encode: Encode, pairs: TextPairs, weight: float
 ) -> tuple[Targets, tuple[NDArray[np.float32], NDArray[np.float32]], _BlocksByWay]:
-    """What the first texts of pairs look for, the vectors of both, and the scores by each way."""
-    targets = Targets.of(pairs)
+    """Return the targets of pairs, the vectors of both sides, and the scores by each way."""
+    targets = Targets.of_pairs(pairs)
     vectors = unit_vectors(encode, pairs.first, targets.texts)
     bm25 = BM25(targets.texts)
     return targets, vectors, _blocks_by_way(*vectors, pairs.first, bm25, weight, targets.itself)
@@ -308,7 +308,7 @@ def _blocks_by_way(
     weight: float,
     itself: NDArray[np.int64],
 ) -> _BlocksByWay:
-    """Way -> a function that makes its scores (query, document) anew, block by block."""
+    """Return way -> a function that makes its scores (query, document) anew in blocks."""
 
     def words(rows: slice) -> NDArray[np.float32]:
         return bm25.scores(queries[rows])
@@ -327,7 +327,7 @@ def _hybrid_blocks(
     weight: float,
     itself: NDArray[np.int64],
 ) -> _Blocks:
-    """Fused scores, block by block.
+    """Yield fused scores, block by block.
 
     Args:
         first: (query, dim).

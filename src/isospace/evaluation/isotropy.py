@@ -39,7 +39,7 @@ _SEED = 0
 
 
 def isoscore(x: Embeddings) -> float:
-    r"""Share of the directions that the variance spreads over, 0 (one direction) to 1 (isotropic).
+    r"""Return the share of directions that the variance spreads over, 0 to 1 (isotropic).
 
     $\iota = \frac{1}{d-1} \left( (\sum_k \lambda_k)^2 / \sum_k \lambda_k^2 - 1 \right)$ with the d
     eigenvalues $\lambda$ of the covariance; k of d directions used evenly have $(k-1) / (d-1)$.
@@ -69,7 +69,7 @@ def isoscore(x: Embeddings) -> float:
 
 
 def k_occurrence(x: Embeddings, k: int = NEIGHBOURS) -> FloatArray:
-    """How often each sentence is among the k nearest by cosine of the others, `(sentence,)`.
+    """Count how often each sentence is among the k nearest by cosine of the others.
 
     N_k of Radovanovic et al. 2010; its mean is k. The neighbours are exact. Sentences that tie for
     the last places share them, so that the result does not depend on the order of equal rows.
@@ -90,7 +90,7 @@ def k_occurrence(x: Embeddings, k: int = NEIGHBOURS) -> FloatArray:
 
 
 def hubness(x: Embeddings, k: int = NEIGHBOURS) -> tuple[float, float]:
-    r"""Skewness of the k-occurrence (0 is even), and the share of anti-hubs, 0 to 1.
+    r"""Return the skewness of the k-occurrence (0 is even), and the share of anti-hubs.
 
     $S = \frac1N \sum_i (N_k(x_i) - k)^3 / \sigma^3$ with the standard deviation $\sigma$ of $N_k$;
     an anti-hub is nobody's neighbour, $N_k(x) = 0$. Radovanovic et al. 2010. The larger the
@@ -107,7 +107,7 @@ def hubness(x: Embeddings, k: int = NEIGHBOURS) -> tuple[float, float]:
 
 
 def mean_correlation(x: Embeddings) -> float:
-    r"""Redundancy of the dimensions: mean $|C_{cd}|$ of two different ones, 0 to 1 (all the same).
+    r"""Return the mean $|C_{cd}|$ of two different dimensions, 0 to 1 (all the same).
 
     $C$ is Pearson's correlation of the dimensions over the sentences, whose off-diagonal Barlow
     Twins (Zbontar et al. 2021) drives to 0. Independent dimensions have about
@@ -150,7 +150,7 @@ def correlation_rank(x: Embeddings, batch_sizes: Sequence[int] = BATCH_SIZES) ->
     """
     values = as_array(x)
     if not np.isfinite(values).all():
-        raise ValueError("expected finite embeddings: numpy would not find their rank")
+        raise ValueError("expected finite embeddings, got NaN or infinity")
     for size in batch_sizes:
         if not 2 <= size <= len(values):
             raise ValueError(f"expected batch sizes from 2 to {len(values)}, got {size}")
@@ -158,7 +158,7 @@ def correlation_rank(x: Embeddings, batch_sizes: Sequence[int] = BATCH_SIZES) ->
 
 
 def describe(x: Embeddings) -> dict[str, float]:
-    """Every measure of one array, ready for JSON.
+    """Measure everything about one array, ready for JSON.
 
     Time grows with the square of the number of sentences (uniformity, hubs): give some thousands.
 
@@ -201,17 +201,17 @@ class IsotropyScores:
     protocol: str
 
     def to_json(self) -> dict[str, Any]:
-        """The measures and the protocol."""
+        """Return the measures and the protocol."""
         return {"protocol": self.protocol} | self.measures
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
-        """A row a measure."""
+        """Return a row for each measure."""
         rows = [{"measure": name, "value": f"{x:.4g}"} for name, x in self.measures.items()]
         return [TitledRows(f"isotropy ({self.protocol})", rows)]
 
 
 def evaluate_isotropy(encode: Encode, texts: Iterable[str], name: str) -> IsotropyScores:
-    """`describe` the vectors of texts, each once and shuffled, at most `SAMPLE` of them.
+    """Describe the vectors of distinct, shuffled texts, at most `SAMPLE` of them.
 
     `name` says for the protocol what the texts are.
 
@@ -248,18 +248,18 @@ class Isotropy(Task[IsotropyScores]):
         distinct = len(set(texts))
         if distinct <= NEIGHBOURS:
             raise UserError(
-                f"`geometry` on {name}: expected more than {NEIGHBOURS} distinct texts, because "
-                f"each one's {NEIGHBOURS} nearest are counted; there are {distinct}"
+                f"`geometry` on {name}: {distinct} distinct texts, expected more than "
+                f"{NEIGHBOURS}, because it counts {NEIGHBOURS} nearest neighbours. Give more text"
             )
         return cls(texts, name)
 
     def score(self, subject: Subject) -> IsotropyScores:
-        """Every measure."""
+        """Measure everything."""
         return evaluate_isotropy(subject.encode, self.texts, self.texts_name)
 
 
 def _standardised(values: FloatArray) -> FloatArray:
-    """Columns with mean 0 and length 1; those that vary by no more than rounding are left out."""
+    """Return columns with mean 0 and length 1; leave out those that vary by rounding alone."""
     require_two_rows(values)
     centred = values - values.mean(0)
     # Real encoders have such columns (three of all-MiniLM-L6-v2's 384), and their rounding would

@@ -35,7 +35,7 @@ _COLUMNS = ("query-id", "corpus-id", "score")
 
 
 class _Flaws:
-    """The flaws of a folder that do not stop it: how many there are, and the first of a kind."""
+    """Counts of the flaws of a folder that do not stop it, with the first of each kind."""
 
     def __init__(self) -> None:
         self._first: dict[str, str] = {}
@@ -80,7 +80,8 @@ def load_judged(
         raise UserError(f"{source.name}: {found}; expected two or more")
     if all(grade <= 0 for of in grades.values() for grade in of.values()):
         raise UserError(
-            f"{source.name}: no document is relevant to any query, as no grade is above 0"
+            f"{source.name}: no grade is above 0, so no document is relevant to any query. Mend "
+            "the grades"
         )
     places = {key: place for place, key in enumerate(documents)}
     for key in dict.fromkeys(key for of in grades.values() for key in of):
@@ -110,7 +111,7 @@ def _find(folder: Path, names: tuple[str, ...]) -> Source:
             if (path := folder / f"{name}{ending}").is_file():
                 return file_source(path)
     raise UserError(
-        f"{folder}: no {' or '.join(names)}. Expected a folder in BEIR's layout: corpus.jsonl, "
+        f"{folder}: no {' or '.join(names)}. Give a folder in BEIR's layout: corpus.jsonl, "
         "queries.jsonl and qrels/test.tsv"
     )
 
@@ -131,8 +132,8 @@ def _find_judgements(folder: Path, split: str | None) -> Source:
             return file_source(files[name])
     there = ", ".join(path.relative_to(folder).as_posix() for path in files.values())
     raise UserError(
-        f"{folder}: no judgements of the split {split or 'test'}, but {there}. Name the split that "
-        "is wanted with `split`"
+        f"{folder}: no judgements of the split {split or 'test'}, but {there}. Name one of these "
+        "with `split`"
     )
 
 
@@ -150,7 +151,7 @@ def _read_texts(source: Source, what: str, flaws: _Flaws) -> dict[str, str]:
         if not isinstance(key, str | int) or not str(key).strip():
             raise UserError(f'{where}: "_id" is {key!r}; expected an id')
         if other := next((part for part in parts if not isinstance(part, str | None)), None):
-            raise UserError(f"{where}: expected a text, found {other!r}")
+            raise UserError(f"{where}: {other!r} is not a text. Give a string")
         text, key = (
             " ".join(filter(None, (normalise(part or "").strip() for part in parts))),
             str(key),
@@ -158,7 +159,7 @@ def _read_texts(source: Source, what: str, flaws: _Flaws) -> dict[str, str]:
         if not text:
             flaws.note(f"{what} without a text, kept as empty texts", f"{where}: {key!r}")
         if key.strip() in texts:
-            flaws.note(f"{what} with an earlier id, of which the last counts", f"{where}: {key!r}")
+            flaws.note(f"{what} with a repeated id; the last one counts", f"{where}: {key!r}")
         texts[key.strip()] = text
     return texts
 
@@ -185,7 +186,7 @@ def _read_judgements(
             flaws.note("judgements of missing documents, counted as not found", place)
         of[document] = grade
     if missing and not any(document in documents for of in grades.values() for document in of):
-        raise UserError(f"{missing}, and every other judgement misses its query or document too")
+        raise UserError(f"{missing}. Every other judgement names a missing query or document too")
     return grades
 
 
@@ -212,6 +213,6 @@ def _rows_of_judgements(source: Source) -> Iterator[tuple[str, str, str, float]]
             grade = math.nan
         if not math.isfinite(grade):
             raise UserError(
-                f"{where}: the grade {cells[-1]!r} is no number; expected one such as 0, 1 or 2"
+                f"{where}: the grade {cells[-1]!r} is not a number. Give one such as 0, 1 or 2"
             )
         yield where, cells[0], cells[-2], grade

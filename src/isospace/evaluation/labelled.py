@@ -23,7 +23,7 @@ _STARTS, _SEED = 10, 0  # of k-means
 
 
 def knn_accuracy(x: Embeddings, labels: Sequence[str], k: int = NEIGHBOURS) -> float:
-    """Share of sentences whose label most of their k nearest others have, 0 to 1.
+    """Return the share of sentences whose label most of their k nearest others have.
 
     Cosine, every other sentence being a candidate (leave one out), one vote each. Sentences that
     tie for the last places (within `nearest.TIE`) share them, and labels that tie for the most
@@ -50,7 +50,7 @@ def knn_accuracy(x: Embeddings, labels: Sequence[str], k: int = NEIGHBOURS) -> f
 
 
 def cluster_nmi(x: Embeddings, labels: Sequence[str]) -> float:
-    r"""How far clusters without labels are the labels, 0 to 1.
+    r"""Return the normalised mutual information of clusters and labels, 0 to 1.
 
     k-means on the unit vectors with as many clusters as labels, and the normalised mutual
     information of the two, $2 I(C; L) / (H(C) + H(L))$, which is the V-measure that mteb reports.

@@ -69,7 +69,7 @@ class MTEBModel:
     def encode(
         self, inputs: Iterable[Mapping[str, Any]], *, prompt_type: Side | None = None, **_: Any
     ) -> np.ndarray:
-        """Vectors of batches of texts, `(sentence, dim)`.
+        """Return vectors of batches of texts, `(sentence, dim)`.
 
         Tasks of retrieval say what are queries and what documents. The texts of all others get the
         encoder's default prompt, if it has one.
@@ -78,16 +78,16 @@ class MTEBModel:
         return encode([text for batch in inputs for text in batch["text"]])
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:
-        """Cosine of every row with every row."""
+        """Return the cosine of every row with every row."""
         return cos_sim(embeddings1, embeddings2)
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Tensor:
-        """Cosine of rows at the same place."""
+        """Return the cosine of rows at the same place."""
         return pairwise_cos_sim(embeddings1, embeddings2)
 
 
 def mteb_model(model: str = "minilm", pooling: PoolingName | None = None) -> MTEBModel:
-    """A model for `mteb.evaluate`, with a name of its own and a hash of its weights as revision.
+    """Load a model for `mteb.evaluate`, with a name and a hash of its weights as revision.
 
     `mteb.evaluate(mteb_model("runs/mine"), mteb.get_tasks(["STS12"]))` files its results under
     `isospace/mine` and the hash.
@@ -102,7 +102,7 @@ def mteb_model(model: str = "minilm", pooling: PoolingName | None = None) -> MTE
 
 
 def mteb_name(model: str) -> str:
-    """What mteb calls a model.
+    """Return the name of a model for mteb.
 
     >>> mteb_name("minilm"), mteb_name("runs/first run/model"), mteb_name("google/bert")
     ('isospace/minilm', 'isospace/first-run', 'isospace/bert')
@@ -119,7 +119,7 @@ def mteb_name(model: str) -> str:
 
 @dataclass(frozen=True)
 class MTEBScores:
-    """What mteb makes of the local files.
+    """mteb's scores of the local files.
 
     Attributes:
         version: of mteb.
@@ -146,13 +146,13 @@ class MTEBScores:
         )
 
     def row(self) -> dict[str, float]:
-        """The papers' columns, x 100; of all seven also the mean of the rounded numbers."""
+        """Return the papers' columns, x 100, and with all seven their average."""
         known = {column: round(100 * value, 2) for column, value in self.spearman.items()}
         row = with_average(known, PAPER_COLUMNS.values())
         return {column: value for column, value in row.items() if value is not None}
 
     def to_json(self) -> dict[str, Any]:
-        """What is mteb's."""
+        """Return mteb's scores with their protocol."""
         return {
             "protocol": self.protocol,
             "model_name": self.name,
@@ -163,7 +163,7 @@ class MTEBScores:
         }
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
-        """Isospace's row above mteb's."""
+        """Return isospace's row above mteb's."""
         rows = [
             {"scored by": "isospace"} | cells(self.paper_row),
             {"scored by": "mteb"} | cells(self.row()),
@@ -208,7 +208,7 @@ class MTEB(Task[MTEBScores]):
 
     @classmethod
     def load(cls, request: Request) -> MTEB | None:
-        """The STS sets of the folder: the copies on the Hub lack pairs that mteb scores."""
+        """Take the STS sets of the folder: the copies on the Hub lack pairs that mteb scores."""
         if not request.config.mteb:
             return None
         require_mteb()
@@ -230,7 +230,7 @@ def _rows(subsets: Iterable[ScoredPairs]) -> dict[str, list[Any]]:
 
 
 def require_mteb() -> Any:
-    """The module mteb.
+    """Return the module mteb.
 
     Raises:
         UserError: it is not installed.

@@ -32,6 +32,7 @@ from isospace.evaluation.retrieval import (
     mrr_of_items,
     mrr_scores,
 )
+from isospace.evaluation.scores import BASE
 from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import (
     DEV_SPLITS,
@@ -170,7 +171,7 @@ class OtherText:
         return found
 
     def items(self, found: Mapping[str, Scores]) -> Items:
-        """What each pair that judges came to, for files: `scores_of` reads it.
+        """Return the value of each test pair, for files; `scores_of` reads it.
 
         Args:
             found: of `measure`; STS is left out, as the benchmark's items have it.
@@ -201,7 +202,7 @@ class OtherText:
         return STS + UNSEEN if self._seen else STS
 
     def _average_of_dev(self, encode: Encode) -> Scores:
-        """Spearman's correlations of the dev sets, which may share sentences."""
+        """Average Spearman's correlations of the dev sets, which may share sentences."""
         columns = {str(place): [pairs] for place, pairs in enumerate(self.dev)}
         sentences = numbered_sentences(columns).values()
         cosines = pair_cosines(encode, self.dev)
@@ -209,7 +210,7 @@ class OtherText:
         return average([spearman_scores(own[None], one.gold, same) for one, own, same in parts])
 
     def _average(self, cosines: Mapping[str, Mapping[str, FloatArray]]) -> Scores:
-        """Of the papers' seven columns; cosines are by set and sub-set."""
+        """Average the papers' seven columns; cosines are by set and sub-set."""
         parts = []
         for column, task in paper_columns(self.sts).items():
             own = np.concatenate(list(cosines[task.name].values()))
@@ -230,17 +231,19 @@ def require_other_text(folders: Sequence[str], corpus: Sequence[str]) -> None:
         raise UserError(f"`other_text` {error}") from error
     for folder in folders:
         if folder == "-":
-            raise UserError("`other_text` -: every run reads it again; give a file or a folder")
+            raise UserError(
+                "`other_text` -: every run reads it, but standard input ends. Give a folder"
+            )
         for name in corpus:
             if _overlap(folder, name):
                 raise UserError(
-                    f"`other_text` {folder}: is of the same text as `corpus` {name}; give other "
+                    f"`other_text` {folder}: holds the same text as `corpus` {name}. Give other "
                     "text"
                 )
 
 
 def carried(name: str, part: Part) -> TextPairs:
-    """A part of one of the sets that are carried, in `DATA`."""
+    """Read a part of one of the sets in `DATA`."""
     with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
         rows = [row for row in map(json.loads, file) if row["part"] == part]
     columns = ("first", "second", "group")
@@ -250,7 +253,7 @@ def carried(name: str, part: Part) -> TextPairs:
 
 @dataclass(frozen=True)
 class OtherTextScores:
-    """What the base and the adapted model came to on one set, 0 to 1 (-1 to 1 of STS).
+    """Scores of the base and the adapted model on one set, 0 to 1 (-1 to 1 of STS).
 
     Attributes:
         gain: of the result over the base model.
@@ -264,7 +267,7 @@ class OtherTextScores:
 def other_text_scores(
     before: Mapping[str, Scores], after: Mapping[str, Scores]
 ) -> dict[str, OtherTextScores]:
-    """Set -> what there is to say of `OtherText.measure` of both models."""
+    """Return set -> scores and gain, from `OtherText.measure` of both models."""
     return {
         name: OtherTextScores(start.mean, after[name].mean, gain(after[name], start))
         for name, start in before.items()
@@ -272,11 +275,11 @@ def other_text_scores(
 
 
 def other_text_rows(found: Mapping[str, OtherTextScores]) -> list[dict[str, str]]:
-    """A row a set, x 100."""
+    """Return a row for each set, x 100."""
     return [
         {
             "other text": name,
-            "base model": f"{100 * scores.base:.2f}",
+            BASE: f"{100 * scores.base:.2f}",
             "adapted": f"{100 * scores.adapted:.2f}",
             "gain": scores.gain.points,
         }
@@ -301,7 +304,7 @@ def other_text_sentence(gains: Mapping[str, Gain]) -> str:
 
 
 def scores_of(seeds: Sequence[Items]) -> dict[str, Scores]:
-    """Set -> the scores of the seeds of one row, of what `OtherText.items` gave of each.
+    """Return set -> scores of the seeds of one row, from `OtherText.items` of each.
 
     Sets of which not all seeds have the same pairs are left out.
     """
@@ -314,7 +317,7 @@ def scores_of(seeds: Sequence[Items]) -> dict[str, Scores]:
 
 
 def gains_over(after: Sequence[Items], before: Items) -> dict[str, Gain]:
-    """Set -> the gain of the seeds of one row over a base model, on the same pairs."""
+    """Return set -> gain of the seeds of one row over a base model, on the same pairs."""
     found, start = scores_of(after), scores_of([before])
     return {
         name: gain(scores, start[name])
@@ -324,13 +327,13 @@ def gains_over(after: Sequence[Items], before: Items) -> dict[str, Gain]:
 
 
 def _same(name: str, items: Items, others: Items) -> bool:
-    """Whether both are of the same pairs of a set."""
+    """Tell whether both hold the same pairs of a set."""
     key = f"{name}{_IDS}"
     return key in items and key in others and np.array_equal(items[key], others[key])
 
 
 def _held_out(folder: str) -> tuple[TextPairs, TextPairs | None]:
-    """The held-out pairs of another corpus that judge, and those that choose, if there are some."""
+    """Return the test pairs of another corpus, and its validation pairs if there are some."""
     try:
         corpus = load_corpus(CorpusConfig(corpus=(folder,)), cache_folder())
     except UserError as error:
@@ -339,7 +342,7 @@ def _held_out(folder: str) -> tuple[TextPairs, TextPairs | None]:
         benchmark = Benchmark.make(corpus)
     except UserError as error:
         raise UserError(
-            f"`other_text` {folder}: too little text to measure on; give more, in sentences of 8 "
+            f"`other_text` {folder}: too little text to measure on. Give more, in sentences of 8 "
             "words or more"
         ) from error
     choosing = validation_text(corpus).pairs
@@ -348,13 +351,13 @@ def _held_out(folder: str) -> tuple[TextPairs, TextPairs | None]:
 
 
 def _has_docstrings(corpus: Corpus) -> bool:
-    """Whether there are pairs of docstrings, held out or, where others judge, among the text."""
+    """Tell whether a corpus holds pairs of docstrings."""
     trained = corpus.related is not None and Role.SUMMARY in corpus.related.structure.roles
     return trained or corpus.pairs.relation == SUMMARY_NEXT
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Whether two names of text mean the same, or one a part of the other."""
+    """Tell whether two names of text mean the same text, or one a part of the other."""
     if DOCSTRINGS in (one, other):  # of the installed packages
         return one == other
     a, b = (Path(name.partition(":")[2] if is_docstrings(name) else name) for name in (one, other))

@@ -58,7 +58,7 @@ class OwnScores:
     with_bm25: BM25Comparison | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """All of it."""
+        """Return all fields."""
         with_bm25 = None if self.with_bm25 is None else self.with_bm25.to_json()
         return asdict(replace(self, with_bm25=None)) | {"with_bm25": with_bm25}
 
@@ -113,16 +113,16 @@ class OwnFilesScores:
     files: tuple[OwnScores, ...]
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One after the other."""
+        """Return the scores of each file."""
         return [scores.to_json() for scores in self.files]
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
-        """A table a file."""
+        """Return a table for each file."""
         return [_table(own, conditions.model) for own in self.files]
 
 
 def differences(found: Mapping[str, OwnFilesScores]) -> list[TitledRows]:
-    """A table for each file that is searched: every row over the first model alone.
+    """Return a table for each file that is searched: gains over the first model alone.
 
     Args:
         found: model -> its scores; of the same files in one order.
@@ -156,7 +156,7 @@ class OwnFiles(Task[OwnFilesScores]):
 
     @classmethod
     def load(cls, request: Request) -> OwnFiles:
-        """The files are among the data that tasks share."""
+        """Take the files from the data that tasks share."""
         return cls(request.own, request.config.bm25_weight)
 
     def score(self, subject: Subject) -> OwnFilesScores:

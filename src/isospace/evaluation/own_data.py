@@ -44,14 +44,14 @@ Content: TypeAlias = TextPairs | ScoredPairs | Triples | LabelledSentences | Jud
 
 @dataclass(frozen=True)
 class OwnData:
-    """What a user's file of this name holds; `columns` says in words which were read."""
+    """A user's file or folder: its name, the columns that were read in words, its content."""
 
     file: str
     columns: str
     content: Content
 
     def texts(self) -> list[str]:
-        """Every distinct text of the file."""
+        """Return every distinct text of the file."""
         match self.content:
             case Triples(anchors, positives, negatives):
                 return list(dict.fromkeys((*anchors, *positives, *negatives)))
@@ -118,7 +118,7 @@ def load_scored_pairs(path: Path | str) -> ScoredPairs:
 
 
 def as_pairs(file: UserFile) -> TextPairs:
-    """The pairs of a file of kind "pairs".
+    """Return the pairs of a file of kind "pairs".
 
     Raises:
         UserError: an empty text, or one second text in all rows.
@@ -127,15 +127,15 @@ def as_pairs(file: UserFile) -> TextPairs:
     first, second = zip(*rows, strict=True)
     if len(set(second)) < 2:
         raise UserError(
-            f"{file.path}: all rows have the same second text, {second[0][:60]!r}; expected two or "
-            "more to choose from"
+            f"{file.path}: all rows have the same second text, {second[0][:60]!r}, so there is "
+            "nothing to search. Give two or more different texts"
         )
     unit = unit_of(file.group)
     return TextPairs(file.path.name, first, second, groups=file.groups, unit=unit)
 
 
 def as_scored_pairs(file: UserFile) -> ScoredPairs:
-    """The pairs of a file of kind "scored".
+    """Return the pairs of a file of kind "scored".
 
     Raises:
         UserError: an empty text, a score that is no finite number, or one score in all rows.
@@ -151,7 +151,7 @@ def as_scored_pairs(file: UserFile) -> ScoredPairs:
     first, second, gold = zip(*rows, strict=True)
     if len(set(gold)) < 2:
         raise UserError(
-            f"{file.path}: all rows have the score {gold[0]:g}; expected different ones, because "
+            f"{file.path}: all rows have the score {gold[0]:g}. Give different scores, because "
             "only their order counts"
         )
     return ScoredPairs(file.path.name, first, second, np.array(gold, np.float64), "own file")
@@ -163,8 +163,8 @@ def _as_triples(file: UserFile) -> Triples:
         anchor, positive, negative = (text_cell(file.path, line, cell) for cell in cells)
         if positive == negative:
             raise UserError(
-                f"{file.path}:{line}: positive and negative are the same text, {positive[:60]!r}; "
-                "expected two texts of which one belongs to the anchor"
+                f"{file.path}:{line}: positive and negative are the same text, {positive[:60]!r}. "
+                "Give a negative that does not belong to the anchor"
             )
         rows.append((anchor, positive, negative))
     return Triples(*zip(*rows, strict=True))
@@ -179,8 +179,8 @@ def _as_labelled(file: UserFile) -> LabelledSentences:
     counts = Counter(labels)
     if len(counts) < 2 or max(counts.values()) < 2:
         raise UserError(
-            f"{file.path}: {number_of(len(counts), 'distinct labels')} in {len(labels)} rows; "
-            "expected two or more, with several sentences each"
+            f"{file.path}: {number_of(len(counts), 'distinct labels')} in {len(labels)} rows. "
+            "Give two or more labels, with several sentences each"
         )
     return LabelledSentences(texts, labels)
 
@@ -189,7 +189,7 @@ def _label(path: Path, line: int, cell: Any) -> str:
     number = isinstance(cell, float)
     usable = math.isfinite(cell) if number else isinstance(cell, str | int) and str(cell).strip()
     if not usable:
-        raise UserError(f"{path}:{line}: expected a label (a word or a number), found {cell!r}")
+        raise UserError(f"{path}:{line}: {cell!r} is not a label. Give a word or a number")
     # A table that has gaps elsewhere may hold whole numbers as 1.0.
     return str(int(cell)) if number and cell.is_integer() else str(cell).strip()
 

@@ -36,15 +36,15 @@ class PromptedEncoders:
     plain: Encode
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Texts without a side."""
+        """Encode texts without a side."""
         return self.plain(texts)
 
     def for_side(self, side: Side | None) -> Encode:
-        """The function of a side."""
+        """Return the function of a side."""
         return {None: self.plain, "query": self.queries, "document": self.documents}[side]
 
     def each(self, change: Callable[[Encode], Encode]) -> PromptedEncoders:
-        """The same with every distinct function changed, once."""
+        """Change every distinct function, once."""
         changed = {encode: change(encode) for encode in (self.queries, self.documents, self.plain)}
         return PromptedEncoders(changed[self.queries], changed[self.documents], changed[self.plain])
 
@@ -52,7 +52,7 @@ class PromptedEncoders:
     def of_prompts(
         cls, prompts: Prompts, embed: Callable[..., NDArray[np.float32]]
     ) -> PromptedEncoders:
-        """Of an encoder with these prompts.
+        """Make the functions of an encoder with these prompts.
 
         `embed` takes texts, and as `side` whose prompt is put before them, as `Encoder.embed`.
         """
@@ -63,7 +63,7 @@ class PromptedEncoders:
 
 
 def sided(encode: Encode) -> PromptedEncoders:
-    """An encoder with its sides; one that is a plain function has the same for all."""
+    """Return an encoder with sides; a plain function encodes all sides alike."""
     return (
         encode if isinstance(encode, PromptedEncoders) else PromptedEncoders(encode, encode, encode)
     )
@@ -106,33 +106,33 @@ class TextPairs:
     among: Candidates | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
-        """Number of pairs."""
+        """Return the number of pairs."""
         return len(self.first)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """The pairs in order."""
+        """Yield the pairs in order."""
         return zip(self.first, self.second, strict=True)
 
     def group_numbers(self) -> NDArray[np.int64]:
-        """A number for the group of each pair, (pair,)."""
+        """Return a number for the group of each pair, (pair,)."""
         if self.groups is None:
             return np.arange(len(self))
         return np.unique(np.array(self.groups), return_inverse=True)[1].astype(np.int64)
 
     def take(self, places: Sequence[int]) -> TextPairs:
-        """The pairs at these positions, with their groups."""
+        """Return the pairs at these positions, with their groups."""
         first, second = (tuple(side[i] for i in places) for side in (self.first, self.second))
         groups = None if self.groups is None else tuple(self.groups[i] for i in places)
         return TextPairs(self.name, first, second, groups=groups, unit=self.unit, among=self.among)
 
     def grouped(self) -> TextPairs:
-        """The same with groups: where nobody has said, pairs that (nearly) share a text."""
+        """Return the pairs with groups: by default, pairs that (nearly) share a text."""
         if self.groups is not None:
             return self
         return replace(self, groups=tuple(map(str, group_texts(list(self)).tolist())))
 
     def ids(self) -> NDArray[np.int64]:
-        """A number for each pair (pair,), equal for equal pairs in either order, in any set."""
+        """Return a number for each pair (pair,), equal for equal pairs in either order."""
         keys = ["\0".join(sorted(pair)).encode("utf-8", "surrogatepass") for pair in self]
         digests = b"".join(blake2b(key, digest_size=8).digest() for key in keys)
         return np.frombuffer(digests, dtype="<i8").astype(np.int64)
@@ -153,7 +153,7 @@ class ScoredPairs(TextPairs):
 
 
 def hash_texts(texts: Iterable[str], about: bytes = b"") -> str:
-    """Names texts in their order, and what they are `about`, for digests and the cache."""
+    """Hash texts in their order, with what they are `about`, for digests and the cache."""
     digest = blake2b(about, digest_size=16)
     for text in texts:
         content = text.encode("utf-8", "surrogatepass")
@@ -182,7 +182,7 @@ def encode_distinct(
 def encode_columns(
     encode: Encode, *columns: Sequence[str], sides: Sequence[Side | None] = ()
 ) -> Iterator[NDArray[np.float32]]:
-    """The embeddings `(text, dim)` of each column.
+    """Yield the embeddings `(text, dim)` of each column.
 
     Each distinct text is encoded once, by each prompt that it has.
 
@@ -204,7 +204,7 @@ def encode_columns(
 def unit_vectors(
     encode: Encode, queries: Sequence[str], documents: Sequence[str]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Vectors of length 1, (query, dim) and (document, dim).
+    """Return vectors of length 1, (query, dim) and (document, dim).
 
     Each distinct text is encoded once by each function, some at a time: beside the vectors nothing
     is held that grows with the number of documents.
@@ -221,7 +221,7 @@ def unit_vectors(
 def _distinct_units(
     encode: Encode, texts: Iterable[str]
 ) -> tuple[NDArray[np.float32], dict[str, int]]:
-    """(distinct text, dim), and the row of each text."""
+    """Return (distinct text, dim), and the row of each text."""
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     distinct = list(rows)
     unit = np.empty((0, 0), np.float32)
@@ -236,13 +236,13 @@ def _distinct_units(
 def _of_texts(
     unit: NDArray[np.float32], rows: Mapping[str, int], texts: Sequence[str]
 ) -> NDArray[np.float32]:
-    """(text, dim); without a copy where the texts are the first."""
+    """Return (text, dim), without a copy where the texts are the first."""
     places = np.array([rows[text] for text in texts], dtype=np.int64)
     return unit[: len(places)] if (places == np.arange(len(places))).all() else unit[places]
 
 
 def remembering(encode: Encode) -> PromptedEncoders:
-    """The same encoder, which keeps all vectors it has made and encodes no text twice."""
+    """Return an encoder that keeps all vectors it has made and encodes no text twice."""
     return sided(encode).each(_remembering)
 
 

@@ -42,7 +42,7 @@ _DISCOUNTED = np.concatenate([[0.0], np.cumsum(_DISCOUNTS)])
 
 @dataclass(frozen=True)
 class JudgedQueries:
-    """Queries, the documents that are ranked for each of them, and what judges said.
+    """Queries, the documents that are ranked for each of them, and graded judgements.
 
     Attributes:
         queries: n of them.
@@ -63,14 +63,14 @@ class JudgedQueries:
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        """Number of queries."""
+        """Return the number of queries."""
         return len(self.queries)
 
 
 def measure_ranking(
     blocks: Iterable[tuple[int, NDArray[Any]]], judgements: Sequence[Mapping[int, float]]
 ) -> dict[str, FloatArray]:
-    """Every measure of each query, `(query,)`, 0 to 1.
+    """Return every measure of each query, `(query,)`, 0 to 1.
 
     Args:
         blocks: the row of the first query of a block, and the block's scores (queries of it,
@@ -92,7 +92,7 @@ def measure_ranking(
 
 
 def _measure(scores: NDArray[Any], grades: Mapping[int, float]) -> dict[str, float]:
-    """Of one query: scores (document,)."""
+    """Measure one query: scores (document,)."""
     relevant = {place: grade for place, grade in grades.items() if grade > 0}
     if not relevant:
         return {}
@@ -117,7 +117,7 @@ def _measure(scores: NDArray[Any], grades: Mapping[int, float]) -> dict[str, flo
 
 
 def _places(scores: NDArray[Any], own: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many documents are better than those of score `own`, and how many tie, itself included.
+    """Count the documents above those of score `own`, and those that tie, itself included.
 
     Where more than `_DEEPEST` are better only that is known: no measure looks further down. A
     document at -inf is not ranked, and stands below all that count.
@@ -134,7 +134,7 @@ def _places(scores: NDArray[Any], own: NDArray[Any]) -> tuple[NDArray[np.int64],
 
 
 def _first_reciprocal(better: int, tied: int, relevant: int) -> float:
-    """Mean of 1 / rank of the first of so many relevant documents among those that tie."""
+    """Return the mean of 1 / rank of the first relevant document among those that tie."""
     total, chance = 0.0, relevant / tied  # that it stands at this place of the tie
     for place in islice(range(tied - relevant + 1), max(0, _DEPTH - better)):
         total += chance / (better + place + 1)

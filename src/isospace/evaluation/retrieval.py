@@ -76,11 +76,11 @@ class RetrievalScores:
         return float(self.ranks.mean())
 
     def recall(self, k: int) -> float:
-        """Share of queries whose own target is among the first k, 0 to 1."""
+        """Return the share of queries whose own target is among the first k, 0 to 1."""
         return float((self.ranks <= k).mean())
 
     def row(self) -> dict[str, float]:
-        """MRR, and the measures of `ranking` with one right text a query, 0 to 1, for tables."""
+        """Return MRR, and the measures of `ranking` with one right text a query, for tables."""
         in_ten = self.ranks <= 10
         return {
             "MRR": self.mrr,
@@ -89,7 +89,7 @@ class RetrievalScores:
         } | {f"R@{k}": self.recall(k) for k in (1, 10, 100)}
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers with their protocol; the ranks themselves are left out."""
+        """Return the numbers with their protocol, without the ranks."""
         return {
             "protocol": self.protocol,
             "queries": len(self.ranks),
@@ -99,7 +99,7 @@ class RetrievalScores:
         } | {f"recall@{k}": self.recall(k) for k in DEPTHS}
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
-        """MRR and recall."""
+        """Return MRR and recall."""
         row = {"MRR": self.mrr} | {f"R@{k}": self.recall(k) for k in DEPTHS}
         return [TitledRows(f"retrieval, x 100 ({self.protocol})", [percent_cells(row)])]
 
@@ -149,7 +149,7 @@ def rank_scores(
     bearers: NDArray[np.int64] | None = None,
     own_scores: NDArray[Any] | None = None,
 ) -> RetrievalScores:
-    """As `rank_targets`, by any score.
+    """Rank targets as `rank_targets` does, by any score.
 
     Args:
         blocks: the row of the first query of a block, and the scores (queries of it, target), which
@@ -196,7 +196,7 @@ def rank_scores(
 
 
 def _first_queries(own: NDArray[np.int64], targets: int) -> NDArray[np.int64]:
-    """(target,) the first query that has each, or -1."""
+    """Return (target,) the first query that has each, or -1."""
     first_queries = np.full(targets, -1)
     found, first = np.unique(own, return_index=True)
     first_queries[found] = first
@@ -205,7 +205,7 @@ def _first_queries(own: NDArray[np.int64], targets: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Targets:
-    """What the first texts of pairs look for: the distinct second texts, and other candidates.
+    """The texts that the first texts of pairs look for: second texts and other candidates.
 
     Attributes:
         texts: n of them, those of the pairs first.
@@ -229,8 +229,8 @@ class Targets:
     described: str
 
     @classmethod
-    def of(cls, pairs: TextPairs) -> Targets:
-        """Those of some pairs."""
+    def of_pairs(cls, pairs: TextPairs) -> Targets:
+        """Return the targets of pairs."""
         among = pairs.among
         others = () if among is None else among.texts
         place_of = {text: at for at, text in enumerate(dict.fromkeys((*pairs.second, *others)))}
@@ -299,13 +299,13 @@ def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
     texts, each is right: the others are left out while one of them is ranked, and so is the first
     text itself.
     """
-    targets = Targets.of(pairs)
+    targets = Targets.of_pairs(pairs)
     vectors = unit_vectors(encode, pairs.first, targets.texts)
     return targets.rank(product_blocks(*vectors))
 
 
 def mrr_scores(pairs: TextPairs, found: RetrievalScores) -> Scores:
-    """The MRR of pairs, and what each contributed."""
+    """Return the MRR of pairs, and what each contributed."""
     return mean_scores(
         found.reciprocal_ranks[None], pairs.group_numbers(), found.displacement[:, None]
     )
@@ -318,7 +318,7 @@ DISPLACEMENT = " burdens"
 
 
 def mrr_of_items(seeds: Sequence[Items], column: str, groups: NDArray[np.int64]) -> Scores:
-    """`mrr_scores` of what files hold of each seed; older ones have no displacement."""
+    """Return `mrr_scores` of what files hold of each seed; archives may lack the displacement."""
     displacement = None
     if all(f"{column}{DISPLACEMENT}" in items for items in seeds):
         displacement = np.stack([items[f"{column}{DISPLACEMENT}"] for items in seeds], axis=1)
@@ -330,7 +330,7 @@ SAME_MEANING = 5.0
 
 
 def same_meaning_retrieval(encode: Encode, pairs: ScoredPairs) -> RetrievalScores:
-    """Both sides of each pair with the highest score look for the other among all sentences.
+    """Rank, for both sides of each pair of one meaning, the other among all sentences.
 
     The experiment of DiffCSE (Chuang et al. 2022, on STS-B test), over distinct sentences and
     without the query itself. The paper's 2,758 sentences count repetitions: a repeated query is
@@ -367,7 +367,7 @@ class SameMeaning(Task[RetrievalScores]):
 
     @classmethod
     def load(cls, request: Request) -> SameMeaning | None:
-        """STS-B test, where it has such pairs."""
+        """Take STS-B test, where it has such pairs."""
         if not request.sts:
             return None
         test = request.sts["STSBenchmark"].subsets["test"]
@@ -379,7 +379,7 @@ class SameMeaning(Task[RetrievalScores]):
 
 
 def _pairs_of_one_meaning(pairs: ScoredPairs) -> list[tuple[str, str]]:
-    """The pairs of two different sentences that have the highest score."""
+    """Return the pairs of two different sentences that have the highest score."""
     return [
         (first, second)
         for (first, second), score in zip(pairs, pairs.gold, strict=True)
@@ -390,7 +390,7 @@ def _pairs_of_one_meaning(pairs: ScoredPairs) -> list[tuple[str, str]]:
 def halves(
     sentences: Sequence[str], groups: Sequence[str] | None = None, unit: str = "groups"
 ) -> TextPairs:
-    """Pairs made from single sentences: the first half of the words and the second half.
+    """Make pairs from single sentences: the first half of the words and the second half.
 
     A stand-in where a corpus has no natural pairs. Each distinct sentence of at least `MIN_WORDS`
     words gives one pair; one that is mostly in a script written without spaces is cut by characters

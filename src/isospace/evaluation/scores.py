@@ -63,7 +63,9 @@ class PairScores:
     no_shared: float | None
 
     @classmethod
-    def of(cls, ranks: RetrievalScores, no_shared: RetrievalScores | None = None) -> PairScores:
+    def of_ranks(
+        cls, ranks: RetrievalScores, no_shared: RetrievalScores | None = None
+    ) -> PairScores:
         """Summarise ranks."""
         row = ranks.row()
         return cls(

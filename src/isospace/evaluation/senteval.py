@@ -97,7 +97,7 @@ class STSSet:
         return self.name in YEARS or "test" in self.subsets
 
     def test_only(self) -> STSSet:
-        """What the papers' tables report: all of STS12-16, the test split of the other two."""
+        """Keep what the papers' tables report: STS12-16, the test split of the other two."""
         if self.name in YEARS or "test" not in self.subsets:
             return self
         return STSSet(self.name, {"test": self.subsets["test"]})
@@ -108,13 +108,13 @@ Example: TypeAlias = tuple[tuple[str, ...], int]
 
 
 def find_root(folder: Path, names: Sequence[str]) -> Path | None:
-    """Which of a folder, its `downstream` and its parent holds one of these folders of SentEval."""
+    """Return a folder, its `downstream` or its parent: the one that holds one of these folders."""
     candidates = (folder / "downstream", folder, folder.parent)
     return next((c for c in candidates if any((c / name).is_dir() for name in names)), None)
 
 
 def find_sts_root(folder: Path) -> Path:
-    """The folder that holds `STS/` and `SICK/`.
+    """Return the folder that holds `STS/` and `SICK/`.
 
     Raises:
         UserError: there is none at the three places where it is looked for.
@@ -122,16 +122,16 @@ def find_sts_root(folder: Path) -> Path:
     if (root := find_root(folder, ("STS", "SICK"))) is not None:
         return root
     places = f"STS/ and SICK/ in {folder / 'downstream'}, {folder} and {folder.parent}"
-    raise UserError(f"no STS sets under {folder} (looked for {places}); expected {STS_LAYOUT}")
+    raise UserError(f"no STS sets under {folder} (looked for {places}). Expected {STS_LAYOUT}")
 
 
 def find_transfer_root(folder: Path) -> Path:
-    """The folder that holds `MR/`, `SST/` and so on."""
+    """Return the folder that holds `MR/`, `SST/` and so on."""
     return find_root(folder, [*TRANSFER_NAMES, "SST"]) or folder
 
 
 def read_scored(root: Path, name: str) -> dict[str, ScoredPairs]:
-    """Sub-set or split -> the scored pairs of one of the seven STS sets.
+    """Return sub-set or split -> the scored pairs of one of the seven STS sets.
 
     Raises:
         UserError: naming file and line, for a missing file, a line with a wrong number of fields, a
@@ -143,14 +143,14 @@ def read_scored(root: Path, name: str) -> dict[str, ScoredPairs]:
 
 
 def _read_subset(root: Path, name: str, subset: str) -> ScoredPairs:
-    """Two files, line by line; pairs whose gold line is empty were never scored and are dropped."""
+    """Read two files line by line; drop pairs whose gold line is empty."""
     folder = root / "STS" / f"{name}-en-test"
     texts_path, gold_path = folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt"
     texts, golds = _read_lines(texts_path, STS_LAYOUT), _read_lines(gold_path, STS_LAYOUT)
     if len(texts) != len(golds):
         raise UserError(
-            f"{texts_path} has {number_of(len(texts), 'lines')} and {gold_path} has {len(golds)}; "
-            "expected a score, or an empty line, for each pair"
+            f"{texts_path} has {number_of(len(texts), 'lines')} and {gold_path} has {len(golds)}. "
+            "Expected a score, or an empty line, for each pair"
         )
     rows = []
     for number, (text, gold) in enumerate(zip(texts, golds, strict=True), start=1):
@@ -175,7 +175,7 @@ def _read_split(root: Path, name: str, split: str) -> ScoredPairs:
 
 
 def _scored_fields(path: Path, number: int, line: str, width: int) -> list[str]:
-    """Tab-separated fields; lines of STS-B may have more than `width`."""
+    """Split a line at tabs; lines of STS-B may have more than `width` fields."""
     fields = line.split("\t")
     if len(fields) < width:
         found = number_of(len(fields), "tab-separated fields")
@@ -191,14 +191,14 @@ def _scored_pairs(name: str, rows: Sequence[tuple[str, str, float]], path: Path)
 
 
 def training_files(root: Path, name: str) -> list[Path]:
-    """The files that one of `TRANSFER_NAMES` is trained on."""
+    """Return the files that one of `TRANSFER_NAMES` is trained on."""
     if name in _FILE_OF_EACH_LABEL:
         return [root / file for file in _FILE_OF_EACH_LABEL[name]]
     return [root / _FILE_OF_EACH_SPLIT[name]["train"]]
 
 
 def read_labelled(root: Path, name: str) -> dict[str, list[Example]]:
-    """Split -> the examples of one of `TRANSFER_NAMES`, in the order of the files.
+    """Return split -> the examples of one of `TRANSFER_NAMES`, in the order of the files.
 
     A task without splits of its own has the one split "all". As in SentEval, a blank line of the
     binary tasks is an example without a word, and their files and TREC's are read as Latin-1.
@@ -234,7 +234,7 @@ def _read_sst2(path: Path) -> list[Example]:
 
 
 def _read_trec(path: Path) -> list[Example]:
-    """Lines such as "NUM:dist How far is it from Denver to Aspen ?"."""
+    """Read lines such as "NUM:dist How far is it from Denver to Aspen ?"."""
     rows: list[Example] = []
     for number, line in enumerate(_read_latin1(path), start=1):
         kind, _, question = line.strip().partition(" ")
@@ -292,5 +292,5 @@ def _label(path: Path, number: int, cell: str, names: Sequence[str]) -> int:
 
 
 def _fold(text: str) -> str:
-    """The words with one space between them."""
+    """Return the words with one space between them."""
     return " ".join(text.split())

@@ -131,7 +131,7 @@ class Stacked:
 
 
 def _initial_weights(dim: int, classes: int) -> Tensor:
-    """What a linear layer of torch starts from, `(class, dim + 1)`."""
+    """Return the initial weights of a linear layer of torch, `(class, dim + 1)`."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(SEED)  # and no GPU's, which would not be put back
         layer = torch.nn.Linear(dim, classes)
@@ -139,7 +139,7 @@ def _initial_weights(dim: int, classes: int) -> Tensor:
 
 
 def _rows(folds: Sequence[Fold], random: np.random.RandomState) -> tuple[Tensor, list[Tensor]]:
-    """Rows to train on, `(fold, row)`, and of each fold those that decide when to stop."""
+    """Return rows to train on, `(fold, row)`, and each fold's rows that decide when to stop."""
     train = torch.from_numpy(np.stack([fold.train for fold in folds]))
     given = [torch.from_numpy(fold.valid) for fold in folds if fold.valid is not None]
     if given:
@@ -150,7 +150,7 @@ def _rows(folds: Sequence[Fold], random: np.random.RandomState) -> tuple[Tensor,
 
 
 def _gradient(weights: Tensor, x: Tensor, one_hot: Tensor, rows: Tensor) -> Tensor:
-    """Of the mean cross-entropy of each classifier over its fold's batch, `rows` (fold, row)."""
+    """Return the gradient of each classifier's mean cross-entropy over `rows` (fold, row)."""
     folds, batch = rows.shape
     inputs = x.index_select(0, rows.flatten()).view(folds, batch, -1)
     targets = one_hot.index_select(0, rows.flatten()).view(folds, 1, batch, -1).mT

@@ -81,7 +81,7 @@ class STSScores:
     paper_protocol: dict[str, STSScore | str]
 
     def known(self) -> dict[str, float]:
-        """The columns of the papers' row that were scored."""
+        """Return the columns of the papers' row that were scored."""
         return {column: value for column, value in self.paper_row.items() if value is not None}
 
 
@@ -94,7 +94,7 @@ class STSResult:
     """Task -> sub-set -> cosine of each pair, in the order of the sub-set."""
 
     def score(self, task: str, aggregation: str, metric: str = "spearman") -> STSScore | None:
-        """The score of a sub-set (its name) or of an aggregation ("all", "mean", "wmean")."""
+        """Return the score of a sub-set (its name) or an aggregation ("all", "mean", "wmean")."""
         for score in self.scores:
             column = score.split if score.aggregation == "subset" else score.aggregation
             if (score.task, column, score.metric) == (task, aggregation, metric):
@@ -102,7 +102,7 @@ class STSResult:
         return None
 
     def headlines(self) -> dict[str, STSScore]:
-        """The papers' columns: Spearman, "all" for STS12-16, test for STS-B and SICK-R."""
+        """Return the papers' columns: Spearman, "all" for STS12-16, test for the others."""
         headlines = {}
         for name, column in PAPER_COLUMNS.items():
             score = self.score(name, "all" if name in YEARS else "test")
@@ -111,7 +111,7 @@ class STSResult:
         return headlines
 
     def paper_row(self) -> dict[str, float | None]:
-        """The papers' table row, x 100, two decimals: STS12 13 14 15 16 STS-B SICK-R Avg.
+        """Return the papers' row, x 100, two decimals: STS12 13 14 15 16 STS-B SICK-R Avg.
 
         `Avg` is the plain mean of the seven rounded numbers, as SimCSE's script prints it. A set
         that was not scored is None, and so is then the average.
@@ -120,15 +120,15 @@ class STSResult:
         return with_average(known, PAPER_COLUMNS.values())
 
     def summary(self) -> STSScores:
-        """What is kept of it: all but the cosines."""
+        """Return all but the cosines."""
         return STSScores(self.scores, self.paper_row(), {**self.headlines(), "Avg": AVERAGE})
 
     def to_json(self) -> dict[str, Any]:
-        """Every score with its protocol, and the papers' row with the protocol of each column."""
+        """Return every score and the papers' row, with their protocols."""
         return to_dict(self.summary())
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
-        """The papers' row; with `subsets` every sub-set and setting."""
+        """Return the papers' row; with `subsets` every sub-set and setting."""
         title = (
             "Spearman x 100 (STS12-16 'all', STS-B and SICK-R test; pooling "
             f"{conditions.pooling}, {conditions.precision})"
@@ -158,7 +158,7 @@ class STS(Task[STSResult]):
 
     @classmethod
     def load(cls, request: Request) -> STS | None:
-        """The sets, where there is a folder or the Hub."""
+        """Take the sets, where there is a folder or the Hub."""
         return cls(request.sts) if request.sts else None
 
     def score(self, subject: Subject) -> STSResult:
@@ -167,17 +167,17 @@ class STS(Task[STSResult]):
 
 
 def sts_data(data: str | None) -> str | None:
-    """Where the STS sets are: as given, else ISOSPACE_DATA; `None` for nowhere."""
+    """Return where the STS sets are: as given, else ISOSPACE_DATA; `None` for nowhere."""
     return data or os.environ.get("ISOSPACE_DATA") or None
 
 
 def load_sts_data(data: str) -> dict[str, STSSet]:
-    """The seven STS sets from a folder in SentEval's layout, or from the Hub for "hub"."""
+    """Read the seven STS sets from a folder in SentEval's layout, or from the Hub for "hub"."""
     return load_sts_hub() if data == "hub" else load_sts(expanded(data))
 
 
 def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
-    """The labelled pairs by which checkpoints are chosen.
+    """Load the labelled pairs that select checkpoints.
 
     Args:
         labels: "stsb-dev" or "sickr-dev" of the tasks, or a file of scored pairs.
@@ -191,8 +191,8 @@ def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
         return load_scored_pairs(Path(labels))
     if task not in tasks or "dev" not in tasks[task].subsets:
         raise UserError(
-            f"`select` labels with `labels` {labels} reads the STS sets: give their folder "
-            "(`data` FOLDER or ISOSPACE_DATA), or a file of sentence1, sentence2, score "
+            f"`select` labels with `labels` {labels} reads the STS sets. Name their folder "
+            "(`data` FOLDER or ISOSPACE_DATA), or give a file of sentence1, sentence2, score "
             "(`labels` FILE)"
         )
     return tasks[task].subsets["dev"]
@@ -230,13 +230,13 @@ def evaluate_sts(encode: Encode, sets: Mapping[str, STSSet]) -> STSResult:
 
 
 def evaluate_pairs(encode: Encode, pairs: ScoredPairs) -> float:
-    """Spearman of one set of scored pairs: STS-B dev, SICK-R dev or a user's own file."""
+    """Return Spearman's correlation on one set of scored pairs."""
     [cosines] = pair_cosines(encode, [pairs])
     return spearman(cosines, pairs.gold)
 
 
 def pair_cosines(encode: Encode, sets: Iterable[TextPairs]) -> Iterator[FloatArray]:
-    """The cosine of every pair, set by set, after encoding each distinct text once in one call."""
+    """Yield the cosines of each set; each distinct text is encoded once, in one call."""
     sides = encode_columns(
         encode, *(side for pairs in sets for side in (pairs.first, pairs.second))
     )
@@ -281,14 +281,14 @@ def _score_set(sts_set: STSSet, cosines: Mapping[str, FloatArray], metric: str) 
 
 
 def paper_columns(tasks: Mapping[str, STSSet]) -> dict[str, STSSet]:
-    """The papers' columns that can be scored."""
+    """Return the papers' columns that can be scored."""
     return {PAPER_COLUMNS[name]: task for name, task in tasks.items() if task.in_papers}
 
 
 def sts_test_pairs(
     tasks: Mapping[str, STSSet], chosen_by: NDArray[np.int64]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """What is known of the pairs of the papers' row, as `Benchmark.test_pairs` has it.
+    """Return what is known of the papers' test pairs, as `Benchmark.test_pairs` has it.
 
     Args:
         tasks: their test pairs.
@@ -308,7 +308,7 @@ def sts_test_pairs(
 
 
 def numbered_sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray]:
-    """Column -> (pair, 2) numbers of the sentences, over all columns."""
+    """Return column -> (pair, 2) numbers of the sentences, over all columns."""
     numbers: dict[str, int] = {}
     return {
         column: np.array(

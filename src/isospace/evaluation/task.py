@@ -32,7 +32,7 @@ class TitledRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be scored, and the data that several tasks share.
+    """An evaluation's settings, and the data that several tasks share.
 
     Attributes:
         config: what was asked for.
@@ -49,7 +49,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What every number of an evaluation holds for; `precision` is of the matrix products."""
+    """Conditions that every number holds for; `precision` is of the matrix products."""
 
     model: str
     pooling: str
@@ -75,20 +75,20 @@ class Subject:
 
 
 class Scores(Protocol):
-    """What a task found of one model."""
+    """Scores of one model on a task."""
 
     def to_json(self) -> Any:
-        """Every number with its protocol, in JSON's own types."""
+        """Return every number with its protocol, in JSON's own types."""
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
-        """What people see; `subsets` asks for every sub-set and setting."""
+        """Return what people see; `subsets` asks for every sub-set and setting."""
 
 
 ScoresT = TypeVar("ScoresT", bound=Scores)
 
 
 class Task(ABC, Generic[ScoresT]):
-    """Something that a model is scored on, with its data loaded."""
+    """A task to score models on, with its data loaded."""
 
     name: ClassVar[str]
     """Its key in the JSON of an evaluation."""
@@ -108,7 +108,7 @@ class Task(ABC, Generic[ScoresT]):
 
 
 def with_average(known: Mapping[str, float], columns: Iterable[str]) -> dict[str, float | None]:
-    """A row of a paper's table: these columns, and the plain mean of the rounded numbers, "Avg".
+    """Return a row of a paper's table: these columns, and the mean of the rounded numbers.
 
     What is not known is None, and so is then the average.
     """
@@ -118,7 +118,7 @@ def with_average(known: Mapping[str, float], columns: Iterable[str]) -> dict[str
 
 
 def cells(row: Mapping[str, float | None]) -> dict[str, str]:
-    """Cells of a table with two decimals; what was not scored is left out.
+    """Format cells of a table with two decimals; leave out what was not scored.
 
     >>> cells({"MR": 81.5, "CR": None})
     {'MR': '81.50'}
@@ -127,5 +127,5 @@ def cells(row: Mapping[str, float | None]) -> dict[str, str]:
 
 
 def percent_cells(row: Mapping[str, float]) -> dict[str, str]:
-    """Cells of shares, times 100."""
+    """Format shares as cells, times 100."""
     return cells({name: 100 * value for name, value in row.items()})

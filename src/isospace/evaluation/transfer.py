@@ -107,7 +107,7 @@ class TransferResult:
     scores: tuple[TransferScore, ...]
 
     def row(self) -> dict[str, float | None]:
-        """The papers' row of test accuracies in per cent: MR CR SUBJ MPQA SST2 TREC MRPC Avg.
+        """Return the papers' test accuracies in per cent: MR CR SUBJ MPQA SST2 TREC MRPC Avg.
 
         `Avg` is the plain mean of the seven rounded numbers. A task that was not scored is None,
         and so is then the average.
@@ -115,7 +115,7 @@ class TransferResult:
         return with_average({score.task: score.test for score in self.scores}, TRANSFER_NAMES)
 
     def to_json(self) -> dict[str, Any]:
-        """The papers' row, and every score with its protocol."""
+        """Return the papers' row, and every score with its protocol."""
         return {
             "scores": [asdict(score) for score in self.scores],
             "row": self.row(),
@@ -133,7 +133,7 @@ class TransferResult:
         )
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
-        """The papers' row."""
+        """Return the papers' row."""
         return [TitledRows(f"transfer ({self.protocol})", [cells(self.row())])]
 
 
@@ -196,7 +196,7 @@ def evaluate_transfer(
 
 
 def _score(transfer_set: TransferSet, features: Sequence[Features], protocol: str) -> TransferScore:
-    """The score of one task by the features of its splits."""
+    """Score one task by the features of its splits."""
     splits, scheme = _SCHEMES[tuple(transfer_set.splits)]
     settings = PROTOCOLS[protocol]
     labels = [split.labels for split in transfer_set.splits.values()]
@@ -221,7 +221,7 @@ def _score(transfer_set: TransferSet, features: Sequence[Features], protocol: st
 
 
 def _features(rows: Mapping[str, int], embeddings: Features, split: Labelled) -> Features:
-    """The embedding of a sentence u, or `[|u - v|, u * v]` of a pair."""
+    """Return the embedding of a sentence u, or `[|u - v|, u * v]` of a pair."""
     sides = [
         embeddings[[rows[text] for text in side]].astype(np.float32, copy=False)
         for side in split.sides
@@ -241,8 +241,8 @@ def _load_set(root: Path, name: str) -> TransferSet:
         if counts[label] < _FEWEST:
             files = " and ".join(map(str, training_files(root, name)))
             raise UserError(
-                f"{files}: {number_of(counts[label], 'examples')} of {name}'s label {label}; "
-                f"expected at least {_FEWEST}, to cut them into {_FOLDS} folds twice"
+                f"{files}: {number_of(counts[label], 'examples')} of {name}'s label {label}. "
+                f"Expected at least {_FEWEST}, to cut them into {_FOLDS} folds twice"
             )
     return TransferSet(name, {split: _labelled(rows) for split, rows in splits.items()})
 

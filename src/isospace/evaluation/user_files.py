@@ -99,7 +99,7 @@ def read_user_file(
     named = ((line, tuple(row)) for line, row in rows if isinstance(row, dict))
     line, names = next(named, (1, ()))
     if len(rows) < 2:
-        raise UserError(f"{path}: expected at least two rows, found {len(rows)}")
+        raise UserError(f"{path}: {len(rows)} rows, expected at least two")
     if not names and source.format != "jsonl":
         _require_no_header(f"{path}:{rows[0][0]}", [_values(row) for _, row in rows])
     kind = kind or _recognise(path, names, [row for _, row in rows])
@@ -116,30 +116,30 @@ def text_cell(path: Path, line: int, cell: Any) -> str:
     """
     text = " ".join(normalise(cell).split()) if isinstance(cell, str) else ""
     if not text:
-        raise UserError(f"{path}:{line}: expected a text, found {cell!r}")
+        raise UserError(f"{path}:{line}: {cell!r} is not a text. Give a string")
     return text
 
 
 def parse_score(path: Path, line: int, cell: Any) -> float:
-    """A gold score as a finite number.
+    """Parse a gold score as a finite number.
 
     Raises:
         UserError: naming file, line and value.
     """
     score = _number(cell)
     if score is None:
-        raise UserError(f"{path}:{line}: the score {cell!r} is no number; expected one like 3.8")
+        raise UserError(f"{path}:{line}: the score {cell!r} is not a number. Give one like 3.8")
     return score
 
 
 def _take_groups(path: Path, rows: list[tuple[int, Cells]], group: str) -> tuple[str, ...]:
-    """The group of each row, which is taken out of the rows."""
+    """Take the group of each row out of the rows."""
     groups = []
     for line, row in rows:
         if not isinstance(row, dict):
             raise UserError(
-                f'{path}:{line}: no column "{group}", the columns have no names. Name them in a '
-                f"line above, in jsonl by objects: query, document, {group}"
+                f'{path}:{line}: no column "{group}", because the columns have no names. Name '
+                f"them in a first line, or in jsonl by keys: query, document, {group}"
             )
         if group not in row:
             raise UserError(
@@ -176,14 +176,14 @@ def _require_no_header(where: str, rows: Sequence[Sequence[str]]) -> None:
         and not any(cell == name for row in others for cell, name in zip(row, first, strict=True))
     ):
         raise UserError(
-            f"{where}: {', '.join(first)} look like names of columns, of which "
-            f"{', '.join(known)} alone say nothing; expected {_kinds_in_words()}. Rename them; if "
-            "they are a row, put a line of such names above it"
+            f"{where}: {', '.join(first)} look like column names, but {', '.join(known)} alone do "
+            f"not say what the file holds. Rename them to {_kinds_in_words()}. If they are a row, "
+            "add a line of such names above it"
         )
 
 
 def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataKind:
-    """The kind that the columns' names say, else their number and the last one's values."""
+    """Return the kind that the columns' names say, else their number and the last one's values."""
     for kind in COLUMNS:
         columns = match_columns(kind, names)
         if columns and not (kind == "scored" and _labels(columns, rows)):
@@ -207,9 +207,8 @@ def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataK
     if numeric or all(len(str(value).split()) <= _LABEL_WORDS for value in last):
         return "labelled"
     raise UserError(
-        f"{path}: the second column has {number_of(distinct, 'values')} in {len(last)} rows: "
-        "labels, or texts that belong to several others? Say which: `kind` labelled, or `kind` "
-        "pairs"
+        f"{path}: unclear whether the second column holds labels or texts: "
+        f"{number_of(distinct, 'values')} in {len(last)} rows. Set `kind` labelled or `kind` pairs"
     )
 
 
@@ -220,14 +219,14 @@ def _require_no_labels_first(path: Path, rows: Sequence[Sequence[Any]]) -> None:
     repeats = 2 * len(set(first)) <= len(first) and 2 * len(set(last)) > len(last)
     if short and (repeats or _mostly_numbers(first)) and not _mostly_numbers(last):
         raise UserError(
-            f"{path}: the first column has {number_of(len(set(first)), 'values')} in {len(first)} "
-            "rows: labels, or texts that belong to several others? Name the columns (label, text) "
-            "in a line above, in jsonl by objects; or say `kind` pairs"
+            f"{path}: unclear whether the first column holds labels or texts: "
+            f"{number_of(len(set(first)), 'values')} in {len(first)} rows. Name the columns "
+            "(label, text) in a first line, or in jsonl by keys; or set `kind` pairs"
         )
 
 
 def _labels(scored: Sequence[str], rows: Sequence[Cells]) -> bool:
-    """Whether columns named as scored pairs are a text, perhaps with a title, and its label.
+    """Tell whether columns named as scored pairs are a text, perhaps with a title, and its label.
 
     Names of pairs of sentences with words for a score, as in NLI, stay scored pairs: their error is
     better than a score of something else.
@@ -247,7 +246,7 @@ def _kinds_in_words() -> str:
 
 
 def match_columns(kind: DataKind, names: Sequence[str]) -> tuple[str, ...] | None:
-    """The names of the kind's columns, in its order, or None where one is missing."""
+    """Return the names of the kind's columns in its order, or `None` where one is missing."""
     columns: list[str] = []
     for known in COLUMNS[kind].values():
         free = {name.strip().lower(): name for name in reversed(names) if name not in columns}
@@ -259,7 +258,7 @@ def match_columns(kind: DataKind, names: Sequence[str]) -> tuple[str, ...] | Non
 
 
 def _choose(where: str, kind: DataKind, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Which of the named columns to read; none where the file has no names."""
+    """Return the named columns to read; none where the file has no names."""
     if not names:
         return ()
     if kind == "pairs":
@@ -267,8 +266,8 @@ def _choose(where: str, kind: DataKind, names: tuple[str, ...]) -> tuple[str, ..
         for more in wider:
             if match_columns(more, names):  # pairs of texts that do not all belong together
                 raise UserError(
-                    f"{where}: the columns {', '.join(names)} say {more}; expected pairs of texts "
-                    "that belong together, in two columns"
+                    f"{where}: the columns {', '.join(names)} say {more}. Give two columns of "
+                    "texts that belong together"
                 )
     columns = match_columns(kind, names)
     if columns is None and len(names) == len(COLUMNS[kind]):
@@ -301,7 +300,7 @@ def _values(row: Cells) -> list[Any]:
 
 
 def _number(cell: Any) -> float | None:
-    """A cell as a finite number, or None where it is none."""
+    """Return a cell as a finite number, or `None`."""
     try:
         number = float(cell)
     except (TypeError, ValueError, OverflowError):

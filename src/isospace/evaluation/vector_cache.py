@@ -33,7 +33,7 @@ def cached(
     max_length: int | None = None,
     progress: Progress | None = None,
 ) -> PromptedEncoders:
-    """`encoder.embed`, with vectors that the same weights and prompt made of the same texts before.
+    """Return an encoder that reads vectors which the same weights and prompt made before.
 
     Args:
         encoder: with the weights that it keeps while the result is in use.
@@ -79,7 +79,7 @@ def _read(folder: Path) -> np.ndarray:
 
 
 def fingerprint(encoder: Encoder, side: Side | None) -> tuple[str, ...]:
-    """Names what `encoder.embed` makes of a text of this side: code, libraries, device, weights."""
+    """Identify the vectors of texts of this side: code, libraries, device, weights."""
     libraries = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
     # Two paths give the same to rounding, and adapters that are not trained yet change the path.
     place = encoder.device.type, encoder.path
@@ -88,7 +88,7 @@ def fingerprint(encoder: Encoder, side: Side | None) -> tuple[str, ...]:
 
 @functools.cache
 def _code() -> tuple[str, ...]:
-    """Names the code that encodes, so that vectors of an earlier version are not mixed with its.
+    """Identify the code that encodes, so that vectors of two versions are not mixed.
 
     Encoders import these packages alone; the import contract holds them to it.
     """

@@ -93,7 +93,7 @@ class Adapted:
                 f"{self.source}: what is held out of {corpus} is no longer what this run was "
                 "tested by; give the texts to look in (`corpus`)"
             )
-        found: Iterable[str] = Targets.of(benchmark.pairs).texts
+        found: Iterable[str] = Targets.of_pairs(benchmark.pairs).texts
         if config.pairs is None and (own.relation == FIRST_REST or not own.test):
             found = dict.fromkeys(data.corpus.held_out())
         texts = tuple(map(without_surrogates, found))  # as encoders read them, too

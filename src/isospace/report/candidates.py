@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isospace.adaptation.results import Candidates, Changed, read_candidates
+from isospace.evaluation.scores import BASE
 from isospace.report import figures
 from isospace.statistics.gains import Gain
 from isospace.system.tables import Table
@@ -74,7 +75,7 @@ def _marks(candidates: Candidates) -> list[dict[str, Any]]:
     marks: list[dict[str, Any]] = []
     start = 100 * candidates.best[0].mrr
     for one in candidates.best:
-        state = "selected" if one.selected else "base model" if one.gain is None else "candidate"
+        state = "selected" if one.selected else BASE if one.gain is None else "candidate"
         label = f"{one.kind}: {100 * one.mrr:.2f} ({one.name})"
         marks.append(_mark(one.kind, one.mrr, state, label, one.gain, start))
     others = [

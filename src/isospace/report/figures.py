@@ -19,6 +19,7 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from isospace.errors import UserError
+from isospace.evaluation.scores import BASE
 from isospace.report.run_set import RunSet
 from isospace.report.space import Vectors, spectrum
 from isospace.system.files import atomic_path
@@ -227,7 +228,7 @@ def plane(run_set: RunSet) -> Chart:
                     "score": evaluation[score],
                     "alignment": evaluation["alignment"],
                     "uniformity": evaluation["uniformity"],
-                    "state": "base model" if evaluation["step"] == 0 else state,
+                    "state": BASE if evaluation["step"] == 0 else state,
                     "label": f"{named.name}, step {evaluation['step']:.0f}: alignment "
                     f"{_short(evaluation['alignment'])}, uniformity "
                     f"{_short(evaluation['uniformity'])}, {SCORES[score]} "
@@ -240,9 +241,7 @@ def plane(run_set: RunSet) -> Chart:
     )
     ramp = alt.Legend(tickCount=3, gradientLength=150)
     colour = alt.Color("score:Q", legend=ramp).title("score").scale(range=_LOW_TO_HIGH)
-    states = alt.Scale(
-        domain=["base model", "evaluation", "kept"], range=["square", "circle", "diamond"]
-    )
+    states = alt.Scale(domain=[BASE, "evaluation", "kept"], range=["square", "circle", "diamond"])
     grey = alt.Legend(symbolFillColor=INK, symbolStrokeColor=INK, columns=1, title=None)
     shape = alt.Shape("state:N", scale=states, legend=grey)
     lines = base.mark_line(color=INK, strokeWidth=1).encode(detail="run:N", order="step:Q")
@@ -311,14 +310,14 @@ def candidates(best: Values) -> Chart:
     """
     names = [one["name"] for one in best]
     states, colours = (
-        ["base model", "candidate", "selected", "BM25"],
+        [BASE, "candidate", "selected", "BM25"],
         [_BEFORE, AFTER, _COLOURS[2], INK],
     )
     known = {one["state"] for one in best}
     shown = [(state, c) for state, c in zip(states, colours, strict=True) if state in known]
     domain, own = map(list, zip(*shown, strict=True))
     colour = alt.Color("state:N").title(None).scale(domain=domain, range=own)
-    shapes = {"base model": "square", "candidate": "circle", "selected": "diamond", "BM25": "cross"}
+    shapes = {BASE: "square", "candidate": "circle", "selected": "diamond", "BM25": "cross"}
     shape = alt.Shape("state:N").title(None).scale(domain=domain, range=[shapes[s] for s in domain])
     # Room for fonts that are wider than the one by which the picture is laid out.
     y = alt.Y("name:N").title(None).sort(names).axis(labelLimit=0, minExtent=180)

@@ -10,7 +10,7 @@ from statistics import fmean
 from isospace.evaluation.benchmark import HALVES
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.other_text import PROTOCOL
-from isospace.evaluation.scores import CORRECTED, CORRECTED_NOTE, GAIN, PairScores, gain_cells
+from isospace.evaluation.scores import BASE, CORRECTED, CORRECTED_NOTE, GAIN, PairScores, gain_cells
 from isospace.report.papers import (
     MEAN_SD,
     STATES,
@@ -97,7 +97,7 @@ def _shipped(done: Sequence[RunResults]) -> str:
     """Say what the folders model/ hold."""
     count = sum(not results.ships_base for results in done)
     if count in (0, len(done)):
-        return "adapted" if count else "base model"
+        return "adapted" if count else BASE
     return f"result by {count} of {len(done)}"
 
 
@@ -113,8 +113,7 @@ def _corrected_mrr(results: RunResults) -> float:
 def _kept(done: Sequence[RunResults]) -> str:
     """Say in words what was selected, and by which rule; label use is said."""
     words = [
-        results.candidate
-        or (f"step {results.choice.step}" if results.choice.step else "base model")
+        results.candidate or (f"step {results.choice.step}" if results.choice.step else BASE)
         for results in done
     ]
     return f"{', '.join(words)} ({done[0].selected_by})"
@@ -147,7 +146,7 @@ def _state_rows(done: Sequence[RunResults]) -> list[dict[str, str]]:
     found: dict[str, list[PairScores]] = {}
     after = f"adapted{not_shipped(done)}"
     for results in done:
-        for name, scores in (("base model", results.base), (after, results.adapted)):
+        for name, scores in ((BASE, results.base), (after, results.adapted)):
             found.setdefault(name, []).append(scores.pairs)
             if scores.with_bm25 is not None:
                 found.setdefault("BM25", []).append(scores.with_bm25.bm25)
@@ -186,7 +185,7 @@ def other_text_table(run_set: RunSet) -> Table | None:
                     "gain": gains[0].points
                     if len(gains) == 1
                     else mean_sd([100 * one.mean for one in gains], sign="+"),
-                    "base model": mean_sd_of_different([100 * one.base for one in found]),
+                    BASE: mean_sd_of_different([100 * one.base for one in found]),
                     "adapted": mean_sd_of_different([100 * one.adapted for one in found]),
                 }
             )

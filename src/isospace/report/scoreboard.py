@@ -15,7 +15,7 @@ from isospace.evaluation.benchmark import HALVES
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.other_text import PROTOCOL
 from isospace.evaluation.ranking import MEASURES
-from isospace.evaluation.scores import GAIN
+from isospace.evaluation.scores import BASE, GAIN
 from isospace.report.papers import mean_sd, papers_table, transfer_table
 from isospace.report.run_set import RunSet
 from isospace.report.runs import other_text_table, retrieval_table, runs_table, sts_leads
@@ -208,7 +208,7 @@ def _corrected(pairs: int) -> str:
 def bm25_table(name: str, results: ComparisonResults) -> Table | None:
     """Return the scores of BM25 alone and fused with each row; `None` without BM25."""
     mrr = {row: columns["MRR"] for row, columns in results.scores.items() if "MRR" in columns}
-    if not results.with_bm25 or "base model" not in mrr:
+    if not results.with_bm25 or BASE not in mrr:
         return None
     rows = []
     for row, found in results.with_bm25.items():
@@ -226,7 +226,7 @@ def bm25_table(name: str, results: ComparisonResults) -> Table | None:
         chosen = (
             "the same pairs chose the checkpoints, which flatters all but BM25 and the base models"
         )
-    start = mean_sd(mrr["base model"].seeds)
+    start = mean_sd(mrr[BASE].seeds)
     note = (
         f"x 100; the base model alone has an MRR of {start}. Fused: cosine and BM25. In brackets "
         f"95 % intervals {chance(results)}, each by itself; {chosen}. The weight was chosen "

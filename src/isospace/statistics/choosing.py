@@ -35,7 +35,7 @@ Name = TypeVar("Name")
 
 @dataclass(frozen=True)
 class ChosenAmong:
-    """What items chose among that are to judge as well.
+    """Candidates that items selected among which are to judge as well.
 
     Attributes:
         scores: of the candidates, as they were compared, the base model's first; of several seeds
@@ -59,7 +59,7 @@ class ChosenAmong:
         unseen: int = 0,
         selection_bias: float = 0.0,
     ) -> ChosenAmong:
-        """Of candidates that have names, the base model first.
+        """Take candidates that have names, the base model first.
 
         Only those that are `allowed` (default: all) could be chosen: the others have added nothing
         to the gain, and count as unseen.
@@ -70,7 +70,7 @@ class ChosenAmong:
 
 
 def choose(choosing: Sequence[Scores] | Sequence[float]) -> int:
-    """The place of the candidate to take; 0 is the base model.
+    """Return the place of the candidate to select; 0 is the base model.
 
     Args:
         choosing: score of each candidate on the validation items, the base model's first, then
@@ -100,7 +100,7 @@ def measured_gain(
 
 
 def best_other(candidates: Sequence[Scores]) -> int:
-    """The place of the candidate with the highest score beside the base model's.
+    """Return the place of the candidate with the highest score, the base model left out.
 
     Its gain is told where the base model itself is chosen too: gains that are told only where they
     are good are flattered.
@@ -109,7 +109,7 @@ def best_other(candidates: Sequence[Scores]) -> int:
 
 
 def choose_by_others(values: FloatArray, parts: NDArray[np.int64]) -> list[int]:
-    """Choose a candidate for each part of the items, by the items of the other parts.
+    """Select a candidate for each part of the items, by the items of the other parts.
 
     Args:
         values: (candidate, item), the base model's first; the first of equals wins.
@@ -123,7 +123,7 @@ def choose_by_others(values: FloatArray, parts: NDArray[np.int64]) -> list[int]:
 
 
 def judge_chosen(among: ChosenAmong, measured: tuple[Scores, Scores] | None = None) -> Gain:
-    """The gain over the start of a candidate that was chosen on the same items.
+    """Return the gain over the base model of a candidate that the same items selected.
 
     The level is shared with what is unseen (Bonferroni), in portions of as many as there are
     candidates.
@@ -162,7 +162,7 @@ def judge_chosen(among: ChosenAmong, measured: tuple[Scores, Scores] | None = No
 
 
 def added_by_choosing(candidates: Sequence[Scores]) -> float:
-    """What choosing the best beside the base model has added to its gain, never below 0.
+    """Return what selecting the best candidate has added to its gain, never below 0.
 
     Cross-fitting estimates it: on each fold of groups the best of the other folds gains less.
     """
@@ -171,7 +171,7 @@ def added_by_choosing(candidates: Sequence[Scores]) -> float:
 
 
 def _simultaneous_level(standardised: FloatArray) -> float:
-    """The level of one test at which all of them are wrong in 5 % of the cases.
+    """Return the level of one test at which all are right in 95 % of the cases.
 
     `standardised`: (candidate, group) influences, the sum of their squares 1.
     """

@@ -12,7 +12,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 
 def cosine(x: NDArray[Any], y: NDArray[Any]) -> FloatArray:
-    """Cosine of `x[i]` and `y[i]`; where it is undefined (a zero row, NaN) it is 0.
+    """Return the cosine of `x[i]` and `y[i]`, 0 where it is undefined (a zero row, NaN).
 
     Computed in float64 and rounded to float32: equal rows have exactly 1, so that pairs of equal
     sentences tie. In plain floating point their order would be an accident of the last bit, which
@@ -28,7 +28,7 @@ def cosine(x: NDArray[Any], y: NDArray[Any]) -> FloatArray:
 
 
 def pearson(x: FloatArray, y: FloatArray) -> float:
-    """Pearson's correlation; 0 where a column is constant, for then it orders nothing.
+    """Return Pearson's correlation; 0 where a column is constant, for then it orders nothing.
 
     >>> round(pearson(np.array([1.0, 2.0, 3.0]), np.array([6.0, 4.0, 2.0])), 6)
     -1.0
@@ -40,7 +40,7 @@ def pearson(x: FloatArray, y: FloatArray) -> float:
 
 
 def spearman(x: FloatArray, y: FloatArray) -> float:
-    """Spearman's correlation: Pearson's of the ranks, with ties at their mean rank.
+    """Return Spearman's correlation: Pearson's of the ranks, with ties at their mean rank.
 
     >>> round(spearman(np.array([1.0, 2.0, 3.0]), np.array([1.0, 10.0, 9.0])), 6)
     0.5

@@ -10,7 +10,7 @@ _AFTER = re.compile(r" (?=(?:of|by|with|to)\b)")
 
 
 def number_of(count: float, what: str) -> str:
-    """A count and what it is of, which is given in the plural and put in the singular for one.
+    """Return a count and its noun, which is given in the plural and made singular for one.
 
     >>> number_of(1200, "near duplicates"), number_of(1, "near duplicates"), number_of(1, "queries")
     ('1,200 near duplicates', '1 near duplicate', '1 query')

@@ -18,7 +18,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def holm(p: Mapping[_Key, float]) -> dict[_Key, float]:
-    """Holm's adjusted p-values: below alpha for any is wrong with probability alpha at most.
+    """Return Holm's adjusted p-values: one below alpha is wrong with probability alpha at most.
 
     >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
     {'a': 0.03, 'b': 0.06, 'c': 0.06}
@@ -32,7 +32,7 @@ def holm(p: Mapping[_Key, float]) -> dict[_Key, float]:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two rows of a comparison in one score.
+    """Difference of two rows of a comparison in one score.
 
     Attributes:
         ahead: the row with the higher mean.
@@ -61,7 +61,7 @@ class Difference:
 
 
 def differences(rows: Mapping[str, Scores]) -> tuple[Difference, ...]:
-    """Every pair of rows in one score, largest difference first."""
+    """Compare every pair of rows in one score, largest difference first."""
     pairs = [(a, b) if rows[a].mean >= rows[b].mean else (b, a) for a, b in combinations(rows, 2)]
     gains = {(ahead, behind): gain(rows[ahead], rows[behind]) for ahead, behind in pairs}
     adjusted = holm({pair: found.p for pair, found in gains.items()})

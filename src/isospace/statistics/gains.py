@@ -117,12 +117,12 @@ class _Parts:
         return math.sqrt(float(self.variances.sum()))
 
     def critical(self, p: float) -> float:
-        """Cochran's critical value of a two-sided test at level p."""
+        """Return Cochran's critical value of a two-sided test at level p."""
         shares = self.variances / self.variances.sum()
         return float(shares @ -special.stdtrit(self.freedom, p / 2))
 
     def p(self, t: float) -> float:
-        """Two-sided p of a ratio to the standard error."""
+        """Return the two-sided p of a ratio to the standard error."""
 
         def excess(log_p: float) -> float:
             return self.critical(10.0**log_p) - abs(t)
@@ -133,7 +133,7 @@ class _Parts:
 
 
 def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
-    """The gain of one encoder over another on the same items, in the same order."""
+    """Return the gain of one encoder over another on the same items, in the same order."""
     mean = after.mean - before.mean
     changed = _changed(after, before)
     parts = _parts(after, before)
@@ -167,7 +167,7 @@ def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
 
 
 def gain_by_seed(after: Scores, before: Scores) -> Gain:
-    """The gain where each seed of `after` is a change of the same seed of `before`.
+    """Return the gain where each seed of `after` is a change of the same seed of `before`.
 
     Such as the runs of a row fused with BM25, over these runs alone: what one seed has more than
     another is on both sides, and is no chance of the gain.
@@ -191,14 +191,14 @@ def gain_by_seed(after: Scores, before: Scores) -> Gain:
 
 
 def influence_of_gain(after: Scores, before: Scores) -> FloatArray:
-    """Of each group on the mean gain over the seeds, but for its candidates' part, (group,)."""
+    """Return each group's influence on the mean gain, but as candidates, (group,)."""
     difference = after.influence.mean(0) - before.influence.mean(0)
     sums: FloatArray = group_sums(after.groups, difference[None])[0]
     return sums
 
 
 def standard_error(after: Scores, before: Scores | None = None) -> float:
-    """Of the mean gain over the seeds, or of a score itself, for other items."""
+    """Return the error of the mean gain over the seeds, or of a score, for other items."""
     own, shared = after.influence.mean(0), after.shared.mean(1)
     if before is not None:
         own, shared = own - before.influence.mean(0), shared - before.shared.mean(1)
@@ -213,7 +213,7 @@ def standard_error(after: Scores, before: Scores | None = None) -> float:
 
 
 def sign_flip_p(after: Scores, before: Scores) -> float:
-    """Two-sided p of the mean difference of values, flipping the signs of whole groups.
+    """Return the two-sided p of the mean difference, flipping the signs of whole groups.
 
     Exact for differences that are as likely to be of either sign, however few they are (Fisher
     1935); of one seed each.
@@ -240,7 +240,7 @@ def _parts(after: Scores, before: Scores) -> _Parts:
 
 
 def _freedom(after: Scores, before: Scores) -> float:
-    """Degrees of freedom of the items' variance, 1 or more."""
+    """Return the degrees of freedom of the items' variance, 1 or more."""
     if after.groups.ndim == 1:
         contributed = influence_of_gain(after, before)
     else:
@@ -255,7 +255,7 @@ def _freedom(after: Scores, before: Scores) -> float:
 
 
 def _changed(after: Scores, before: Scores) -> NDArray[np.bool_]:
-    """Items that came to something else with any pair of seeds, (item,)."""
+    """Return the items whose value changed with any pair of seeds, (item,)."""
     low = np.minimum(after.values.min(0), before.values.min(0))
     high = np.maximum(after.values.max(0), before.values.max(0))
     changed: NDArray[np.bool_] = low != high

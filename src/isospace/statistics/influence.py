@@ -70,7 +70,7 @@ class Scores:
 
 
 def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
-    """Sums over the items of each group: rows (row, item) to (row, group).
+    """Sum over the items of each group: rows (row, item) to (row, group).
 
     >>> group_sums(np.array([7, 5, 7]), np.array([[1.0, 10.0, 100.0]]))
     array([[ 10., 101.]])
@@ -81,7 +81,7 @@ def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
 
 
 def sum_of_products(groups: NDArray[np.int64], x: FloatArray, y: FloatArray) -> float:
-    """Sum of x_i y_j over all items i and j, equal or not, that depend on each other.
+    """Sum x_i y_j over all items i and j, equal or not, that depend on each other.
 
     Args:
         groups: (item,) or (item, 2), as `Scores` has them. Sums are taken over the items of each
@@ -111,7 +111,7 @@ def sum_of_products(groups: NDArray[np.int64], x: FloatArray, y: FloatArray) -> 
 def mean_scores(
     values: FloatArray, groups: NDArray[np.int64], displacement: FloatArray | None = None
 ) -> Scores:
-    """Means of per-item scores, such as reciprocal ranks.
+    """Return means of per-item scores, such as reciprocal ranks.
 
     Args:
         values: (seed, item).
@@ -131,7 +131,7 @@ def mean_scores(
 
 
 def spearman_scores(cosines: FloatArray, gold: FloatArray, groups: NDArray[np.int64]) -> Scores:
-    """Spearman's correlations of cosines with gold scores.
+    """Return Spearman's correlations of cosines with gold scores.
 
     Args:
         cosines: (seed, pair).
@@ -153,7 +153,7 @@ def spearman_scores(cosines: FloatArray, gold: FloatArray, groups: NDArray[np.in
 
 
 def average(parts: Sequence[Scores]) -> Scores:
-    """The plain mean of several scores of the same seeds; groups that sets share are one."""
+    """Average several scores of the same seeds; groups that sets share are one."""
     count = len(parts)
     return Scores(
         np.mean([part.by_seed for part in parts], axis=0),
@@ -166,7 +166,7 @@ def average(parts: Sequence[Scores]) -> Scores:
 
 
 def _spearman_influence(x: FloatArray, y: FloatArray) -> FloatArray:
-    r"""Influence function of Spearman's correlation at each pair, (pair,).
+    r"""Return the influence function of Spearman's correlation at each pair, (pair,).
 
     With mean ranks as distribution functions, u = F(x) and v = G(y) about their mean 1/2, the
     correlation is S_uv / sqrt(S_uu S_vv) with S_uv = mean(u v). A pair acts on S_uv by its own
@@ -191,7 +191,7 @@ def _spearman_influence(x: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def _mean_above(x: FloatArray, values: FloatArray) -> FloatArray:
-    """mean_i of values_i where x_i > x_j, half of them where x_i = x_j; for each j, (item,)."""
+    """Return mean_i of values_i where x_i > x_j, half where x_i = x_j; for each j, (item,)."""
     distinct, places = np.unique(x, return_inverse=True)
     totals = np.bincount(places, values, len(distinct))
     above = np.cumsum(totals[::-1])[::-1] - totals

@@ -31,7 +31,7 @@ docs/results/placebo.md has it for real gains.
 
 
 class VerdictKind(str, Enum):
-    """The four things a comparison with the base model can say."""
+    """Four possible verdicts on a gain over the base model."""
 
     ADAPTED = "adapted"
     TOO_SMALL = "no gain worth having"
@@ -41,7 +41,7 @@ class VerdictKind(str, Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a comparison says, in one word and in one sentence.
+    """A verdict in one word and in one sentence.
 
     Attributes:
         kind: the word.
@@ -57,7 +57,7 @@ class Verdict:
 
 
 def kind_of(gain: Gain) -> VerdictKind:
-    """The verdict on a gain over the base model.
+    """Return the kind of verdict on a gain over the base model.
 
     - "keep the base model": its interval lies below zero;
     - "no gain worth having": its interval lies below `SMALLEST_GAIN`;
@@ -90,7 +90,7 @@ def judge(gain: Gain, protocol: str, unit: str = "groups") -> Verdict:
 
 
 def base_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
-    """The verdict where nothing was found that is better than the base model.
+    """Return the verdict where nothing better than the base model was found.
 
     Args:
         reason: why.
@@ -104,7 +104,7 @@ def base_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
 
 
 def base_unless_adapted(verdict: Verdict) -> Verdict:
-    """The same in the words of who keeps the base model where no gain worth having is shown."""
+    """Say "keep the base model" where no gain worth having is shown."""
     if verdict.kind in (VerdictKind.ADAPTED, VerdictKind.KEEP_BASE):
         return verdict
     kept, text = VerdictKind.KEEP_BASE, verdict.text
@@ -114,7 +114,7 @@ def base_unless_adapted(verdict: Verdict) -> Verdict:
 
 
 def counted(gain: Gain, unit: str) -> str:
-    """How many pairs there were, in how many groups, and how many changed if not all."""
+    """Say how many pairs there are, in how many groups, and how many changed if not all."""
     groups = "" if gain.groups == gain.items else f" in {number_of(gain.groups, unit)}"
     changed = "" if gain.changed == gain.items else f", {gain.changed:,} changed"
     if not gain.changed:
@@ -123,7 +123,7 @@ def counted(gain: Gain, unit: str) -> str:
 
 
 def reason(kind: VerdictKind, gain: Gain) -> str:
-    """What the interval leaves open, and what would tell; empty where nothing."""
+    """Say what the interval leaves open, and what would tell; empty where nothing."""
     smallest = f"less than {100 * SMALLEST_GAIN:.2f}"
     if kind is VerdictKind.TOO_SMALL:
         return f"; {smallest}"
@@ -173,6 +173,6 @@ def detectable_gain(base: Scores, unit: str = "groups", items: str = "pairs") ->
 
 
 def rounded(count: float) -> str:
-    """Two digits of a number of items."""
+    """Round a number of items up to two digits."""
     size = 10 ** max(0, math.floor(math.log10(count)) - 1)
     return f"{math.ceil(count / size) * size:,}"

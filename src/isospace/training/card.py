@@ -8,7 +8,7 @@ from pathlib import Path
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.prompts import Prompts
 from isospace.evaluation.other_text import PROTOCOL, other_text_rows
-from isospace.evaluation.scores import CORRECTED, CORRECTED_NOTE, GAIN, gain_cells
+from isospace.evaluation.scores import BASE, CORRECTED, CORRECTED_NOTE, GAIN, gain_cells
 from isospace.evaluation.task import percent_cells
 from isospace.statistics.counts import number_of
 from isospace.system.files import expanded
@@ -134,8 +134,8 @@ def heading(origin: Origin, state: str, usage: Usage) -> str:
 
 def _scores(results: RunResults) -> str:
     """Scores before and after as tables, with their protocols."""
-    columns = {"base model": results.base}
-    shipped = "base model"
+    columns = {BASE: results.base}
+    shipped = BASE
     if not results.ships_base:
         shipped = "this model"
         columns[shipped] = results.adapted
@@ -145,7 +145,7 @@ def _scores(results: RunResults) -> str:
     rows = [
         {"x 100": f"recall{measure[1:]}" if measure.startswith("R@") else measure}
         | {column: own.get(measure, "") for column, own in cells.items()}
-        for measure in cells["base model"]
+        for measure in cells[BASE]
     ]
     if gains := results.over_base("this model"):
         told = gain_cells({column: own.mrr for column, own in pairs.items()}, gains)

@@ -10,7 +10,7 @@ from isospace.encoders.saving import save_model
 from isospace.evaluation.benchmark import BenchmarkResult
 from isospace.evaluation.other_text import other_text_scores, other_text_words
 from isospace.evaluation.pairs import Encode
-from isospace.evaluation.scores import table_rows
+from isospace.evaluation.scores import BASE, table_rows
 from isospace.evaluation.vector_cache import cached
 from isospace.statistics.choosing import ChosenAmong
 from isospace.statistics.influence import Scores
@@ -51,7 +51,7 @@ class ModelScores:
     @property
     def table(self) -> tuple[str, list[dict[str, str]]]:
         """Return title and rows of what an encoder comes to before it is trained."""
-        return BEFORE, table_rows("", {"base model": self.measured.scores})
+        return BEFORE, table_rows("", {BASE: self.measured.scores})
 
     @classmethod
     def of_base_model(cls, encoder: Encoder, data: Data, progress: Progress) -> ModelScores:

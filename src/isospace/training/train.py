@@ -12,7 +12,7 @@ from pathlib import Path
 from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders
-from isospace.evaluation.scores import table_rows
+from isospace.evaluation.scores import BASE, table_rows
 from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.statistics.choosing import ChosenAmong
 from isospace.system.processes import broadcast
@@ -104,7 +104,7 @@ def _judged(fit: Fit, run: Run, before: ModelScores) -> RunResults:
     results = run_results(fit, choice.step, before, after, verdict, among=among)
     write_run(run, results, encoder, data, before, after)
     states = {
-        "base model": results.base,
+        BASE: results.base,
         f"adapted ({results.selected_by}){results.not_shipped}": results.adapted,
     }
     fit.progress.table("before and after, x 100", table_rows("", states))
