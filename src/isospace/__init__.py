@@ -1,4 +1,4 @@
-"""Train, measure and ship sentence embeddings without labels.
+"""Adapt a sentence encoder to your own text, without labels, and measure whether that helped.
 
 What Python users call is here, by one name each, and is imported when it is first used: torch
 takes seconds. Everything else is reached through its package.
