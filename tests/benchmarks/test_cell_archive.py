@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 from sts_files import write_senteval
 
-from isospace.comparison.baselines import Baseline
 from isospace.comparison.compare import compare
-from isospace.comparison.judgement import judge_runs
 from isospace.errors import UserError
 from isospace.report.scoreboard import comparison_table, differences_table
 from isospace.statistics.correlation import spearman
@@ -61,19 +59,6 @@ def test_a_comparison_goes_on_elsewhere_from_its_archive(archive, base, toy_corp
     assert [run.results_path.stat().st_mtime_ns for run in runs] == written  # none was run
 
 
-def test_baselines_are_judged_from_the_archive(archive, base, tmp_path):
-    found = compare({"simcse": base}, 1, tmp_path / "here", baselines={"same": base.model})
-    archive.pack(tmp_path / "here", tmp_path / "cells")
-    archive.unpack(tmp_path / "cells", tmp_path / "there", Path("text.txt"), Path())
-    same = Baseline.read(tmp_path / "there" / "baselines" / "same")
-    assert same.about.model == Path(base.model).name  # no path
-    runs = {"simcse": [Run(tmp_path / "there" / "simcse" / "seed-42")]}
-    again = judge_runs(runs, "MRR", {"same": [same]})
-    assert again.scores == found.scores
-    assert again.gains["same"]["MRR"] == found.gains["same"]["MRR"]
-    assert again.other_text["same"].keys() == found.other_text["same"].keys()
-
-
 def test_runs_that_were_scored_on_other_sets_are_refused(archive, base, tmp_path):
     write_senteval(tmp_path / "sts")
     others = shutil.copytree(tmp_path / "sts", tmp_path / "others")
@@ -114,20 +99,6 @@ def test_cosines_of_256_levels_keep_their_correlation(archive):
     exact = spearman(cosines[~seen], gold[~seen])
     assert spearman(found[~seen], gold[~seen]) == pytest.approx(exact, abs=1e-6)
     assert spearman(found, cosines) > 0.9999
-
-
-def test_an_archive_keeps_what_it_has_when_a_study_goes_on(archive, base, tmp_path):
-    compare({"simcse": base}, 1, tmp_path / "here")
-    archive.pack(tmp_path / "here", tmp_path / "cells")
-    _, before = archive.read(tmp_path / "cells")
-    archive.unpack(tmp_path / "cells", tmp_path / "there", Path("text.txt"), Path())
-    shutil.copytree(tmp_path / "there" / "simcse", tmp_path / "there" / "again")
-    archive.pack(tmp_path / "there", tmp_path / "cells")
-    results, after = archive.read(tmp_path / "cells")
-    assert results.keys() == {"base", "simcse/seed-42", "again/seed-42"}
-    for cell, columns in before.items():
-        assert columns.keys() == after[cell].keys()
-        assert all(np.array_equal(columns[name], after[cell][name]) for name in columns)
 
 
 @pytest.fixture(scope="module")

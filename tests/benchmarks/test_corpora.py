@@ -56,16 +56,6 @@ def corpora(monkeypatch):
     return importlib.import_module("corpora")
 
 
-def test_fields_of_a_control_file(corpora):
-    first, second, third = corpora.stanzas(PACKAGES)
-    assert first["Tag"] == "implemented-in::ruby,\n role::program"
-    assert [corpora.source(one) for one in (first, second, third)] == [
-        "ruby-thin",
-        "ruby-thin",
-        "alone",
-    ]
-
-
 def test_paragraphs_and_lists_of_a_description(corpora):
     first = next(corpora.stanzas(GERMAN))
     made = corpora.description(first, "de")
@@ -76,11 +66,6 @@ def test_paragraphs_and_lists_of_a_description(corpora):
         "Event Machine",
         "Kleine Programme laufen damit gut.",
     ]
-
-
-def test_lines_without_spaces_are_joined_without_one(corpora):
-    made = corpora.description(next(corpora.stanzas(JAPANESE)), "ja")
-    assert made["text"] == "課金システム用の単一の請求先を提供することを目指しています。"
 
 
 def test_descriptions_of_packages_that_there_are(corpora, tmp_path, monkeypatch):
@@ -144,40 +129,6 @@ def test_an_entry_of_webster_is_cleaned(corpora):
     }
 
 
-@pytest.mark.parametrize("source", ["[WordNet 1.5]", "[1913 Webster +PJC]", ""])
-def test_an_entry_that_another_wrote_is_left_out(corpora, source):
-    assert not corpora.only_of_1913(f'Laser \\La"ser\\, n.\n   A light.\n   {source}\n')
-
-
-def test_webster_joins_entries_of_one_headword(corpora, tmp_path, monkeypatch):
-    long = "very " * 40 + "long"
-    written = [
-        f"{word} \\{word}\\, n.\n   {text}\n   [1913 Webster]\n"
-        for word, text in [("Bow", f"A {long} knot."), ("Cow", "An animal."), ("Bow", "To bend.")]
-    ]
-    monkeypatch.setattr(corpora, "entries", lambda package, scratch: iter(written))
-    corpora.webster(tmp_path, tmp_path)
-    [row] = map(json.loads, (tmp_path / "webster.jsonl").read_text().splitlines())
-    assert row == {"title": "Bow", "text": f"A {long} knot.\n\nTo bend."}
-
-
-def test_each_question_becomes_a_document(corpora, tmp_path, monkeypatch):
-    def unpacked(package, folder: Path, scratch: Path) -> None:
-        folder.mkdir()
-        (folder / "secA1.html").write_text(
-            "<title>A.1</title><h1>A.1 Who?</h1><ul>A.1.1</ul>"
-            '<h2><a name="x">A.1.1 Who <i>is</i> it?</a></h2><p>Nobody.</p>'
-        )
-
-    monkeypatch.setattr(corpora, "documents", unpacked)
-    folder = tmp_path / "made"
-    folder.mkdir()
-    corpora.questions(folder, tmp_path)
-    [page] = folder.iterdir()
-    assert "<title>Who is it?</title>" in page.read_text()
-    assert "<p>Nobody.</p>" in page.read_text()
-
-
 def digits(value: int) -> str:
     """Two digits in base 64, as dictd writes numbers."""
     signs = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
@@ -213,12 +164,6 @@ def test_everything_has_a_hash(corpora):
     assert {f"i18n_Translation-{name[7:]}" for name in corpora.CORPORA if "debian-" in name} == {
         name for name in corpora.LISTS if "Translation" in name
     }
-
-
-def test_a_folder_with_files_is_refused(corpora, tmp_path):
-    (tmp_path / "a").touch()
-    with pytest.raises(SystemExit, match="expected a new or an empty folder"):
-        corpora.main(["docstrings", str(tmp_path)])
 
 
 def sha256(content: bytes) -> str:

@@ -33,25 +33,6 @@ def test_it_holds_the_mean_of_four_objectives_in_95_cases_of_100(study):
     assert np.mean(held) == pytest.approx(0.95, abs=0.012)
 
 
-def test_what_the_page_says_of_other_intervals(study):
-    """A bootstrap of four values misses in one case of five; t of two pairs alike in one of three."""
-    random = np.random.default_rng(1)
-    misses = []
-    for values in random.normal(size=(1000, 4)):
-        drawn = values[random.integers(4, size=(400, 4))].mean(1)
-        low, high = np.quantile(drawn, [0.025, 0.975])
-        misses.append(not low <= 0 <= high)
-    assert np.mean(misses) == pytest.approx(0.2, abs=0.04)
-    alike = [study.interval([a, a, b, b]) for a, b in random.normal(size=(2000, 2))]
-    assert np.mean([not low <= 0 <= high for low, high in alike]) == pytest.approx(0.32, abs=0.03)
-
-
-def test_an_objective_counts_once_however_many_runs_it_has(study):
-    records = [{"cell": ["mean", name, 0]} for name in ("iso", "simcse", "iso", "iso")]
-    means = study._means(records, np.array([1.0, 5.0, 2.0, 3.0]))
-    assert means == {"simcse": 5.0, "iso": 2.0}
-
-
 def test_the_page_is_drawn_from_the_record(study, monkeypatch, tmp_path):
     page = study.PAGE.read_text(encoding="utf-8")
     copy = tmp_path / "selection.md"

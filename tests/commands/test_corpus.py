@@ -76,27 +76,9 @@ def test_how_txt_files_of_a_folder_are_read_is_said(folder, capsys):
     assert "--layout" not in shown
 
 
-def test_strict_refuses_what_cannot_be_read(folder, capsys):
-    assert main(["corpus", str(folder), "--strict"]) == 2
-    assert "broken.docx" in capsys.readouterr().err
-
-
-def test_nothing_to_look_at_is_a_hint(capsys):
-    assert main(["corpus"]) == 2
-    assert "isospace corpus FOLDER" in capsys.readouterr().err
-
-
 def test_a_bad_model_is_refused_before_the_text_is_read(folder, capsys):
     assert main(["corpus", str(folder), "--model", "./none"]) == 2
     assert capsys.readouterr().err.startswith("isospace: ./none: not a folder")
-
-
-def test_passages_of_a_folder_are_indexed_and_found(folder, tmp_path, capsys):
-    assert main(["index", str(folder), "--to", str(tmp_path / "index")]) == 0
-    words = ["search", "feline at night", "--index", str(tmp_path / "index"), "-k", "1", "--json"]
-    assert main(words) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert "cats" in json.dumps(found)
 
 
 def test_too_little_to_train_on_is_said_before_it_is_tried(folder, tmp_path, capsys):

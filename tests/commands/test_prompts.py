@@ -33,7 +33,6 @@ from isospace.explore.session import open_session
 from isospace.objectives import SimCSE
 from isospace.operators.nearest import unit_rows
 from isospace.operators.pair_whitening import PairMoments
-from isospace.search import SearchIndex
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Silent
 from isospace.training.examples import Examples
@@ -43,13 +42,17 @@ from isospace.training.run import Run
 TEXTS, QUERIES = sentences(30), sentences(3, seed=5)
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def prompted(request, tmp_path_factory):
-    return write_prompted(tmp_path_factory.mktemp(request.param), KINDS[request.param])
+@pytest.fixture(scope="module")
+def prompted(tmp_path_factory):
+    return write_prompted(tmp_path_factory.mktemp("e5"), KINDS["e5"])
 
 
 @pytest.fixture(scope="module")
 def wanted(prompted):
+    return cosines_of(prompted)
+
+
+def cosines_of(prompted):
     """(query, text) cosines of queries with documents."""
     return unit_rows(prompted.queries(QUERIES)) @ unit_rows(prompted.documents(TEXTS)).T
 
@@ -122,30 +125,6 @@ def test_index_and_search(prompted, wanted, texts, tmp_path, capsys):
     words = [str(texts), "--to", str(folder), "--document-prompt", "the dog: "]
     assert main(["index", *words]) == 2
     assert "keeps those that it was made with" in capsys.readouterr().err
-
-
-def test_an_index_keeps_the_prompts_that_it_was_given(prompted, texts, tmp_path, capsys):
-    words = ["--model", prompted.folder, "--to", tmp_path / "index"]
-    words += ["--query-prompt", "the cat: ", "--document-prompt", "the dog: "]
-    run(capsys, "index", texts, *words)
-    [hits] = SearchIndex.open(tmp_path / "index").search(QUERIES[0], len(TEXTS)).hits
-    query = unit_rows(prompted.vectors(QUERIES[:1], "the cat: "))
-    cosines = query @ unit_rows(prompted.vectors([hit.text for hit in hits], "the dog: ")).T
-    assert [hit.cosine for hit in hits] == pytest.approx(cosines[0].tolist(), abs=1e-5)
-
-
-def test_a_search_may_have_another_prompt(prompted, texts, tmp_path, capsys):
-    run(capsys, "index", texts, "--model", prompted.folder, "--to", tmp_path / "index")
-    words = ["--index", tmp_path / "index", "--query-prompt", "the cat: ", "--json"]
-    out, _ = run(capsys, "search", QUERIES[0], "-k", len(TEXTS), *words)
-    [found] = json.loads(out)["queries"]
-    query = unit_rows(prompted.vectors(QUERIES[:1], "the cat: "))
-    documents = unit_rows(prompted.documents([hit["text"] for hit in found["hits"]]))
-    cosines = [hit["cosine"] for hit in found["hits"]]
-    assert cosines == pytest.approx((query @ documents.T)[0].tolist(), abs=1e-5)
-    words = ["search", "x", "--index", str(tmp_path / "index"), "--query-prompt", "nonsense"]
-    assert main(words) == 2
-    assert "--query-prompt nonsense: not a prompt of" in capsys.readouterr().err
 
 
 def test_neighbours(prompted, wanted, texts, capsys):
@@ -285,7 +264,7 @@ def test_train_on_pairs_of_documents(prompted, tmp_path):
 
 
 def test_adapt(prompted, tmp_path):
-    """On every rung, in what is told of the queries, and in what is left at the end."""
+    """In every candidate, in what is said of the queries, and in what is left at the end."""
     documents = write_titled(tmp_path / "docs.jsonl")
     config = short_search(documents, prompted.folder, tmp_path / "run")
     finished = isospace.adapt(replace(config, budget=(100_000, "tokens")))
@@ -333,30 +312,6 @@ def first_three(prompted, query, right, among):
     ranked = [among.texts[place] for place in np.argsort(-cosines[0])]
     others = {among.texts[place] for place in among.right[query]} - {right}
     return tuple(text for text in ranked if text not in others)[:3]
-
-
-def test_adapt_by_prompts_that_are_given(tmp_path, capsys):
-    prompted = write_prompted(tmp_path, KINDS["e5"])
-    given = Prompted(prompted.folder, "the cat: ", "the dog: ")
-    folder, documents = tmp_path / "run", write_documents(tmp_path / "documents")
-    texts, own = sentences(80, seed=9), tmp_path / "own.csv"
-    own.write_text("".join(f"{a},{b}\n" for a, b in zip(texts[::2], texts[1::2], strict=True)))
-    words = ["--model", prompted.folder, "--pairs", own, "--output", folder]
-    words += ["--budget", 20_000, "tokens", "--precision", "float32"]
-    words += ["--query-prompt", given.query, "--document-prompt", given.document]
-    run(capsys, "adapt", documents, *words)
-    results, searched = Run(folder).finished, read_candidates(folder)
-    data = load_data(Run(folder).config)
-    judged, chooses = data.benchmark.pairs, hard_pairs(data.corpus, data.held_out)
-    assert results.base.pairs.mrr == pytest.approx(mrr(given.encode, judged), abs=1e-5)
-    assert mrr(given.encode, judged) != pytest.approx(mrr(prompted.encode, judged), abs=1e-3)
-    trained = with_weights(given, load_file(Run(folder).kept_weights))
-    name = "the fine-tuned model, whitened by pairs, power 0.75"
-    [tried] = [one for one in searched.candidates if one.name == name]
-    related = Examples.of(Run(folder).config, data.corpus).related_texts(data.corpus, FITTED_ON)
-    assert tried.mrr == pytest.approx(mrr(whitened_by(trained, *related, 0.75), chooses), abs=1e-5)
-    shipped = load_again(folder / "model").prompts
-    assert (shipped["query"], shipped["document"]) == (given.query, given.document)
 
 
 def test_compare(prompted, pairs, tmp_path, capsys):
@@ -455,7 +410,10 @@ def test_export(prompted, tmp_path, capsys):
     assert said(prompted) in (tmp_path / "hf" / "README.md").read_text()
 
 
-def test_python(prompted, wanted):
+@pytest.mark.parametrize("kind", KINDS)
+def test_python(kind, tmp_path):
+    prompted = write_prompted(tmp_path / kind, KINDS[kind])
+    wanted = cosines_of(prompted)
     model = isospace.load(str(prompted.folder))
     assert np.allclose(model.encode_query(TEXTS), prompted.queries(TEXTS), atol=1e-6)
     assert np.allclose(model.encode(TEXTS, side="document"), prompted.documents(TEXTS), atol=1e-6)

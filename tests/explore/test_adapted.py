@@ -1,4 +1,4 @@
-"""A ladder's folder in `explore`: start and result beside each other, where the ladder judged."""
+"""The folder of a run of adapt in `explore`: the base and the adapted model, on the test pairs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def documents(tmp_path_factory):
 def adapted(documents, toy_model, tmp_path_factory):
     config = short_search(documents, toy_model, tmp_path_factory.mktemp("search") / "run")
     config = replace(config, query_prompt="look for: ", pooling="last2")
-    return Adapted.of(str(adapt(config).run.folder))
+    return Adapted.open(str(adapt(config).run.folder))
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def session(adapted):
     return open_session(adapted.models(), texts, adapted.texts_name, changes=adapted.changes)
 
 
-def test_start_and_result_stand_beside_each_other(adapted, session, toy_model):
+def test_base_and_adapted_model_are_opened(adapted, session, toy_model):
     assert [model.name for model in session.models] == ["bert", "run"]
     assert session.corpus == "docs.jsonl, its test pairs"
     texts = sentences(5)
@@ -52,15 +52,15 @@ def test_start_and_result_stand_beside_each_other(adapted, session, toy_model):
         )
 
 
-def test_the_ranks_are_those_of_the_ladder(adapted, session):
-    """What a query finds on the page is what the ladder has told of it."""
+def test_the_ranks_are_those_of_adapt(adapted, session):
+    """What a query finds on the page is what adapt says of it."""
     gained, lost = session.changes.gained, session.changes.lost
     assert (gained, lost) == (adapted.candidates.better, adapted.candidates.worse)
     assert len(gained) == 10
     pairs = load_data(adapted.run.config).benchmark.pairs
     for one in (*gained, *lost):
         query = session.neighbours(one.query, 1).query
-        assert session.changes.of(query) == one
+        assert session.changes.find(query) == one
         other_right = {b for a, b in zip(pairs.first, pairs.second, strict=True) if a == query}
         others = [row for row, text in enumerate(session.texts) if text not in other_right]
         own = session.texts.index(one.right)
@@ -98,7 +98,7 @@ def test_passages_are_shown_where_their_parts_judged(tmp_path, toy_model, judge)
     assert sum(Changes.is_right(changed, text) for text in texts) == 1
 
 
-def test_another_text_than_the_ladders_is_refused(adapted, documents):
+def test_another_text_than_the_runs_is_refused(adapted, documents):
     before = documents.read_bytes()
     documents.write_bytes(b"".join(before.splitlines(keepends=True)[:-300]))
     try:

@@ -189,7 +189,7 @@ def test_script_like_text_is_shown_as_text(client, method, path, data):
     assert not re.search(r"\sstyle=|\son\w+=\"|https?://(?!www\.w3\.org)", page)
 
 
-def test_answers_forbid_everything_from_elsewhere(client):
+def test_answers_forbid_everything_from_other_sites(client):
     for path in (
         "/",
         "/similarities",

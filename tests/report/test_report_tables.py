@@ -376,7 +376,7 @@ def test_every_measure_is_there_before_and_after_beside_bm25(tmp_path):
     assert retrieval_table(collect([run.folder for run in runs])) is None
 
 
-def test_what_each_row_loses_elsewhere(which):
+def test_what_each_row_loses_on_other_text(which):
     results = read_results(which / "results.json")
     table = other_text_gains_table(which.name, results)
     assert table.rows == [
@@ -386,7 +386,7 @@ def test_what_each_row_loses_elsewhere(which):
     assert other_text_gains_table("older", replace(results, other_text={})) is None
 
 
-def test_elsewhere_before_and_after(tmp_path):
+def test_other_text_before_and_after(tmp_path):
     one = finish(write_run(tmp_path / "one", seed=1))
     row = {"other text": "definitions", "base model": "66.00", "adapted": "65.00"}
     [shown] = other_text_table(collect([one.folder])).rows

@@ -44,7 +44,7 @@ class Explore(LooksInTexts):
         from isospace.explore.session import require_one_or_two
 
         require_one_or_two(self.models)
-        adapted = Adapted.of(self.models[0]) if len(self.models) == 1 else None
+        adapted = Adapted.open(self.models[0]) if len(self.models) == 1 else None
         if not self.corpus and adapted is None:
             raise UserError("give a corpus (--corpus FILE, or --corpus docstrings)")
         missing = [module for module in ("starlette", "uvicorn") if find_spec(module) is None]

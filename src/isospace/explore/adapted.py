@@ -34,7 +34,7 @@ class Adapted:
     candidates: Candidates
 
     @classmethod
-    def of(cls, source: str) -> Adapted | None:
+    def open(cls, source: str) -> Adapted | None:
         """Return the run of adapt that a model's name means; `None` where it means something else.
 
         Raises:

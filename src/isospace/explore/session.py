@@ -133,7 +133,7 @@ class Changes:
     gained: tuple[Changed, ...] = ()
     lost: tuple[Changed, ...] = ()
 
-    def of(self, query: str) -> Changed | None:
+    def find(self, query: str) -> Changed | None:
         """Return the change of a query; `None` if it is not among those that changed most."""
         told = (*self.gained, *self.lost)
         return next((one for one in told if clean(one.query[:LONGEST]) == query), None)

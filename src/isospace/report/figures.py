@@ -320,7 +320,7 @@ def candidates(best: Values) -> Chart:
     shapes = {BASE: "square", "candidate": "circle", "selected": "diamond", "BM25": "cross"}
     shape = alt.Shape("state:N").title(None).scale(domain=domain, range=[shapes[s] for s in domain])
     # Room for fonts that are wider than the one by which the picture is laid out.
-    y = alt.Y("name:N").title(None).sort(names).axis(labelLimit=0, minExtent=180)
+    y = alt.Y("name:N").title(None).sort(names).axis(labelLimit=0, minExtent=240)
     x = alt.X("value:Q").title("validation MRR x 100").scale(zero=False)
     start = _chart(best[:1]).mark_rule(color=_BEFORE, strokeDash=[4, 3]).encode(x="value:Q")
     lines = _chart([one for one in best if "low" in one]).mark_rule(strokeWidth=2)

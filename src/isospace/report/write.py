@@ -76,7 +76,7 @@ def write_report(
     queries: Sequence[str] = (),
     in_words: Callable[[str], str] = str,
 ) -> Path:
-    """Write one HTML page about runs; nothing in it is loaded from elsewhere.
+    """Write one HTML page about runs, which loads nothing from other places.
 
     Args:
         run_set: what to show.
