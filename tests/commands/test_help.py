@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 
 import pytest
 
-from isospace.cli import main
+from isospace.cli import _parse, main
 from isospace.commands import COMMANDS
 from isospace.commands.help import EVERYDAY
 from isospace.commands.options import write_help
@@ -17,7 +17,7 @@ from isospace.objectives import OBJECTIVES
 WITHOUT_TORCH = """
 import contextlib, io, sys
 
-from isospace.cli import main
+from isospace.cli import _parse, main
 from isospace.commands import COMMANDS
 
 for words in [[], *([command] for command in COMMANDS), ["train", "whitenedcse"]]:
@@ -91,6 +91,14 @@ def test_a_help_text_is_one_paragraph_and_inherited():
     write_help(Options)
     assert [f.metadata.get("help") for f in fields(Options)] == [None, "The name.", None]
     assert fields(Inner)[0].metadata["help"] == "How deep; goes with --batch-size."
+
+
+@pytest.mark.parametrize("example", [e for one in EVERYDAY.values() for e in one.examples])
+def test_examples_are_commands(example):
+    _, *words = example.split()
+    command = _parse(words)
+    if words[0] == "compare":
+        assert len(command._settings(command._named())) == 2
 
 
 @pytest.mark.parametrize("command", EVERYDAY)

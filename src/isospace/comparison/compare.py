@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -61,7 +62,7 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
     name, _, rest = text.partition(":")
     kind = OBJECTIVES[name]
     own = {field.name for field in fields(kind)}
-    options = shared_options(base.objective, kind)
+    options: dict[str, Any] = {}
     changes: dict[str, Any] = {}
     for part in filter(None, _COMMA.split(rest)):
         key, equals, value = part.partition("=")
@@ -73,7 +74,12 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
         else:
             changes[key] = value if key == "model" else _parse(value)
     try:
-        return replace(base, objective=kind(**options), **changes)
+        objective = kind(**options)
+        for option, value in shared_options(base.objective, kind).items():
+            if option not in options:
+                with suppress(UserError):  # it has no effect on this objective
+                    objective = replace(objective, **{option: value})
+        return replace(base, objective=objective, **changes)
     except UserError as error:
         raise UserError(f"{text}: {error}") from error
 
