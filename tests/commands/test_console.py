@@ -77,6 +77,16 @@ def test_a_terminal_keeps_results_and_redraws_steps(terminal, capsys):
     assert not any("whitened" in line or "%" in line for line in left)
 
 
+def test_of_many_runs_the_summary_alone_stays(terminal, capsys):
+    with Console(many_runs=True) as console:
+        console.table("before and after", [{"": "adapted", "MRR": "51.20"}])
+        console.line("verdict", "of one run")
+        console.line("note", "of one run")
+    console.line("verdict", "of all runs")
+    left = left_on_the_screen(capsys.readouterr().err)
+    assert left == ["note      of one run", "verdict   of all runs"]
+
+
 def test_the_newest_step_stays_after_an_error(terminal, capsys):
     def stopped() -> None:
         with Console() as console:

@@ -85,7 +85,7 @@ class Compare(SharesWork):
         folder = self.config.output
         if folder is None:
             raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
-        with Console(self.json) as console:
+        with Console(self.json, many_runs=True) as console:
             console.reading(self.config.text.corpus)
             with quick_imports():
                 from isospace.comparison.baselines import named_models

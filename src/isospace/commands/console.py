@@ -30,6 +30,8 @@ STEPS = frozenset(
     "length,pairs,prompts,reading,relations,score,test pairs,tokenise,train,tried".split(",")
 )
 """Labels of lines that a display redraws; lines with other labels stay."""
+RESULTS = frozenset(("kept", "took", "verdict", "other text", "use", "advice", "load it"))
+"""Labels of a run's results, which a display redraws too where a summary of all runs follows."""
 
 _BAR = 20  # characters
 _FRAMES = 4  # a second
@@ -44,9 +46,11 @@ class Console:
 
     Args:
         quiet: show nothing; so do all processes but the first of those that share the work.
+        many_runs: the display redraws the results of single runs, and shows none of their tables,
+            as a summary follows.
     """
 
-    def __init__(self, quiet: bool = False) -> None:
+    def __init__(self, quiet: bool = False, many_runs: bool = False) -> None:
         self.terminal = Terminal(
             stderr=True,
             quiet=quiet or not is_main_process(),
@@ -54,6 +58,8 @@ class Console:
             markup=False,
             emoji=False,
         )
+        self._many_runs = many_runs
+        self._redrawn = STEPS | RESULTS if many_runs else STEPS
         self._started = time.monotonic()
         self._live: Live | None = None
         self._newest: Text | None = None
@@ -95,14 +101,14 @@ class Console:
     def line(self, label: str, text: str) -> None:
         """Show a short label and what happened: for a moment if it is a step, else for good."""
         line = Text.assemble((f"{label:<9} ", "bold"), as_options(text))
-        if self._live is None or label not in STEPS:
+        if self._live is None or label not in self._redrawn:
             self.terminal.print(line, soft_wrap=True)
         else:
             self._newest = line
 
     def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:
         """Print rows of cells under a title."""
-        if not self.terminal.quiet:
+        if not self.terminal.quiet and not (self._live and self._many_runs):
             draw_table(self.terminal, title, rows)
 
     @contextmanager

@@ -55,13 +55,13 @@ class Corpus(LoadsModels):
         if not self.config.corpus:
             raise UserError("give files or a folder to look at: isospace corpus FOLDER")
         resolve(self.model)  # before the corpus is read
-        console = Console(self.json)
-        console.line("reading", ", ".join(self.config.corpus))
-        text = CorpusConfig(**vars(self.config))
-        corpus = load_corpus(text, cache_folder())
-        texts = sample(corpus)
-        found = overview(corpus, texts)
-        tokens = coverage(load_encoder(self.model), texts)
+        with Console(self.json) as console:
+            console.reading(self.config.corpus)
+            text = CorpusConfig(**vars(self.config))
+            corpus = load_corpus(text, cache_folder())
+            texts = sample(corpus)
+            found = overview(corpus, texts)
+            tokens = coverage(load_encoder(self.model), texts)
         if self.json:
             print_json(asdict(found) | {"model": self.model, "tokens": asdict(tokens)})
             return 0

@@ -45,7 +45,7 @@ class Encode(LoadsModels):
 
         config, console = self.config, Console(self.json)
         try:
-            with polite_stop():
+            with console, polite_stop():
                 encoded = encode(config, console)
         except KeyboardInterrupt:
             shards = f"{config.shard_folder} is kept; " if config.shard_folder.exists() else ""

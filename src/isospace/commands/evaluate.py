@@ -36,7 +36,8 @@ class Evaluate(LoadsModels):
         from isospace.evaluation.transfer import Transfer
         from isospace.training.run import run_of
 
-        evaluations = evaluate_models(self.models, self.config, Console(self.json))
+        with Console(self.json) as console:
+            evaluations = evaluate_models(self.models, self.config, console)
         if self.json:
             found = [evaluation.to_json() for evaluation in evaluations]
             print_json(found if len(found) > 1 else found[0])

@@ -41,20 +41,20 @@ class Export(Encodes):
         """Export the model, and print what the check found."""
         from isospace.export.ship import export
 
-        console = Console(self.json)
-        shipment = export(
-            self.model,
-            self.to,
-            self.output,
-            self.int8,
-            self.sample,
-            self.column,
-            self.encoding,
-            console,
-            self.query_prompt,
-            self.document_prompt,
-            self.pooling,
-        )
+        with Console(self.json) as console:
+            shipment = export(
+                self.model,
+                self.to,
+                self.output,
+                self.int8,
+                self.sample,
+                self.column,
+                self.encoding,
+                console,
+                self.query_prompt,
+                self.document_prompt,
+                self.pooling,
+            )
         if self.json:
             print_json({**asdict(shipment), "folder": str(shipment.folder)})
             return 0

@@ -83,7 +83,7 @@ class Index(LoadsModels):
         if self.model is not None:
             resolve(self.model)
         try:
-            with polite_stop():
+            with console, polite_stop():
                 indexed = index_files(
                     self.inputs,
                     self.to,

@@ -43,19 +43,19 @@ class Merge(LoadsModels):
         """Merge the models, and print what the check of the folder found."""
         from isospace.export.merge import merge_models
 
-        gap = merge_models(
-            self.start,
-            self.models,
-            self.share,
-            self.to,
-            self.pooling,
-            self.query_prompt,
-            self.document_prompt,
-        )
+        with Console(self.json) as console:
+            gap = merge_models(
+                self.start,
+                self.models,
+                self.share,
+                self.to,
+                self.pooling,
+                self.query_prompt,
+                self.document_prompt,
+            )
         if self.json:
             print_json({**asdict(self), "to": str(self.to), "gap": gap})
             return 0
-        console = Console(self.json)
         mean = f"the mean of {', '.join(self.models)}" if len(self.models) > 1 else self.models[0]
         console.line("merge", f"{self.share:g} of the way from {self.start} to {mean}")
         console.line("parity", f"largest 1 - cosine of the folder to these weights: {gap:.1e}")

@@ -39,19 +39,19 @@ class Neighbours(LooksInTexts):
             raise UserError(f"`query` {list(self.query)}: expected none of them to be empty")
         for model in self.models:
             resolve(model)  # before the corpus is read
-        console = Console(self.json)
-        corpus = read_corpus(self.corpus, self.column, self.encoding, console)
-        neighbours = find_neighbours(
-            self.models,
-            corpus,
-            self.query,
-            self.k,
-            self.precision,
-            console,
-            self.query_prompt,
-            self.document_prompt,
-            self.pooling,
-        )
+        with Console(self.json) as console:
+            corpus = read_corpus(self.corpus, self.column, self.encoding, console)
+            neighbours = find_neighbours(
+                self.models,
+                corpus,
+                self.query,
+                self.k,
+                self.precision,
+                console,
+                self.query_prompt,
+                self.document_prompt,
+                self.pooling,
+            )
         if self.json:
             print_json(neighbours.to_json())
             return 0

@@ -44,12 +44,13 @@ class Report(LoadsModels):
 
         if not self.runs:
             raise UserError("give the folders of one or more runs")
-        run_set = collect(self.runs)
-        if self.picture is not None:
-            write_picture(run_set, self.picture)
-        page = write_report(run_set, self.output, self.query, as_options)
-        written = [page, *write_tables(all_tables(run_set), page)]
-        table, console = runs_table(run_set), Console(self.json)
+        with Console(self.json) as console:
+            run_set = collect(self.runs)
+            if self.picture is not None:
+                write_picture(run_set, self.picture)
+            page = write_report(run_set, self.output, self.query, as_options)
+            written = [page, *write_tables(all_tables(run_set), page)]
+            table = runs_table(run_set)
         tested = run_set.comparisons.get(NAMED_RUNS)
         if self.json:
             print_json({"protocol": table.note, "runs": table.rows})

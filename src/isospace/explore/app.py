@@ -31,7 +31,7 @@ from isospace.explore.session import (
     MOST_SENTENCES,
     Session,
 )
-from isospace.report.pages import templates
+from isospace.report.write import templates
 
 HOST = "127.0.0.1"
 _NEIGHBOURS = 10

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+import jinja2
 import numpy as np
 
 from isospace.config import objective_name
@@ -17,7 +18,6 @@ from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.report import figures, space
 from isospace.report.candidates import CandidatesPart, candidates_part
 from isospace.report.figures import Picture
-from isospace.report.pages import templates
 from isospace.report.papers import is_published
 from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.scoreboard import all_tables
@@ -130,6 +130,27 @@ def write_report(
             f"isospace report FOLDER `output` {REPORT}"
         ) from error
     return output
+
+
+def templates(package: str) -> jinja2.Environment:
+    """Return the templates in the folder `page` of a package, and those that all pages share.
+
+    What is put into them is escaped; a name that is missing is an error.
+
+    >>> templates("isospace.report").from_string("{{ text }}").render(text="<script>")
+    '&lt;script&gt;'
+    """
+    folders = [
+        jinja2.PackageLoader(package, "page"),
+        jinja2.PackageLoader("isospace.report", "shared"),
+    ]
+    return jinja2.Environment(
+        loader=jinja2.ChoiceLoader(folders),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def _sha256(script: str) -> str:
