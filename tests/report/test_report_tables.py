@@ -261,7 +261,7 @@ def test_one_start_measured_on_two_corpora_has_two_rows(tmp_path):
         {**evaluation, "alignment": 1 + evaluation["alignment"]}
         for evaluation in runs[1].finished.evaluations
     ]
-    change(runs[1], corpus=CorpusFacts(1, "of other text", {}), evaluations=tuple(measured))
+    change(runs[1], corpus=CorpusFacts(1, "of other text", {}, 32), evaluations=tuple(measured))
     rows = papers_table(collect([run.folder for run in runs])).rows[:2]
     assert [row["alignment"] for row in rows] == ["0.200", "1.200"]
     assert rows[0][""] == "base model"
