@@ -100,7 +100,7 @@ def test_files_that_are_not_there_not_one_or_not_whole_are_named(
     with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:
         archive.writestr("a.txt", LINES)
         archive.writestr("b.txt", LINES)
-    with pytest.raises(UserError, match=r"holds 2 files \(a.txt, b.txt\); unpack one"):
+    with pytest.raises(UserError, match=r"2 files \(a.txt, b.txt\)"):
         load_encoder(f"glove:{tmp_path / 'v.zip'}")
     whole = bytearray((tmp_path / "v.zip").read_bytes())
     whole[whole.index(b"PK\1\2") + 6] = 200  # the version that is needed
@@ -120,6 +120,6 @@ def test_what_sentence_transformers_knows_is_written_as_its_own(
     assert save_model(encoder, tmp_path / "model") < 1e-6
     again = load_encoder(str(tmp_path / "model"))
     np.testing.assert_array_equal(again.embed(TEXTS), encoder.embed(TEXTS))
-    with pytest.raises(UserError, match=r"`pooling` cls: .* averages word vectors"):
+    with pytest.raises(UserError, match="`pooling` cls"):
         load_encoder(str(tmp_path / "model"), "cls")
     assert load_encoder(str(tmp_path / "model"), "mean").pooling == "mean"

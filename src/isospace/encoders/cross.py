@@ -39,7 +39,7 @@ def is_cross_encoder(name: str) -> bool:
         return any(kind.endswith("ForSequenceClassification") for kind in kinds)
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
-            f"{file}: not the configuration of a model ({first_line(error)})"
+            f"{file}: cannot be read as the configuration of a model ({first_line(error)})"
         ) from error
 
 
@@ -56,8 +56,8 @@ class PairScorer:
             self._model = CrossEncoder(place.path, device=device, **place.options)
         if self._model.config.num_labels != 1:
             raise UserError(
-                f"{name}: gives {self._model.config.num_labels} numbers for a pair of texts; "
-                "expected a cross-encoder with one, its score"
+                f"{name}: returns {self._model.config.num_labels} numbers for a pair of texts. "
+                "Give a cross-encoder that returns one score"
             )
         self.digest = state_hash(self._model)
 

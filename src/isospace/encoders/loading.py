@@ -95,8 +95,8 @@ def load_encoder(
             model = word_model(*read_vectors(file), tokens).to(device)
     if not all(weights.isfinite().all() for weights in model.parameters()):
         raise UserError(
-            f"{name}: some of its weights are not finite numbers (NaN); its file is damaged, or "
-            "its training diverged. Give another model"
+            f"{name}: some weights are not finite numbers (NaN). The file is damaged, or the "
+            "training diverged. Give another model"
         )
     unread = words is None and not is_sentence_transformer_model(
         place.path, revision=place.revision, local_files_only=place.local
@@ -156,8 +156,8 @@ def as_encoder(
         encoder = Encoder(model.model, model.source, model.prompts)
     else:
         raise UserError(
-            f"{type(model).__name__}: not a model that can be loaded. Expected minilm, a model "
-            "folder, a run's folder or a Hub name, as text or a path; or a SentenceTransformer"
+            f"{type(model).__name__}: not a model. Give minilm, a model folder, a run's folder or "
+            "a Hub name, as text or a path; or a SentenceTransformer"
         )
     if pooling is not None:
         encoder.set_pooling(pooling)

@@ -46,8 +46,8 @@ def merge(start: State, results: Sequence[State], share: float) -> dict[str, Ten
     """
     if not 0 <= share <= 1:
         raise UserError(
-            f"`share` {share:g}: expected a number from 0, the base model, to 1, the mean of the "
-            "models"
+            f"`share` {share:g}: expected a number from 0 (the base model) to 1 (the mean of the "
+            "models)"
         )
     for result in results:
         _require_same_shapes(start, result)
@@ -71,14 +71,15 @@ def _require_same_shapes(start: State, result: State) -> None:
     lacking = [name for name in (*start, *result) if name not in start or name not in result]
     if lacking:
         raise UserError(
-            f"{', '.join(lacking[:3])}: only one of the models has such weights ({len(lacking)} in "
-            "all); models are merged where all were trained from one base model"
+            f"{', '.join(lacking[:3])}: only one of the models has these weights ({len(lacking)} "
+            "in all). Merge models that were trained from one base model"
         )
     for name, own in start.items():
         if own.shape != result[name].shape:
             raise UserError(
-                f"{name}: {tuple(own.shape)} in the base model, {tuple(result[name].shape)} in the "
-                "model; models are merged where all were trained from one base model"
+                f"{name}: the shape is {tuple(own.shape)} in the base model and "
+                f"{tuple(result[name].shape)} in the model. Merge models that were trained from "
+                "one base model"
             )
 
 
@@ -93,8 +94,8 @@ def require_alike(start: Encoder, other: Encoder) -> None:
         theirs = there.get(name)  # another kind of network has other settings
         if theirs != value:
             raise UserError(
-                f"{start.source} and {other.source}: {name} {value} and {theirs}; models are "
-                "merged where all were trained from one base model, and are read alike"
+                f"{start.source} and {other.source}: {name} {value} and {theirs}. Merge models "
+                "that were trained from one base model and make vectors in the same way"
             )
 
 

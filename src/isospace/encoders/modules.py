@@ -62,8 +62,8 @@ def require_one_way(prompts: Prompts, source: str, what: str) -> None:
     """
     if prompts.routed:
         raise UserError(
-            f"{source}: maps queries alone (Router), and {what} needs the same modules for all "
-            "texts. Give the base model that it was made of"
+            f"{source}: queries pass other modules than documents (Router), and {what} needs the "
+            "same for all texts. Give the base model that it was made of"
         )
 
 

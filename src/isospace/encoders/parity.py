@@ -77,9 +77,9 @@ def require_parity(ours: np.ndarray, theirs: np.ndarray, source: str, tolerance:
     gap = gap_between(ours, theirs)
     if not gap <= tolerance:
         raise UserError(
-            f"the written folder gives other vectors than the encoder (1 - cosine = {gap:.2g}, "
-            f"expected at most {tolerance:g}); {source} has a part that the folder cannot hold. "
-            "Nothing was written"
+            f"{source}: the written folder gives other vectors than the encoder (1 - cosine "
+            f"{gap:.2g}, at most {tolerance:g} is allowed). Some part of the model cannot be "
+            "saved; nothing was written"
         )
     return gap
 
@@ -92,8 +92,8 @@ def require_whole(folder: Path, source: str) -> None:
     """
     if any(folder.rglob("adapter_config.json")):
         raise UserError(
-            f"{source}: the written folder holds an adapter without its base model, and would not "
-            "load on another machine. Nothing was written; merge the adapter first"
+            f"{source}: the written folder holds an adapter without its base model. Nothing was "
+            "written; merge the adapter first"
         )
 
 

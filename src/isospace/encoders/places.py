@@ -129,7 +129,7 @@ def _hub(named: str, hint: str) -> Place:
                 f"{name}: no such folder here, and the Hub cannot be reached "
                 f"({type(error).__name__}). {hint}"
             ) from None
-        logger.info("the Hub cannot be reached; %s is taken from the local cache", name)
+        logger.info("the Hub cannot be reached; using %s from the local cache", name)
         return Place(name, True, revision)
     return Place(name, False, revision)
 
@@ -170,8 +170,8 @@ def _folder_place(folder: Path) -> Place:
         return base._replace(adapters=(*base.adapters, folder))
     if not (has_modules or (folder / "config.json").is_file()):
         raise UserError(
-            f"{folder}: the folder holds neither modules.json (sentence-transformers) nor "
-            f"config.json (Hugging Face) nor {ADAPTER} (peft)"
+            f"{folder}: not a model folder. It holds neither modules.json (sentence-transformers) "
+            f"nor config.json (Hugging Face) nor {ADAPTER} (peft)"
         )
     return Place(str(folder), True)
 
@@ -197,7 +197,7 @@ def _adapter_base(settings: Path) -> Place:
         name, revision = content["base_model_name_or_path"], content.get("revision")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
-            f"{settings}: not the settings of an adapter ({first_line(error)})"
+            f"{settings}: cannot be read as the settings of an adapter ({first_line(error)})"
         ) from error
     if find_spec("peft") is None:
         raise UserError(f"{settings.parent}: an adapter needs peft: pip install 'isospace[lora]'")
@@ -215,7 +215,7 @@ def _adapter_base(settings: Path) -> Place:
     except UserError as error:
         raise UserError(
             f"{settings.parent}: an adapter, and its base model is missing. {error}. If the base "
-            f"model is elsewhere now, change base_model_name_or_path in {settings}"
+            f"model was moved, change base_model_name_or_path in {settings}"
         ) from error
 
 

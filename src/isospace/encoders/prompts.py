@@ -115,7 +115,7 @@ def prompt_text(setting: str, value: str, own: Mapping[str, str | None], source:
     if re.fullmatch(r"[A-Za-z0-9_.-]*[A-Za-z0-9]", value):
         names = ", ".join(own) or "none"
         raise UserError(
-            f"`{setting}` {value}: not a prompt of {source}, which has {names}; a text to put "
-            f"before every other ends in a space or a mark, such as '{value}: '"
+            f"`{setting}` {value}: not a prompt of {source}, which has {names}. To give the "
+            f"prompt's text, end it in a space or a mark, such as '{value}: '"
         )
     return value

@@ -162,14 +162,15 @@ def require_known_modules(encoder: Encoder) -> None:
     foreign = [name for name in names if name not in _CLASSIC_TYPES]
     if foreign:
         raise UserError(
-            f"{encoder.source}: modules {', '.join(foreign)} are not among those that every "
-            f"sentence-transformers version can load ({', '.join(sorted(_CLASSIC_TYPES))})"
+            f"{encoder.source}: sentence-transformers cannot load the modules "
+            f"{', '.join(foreign)} without further code. A model may have "
+            f"{', '.join(sorted(_CLASSIC_TYPES))}"
         )
     first: Any = encoder.model[0]
     if not encoder.is_transformer and not isinstance(first.tokenizer, WhitespaceTokenizer):
         raise UserError(
-            f"{encoder.source}: cuts texts into words in a way that sentence-transformers does not "
-            "know, so no folder can hold it; glove:FILE and glove:whitespace:FILE can be written"
+            f"{encoder.source}: no folder can hold this way of cutting texts into words. Use "
+            "glove:FILE or glove:whitespace:FILE"
         )
 
 
@@ -185,8 +186,8 @@ def require_classic(encoder: Encoder) -> None:
             mode for mode in _CLASSIC_POOLING if mode in _modes(module)
         ]:
             raise UserError(
-                f"{encoder.source}: joins poolings in the order {', '.join(_modes(module))}; older "
-                f"sentence-transformers know one order alone: {', '.join(_CLASSIC_POOLING)}"
+                f"{encoder.source}: joins poolings in the order {', '.join(_modes(module))}. "
+                f"Older sentence-transformers know only the order {', '.join(_CLASSIC_POOLING)}"
             )
 
 

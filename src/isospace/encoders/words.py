@@ -171,7 +171,10 @@ def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
         with _open(path) as lines:
             for number, line in enumerate(iter(lambda: lines.readline(_LONGEST), b""), 1):
                 if len(line) == _LONGEST:
-                    raise UserError(f"{path}, line {number}: {_LONGEST:,} bytes or more")
+                    raise UserError(
+                        f"{path}, line {number}: has {_LONGEST:,} bytes or more. Give word "
+                        "vectors in GloVe's text format"
+                    )
                 fields = line.rstrip()
                 dim = dim or fields.count(b" ")
                 if number == 1 and dim == 1:
@@ -223,6 +226,8 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
         names = archive.namelist()
         if len(names) != 1:
             some = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
-            raise UserError(f"{path}: holds {len(names)} files ({some}); unpack one")
+            raise UserError(
+                f"{path}: holds {len(names)} files ({some}). Unpack one of them, and give that"
+            )
         with archive.open(names[0]) as member:
             yield member

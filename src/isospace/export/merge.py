@@ -55,7 +55,8 @@ def merge_models(
     names = list(map(str, (start, *several)))
     if len(names) < 2:
         raise UserError(
-            "nothing to merge: name the base model, and a model that was trained from it"
+            "nothing to merge. Name the base model, and one or more models that were fine-tuned "
+            "from it"
         )
     if is_occupied(folder):
         raise UserError(f"`to` {folder}: exists already. Give another folder")

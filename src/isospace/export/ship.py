@@ -91,10 +91,7 @@ def export(
     if to not in get_args(Target):
         raise UserError(f"`to` {to}: expected {', '.join(get_args(Target))}")
     if (int8 and to != "onnx") or (sample is not None and not int8):
-        raise UserError(
-            "`sample` and `int8` belong together, and both need `to` onnx. Set all three, or "
-            "leave `sample` and `int8` out"
-        )
+        raise UserError("`int8` needs `to` onnx, and `sample` needs `int8`")
     if sample is None and (column or encoding):
         raise UserError(
             "`column` and `encoding` describe a `sample`. Give `sample` too, or leave them out"

@@ -365,7 +365,9 @@ class SearchIndex:
             raise UserError(f"queries {queries}: give one or more, none of them empty")
         require_k(k)
         if bm25_weight is not None and not hybrid:
-            raise UserError("`bm25_weight` is of `hybrid` searches; set that, or leave it out")
+            raise UserError(
+                "`bm25_weight` only affects `hybrid` searches. Set `hybrid`, or leave it out"
+            )
         own = self.about.bm25_weight
         weight = bm25_weight if bm25_weight is not None else WEIGHT if own is None else own
         require_weight(weight)
