@@ -71,7 +71,7 @@ def rows(
 
     def moments(count: int) -> PairMoments:
         rows = torch.linspace(0, len(first) - 1, min(count, len(first))).long()
-        return PairMoments.of(*(side[rows] for side in vectors))
+        return PairMoments.from_pairs(*(side[rows] for side in vectors))
 
     for power in POWERS:
         yield f"by pairs, power {power:g}", through(encode, moments(FITTED_ON).fit(power))
@@ -88,14 +88,14 @@ def rows(
     for count in TEXTS:
         lines = fit_rows(corpus, 1, count)
         own = embed([corpus[int(line)] for line in lines], side="document")
-        single = Moments.of(torch.from_numpy(own))
+        single = Moments.from_vectors(torch.from_numpy(own))
         for power in (0.5, 0.75):
             mapped = through(encode, Whitening().fit(single, power))
             yield f"by {count:,} single texts, power {power:g}", mapped
     lines = [corpus[int(line)] for line in fit_rows(corpus, 1, FITTED_ON)]
     views = [torch.from_numpy(embed(lines, View(), side="document")) for _ in range(2)]
     for power in (0.5, 0.75):
-        own_map = PairMoments.of(*views).fit(power)
+        own_map = PairMoments.from_pairs(*views).fit(power)
         yield f"{DROPOUT}, power {power:g}", through(encode, own_map)
 
 

@@ -97,8 +97,8 @@ def _maps(
     clean: torch.Tensor, views: Sequence[Sequence[torch.Tensor]]
 ) -> dict[str, Sequence[WhiteningMap | None]]:
     """Return each row's maps, one for each seed that it depends on."""
-    single = Moments.of(clean)
-    pairs = [PairMoments.of(*own) for own in views]
+    single = Moments.from_vectors(clean)
+    pairs = [PairMoments.from_pairs(*own) for own in views]
     return {
         "base model": [None],
         **{f"texts, power {power:g}": [Whitening().fit(single, power)] for power in TOTAL},

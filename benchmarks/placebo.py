@@ -162,7 +162,7 @@ class Docstrings:
     def whitened(self, power: float) -> tuple[Vectors, Vectors]:
         """Both sides through a map fitted on them."""
         both = torch.from_numpy(np.concatenate([self.first, self.second]))
-        fitted = Whitening().fit(Moments.of(both), power)
+        fitted = Whitening().fit(Moments.from_vectors(both), power)
         found = fitted(both.double()).numpy()
         return found[: len(self.first)], found[len(self.first) :]
 

@@ -151,7 +151,7 @@ def _of_start(encode: Encode, encoder: Encoder, start: str) -> Encode:
 
 
 def _fit(encode: Encode, domain: Domain) -> Maps:
-    moments = Moments.of(torch.from_numpy(encode(domain.fit)))
+    moments = Moments.from_vectors(torch.from_numpy(encode(domain.fit)))
     return {None: None, **{power: Whitening().fit(moments, power) for power in POWERS}}
 
 
@@ -251,8 +251,8 @@ def _settings(encode: Encode, domains: dict[str, Domain]) -> str:
     cut = f"first {CUT} dimensions as they are"
     for domain in domains.values():
         vectors = torch.from_numpy(encode(domain.fit))
-        moments = Moments.of(vectors)
-        few = Moments.of(vectors[:: len(vectors) // FEW])
+        moments = Moments.from_vectors(vectors)
+        few = Moments.from_vectors(vectors[:: len(vectors) // FEW])
         tried = {name: setting.fit(moments, power) for name, (setting, power) in SETTINGS.items()}
         tried[f"power 0.5, fitted on {few.count} sentences"] = Whitening().fit(few, 0.5)
         encoders = {

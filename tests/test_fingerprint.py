@@ -86,7 +86,9 @@ def evaluate() -> dict[str, Any]:
     x, labels = vectors(TEXTS), [str(text < "m") for text in TEXTS]
     split = ScoredPairs("dev", first, second, gold[::-1].copy(), "drawn")
     task = sts.STSSet("STSBenchmark", {"dev": split, "test": scored})
-    moments = Moments.of(torch.from_numpy(x[:50])) + Moments.of(torch.from_numpy(x[50:]))
+    moments = Moments.from_vectors(torch.from_numpy(x[:50])) + Moments.from_vectors(
+        torch.from_numpy(x[50:])
+    )
     whitened = Whitening().fit(moments, 0.5)(torch.from_numpy(x))
     return {
         "retrieval": ranks.to_json() | {"ranks": ranks.ranks.tolist()},

@@ -130,7 +130,10 @@ def test_whitening_of_batches(method: Method, groups: int, rows: int, eps: float
 )
 def test_fitted_whitening(whitening: Whitening) -> None:
     x = random(20, 8).to(AWAY)
-    assert whitening.fit(Moments.of(x[:9]) + Moments.of(x[9:]), 0.5)(x).device == AWAY
+    assert (
+        whitening.fit(Moments.from_vectors(x[:9]) + Moments.from_vectors(x[9:]), 0.5)(x).device
+        == AWAY
+    )
 
 
 @pytest.mark.usefixtures("away")

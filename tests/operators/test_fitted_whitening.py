@@ -50,9 +50,9 @@ def sums_by_loop(x: Tensor) -> tuple[list[list[float]], list[float], float]:
 def test_any_batches_merge_to_the_sums_of_one_loop(cuts: list[int], seed: int) -> None:
     """Batches of any size, empty ones among them."""
     x = vectors(40, 3, seed)
-    merged = Moments.of(x[:0])
+    merged = Moments.from_vectors(x[:0])
     for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(x)], strict=True):
-        merged += Moments.of(x[start:end])
+        merged += Moments.from_vectors(x[start:end])
     scatter, third, fourth = sums_by_loop(x)
     assert merged.count == len(x)
     np.testing.assert_allclose(merged.mean, x.numpy().mean(0), rtol=1e-10)
@@ -64,14 +64,14 @@ def test_any_batches_merge_to_the_sums_of_one_loop(cuts: list[int], seed: int) -
 
 def test_a_far_mean_costs_no_digits() -> None:
     x = vectors() + 1e6
-    merged = Moments.of(x[:70]) + Moments.of(x[70:])
+    merged = Moments.from_vectors(x[:70]) + Moments.from_vectors(x[70:])
     np.testing.assert_allclose(merged.covariance(), np.cov(x.numpy().T), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("n", "dim"), [(5, 20), (30, 6), (2000, 6), (40, 1)])
 def test_ledoit_wolf_is_scikit_learns(n: int, dim: int) -> None:
     x = vectors(n, dim)
-    moments = Moments.of(x[: n // 3]) + Moments.of(x[n // 3 :])
+    moments = Moments.from_vectors(x[: n // 3]) + Moments.from_vectors(x[n // 3 :])
     assert moments.ledoit_wolf() == pytest.approx(ledoit_wolf_shrinkage(x.numpy()), rel=1e-9)
 
 
@@ -81,7 +81,7 @@ def test_the_covariance_has_its_eigenvalues_to_the_power_that_is_left(
     kind: str, power: float
 ) -> None:
     x = vectors()
-    out = Whitening(kind=kind, shrinkage=0.0).fit(Moments.of(x), power)(x)
+    out = Whitening(kind=kind, shrinkage=0.0).fit(Moments.from_vectors(x), power)(x)
     before = np.linalg.eigvalsh(np.cov(x.numpy().T))
     after = np.linalg.eigvalsh(np.cov(out.numpy().T))
     np.testing.assert_allclose(after, np.sort(before ** (1 - power)), rtol=1e-8)
@@ -91,7 +91,7 @@ def test_the_covariance_has_its_eigenvalues_to_the_power_that_is_left(
 @pytest.mark.parametrize("kind", ["pca", "zca"])
 def test_full_power_gives_identity_covariance(kind: str) -> None:
     x = vectors()
-    out = Whitening(kind=kind, shrinkage=0.0).fit(Moments.of(x), 1.0)(x)
+    out = Whitening(kind=kind, shrinkage=0.0).fit(Moments.from_vectors(x), 1.0)(x)
     np.testing.assert_allclose(np.cov(out.numpy().T), np.eye(6), atol=1e-9)
 
 
@@ -99,15 +99,17 @@ def test_power_0_centres_and_turns_and_does_no_more() -> None:
     """New sentences keep their inner products about the mean; zca does not even turn them."""
     x, new = vectors(), vectors(seed=1)
     centred = new - x.mean(0)
-    out = PLAIN.fit(Moments.of(x), 0.0)(new)
+    out = PLAIN.fit(Moments.from_vectors(x), 0.0)(new)
     torch.testing.assert_close(out @ out.T, centred @ centred.T)
-    straight = Whitening(kind="zca", shrinkage=0.0).fit(Moments.of(x), 0.0)(new)
+    straight = Whitening(kind="zca", shrinkage=0.0).fit(Moments.from_vectors(x), 0.0)(new)
     torch.testing.assert_close(straight, centred)
 
 
 def test_zca_has_the_cosines_of_pca() -> None:
     x = vectors()
-    pca, zca = (Whitening(kind=kind).fit(Moments.of(x), 0.5)(x) for kind in ("pca", "zca"))
+    pca, zca = (
+        Whitening(kind=kind).fit(Moments.from_vectors(x), 0.5)(x) for kind in ("pca", "zca")
+    )
     torch.testing.assert_close(cosine_matrix(zca, zca), cosine_matrix(pca, pca))
 
 
@@ -115,8 +117,8 @@ def test_zca_has_the_cosines_of_pca() -> None:
 @pytest.mark.parametrize("power", [0.4, 1.0])
 def test_groups_are_whitened_one_by_one(groups: int, power: float) -> None:
     x = vectors()
-    out = Whitening(kind="group", groups=groups).fit(Moments.of(x), power)(x)
-    share = Moments.of(x).ledoit_wolf()
+    out = Whitening(kind="group", groups=groups).fit(Moments.from_vectors(x), power)(x)
+    share = Moments.from_vectors(x).ledoit_wolf()
     mean_variance = np.trace(np.cov(x.numpy().T)) / 6
     size = 6 // groups
     for start in range(0, 6, size):
@@ -130,7 +132,7 @@ def test_groups_are_whitened_one_by_one(groups: int, power: float) -> None:
 
 def test_components_are_sorted_so_that_cutting_is_keeping() -> None:
     x = vectors()
-    moments = Moments.of(x)
+    moments = Moments.from_vectors(x)
     whole, kept = PLAIN.fit(moments, 0.25), Whitening(shrinkage=0.0, dim=2).fit(moments, 0.25)
     torch.testing.assert_close(kept(x), whole(x)[:, :2])
     assert np.all(np.diff(whole(x).var(0).numpy()) < 0)
@@ -138,7 +140,7 @@ def test_components_are_sorted_so_that_cutting_is_keeping() -> None:
 
 def test_leading_components_are_left_out() -> None:
     x = vectors()
-    moments = Moments.of(x)
+    moments = Moments.from_vectors(x)
     whole = PLAIN.fit(moments, 0.5)(x)
     torch.testing.assert_close(
         Whitening(shrinkage=0.0, remove=2).fit(moments, 0.5)(x), whole[:, 2:]
@@ -150,7 +152,7 @@ def test_leading_components_are_left_out() -> None:
 
 def test_shrinkage_is_relative_to_the_mean_variance() -> None:
     x = vectors()
-    all_of_it = Whitening(shrinkage=1.0).fit(Moments.of(x), 1.0)(x)
+    all_of_it = Whitening(shrinkage=1.0).fit(Moments.from_vectors(x), 1.0)(x)
     variance = np.trace(np.cov(x.numpy().T)) / 6
     centred = x - x.mean(0)
     torch.testing.assert_close(all_of_it @ all_of_it.T, centred @ centred.T / variance)
@@ -158,7 +160,7 @@ def test_shrinkage_is_relative_to_the_mean_variance() -> None:
 
 def test_the_linear_layer_is_the_map() -> None:
     x = vectors()
-    fitted = PLAIN.fit(Moments.of(x), 0.5)
+    fitted = PLAIN.fit(Moments.from_vectors(x), 0.5)
     [layer] = fitted.dense_layers()
     torch.testing.assert_close(torch.nn.functional.linear(x, *layer), fitted(x))
     torch.testing.assert_close(fitted(x[3].float()), fitted(x)[3].float(), rtol=1e-4, atol=1e-5)
@@ -168,37 +170,42 @@ def test_the_linear_layer_is_the_map() -> None:
 def test_directions_that_are_float32s_rounding_are_left_out(power: float) -> None:
     noise = 1e-8 * torch.randn(200, 1, generator=torch.Generator().manual_seed(1))
     x = torch.cat([vectors(), 5 + noise, torch.ones(200, 1)], dim=1)
-    out = PLAIN.fit(Moments.of(x), power)(x)
+    out = PLAIN.fit(Moments.from_vectors(x), power)(x)
     assert (out[:, :6].std(0) > 0).all()
     assert (out[:, 6:] == 0).all()
 
 
 def test_with_shrinkage_they_are_kept_and_lengthened_most() -> None:
     x = torch.cat([vectors(), torch.ones(200, 1)], dim=1)
-    lengths = Whitening(kind="zca").fit(Moments.of(x), 1.0).kernel.norm(dim=0)
+    lengths = Whitening(kind="zca").fit(Moments.from_vectors(x), 1.0).kernel.norm(dim=0)
     assert lengths.argmax() == 6
 
 
 @pytest.mark.parametrize("kind", ["pca", "zca"])
 def test_fewer_sentences_than_dimensions_need_shrinkage(kind: str) -> None:
     x = vectors(10, 32)
-    out = Whitening(kind=kind).fit(Moments.of(x), 1.0)(vectors(50, 32, seed=1))
+    out = Whitening(kind=kind).fit(Moments.from_vectors(x), 1.0)(vectors(50, 32, seed=1))
     assert out.isfinite().all()
     assert np.linalg.matrix_rank(out) == 32
     with pytest.raises(ValueError, match="more than 32 sentences; got 10"):
-        Whitening(kind=kind, shrinkage=0.0).fit(Moments.of(x), 1.0)
+        Whitening(kind=kind, shrinkage=0.0).fit(Moments.from_vectors(x), 1.0)
 
 
 def test_the_number_of_components_that_is_advised_is_allowed() -> None:
     """With two directions removed it advised one that failed in the same way."""
     x = vectors(10, 32)
     with pytest.raises(ValueError, match=r"more than 12 .*, or keep at most 7 components"):
-        Whitening(remove=2, dim=10, shrinkage=0.0).fit(Moments.of(x), 1.0)
-    assert Whitening(remove=2, dim=7, shrinkage=0.0).fit(Moments.of(x), 1.0)(x).isfinite().all()
+        Whitening(remove=2, dim=10, shrinkage=0.0).fit(Moments.from_vectors(x), 1.0)
+    assert (
+        Whitening(remove=2, dim=7, shrinkage=0.0)
+        .fit(Moments.from_vectors(x), 1.0)(x)
+        .isfinite()
+        .all()
+    )
 
 
 def test_few_sentences_are_enough_for_few_components_or_small_groups() -> None:
-    moments = Moments.of(vectors(10, 32))
+    moments = Moments.from_vectors(vectors(10, 32))
     assert Whitening(shrinkage=0.0, dim=9).fit(moments, 1.0).kernel.shape == (32, 9)
     assert (
         Whitening(kind="group", groups=16, shrinkage=0.0).fit(moments, 1.0).kernel.isfinite().all()
@@ -230,7 +237,7 @@ def test_impossible_settings_are_refused_before_anything_is_fitted(
 @pytest.mark.parametrize("power", [-0.1, 1.1, float("nan")])
 def test_a_power_lies_in_0_to_1(power: float) -> None:
     with pytest.raises(ValueError, match="power must lie in"):
-        PLAIN.fit(Moments.of(vectors()), power)
+        PLAIN.fit(Moments.from_vectors(vectors()), power)
 
 
 @pytest.mark.parametrize(
@@ -244,12 +251,12 @@ def test_a_power_lies_in_0_to_1(power: float) -> None:
 )
 def test_what_has_no_spread_is_refused(x: Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Whitening().fit(Moments.of(x), 0.5)
+        Whitening().fit(Moments.from_vectors(x), 0.5)
 
 
 def test_a_batch_is_a_matrix() -> None:
     with pytest.raises(ValueError, match=r"\(n, dim\); got \(3, 4, 5\)"):
-        Moments.of(torch.zeros(3, 4, 5))
+        Moments.from_vectors(torch.zeros(3, 4, 5))
 
 
 @files("bert_whitening")
@@ -259,7 +266,7 @@ def test_fitted_map(path: Path, ddof: int) -> None:
     dim = file["x"].shape[1]
     for name, k in (("kfull", dim), ("khalf", dim // 2)):
         setting = Whitening(shrinkage=0.0, dim=k)
-        fitted = setting.fit(Moments.of(file["x"]), power=1.0, ddof=ddof)
+        fitted = setting.fit(Moments.from_vectors(file["x"]), power=1.0, ddof=ddof)
         kernel = file[f"kernel_ddof{ddof}_{name}"]
         torch.testing.assert_close(fitted.kernel, kernel, rtol=0, atol=1e-8)
         torch.testing.assert_close(-fitted.mean, file["bias_minus_mean"], rtol=0, atol=1e-10)

@@ -64,7 +64,7 @@ def test_the_criterion_prefers_the_map_that_undoes_a_common_direction():
     def encode(texts):
         return np.array([table[text] for text in texts], dtype=np.float32)
 
-    moments = Moments.of(torch.from_numpy(np.concatenate([first, second])))
+    moments = Moments.from_vectors(torch.from_numpy(np.concatenate([first, second])))
     maps = {None: None, **{p: Whitening(shrinkage=0.0).fit(moments, p) for p in POWERS}}
     tried = try_powers(encode, maps, pairs)
     assert tried[None].mrr < 0.4 < 0.9 < tried[1.0].mrr

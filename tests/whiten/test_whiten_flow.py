@@ -74,7 +74,7 @@ def test_settings_that_a_flow_does_not_have_are_refused(setting, changes, messag
 
 def test_moments_are_not_enough_for_a_flow():
     with pytest.raises(ValueError, match="fit_flow"):
-        Whitening(kind="flow").fit(Moments.of(torch.randn(9, 8)), 1.0)
+        Whitening(kind="flow").fit(Moments.from_vectors(torch.randn(9, 8)), 1.0)
 
 
 def test_the_command_line(setting):

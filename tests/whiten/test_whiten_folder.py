@@ -28,7 +28,7 @@ def folded(toy_model, tmp_path_factory):
     encoder = load_encoder(str(toy_model), device="cpu")
     drop_normalize(encoder)
     pooled = torch.from_numpy(encoder.embed(TEXTS)).double()
-    fitted = Whitening().fit(Moments.of(pooled), 0.5)
+    fitted = Whitening().fit(Moments.from_vectors(pooled), 0.5)
     fold(encoder, fitted)
     folder = tmp_path_factory.mktemp("folded") / "model"
     save_model(encoder, folder)
@@ -82,7 +82,7 @@ def test_a_sentence_does_not_depend_on_neighbours_batch_size_or_order(
 def test_cutting_the_vectors_is_keeping_fewer_components(toy_model, folded):
     pooled, _, folder = folded
     cut = SentenceTransformer(str(folder), device="cpu", truncate_dim=5)
-    expected = Whitening(dim=5).fit(Moments.of(pooled), 0.5)(pooled)
+    expected = Whitening(dim=5).fit(Moments.from_vectors(pooled), 0.5)(pooled)
     found = cut.encode(TEXTS, normalize_embeddings=True)
     np.testing.assert_allclose(found, torch.nn.functional.normalize(expected), atol=1e-5)
 
@@ -92,7 +92,7 @@ def test_a_closing_normalisation_is_replaced_and_an_earlier_whitening_stays(fold
     before = encoder.embed(TEXTS)
     drop_normalize(encoder)
     pooled = torch.from_numpy(encoder.embed(TEXTS)).double()
-    fold(encoder, Whitening(kind="zca", shrinkage=0.0).fit(Moments.of(pooled), 0.0))
+    fold(encoder, Whitening(kind="zca", shrinkage=0.0).fit(Moments.from_vectors(pooled), 0.0))
     assert [type(module).__name__ for module in encoder.model][2:] == [
         "Dense",
         "Dense",

@@ -207,5 +207,5 @@ class EncoderStates:
             torch.from_numpy(encode.for_side(side)(list(texts))) for side, texts in self.fit_texts
         ]
         if len(sides) == 2:
-            return PairMoments.of(*sides)
-        return PairMoments(Moments.of(sides[0][:0]), Moments.of(sides[0]))
+            return PairMoments.from_pairs(*sides)
+        return PairMoments(Moments.from_vectors(sides[0][:0]), Moments.from_vectors(sides[0]))

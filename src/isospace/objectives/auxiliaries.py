@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
 
-from isospace.operators.convolutions import Convolutions
 from isospace.views import Views, Vocabulary
 
 
@@ -124,10 +123,6 @@ class Scale(Auxiliary):
     def __init__(self, start: float) -> None:
         super().__init__()
         self.log = torch.nn.Parameter(torch.tensor(start).log())
-
-
-class TokenConvolutions(Convolutions, Auxiliary):
-    """Convolutions over the tokens that train beside the encoder, and are shipped (IS-BERT)."""
 
 
 def costs(auxiliaries: Mapping[str, Auxiliary]) -> str:

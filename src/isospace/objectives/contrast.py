@@ -41,7 +41,7 @@ def tanh_mlp(choice: HeadChoice) -> Head:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a contrastive objective declares, and overlays extend.
+    """The declaration of a contrastive objective, which overlays extend.
 
     Attributes:
         views: the passes through the encoder.

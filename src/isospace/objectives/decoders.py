@@ -1,4 +1,4 @@
-"""Auxiliary networks that guess tokens: masked-language head, decoder, detector."""
+"""Auxiliary networks over tokens: masked-language head, convolutions, decoder, detector."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from isospace.objectives import heads
 from isospace.objectives.auxiliaries import Auxiliary, Draws, Encoder
 from isospace.objectives.networks import Network
+from isospace.operators.convolutions import Convolutions
 from isospace.operators.word_loss import word_loss
 from isospace.views import NO_TARGET, TokenIds, TokenStates
 
@@ -64,6 +65,10 @@ class MaskedHead(Auxiliary):
         ids = torch.cat([target.ids[here] for target, here in zip(targets, wanted, strict=True)])
         total: torch.Tensor = self(torch.cat(states), ids)
         return total / max(1, len(ids))
+
+
+class TokenConvolutions(Convolutions, Auxiliary):
+    """Convolutions over the tokens that train beside the encoder, and are shipped (IS-BERT)."""
 
 
 class CrossAttention(torch.nn.Module):

@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt
 
 from isospace.errors import UserError
 from isospace.losses.mutual_information import token_information
-from isospace.objectives import auxiliaries, heads
+from isospace.objectives import auxiliaries, decoders, heads
 from isospace.objectives.base import Objective, Paper, Widths
 from isospace.operators import convolutions
 from isospace.system.settings import settings
@@ -73,7 +73,7 @@ class ISBERT(Objective):
     ) -> dict[str, auxiliaries.Auxiliary]:
         """Build the convolutions."""
         relu, generator = self.variant == "paper", heads.seeded(seed)
-        layers = auxiliaries.TokenConvolutions(
+        layers = decoders.TokenConvolutions(
             encoder.dim, self.channels, self.kernels, relu=relu, generator=generator
         )
         return {"convolutions": layers}

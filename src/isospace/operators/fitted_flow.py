@@ -32,7 +32,7 @@ def fit_flow(
     seed: int = 0,
     on_batch: Callable[[int], None] | None = None,
 ) -> Flow:
-    """A flow that makes these vectors standard normal, in float64 on the CPU.
+    """Fit a flow that makes these vectors standard normal; it is in float64 on the CPU.
 
     Args:
         vectors: (n, dim), of sentences; trained on in their own type, on their own device.
@@ -60,11 +60,11 @@ def fit_flow(
 
 
 def _with_spread(vectors: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """The vectors, with noise as wide as the average coordinate where a coordinate is constant.
+    """Replace constant coordinates by noise as wide as the average coordinate.
 
     A flow that is fitted to that leaves such a coordinate alone: near zero where it is constant.
     """
-    moments = Moments.of(vectors)
+    moments = Moments.from_vectors(vectors)
     moments.require_spread()
     variances = moments.covariance().diagonal()
     constant = (variances.sqrt() <= moments.rounding).to(vectors.device)
@@ -86,7 +86,7 @@ class _BertAdam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """One update, by gradients that are then cleared."""
+        """Make one update, and clear the gradients."""
         clip_grad_norm_(self.parameters, _LONGEST)
         for w, (m, v) in zip(self.parameters, self.moments, strict=True):
             if w.grad is None:

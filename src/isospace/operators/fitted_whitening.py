@@ -14,7 +14,7 @@ import torch
 from isospace.operators import inverse_sqrt, whitening
 
 ROUNDING = 1e-6
-"""What a vector differs by, as a share of its length, when its sentence is in another batch."""
+"""The difference of a vector, as a share of its length, when its sentence is in another batch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Moments:
         fourth: sum_i |d_i|^4, a scalar; what Ledoit and Wolf's shrinkage needs.
 
     >>> rows = torch.tensor([[1.0, 0.0], [3.0, 0.0], [5.0, 3.0]])
-    >>> merged = Moments.of(rows[:1]) + Moments.of(rows[1:])
+    >>> merged = Moments.from_vectors(rows[:1]) + Moments.from_vectors(rows[1:])
     >>> merged.count, merged.mean.tolist()
     (3, [3.0, 1.0])
     """
@@ -41,8 +41,8 @@ class Moments:
     fourth: torch.Tensor
 
     @classmethod
-    def of(cls, x: torch.Tensor) -> Moments:
-        """The moments of one batch (n, dim), n >= 0.
+    def from_vectors(cls, x: torch.Tensor) -> Moments:
+        """Return the moments of one batch (n, dim), n >= 0.
 
         Raises:
             ValueError: not a matrix.
@@ -63,7 +63,7 @@ class Moments:
         return Moments(count, mean, *(a + b for a, b in zip(ours, theirs, strict=True)))
 
     def _about(self, centre: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Scatter, third and fourth about another point: d_i + s in place of d_i, sum_i d_i = 0."""
+        """Return scatter, third and fourth about another point: d_i + s replaces d_i."""
         shift = self.mean - centre
         square, trace = shift @ shift, self.scatter.trace()
         across = self.scatter @ shift
@@ -73,28 +73,28 @@ class Moments:
         return scatter, third, fourth + 2 * square * trace + self.count * square.square()
 
     def covariance(self, *, ddof: int = 1) -> torch.Tensor:
-        """The covariance (dim, dim), divisor `count - ddof`."""
+        """Return the covariance (dim, dim), with divisor `count - ddof`."""
         return self.scatter / (self.count - ddof)
 
     @property
     def rounding(self) -> float:
-        """The standard deviation of a dimension that is nothing but float32's rounding."""
+        """The standard deviation of a dimension that is only float32's rounding."""
         length = self.mean.square().sum() + self.scatter.trace() / max(self.count, 1)
         return float(ROUNDING * (length / len(self.mean)).sqrt())
 
     def require_spread(self) -> None:
-        """Refuse what nothing can be estimated from.
+        """Refuse vectors that nothing can be estimated from.
 
         Raises:
             ValueError: vectors that are not finite, fewer than two, or all the same.
         """
         if not self.fourth.isfinite():
-            raise ValueError("the vectors are not all finite; got NaN or infinity")
+            raise ValueError("the vectors contain NaN or infinity")
         if self.count < 2 or self.covariance().trace().sqrt() <= self.rounding:
             raise ValueError(f"expected two or more different vectors; got {self.count}, all equal")
 
     def ledoit_wolf(self) -> float:
-        r"""The shrinkage towards the mean variance that loses least, 0 to 1.
+        r"""Return the optimal shrinkage towards the mean variance, 0 to 1.
 
         $\rho = \min(1, \beta / \delta)$ with the covariance S (divisor n), its mean variance
         $\mu = tr S / d$, its distance from isotropy $\delta = \|S - \mu I\|_F^2$ and its own error
@@ -121,11 +121,11 @@ class WhiteningMap:
     kernel: torch.Tensor
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """`(..., dim) -> (..., k)`, not normalised."""
+        """Map `(..., dim) -> (..., k)`, not normalised."""
         return (x - self.mean.to(x)) @ self.kernel.to(x)
 
     def dense_layers(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """(weight (k, dim), bias (k,)) of the one dense layer that does the same."""
+        """Return (weight (k, dim), bias (k,)) of the one dense layer that does the same."""
         return [(self.kernel.T, -self.mean @ self.kernel)]
 
 
@@ -134,7 +134,7 @@ Kind = Literal["pca", "zca", "group", "flow"]
 
 @dataclass(frozen=True)
 class Whitening:
-    """A whitening that is fitted once on a corpus: what it keeps, and how it is estimated.
+    """The settings of a whitening that is fitted once on a corpus.
 
     `fit(moments, power)` gives `(x - mean) U diag(s)^(-power / 2)` for the eigenvectors U and the
     eigenvalues s of the covariance, largest first. Power 1 whitens (covariance I), powers below 1
@@ -162,7 +162,7 @@ class Whitening:
     """With `kind` flow: the seed of its weights and of the order of the vectors."""
 
     def kept(self, width: int) -> slice:
-        """The components that stay of vectors (n, width), counted by falling variance.
+        """Return the components kept of vectors (n, width), counted by falling variance.
 
         Raises:
             ValueError: settings that do not go together, or do not fit the width.
@@ -174,19 +174,18 @@ class Whitening:
                 f"`shrinkage` must lie in 0..1, or be ledoit-wolf; got {self.shrinkage}"
             )
         if self.kind != "group" and self.groups != 1:
-            raise ValueError(f"`groups` belong to `kind` group; got {self.groups} with {self.kind}")
+            raise ValueError(f"`groups` need `kind` group; got {self.groups} with {self.kind}")
         if self.kind != "pca" and (self.remove or self.dim is not None):
             raise ValueError(
                 f"`remove` and `dim` need the sorted components of `kind` pca; got {self.kind}"
             )
         if self.kind == "flow" and self.shrinkage != "ledoit-wolf":
             raise ValueError(
-                f"`shrinkage` is of a covariance; `kind` flow has none, got {self.shrinkage}"
+                "`shrinkage` applies to a covariance, and `kind` flow has none; got "
+                f"{self.shrinkage}"
             )
         if self.kind != "flow" and (self.epochs, self.seed) != (1, 0):
-            raise ValueError(
-                f"`epochs` and `seed` belong to `kind` flow; got them with {self.kind}"
-            )
+            raise ValueError(f"`epochs` and `seed` need `kind` flow; got them with {self.kind}")
         if self.epochs < 1:
             raise ValueError(f"`epochs` must be 1 or more; got {self.epochs}")
         if not 0 <= self.remove < width:
@@ -198,7 +197,7 @@ class Whitening:
         return slice(self.remove, width if self.dim is None else self.remove + self.dim)
 
     def fit(self, moments: Moments, power: float, *, ddof: int = 1) -> WhiteningMap:
-        """The map, in float64.
+        """Return the map, in float64.
 
         Without shrinkage, directions in which the corpus does not vary are sent to zero. With it
         they are kept, as text that is not in the corpus may vary in them, and are lengthened most.
@@ -213,7 +212,7 @@ class Whitening:
                 fewer sentences than a covariance without shrinkage needs.
         """
         if self.kind == "flow":
-            raise ValueError("a flow is fitted to vectors (fit_flow), not to moments")
+            raise ValueError("a flow is fitted to vectors: call fit_flow")
         width = len(moments.mean)
         components = self.kept(width)
         if not 0.0 <= power <= 1.0:
@@ -230,7 +229,7 @@ class Whitening:
         return WhiteningMap(moments.mean, _block_diagonal(kernel))
 
     def _shrinkage(self, moments: Moments, components: int) -> float:
-        """The share to use, once it is clear that the covariance can be estimated."""
+        """Return the shrinkage, or refuse a covariance that cannot be estimated."""
         moments.require_spread()
         sentences = moments.count
         share = moments.ledoit_wolf() if self.shrinkage == "ledoit-wolf" else self.shrinkage
@@ -245,14 +244,14 @@ class Whitening:
 
 
 def _diagonal_blocks(matrix: torch.Tensor, groups: int) -> torch.Tensor:
-    """`(dim, dim) -> (groups, size, size)`, the blocks on the diagonal."""
+    """Return the diagonal blocks (groups, size, size) of a matrix (dim, dim)."""
     rows = whitening.split_groups(matrix, groups)
     blocks = rows.reshape(groups, groups, rows.shape[-1], rows.shape[-1])
     return blocks.diagonal(dim1=0, dim2=1).movedim(-1, 0)
 
 
 def _block_diagonal(blocks: torch.Tensor) -> torch.Tensor:
-    """`(groups, rows, columns) -> (groups * rows, groups * columns)`, zero elsewhere."""
+    """Join blocks (groups, rows, columns) into a block-diagonal matrix."""
     groups, rows, _ = blocks.shape
     own = torch.eye(groups, dtype=blocks.dtype, device=blocks.device)
     return (own[:, None, :, None] * blocks[:, :, None, :]).reshape(groups * rows, -1)

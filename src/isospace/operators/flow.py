@@ -52,7 +52,7 @@ class _Scaled(nn.Module):
         return (y + self.b) * self.log_scale.exp()
 
     def linear(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """(weight (outputs, inputs), bias (outputs,)) of the linear layer that does the same."""
+        """Return (weight (outputs, inputs), bias (outputs,)) of the equal linear layer."""
         scale = self.log_scale.exp()
         weight = torch.diag(scale) if self.W is None else scale[:, None] * self.W.T
         return weight, scale * self.b
@@ -97,8 +97,7 @@ class Flow(nn.Module):
         super().__init__()
         if dim % 2**levels:
             raise ValueError(
-                f"a flow of {levels} levels halves vectors {levels} times: expected a multiple of "
-                f"{2**levels} dimensions; got {dim}"
+                f"a flow of {levels} levels needs a multiple of {2**levels} dimensions; got {dim}"
             )
         self.dim = dim
         self.steps = nn.ModuleList(
@@ -114,7 +113,7 @@ class Flow(nn.Module):
         return cast(list[_Step], list(self.steps))
 
     def forward(self, x: torch.Tensor, initialise: bool = False) -> torch.Tensor:
-        """Z of x, its parts in the order in which they leave."""
+        """Map x to z, its parts in the order in which they leave."""
         parts = []
         for step in self._steps():
             if step.dim < x.shape[-1]:
@@ -125,7 +124,7 @@ class Flow(nn.Module):
 
     @torch.no_grad()
     def initialise(self, x: torch.Tensor) -> None:
-        """Set the scales by one batch (n, dim), each by what those before it make of it.
+        """Set the scales from one batch (n, dim), layer by layer.
 
         Then what an actnorm gives has mean 0 and deviation 1 over the batch. Those of the last
         layers of couplings stay, as there is nothing to scale yet.
@@ -133,18 +132,18 @@ class Flow(nn.Module):
         self(x, initialise=True)
 
     def log_determinant(self) -> torch.Tensor:
-        """The log-determinant of the Jacobian, a scalar, the same for every x."""
+        """Return the log-determinant of the Jacobian, a scalar, the same for every x."""
         return torch.stack([step.actnorm.log_scale.sum() for step in self._steps()]).sum()
 
     def bits_per_dim(self, x: torch.Tensor) -> torch.Tensor:
-        """`(..., dim) -> (...)`: minus the log-likelihood of each vector."""
+        """Return minus the log-likelihood of each vector, `(..., dim) -> (...)`."""
         log_prior = -0.5 * (self(x).square().sum(-1) + self.dim * math.log(2 * math.pi))
         bits: torch.Tensor = (log_prior + self.log_determinant()) / (-self.dim * math.log(2))
         return bits
 
     @torch.no_grad()
     def dense_layers(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """(weight, bias) of dense layers with ReLU between them that are the same map.
+        """Return (weight, bias) of dense layers with ReLU between them that are the same map.
 
         There are two hidden layers for a step, 2 dim + width wide. What a coupling leaves as it is
         passes a ReLU as its positive and its negative part, x = relu(x) - relu(-x).

@@ -30,7 +30,7 @@ def fuse(
     weight: float = WEIGHT,
     spread: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
-    """The fused score of each query and text, in units of the cosine.
+    """Return the fused score of each query and text, in units of the cosine.
 
     Args:
         cosines: (query, text).

@@ -17,12 +17,12 @@ from torch.autograd.function import once_differentiable
 
 
 def in_float64(x: Tensor) -> Tensor:
-    """Float64; tensors of MPS, which has no float64, go to the CPU."""
+    """Convert to float64; tensors of MPS, which has no float64, go to the CPU."""
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
 def eigensystem(covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues (..., dim), largest first, and their eigenvectors as columns (..., dim, dim).
+    """Return eigenvalues (..., dim), largest first, and eigenvectors as columns (..., dim, dim).
 
     Matrices of order 2 use the closed form, which needs no iteration and is exact where the two
     eigenvalues meet (any rotation is right there). Order 3 has a closed form too (Cardano), but it
@@ -37,7 +37,7 @@ def eigensystem(covariance: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _eigh(covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """As `eigensystem`, of order 3 and more, smallest first."""
+    """Return the eigensystem of order 3 and more, smallest eigenvalue first."""
     matrix = in_float64(covariance)
     finite = matrix.sum((-2, -1), keepdim=True).isfinite()
     identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
@@ -66,7 +66,7 @@ def _eigensystem_2x2(covariance: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _inverse_root(eigenvalues: Tensor) -> Tensor:
-    """`s ** -0.5`, and 0 where `s` is nothing but the rounding of the largest eigenvalue."""
+    """Return `s ** -0.5`, and 0 where `s` is the rounding of the largest eigenvalue."""
     largest = eigenvalues.amax(-1, keepdim=True)
     rounding = eigenvalues.shape[-1] * torch.finfo(eigenvalues.dtype).eps * largest
     present = eigenvalues > rounding.clamp(min=_floor(eigenvalues))
@@ -74,12 +74,12 @@ def _inverse_root(eigenvalues: Tensor) -> Tensor:
 
 
 def _floor(x: Tensor) -> float:
-    """Variances below this count as zero: their gradients would overflow."""
+    """Return the variance below which gradients would overflow: it counts as zero."""
     return float(torch.finfo(x.dtype).tiny ** 0.5)
 
 
 def _divided_difference(r_i: Tensor, r_j: Tensor) -> Tensor:
-    """`(f(s_i) - f(s_j)) / (s_i - s_j)` of `f(s) = s ** -0.5`, given `r = f(s)` of both.
+    """Return `(f(s_i) - f(s_j)) / (s_i - s_j)` of `f(s) = s ** -0.5`, given `r = f(s)` of both.
 
     Written without the difference, `-(r_i r_j)^2 / (r_i + r_j)`, so that it is exact where
     eigenvalues meet. For a null direction (r_j = 0) it is `f(s_i) / s_i = r_i^3`.
@@ -91,7 +91,7 @@ def _divided_difference(r_i: Tensor, r_j: Tensor) -> Tensor:
 
 
 def zca_by_rows(products: Tensor, *, eps: float) -> tuple[Tensor, Tensor, float]:
-    """The symmetric root of a covariance, by fewer rows than columns; no gradient.
+    """Return the parts of a covariance's symmetric root, from fewer rows than columns; no gradient.
 
     Of rows X (n, dim) the covariance X^T X / N has the eigenvalues of X X^T / N, and 0 beyond. With
     f(s) = (s + eps)^-1/2 and W = f(X^T X / N), by the eigenvectors of the second alone,
@@ -116,7 +116,7 @@ def zca_by_rows(products: Tensor, *, eps: float) -> tuple[Tensor, Tensor, float]
 
 
 def zca_pairs(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    """First row of the symmetric root of matrices `[[a, b], [b, c]]`; no gradient.
+    """Return the first row of the symmetric root of matrices `[[a, b], [b, c]]`; no gradient.
 
     `(adj(C) + r I) / (r sqrt(tr C + 2 r))` with `r = sqrt(det C)`, by Cayley-Hamilton. A matrix of
     rank one gives `C / tr(C)^1.5`, one without variance 0. Computed for trace 1.
@@ -208,7 +208,7 @@ class _PCA(torch.autograd.Function):
 
 
 def zca(covariance: Tensor) -> Tensor:
-    """Symmetric root `U diag(s)^-1/2 U^T`: of all whitenings the one that moves x the least.
+    """Return the symmetric root `U diag(s)^-1/2 U^T`, the whitening that moves x the least.
 
     >>> zca(torch.tensor([[4.0, 0.0], [0.0, 0.25]]))
     tensor([[0.5000, 0.0000],
@@ -219,7 +219,7 @@ def zca(covariance: Tensor) -> Tensor:
 
 
 def pca(covariance: Tensor) -> Tensor:
-    """`U diag(s)^-1/2`: axes sorted by variance, which may swap from one batch to the next.
+    """Return `U diag(s)^-1/2`: axes sorted by variance, which may swap from batch to batch.
 
     >>> pca(torch.tensor([[2.0, 1.0], [1.0, 2.0]]))
     tensor([[ 0.4082,  0.7071],

@@ -38,7 +38,7 @@ class Nearest(NamedTuple):
 
 
 def unit_rows(x: NDArray[Any]) -> NDArray[np.float32]:
-    """Rows of `x` (n, dim) scaled to length 1; one without a direction (zero, NaN) becomes zero."""
+    """Scale rows (n, dim) to length 1; a row without a direction (zero, NaN) becomes zero."""
     # Squares of float16 and int8 overflow; float64 stays what it is.
     x = x.astype(np.promote_types(x.dtype, np.float32), copy=False)
     x = np.where(np.isfinite(x).all(1, keepdims=True), x, 0.0)
@@ -49,7 +49,7 @@ def unit_rows(x: NDArray[Any]) -> NDArray[np.float32]:
 def product_blocks(
     queries: NDArray[np.float32], targets: NDArray[np.float32]
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """The inner products of queries (n, dim) with targets (m, dim), some queries at a time.
+    """Yield the inner products of queries (n, dim) with targets (m, dim), some queries at a time.
 
     Yields:
         The row of the first query of a block, and the block (queries of it, m).
@@ -62,7 +62,7 @@ def product_blocks(
 def other_products(
     vectors: NDArray[np.float32],
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """`product_blocks` of vectors (n, dim) with themselves; that of a row with itself is -inf."""
+    """Yield `product_blocks` of vectors (n, dim) with themselves; -inf of a row with itself."""
     for start, products in product_blocks(vectors, vectors):
         rows = np.arange(len(products))
         products[rows, start + rows] = -np.inf
@@ -75,7 +75,7 @@ def nearest(
     k: int,
     left_out: NDArray[np.int64] | None = None,
 ) -> list[Nearest]:
-    """The k targets that have the highest inner products with each query.
+    """Return the k targets that have the highest inner products with each query.
 
     Args:
         queries: (n, dim), finite.
@@ -116,7 +116,7 @@ def _slices(
 
 
 def _best(earlier: Nearest, later: Nearest, k: int) -> Nearest:
-    """The k nearest of two lists; a target that is left out, at -inf, is in neither."""
+    """Return the k nearest of two lists; a target that is left out, at -inf, is in neither."""
     rows = np.concatenate([earlier.rows, later.rows])
     products = np.concatenate([earlier.products, later.products])
     order = highest(products, k)
@@ -125,7 +125,7 @@ def _best(earlier: Nearest, later: Nearest, k: int) -> Nearest:
 
 
 def highest(values: NDArray[Any], k: int) -> NDArray[np.int64]:
-    """Where the k highest of the values (n,) are, the highest first; of equal ones the first.
+    """Return the places of the k highest values (n,), highest first; of equal ones the first.
 
     >>> highest(np.array([0.1, 0.7, 0.7, 0.3]), 3)
     array([1, 2, 3])
@@ -138,7 +138,7 @@ def highest(values: NDArray[Any], k: int) -> NDArray[np.int64]:
 
 
 def shares_of_places(cosines: NDArray[Any], k: int) -> NDArray[np.float64]:
-    """How far each column is one of a row's k nearest, 0 to 1; `(row, column)`, rows sum to k.
+    """Return each column's share of a row's k nearest places, 0 to 1; rows sum to k.
 
     Columns that tie for the last places (within `TIE`) share them, so that their order has no part
     in the result.

@@ -48,7 +48,7 @@ class PairMoments:
             their mean is zero.
         texts: of all texts, two a pair; they decide R alone.
 
-    >>> pairs = PairMoments.of(torch.tensor([[1.0, 0.0]]), torch.tensor([[3.0, 0.0]]))
+    >>> pairs = PairMoments.from_pairs(torch.tensor([[1.0, 0.0]]), torch.tensor([[3.0, 0.0]]))
     >>> pairs.within.covariance(ddof=0).diagonal().tolist()
     [2.0, 0.0]
     """
@@ -57,7 +57,7 @@ class PairMoments:
     texts: Moments
 
     @classmethod
-    def of(cls, first: torch.Tensor, second: torch.Tensor) -> PairMoments:
+    def from_pairs(cls, first: torch.Tensor, second: torch.Tensor) -> PairMoments:
         """Return the moments of the pairs of two matrices (n, dim), n >= 0.
 
         Raises:
@@ -72,7 +72,7 @@ class PairMoments:
         d = x - y
         zero, fourth = d.new_zeros(d.shape[1]), d.square().sum(1).square().sum() / 4
         within = Moments(len(d), zero, d.T @ d / 2, zero, fourth)
-        return cls(within, Moments.of(torch.cat([x, y])))
+        return cls(within, Moments.from_vectors(torch.cat([x, y])))
 
     def __add__(self, other: PairMoments) -> PairMoments:
         return PairMoments(self.within + other.within, self.texts + other.texts)
@@ -117,7 +117,7 @@ class PairMoments:
         if shrinkage is not None and not 0.0 <= shrinkage <= 1.0:
             raise ValueError(f"`shrinkage` must lie in 0..1; got {shrinkage}")
         if not self.within.fourth.isfinite():
-            raise ValueError("the vectors are not all finite; got NaN or infinity")
+            raise ValueError("the vectors contain NaN or infinity")
         covariance = self.within.covariance(ddof=0)
         if not self.within.count or covariance.trace().sqrt() <= self.texts.rounding:
             raise ValueError(

@@ -13,29 +13,29 @@ from torch.nn.functional import normalize
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[None]:
-    """A context in which mixed precision is off on the device of `x`."""
+    """Return a context in which mixed precision is off on the device of `x`."""
     return torch.autocast(x.device.type, enabled=False)
 
 
 def upcast(x: Tensor) -> Tensor:
-    """Half precision becomes float32; float32 and float64 stay what they are."""
+    """Raise half precision to float32; leave float32 and float64."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def centre(x: Tensor) -> Tensor:
     """Subtract the mean over the batch, `(..., batch, dim)`.
 
-    A column that is constant but for the rounding of its mean comes out as exact zeros, so that no
-    later division blows the rounding up.
+    A column that is constant but for rounding becomes exact zeros, so that no later division
+    enlarges the rounding.
     """
     apply: Callable[[Tensor], Tensor] = _Centre.apply
     return apply(x)
 
 
 def centred_and_varying(x: Tensor) -> tuple[Tensor, Tensor]:
-    """`centre` without a gradient, and which columns are not constant, (..., 1, dim).
+    """Return `centre(x)` without a gradient, and which columns vary, (..., 1, dim).
 
-    What can be done in place is: at the size of a batch, new memory costs more than arithmetic.
+    Works in place where possible: at the size of a batch, new memory costs more than arithmetic.
     """
     mean = x.mean(dim=-2, keepdim=True)
     centred = x - mean
@@ -45,7 +45,7 @@ def centred_and_varying(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def back_through_centre(gradient: Tensor, varies: Tensor) -> Tensor:
-    """The gradient of `centre`, written over the gradient (..., batch, dim) of its result."""
+    """Turn the gradient (..., batch, dim) of `centre(x)` into that of x, in place."""
     gradient.mul_(varies)
     return gradient.sub_(gradient.mean(dim=-2, keepdim=True))
 
@@ -64,7 +64,7 @@ class _Centre(torch.autograd.Function):
 
 
 def standardise(x: Tensor, *, ddof: int = 0, eps: float = 0.0) -> Tensor:
-    """Mean 0 and variance 1 (divisor `batch - ddof`) for every column of `(..., batch, dim)`.
+    """Give every column of `(..., batch, dim)` mean 0 and variance 1 (divisor `batch - ddof`).
 
     `eps` is added to the variance (batch norm: `ddof=0, eps=1e-5`). Constant columns become 0.
 
@@ -80,7 +80,7 @@ def standardise(x: Tensor, *, ddof: int = 0, eps: float = 0.0) -> Tensor:
 
 
 def cosine_matrix(a: Tensor, b: Tensor) -> Tensor:
-    """Cosine of every row of `a` (n, dim) with every row of `b` (m, dim): (n, m).
+    """Return the cosines (n, m) of the rows of `a` (n, dim) with the rows of `b` (m, dim).
 
     >>> cosine_matrix(torch.tensor([[2.0, 0.0]]), torch.tensor([[3.0, 0.0], [0.0, 1.0]]))
     tensor([[1., 0.]])
@@ -89,14 +89,14 @@ def cosine_matrix(a: Tensor, b: Tensor) -> Tensor:
 
 
 def cosine_pairs(a: Tensor, b: Tensor) -> Tensor:
-    """Cosine of row i of `a` with row i of `b`, both (n, dim): (n,)."""
+    """Return the cosines (n,) of row i of `a` (n, dim) with row i of `b` (n, dim)."""
     return (normalize(a, dim=-1) * normalize(b, dim=-1)).sum(dim=-1)
 
 
 def nearest_others(x: Tensor, count: int) -> Tensor:
-    """Which rows of `x` (n, dim) have the largest inner products with row i: (n, n), bool.
+    """Return a mask (n, n) of the `count` other rows of `x` (n, dim) nearest to each row.
 
-    Of the others `count` in every row, or all of them where there are fewer.
+    Near rows have large inner products. Fewer than `count` other rows are all near.
 
     >>> nearest_others(torch.tensor([[1.0], [2.0], [-1.0]]), 1).int()
     tensor([[0, 1, 0],
@@ -109,6 +109,6 @@ def nearest_others(x: Tensor, count: int) -> Tensor:
 
 
 def with_diagonal(matrix: Tensor, diagonal: Tensor) -> Tensor:
-    """The square `matrix` (n, n) with its diagonal replaced by `diagonal` (n,)."""
+    """Replace the diagonal of a square `matrix` (n, n) by `diagonal` (n,)."""
     own = torch.eye(len(matrix), dtype=torch.bool, device=matrix.device)
     return torch.where(own, diagonal.unsqueeze(-1), matrix)

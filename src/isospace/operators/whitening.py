@@ -31,7 +31,7 @@ INVERSE_ROOTS = {"zca": zca, "pca": pca}
 
 
 def covariance(x: Tensor, *, ddof: int) -> Tensor:
-    """Covariance over the batch, `(..., batch, dim) -> (..., dim, dim)`, divisor `batch - ddof`.
+    """Return the covariance (..., dim, dim) of (..., batch, dim), with divisor `batch - ddof`.
 
     >>> covariance(torch.tensor([[1.0, 0.0], [3.0, 0.0]]), ddof=0)
     tensor([[1., 0.],
@@ -42,7 +42,7 @@ def covariance(x: Tensor, *, ddof: int) -> Tensor:
 
 
 def regularise(covariance: Tensor, *, eps: float = 0.0, shrinkage: float = 0.0) -> Tensor:
-    """`(1 - shrinkage) C + (shrinkage tr(C) / dim + eps) I` of matrices (..., dim, dim).
+    """Return `(1 - shrinkage) C + (shrinkage tr(C) / dim + eps) I` of matrices (..., dim, dim).
 
     Shrinkage is relative (1 = only the mean variance is left), eps is in units of variance.
     """
@@ -57,13 +57,13 @@ def regularise(covariance: Tensor, *, eps: float = 0.0, shrinkage: float = 0.0) 
 
 
 def permute_columns(x: Tensor, permutation: Tensor) -> Tensor:
-    """`out[..., j] = x[..., permutation[j]]`; a permutation (dim,), or one per view (view, dim)."""
+    """Permute columns by a permutation (dim,), or by one per view (view, dim)."""
     apply: Callable[[Tensor, Tensor], Tensor] = _Permute.apply
     return apply(x, permutation.to(x.device))
 
 
 def inverse_permutation(permutation: Tensor) -> Tensor:
-    """The permutation(s) (..., dim) that undo these."""
+    """Return the permutations (..., dim) that undo these."""
     places = torch.arange(permutation.shape[-1], device=permutation.device)
     return torch.empty_like(permutation).scatter_(-1, permutation, places.expand_as(permutation))
 
@@ -86,7 +86,7 @@ class _Permute(torch.autograd.Function):
 
 
 def split_groups(x: Tensor, groups: int) -> Tensor:
-    """`(..., batch, dim) -> (..., groups, batch, dim / groups)`, neighbouring columns together.
+    """Cut `(..., batch, dim)` into `(..., groups, batch, dim / groups)` of neighbouring columns.
 
     Raises:
         ValueError: `groups` does not divide `dim`.
@@ -102,7 +102,7 @@ def split_groups(x: Tensor, groups: int) -> Tensor:
 
 
 def join_groups(x: Tensor) -> Tensor:
-    """`(..., groups, batch, size) -> (..., batch, groups * size)`, the inverse of the split."""
+    """Join `(..., groups, batch, size)` into `(..., batch, groups * size)`."""
     return x.transpose(-2, -3).flatten(-2)
 
 
@@ -159,7 +159,7 @@ def whiten(
 def _whiten_columns(
     rows: Tensor, divisor: int, method: Method, eps: float, stop_gradient: bool
 ) -> Tensor:
-    """Centred rows (..., batch, dim) times the inverse root of their covariance."""
+    """Multiply centred rows (..., batch, dim) by the inverse root of their covariance."""
     with torch.set_grad_enabled(torch.is_grad_enabled() and not stop_gradient):
         # In float32 what is added can lie below the rounding of the largest variance.
         exact = in_float64(rows) if eps else rows
@@ -171,10 +171,10 @@ def _whiten_columns(
 def _whiten_few_rows(
     rows: Tensor, divisor: int, method: Method, eps: float, stop_gradient: bool
 ) -> Tensor:
-    """The same of fewer rows than columns, by the symmetric root.
+    """Whiten fewer rows than columns by the symmetric root.
 
-    The products of rows are a smaller matrix than those of columns; its root multiplies from the
-    left. A constant matrix from the right is not one from the left: the gradient is added apart.
+    The products of rows are a smaller matrix than those of columns, and its root multiplies from
+    the left. A right factor that is held constant has another gradient, which is added separately.
     """
     x = in_float64(rows) if eps else rows
     if not stop_gradient:
@@ -187,7 +187,7 @@ def _whiten_few_rows(
 
 
 def _partners(x: Tensor, permutation: Tensor | None) -> Tensor:
-    """For each column (dim,) or (view, dim), the other column of its group of two."""
+    """Return the other column of each column's group of two, (dim,) or (view, dim)."""
     if permutation is None:
         permutation = torch.arange(x.shape[-1], device=x.device)
     permutation = permutation.to(x.device)
@@ -241,7 +241,7 @@ class _PairCovariance:
     eps: float
 
     def __call__(self, squares: Tensor, mixed: Tensor, partner: Tensor) -> tuple[Tensor, ...]:
-        """Own variance, covariance, the partner's variance, each (..., dim), as `regularise`."""
+        """Return own variance, covariance and the partner's variance, each (..., dim)."""
         variance, mixed = squares / self.divisor, mixed / self.divisor
         other = variance.gather(-1, partner.expand_as(variance))
         return variance + self.eps, mixed, other + self.eps
@@ -249,7 +249,7 @@ class _PairCovariance:
     def gradients(
         self, products: Sequence[Tensor], partner: Tensor, scales: Sequence[Tensor]
     ) -> tuple[Tensor, ...]:
-        """For the sums of products, given the gradients for the two scales."""
+        """Return the gradients of the sums of products, given those of the two scales."""
         with torch.enable_grad():
             leaves = [values.detach().requires_grad_() for values in products]
             a, b, c = self(leaves[0], leaves[1], partner)

@@ -14,7 +14,7 @@ _LOGITS = 1 << 24
 
 
 def word_loss(states: Tensor, words: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
-    r"""Sum over tokens of the negative log-likelihood of their words.
+    r"""Return the negative log-likelihood of words, summed over tokens.
 
     $$-\sum_t \log \mathrm{softmax}(W h_t + b)_{y_t}$$
 

@@ -1,4 +1,4 @@
-"""What an objective sees of a batch: views, token ids, edits and perturbations."""
+"""Views of a batch, token ids, edits and perturbations: the input of objectives."""
 
 from isospace.views.view import (
     NO_TARGET,

@@ -14,7 +14,7 @@ from isospace.views.view import Edit, Ids, Vocabulary
 
 @dataclass(frozen=True)
 class Repeat(Edit):
-    """Doubles some tokens in place (ESimCSE, section 3.1, as released).
+    """Repetition of some tokens in place (ESimCSE, section 3.1, as released).
 
     Attributes:
         rate: at most this share of the tokens, the special ones counted, and at most 9; the bound
@@ -24,23 +24,23 @@ class Repeat(Edit):
     rate: float = 0.32
 
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """Double as many distinct tokens as are drawn."""
+        """Double distinct tokens; their number is drawn."""
         bound = self.bound(len(ids))
         count = int(random.integers(bound)) if bound else 0
         places = np.arange(len(ids))[vocabulary.inner(ids)]
         return self.doubled(ids, random.permutation(places)[:count])
 
     def bound(self, length: int) -> int:
-        """Fewer than so many of `length` tokens are doubled; 0: none."""
+        """Return the bound: fewer of `length` tokens than this are doubled; 0: none."""
         return min(10, int(self.rate * length))
 
     def adds(self, ids: Ids, vocabulary: Vocabulary) -> int:
-        """One less than the bound."""
+        """Return one less than the bound."""
         return max(0, self.bound(len(ids)) - 1)
 
     @staticmethod
     def doubled(ids: Ids, places: Ids) -> Ids:
-        """The tokens at these places twice, one after the other."""
+        """Double the tokens at these places."""
         return np.insert(ids, places, ids[places])
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class Repeat(Edit):
 
 @dataclass(frozen=True)
 class DeleteWords(Edit):
-    """Leaves out whole words, each for itself, but never all (TSDAE, section 3).
+    """Deletion of whole words, drawn word by word, but never of all (TSDAE, section 3).
 
     Attributes:
         rate: chance of a word to be left out.
@@ -58,7 +58,7 @@ class DeleteWords(Edit):
     rate: float = 0.6
 
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """Draw what stays."""
+        """Delete words."""
         inner, words = vocabulary.inner(ids), vocabulary.words(ids)
         if not len(words):
             return ids
@@ -67,7 +67,7 @@ class DeleteWords(Edit):
         return np.concatenate([ids[: inner.start], ids[inner][kept[words]], ids[inner.stop :]])
 
     def kept(self, draws: NDArray[np.float64], fallback: int) -> NDArray[np.bool_]:
-        """Which words stay: `draws` (word,) are uniform; `fallback` stays if no other does."""
+        """Return which words stay, given uniform `draws`; `fallback` stays if no other does."""
         kept = draws > self.rate
         if not kept.any():
             kept[fallback] = True
@@ -79,7 +79,7 @@ class DeleteWords(Edit):
 
 @dataclass(frozen=True)
 class MaskTokens(Edit):
-    """Replaces tokens by the mask token, each for itself (masked language modelling).
+    """Masking of tokens, drawn token by token (masked language modelling).
 
     Attributes:
         rate: chance of a token between the special ones to be masked.
@@ -89,7 +89,7 @@ class MaskTokens(Edit):
     needs_mask = True
 
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """Draw what is masked."""
+        """Mask tokens."""
         inner = vocabulary.inner(ids)
         edited = ids.copy()
         edited[inner][random.random(inner.stop - inner.start) < self.rate] = vocabulary.mask_id
@@ -101,9 +101,9 @@ class MaskTokens(Edit):
 
 @dataclass(frozen=True)
 class MaskSpan(Edit):
-    """Replaces one run of tokens by mask tokens, at a place that is drawn (ArcCSE).
+    """Masking of one run of tokens at a random place (ArcCSE).
 
-    Of spans of one `stream` a longer one holds every shorter one, in sentences of any length.
+    With one `stream` a longer span holds every shorter one, in sentences of any length.
 
     Attributes:
         share: of the tokens between the special ones, rounded up to whole tokens.
@@ -113,14 +113,14 @@ class MaskSpan(Edit):
     needs_mask = True
 
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """Draw where the span lies."""
+        """Mask the span."""
         inner = vocabulary.inner(ids)
         edited = ids.copy()
         edited[inner][self.span(inner.stop - inner.start, random.random())] = vocabulary.mask_id
         return edited
 
     def span(self, tokens: int, place: float) -> slice:
-        """The span among so many tokens; `place`, in [0, 1), goes from the first to the last."""
+        """Return the span among so many tokens; `place` in [0, 1) runs from first to last."""
         size = math.ceil(self.share * tokens)
         start = int(place * (tokens - size + 1))
         return slice(start, start + size)
@@ -131,7 +131,7 @@ class MaskSpan(Edit):
 
 @dataclass(frozen=True)
 class Template(Edit):
-    """Puts text around the sentence (PromptBERT, section 3).
+    """A text around the sentence (PromptBERT, section 3).
 
     Attributes:
         before: in front of the sentence; [MASK] is the tokenizer's own mask token, here and behind.
@@ -145,18 +145,18 @@ class Template(Edit):
 
     @property
     def needs_mask(self) -> bool:  # type: ignore[override]
-        """Where the template holds one."""
+        """True where the template holds a mask token."""
         return "[MASK]" in self.before + self.after
 
     @property
     def moves(self) -> bool:  # type: ignore[override]
-        """Where the sentence is left out."""
+        """True where the sentence is left out."""
         return self.empty
 
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """The template's tokens inside the special ones.
+        """Put the template's tokens inside the special ones.
 
-        A mask token that a text spells out is left out: it is not the one that is read.
+        A mask token in the text itself is left out, because the template's is read.
         """
         inner = vocabulary.inner(ids)
         words = ids[:0] if self.empty else ids[inner]
@@ -166,18 +166,18 @@ class Template(Edit):
         return np.concatenate([ids[: inner.start], before, words, after, ids[inner.stop :]])
 
     def parts(self, vocabulary: Vocabulary) -> tuple[Ids, Ids]:
-        """Token ids in front of the sentence and behind it."""
+        """Return the token ids before and after the sentence."""
         return _encoded(self.before, vocabulary), _encoded(self.after, vocabulary)
 
     def positions(self, ids: Ids, vocabulary: Vocabulary) -> Ids:
-        """As if the sentence were there."""
+        """Return positions that leave room for the sentence."""
         inner = vocabulary.inner(ids)
         start = inner.start + len(self.parts(vocabulary)[0])
         places = np.arange(len(ids) + self.adds(ids, vocabulary))
         return np.delete(places, slice(start, start + inner.stop - inner.start))
 
     def adds(self, ids: Ids, vocabulary: Vocabulary) -> int:
-        """The tokens of the template."""
+        """Return the number of the template's tokens."""
         return sum(map(len, self.parts(vocabulary)))
 
     def __str__(self) -> str:
@@ -186,25 +186,25 @@ class Template(Edit):
 
 @dataclass(frozen=True)
 class _OfWords(Edit):
-    """Of the tokens between the special ones."""
+    """Base of edits of the tokens between the special ones."""
 
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """Edit what lies between the special tokens."""
+        """Edit the tokens between the special ones."""
         inner = vocabulary.inner(ids)
         words = self.edited(ids[inner], random, len(ids))
         return np.concatenate([ids[: inner.start], words, ids[inner.stop :]])
 
     @abstractmethod
     def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
-        """(token,) -> (token',), of a sentence of `length` tokens with the special ones."""
+        """Edit words (token,) of a sentence of `length` tokens with the special ones."""
 
 
 @dataclass(frozen=True)
 class Shuffle(_OfWords):
-    """The tokens in an order that is drawn (PCL)."""
+    """A random order of the tokens (PCL)."""
 
     def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
-        """Permute."""
+        """Permute the tokens."""
         return words[random.permutation(len(words))]
 
     def __str__(self) -> str:
@@ -213,10 +213,10 @@ class Shuffle(_OfWords):
 
 @dataclass(frozen=True)
 class Reverse(_OfWords):
-    """The tokens from the last to the first (PCL)."""
+    """The reversed order of the tokens (PCL)."""
 
     def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
-        """Turn round."""
+        """Reverse the tokens."""
         return words[::-1]
 
     def __str__(self) -> str:
@@ -225,7 +225,7 @@ class Reverse(_OfWords):
 
 @dataclass(frozen=True)
 class DeleteTokens(_OfWords):
-    """Leaves out a fixed share of the tokens (PCL, as released).
+    """Deletion of a fixed share of the tokens (PCL, as released).
 
     Attributes:
         rate: share of the tokens between the special ones, rounded.
@@ -234,14 +234,14 @@ class DeleteTokens(_OfWords):
     rate: float = 0.2
 
     def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
-        """Draw a token that is left, and leave out its first occurrence, as often as it takes."""
+        """Draw a remaining token and delete its first occurrence, until the share is reached."""
         for _ in range(round(self.rate * len(words))):
             words = self.without(words, int(random.choice(words)))
         return words
 
     @staticmethod
     def without(words: Ids, token: int) -> Ids:
-        """The tokens without the first one that is `token`."""
+        """Delete the first occurrence of `token`."""
         return np.delete(words, np.argmax(words == token))
 
     def __str__(self) -> str:
@@ -250,7 +250,7 @@ class DeleteTokens(_OfWords):
 
 @dataclass(frozen=True)
 class InsertTokens(_OfWords):
-    """Inserts tokens of the sentence once more, anywhere in it (PCL, as released).
+    """Insertion of the sentence's own tokens at random places (PCL, as released).
 
     Attributes:
         rate: share of the tokens between the special ones that is added, rounded.
@@ -261,14 +261,14 @@ class InsertTokens(_OfWords):
     max_length: int = 32
 
     def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
-        """Draw a token and a place, as often as it takes."""
+        """Draw tokens and places, until the share is reached."""
         for _ in range(self._count(len(words), length)):
             token = random.choice(words)
             words = np.insert(words, random.integers(len(words) + 1), token)
         return words
 
     def adds(self, ids: Ids, vocabulary: Vocabulary) -> int:
-        """As many as it does add."""
+        """Return the number of tokens that are added."""
         inner = vocabulary.inner(ids)
         return self._count(inner.stop - inner.start, len(ids))
 

@@ -13,10 +13,10 @@ from isospace.views.view import Perturbation
 
 @dataclass(frozen=True)
 class ShuffledPositions(Perturbation):
-    """The tokens exchange their positions, the special ones too (ConSERT, section 3.3)."""
+    """A permutation of the tokens' positions, special tokens too (ConSERT, section 3.3)."""
 
     def positions(self, length: int, random: np.random.Generator) -> NDArray[np.int64]:
-        """A permutation."""
+        """Return a permutation."""
         return random.permutation(length)
 
     def __str__(self) -> str:
@@ -25,18 +25,18 @@ class ShuffledPositions(Perturbation):
 
 @dataclass(frozen=True)
 class CutOff(Perturbation):
-    """Sets some of the embeddings to 0; nothing is scaled up (ConSERT, section 3.3).
+    """Setting some embeddings to 0, without scaling up the rest (ConSERT, section 3.3).
 
     Attributes:
-        of: features are zero at all tokens, tokens in all features; elements are single numbers.
-        rate: this share of them, rounded down.
+        of: features are set to 0 at all tokens, tokens in all features, elements one by one.
+        rate: the share, rounded down.
     """
 
     of: Literal["features", "tokens", "elements"] = "features"
     rate: float = 0.2
 
     def kept(self, length: int, dim: int, random: np.random.Generator) -> NDArray[np.bool_]:
-        """(1, dim), (length, 1) or (length, dim)."""
+        """Return a mask (1, dim), (length, 1) or (length, dim)."""
         shape = {"features": (1, dim), "tokens": (length, 1), "elements": (length, dim)}[self.of]
         size = shape[0] * shape[1]
         kept = np.ones(size, dtype=bool)
@@ -49,9 +49,9 @@ class CutOff(Perturbation):
 
 @dataclass(frozen=True)
 class GradientSign(Perturbation):
-    """Moves the embeddings of the words along the sign of their last gradient (MoCoSE).
+    """A step of the word embeddings along the sign of their last gradient (MoCoSE).
 
-    Views of one `stream` are moved alike; the step is that of the auxiliary.
+    Views of one `stream` move alike; an auxiliary `LastGradient` gives the step.
     """
 
     added_by = "gradient"

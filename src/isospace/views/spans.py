@@ -1,4 +1,4 @@
-"""Spans of a document: anchors far from each other, and positives beside or within them."""
+"""Spans of a document: anchors far from each other, and positives near or within them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Strategy = Literal["free", "subsuming", "adjacent"]
 
 @dataclass(frozen=True)
 class Sampling:
-    """How spans are drawn from a document (DeCLUTR, section 3.1, as released).
+    """The sampling of spans from a document (DeCLUTR, section 3.1, as released).
 
     Attributes:
-        anchors: spans that are far from each other.
-        positives: of each anchor.
-        shortest: span, in tokens without the special ones.
-        longest: span.
-        strategy: where a positive lies: free: it overlaps or touches its anchor; subsuming: within
-            it; adjacent: touches it.
+        anchors: number of spans that are far from each other.
+        positives: number for each anchor.
+        shortest: tokens of the shortest span, without the special ones.
+        longest: tokens of the longest span.
+        strategy: "free": a positive overlaps or touches its anchor; "subsuming": it lies within the
+            anchor; "adjacent": it touches the anchor.
     """
 
     anchors: int = 2
@@ -33,14 +33,14 @@ class Sampling:
 
     @property
     def needs(self) -> int:
-        """Tokens that a document must have."""
+        """The tokens that a document must have."""
         return 2 * self.anchors * self.longest
 
     def draw(self, n: int, random: np.random.Generator) -> tuple[list[slice], list[list[slice]]]:
-        """Anchors of a document of `n` tokens, and the positives of each.
+        """Draw the anchors of a document of `n` tokens, and the positives of each.
 
         Raises:
-            ValueError: fewer tokens than it `needs`.
+            ValueError: the document has fewer tokens than are needed.
         """
         if n < self.needs:
             raise ValueError(f"spans need a document of {self.needs} tokens; got {n}")
@@ -55,7 +55,7 @@ class Sampling:
         return int(share * (longest - self.shortest) + self.shortest)
 
     def _anchor(self, blocks: list[int], left: int, random: np.random.Generator) -> slice:
-        """One of the `left` anchors still to draw; takes its block and the neighbours away."""
+        """Draw one of the `left` anchors still due; remove its block and the neighbours."""
         length = self._length(random.beta(4, 2), self.longest)
         choices = range(len(blocks))
         if len(blocks) // left < left:  # only the ends surely leave room for the rest
@@ -90,12 +90,12 @@ class Span(Edit):
     Views of one `stream` see one draw of all spans.
 
     Attributes:
-        sampling: how they are drawn.
-        anchor: which anchor.
-        positive: which of its positives; `None`: the anchor itself.
-        masked: share of the tokens that are to be guessed: 8 of 10 are masked, one is a random
-            token, one stays (BERT's rule).
-        targets: gives what the tokens to guess were, and `NO_TARGET` elsewhere.
+        sampling: of all spans.
+        anchor: number of the anchor.
+        positive: number of its positive; `None`: the anchor itself.
+        masked: share of the tokens to guess: 8 of 10 are masked, one is a random token, one stays
+            (BERT's rule).
+        targets: return the original tokens where they are guessed, and `NO_TARGET` at other places.
     """
 
     sampling: Sampling = field(default_factory=Sampling)
@@ -107,16 +107,16 @@ class Span(Edit):
 
     @property
     def needs_mask(self) -> bool:  # type: ignore[override]
-        """Where tokens are masked."""
+        """True where tokens are masked."""
         return self.masked > 0
 
     @property
     def needs(self) -> int:  # type: ignore[override]
-        """Of the document."""
+        """The tokens that the document must have."""
         return self.sampling.needs
 
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """The span's tokens, some of them masked, or what these were."""
+        """Return the span's tokens, some of them masked, or the targets."""
         inner = vocabulary.inner(ids)
         words = ids[inner]
         anchors, positives = self.sampling.draw(len(words), random)

@@ -215,7 +215,7 @@ class TokenIds:
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """What an objective sees of a batch; the view is always the first axis.
+    """A batch as an objective sees it; the view is always the first axis.
 
     Attributes:
         encoded: (view, batch, dim), one vector a sentence, in the order of the plan.

@@ -187,11 +187,11 @@ class _Session:
     def _whitening(self, rows: NDArray[np.int64]) -> Callable[[Any], FittedMap]:
         """Encode the rows, each process its share; what is returned fits by a power."""
         share = rows[self.accelerator.process_index :: self.accelerator.num_processes]
-        moments = Moments.of(torch.empty(0, self.encoder.dim))
+        moments = Moments.from_vectors(torch.empty(0, self.encoder.dim))
         with self.progress.bar("fit", len(share)) as advance:
             for start in range(0, len(share), _CHUNK):
                 vectors = self._documents(share[start : start + _CHUNK], advance)
-                moments += Moments.of(torch.from_numpy(vectors))
+                moments += Moments.from_vectors(torch.from_numpy(vectors))
         total = reduce(operator.add, gather_object([moments]))
         return lambda power: _refusing(lambda: self.config.whitening.fit(total, power))
 
@@ -222,7 +222,7 @@ class _Session:
         place, step = self.accelerator.process_index, self.accelerator.num_processes
         first, second = first[place::step], second[place::step]
         empty = torch.empty(0, self.encoder.dim)
-        moments = PairMoments.of(empty, empty)
+        moments = PairMoments.from_pairs(empty, empty)
         with self.progress.bar("fit", 2 * len(first)) as advance:
             for start in range(0, len(first), _CHUNK):
                 part = slice(start, start + _CHUNK)
@@ -231,7 +231,7 @@ class _Session:
                 vectors = [
                     self.encoder.embed(texts, on_batch=advance, side=side) for texts, side in sides
                 ]
-                moments += PairMoments.of(*map(torch.from_numpy, vectors))
+                moments += PairMoments.from_pairs(*map(torch.from_numpy, vectors))
         total = reduce(operator.add, gather_object([moments]))
         whitening = self.config.whitening
         shrinkage = None if whitening.shrinkage == "ledoit-wolf" else whitening.shrinkage
