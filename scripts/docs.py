@@ -29,8 +29,10 @@ from isospace.system.tables import markdown_table
 ROOT = Path(__file__).parent.parent
 SITE = ROOT / "site"
 _SHIM = "https://unpkg.com/iframe-worker/shim"
+_NO_BREAK, _JOIN = "\N{NO-BREAK SPACE}", "\N{WORD JOINER}"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _WARNING = re.compile(r"Warning: (.*)\n.*\[ (.*) \]")
+_CELL = re.compile(r"(?<=>)[-+\d.,±%()* e]+(?: to [-+\d.,)*]+)?(?=</td>)")
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -96,6 +98,16 @@ def with_mathml(page: str) -> str:
     return _FORMULA.sub(formula, page)
 
 
+def with_whole_numbers(page: str) -> str:
+    """Return an HTML page whose numbers in tables are broken before a bracket alone."""
+
+    def whole(found: re.Match[str]) -> str:
+        parts = found[0].replace(" ", _NO_BREAK).replace("e-", f"e-{_JOIN}")
+        return parts.replace(f"{_NO_BREAK}(", " (")
+
+    return _CELL.sub(whole, page)
+
+
 def main() -> int:
     """Build the site; return the exit status."""
     os.environ.update(COLUMNS="80", NO_COLOR="1")
@@ -118,7 +130,7 @@ def main() -> int:
     for path in SITE.rglob("*.html"):
         depth = len(path.relative_to(SITE).parents) - 1
         page = path.read_text(encoding="utf-8").replace(_SHIM, "../" * depth + "assets/worker.js")
-        path.write_text(with_mathml(page), encoding="utf-8")
+        path.write_text(with_whole_numbers(with_mathml(page)), encoding="utf-8")
     return built.returncode
 
 
