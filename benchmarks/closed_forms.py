@@ -134,7 +134,8 @@ def _over_corpora(record: Mapping[str, Any], row: str) -> dict[str, str]:
         found = [own["rows"][row][name] for own in record.values() if name in own["rows"][row]]
         if found:
             mean = mean_gain(found)
-            cells[name] = mean if name in (TEST, HYBRID_GAIN) else mean.split()[0]
+            title = {TEST: "gain", HYBRID_GAIN: HYBRID}.get(name)
+            cells[title or name] = mean if title else mean.split()[0]
     return cells
 
 
