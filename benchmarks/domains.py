@@ -272,7 +272,7 @@ class _Study:
             torch.from_numpy(embed(texts, side=side))
             for texts, side in zip(sides, ("query", "document"), strict=True)
         )
-        fitted = PairMoments.of(first, second).fit(THROUGH.power)
+        fitted = PairMoments.from_pairs(first, second).fit(THROUGH.power)
         return through(cached(encoder, folder), fitted), time.monotonic() - started
 
     def _adapted(self, row: str, output: Path) -> tuple[Encoder, dict[str, Any]]:

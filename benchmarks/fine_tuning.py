@@ -236,7 +236,7 @@ def _scores(encode: PromptedEncoders, own: TextPairs) -> Scores:
 def _map(encode: PromptedEncoders, fit: tuple[list[str], list[str]]) -> WhiteningMap:
     """Fit whitening by pairs on an encoder's vectors."""
     first, second = encode.queries(fit[0]), encode.documents(fit[1])
-    return PairMoments.of(torch.from_numpy(first), torch.from_numpy(second)).fit(POWER)
+    return PairMoments.from_pairs(torch.from_numpy(first), torch.from_numpy(second)).fit(POWER)
 
 
 def _encodes(encoder: Encoder, max_length: int | None = None) -> PromptedEncoders:

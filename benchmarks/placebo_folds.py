@@ -113,7 +113,7 @@ class Made:
             share: (1 - share) * np.eye(DIM) + share * whole for share in (0.0, *FOLD_SHARES)
         }
         self._moments = {
-            share: PairMoments.of(
+            share: PairMoments.from_pairs(
                 *(
                     torch.from_numpy(side[train] @ weights)
                     for side in (folder.titles, folder.passages)

@@ -37,7 +37,7 @@ if __name__ == "__main__":
     x, y = np.load(arguments.questions), np.load(arguments.answers)
     order = np.random.default_rng(0).permutation(len(x))
     test, fit = np.split(order, [len(x) // 5])
-    moments = PairMoments.of(torch.from_numpy(x[fit]), torch.from_numpy(y[fit]))
+    moments = PairMoments.from_pairs(torch.from_numpy(x[fit]), torch.from_numpy(y[fit]))
     kernel = moments.fit(arguments.power).kernel.numpy().astype(x.dtype)
     print(f"MRR of {len(test):,} other pairs: {100 * mrr(x[test], y[test]):.2f} before, ", end="")
     print(f"{100 * mrr(x[test] @ kernel, y[test] @ kernel):.2f} after")

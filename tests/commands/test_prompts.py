@@ -298,7 +298,7 @@ def test_adapt(prompted, tmp_path):
 def whitened_by(encoder, first, second, power=1.0):
     """An encoder behind which queries and documents are whitened, whatever the side of a text."""
     sides = encoder.queries(first), encoder.documents(second)
-    kernel = PairMoments.of(*map(torch.from_numpy, sides)).fit(power).kernel.numpy()
+    kernel = PairMoments.from_pairs(*map(torch.from_numpy, sides)).fit(power).kernel.numpy()
 
     def mapped(encode):
         return lambda texts: encode(texts) @ kernel

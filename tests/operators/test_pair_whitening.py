@@ -44,9 +44,9 @@ def relevant_components(x: Tensor, y: Tensor, power: float) -> np.ndarray:
 
 def test_the_covariance_is_that_of_the_formula_and_of_both_orders() -> None:
     x, y = pairs()
-    found = PairMoments.of(x, y)
+    found = PairMoments.from_pairs(x, y)
     np.testing.assert_allclose(found.within.covariance(ddof=0), within_by_loop(x, y), rtol=1e-10)
-    turned = PairMoments.of(y, x)
+    turned = PairMoments.from_pairs(y, x)
     torch.testing.assert_close(turned.within.scatter, found.within.scatter)
     assert not found.within.mean.any()
 
@@ -55,10 +55,10 @@ def test_the_covariance_is_that_of_the_formula_and_of_both_orders() -> None:
 @given(st.lists(st.integers(0, 40), max_size=5), st.integers(0, 2**31))
 def test_any_batches_merge_to_the_moments_of_all(cuts: list[int], seed: int) -> None:
     x, y = pairs(40, 3, seed)
-    merged = PairMoments.of(x[:0], y[:0])
+    merged = PairMoments.from_pairs(x[:0], y[:0])
     for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(x)], strict=True):
-        merged += PairMoments.of(x[start:end], y[start:end])
-    whole = PairMoments.of(x, y)
+        merged += PairMoments.from_pairs(x[start:end], y[start:end])
+    whole = PairMoments.from_pairs(x, y)
     assert merged.within.count == 40
     torch.testing.assert_close(merged.within.scatter, whole.within.scatter)
     torch.testing.assert_close(merged.within.fourth, whole.within.fourth)
@@ -69,7 +69,7 @@ def test_any_batches_merge_to_the_moments_of_all(cuts: list[int], seed: int) -> 
 def test_it_is_relevant_component_analysis_up_to_a_rotation(power: float) -> None:
     x, y = pairs()
     new, _ = pairs(seed=1)
-    moments = PairMoments.of(x, y)
+    moments = PairMoments.from_pairs(x, y)
     expected = new.numpy() @ relevant_components(x, y, power)
     found = moments.fit(power, shrinkage=0.0)(new).numpy()
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=1e-8)
@@ -81,22 +81,22 @@ def test_full_whitening_undoes_a_linear_map_of_the_input() -> None:
     generator = torch.Generator().manual_seed(2)
     mixing = torch.randn(6, 6, generator=generator, dtype=torch.float64)
     changed = [side @ mixing for side in (x, y, new)]
-    before = PairMoments.of(x, y).fit(1.0, shrinkage=0.0)(new)
-    after = PairMoments.of(*changed[:2]).fit(1.0, shrinkage=0.0)(changed[2])
+    before = PairMoments.from_pairs(x, y).fit(1.0, shrinkage=0.0)(new)
+    after = PairMoments.from_pairs(*changed[:2]).fit(1.0, shrinkage=0.0)(changed[2])
     torch.testing.assert_close(after @ after.T, before @ before.T, rtol=1e-6, atol=1e-6)
 
 
 def test_pairs_then_differ_alike_in_all_directions() -> None:
     x, y = pairs()
-    fitted = PairMoments.of(x, y).fit(1.0, shrinkage=0.0)
-    within = PairMoments.of(fitted(x), fitted(y)).within.covariance(ddof=0)
+    fitted = PairMoments.from_pairs(x, y).fit(1.0, shrinkage=0.0)
+    within = PairMoments.from_pairs(fitted(x), fitted(y)).within.covariance(ddof=0)
     torch.testing.assert_close(within, torch.eye(6, dtype=torch.float64), rtol=0, atol=1e-9)
 
 
 def test_queries_alone_have_the_inner_products_of_both_sides() -> None:
     x, y = pairs()
     queries, documents = pairs(50, seed=1)
-    moments = PairMoments.of(x, y)
+    moments = PairMoments.from_pairs(x, y)
     both = moments.fit(0.5)
     alone = moments.fit_queries(0.5)
     torch.testing.assert_close(both(queries) @ both(documents).T, alone(queries) @ documents.T)
@@ -104,7 +104,7 @@ def test_queries_alone_have_the_inner_products_of_both_sides() -> None:
 
 def test_dimensions_are_sorted_so_that_cutting_is_keeping() -> None:
     x, y = pairs()
-    moments = PairMoments.of(x, y)
+    moments = PairMoments.from_pairs(x, y)
     whole, kept = moments.fit(0.75), moments.fit(0.75, dim=2)
     torch.testing.assert_close(kept(x), whole(x)[:, :2])
     assert np.all(np.diff(whole(torch.cat([x, y])).var(0).numpy()) < 0)
@@ -112,7 +112,7 @@ def test_dimensions_are_sorted_so_that_cutting_is_keeping() -> None:
 
 def test_power_0_changes_no_cosine() -> None:
     x, y = pairs()
-    plain = PairMoments.of(x, y).fit(0.0)(x)
+    plain = PairMoments.from_pairs(x, y).fit(0.0)(x)
     torch.testing.assert_close(cosine_matrix(plain, plain), cosine_matrix(x, x))
 
 
@@ -120,7 +120,7 @@ def test_a_shift_between_the_sides_is_whitened_away() -> None:
     """Questions that all differ from their answers in one way find them once it is shortened."""
     x, y = pairs(400, 16)
     shifted = y + 20 * torch.eye(16, dtype=torch.float64)[0]
-    fitted = PairMoments.of(x, shifted).fit(1.0)
+    fitted = PairMoments.from_pairs(x, shifted).fit(1.0)
     before, after = cosine_matrix(x, shifted), cosine_matrix(fitted(x), fitted(shifted))
     found = [(scores.argmax(1) == torch.arange(400)).double().mean() for scores in (before, after)]
     assert found[1] > 2 * found[0]
@@ -135,7 +135,7 @@ def test_the_shrinkage_is_ledoit_wolfs_or_the_least(n: int, least: bool) -> None
     differences = 0.5**0.5 * (x - y).numpy()
     estimated = ledoit_wolf_shrinkage(differences, assume_centered=True)
     assert (estimated < SHRINKAGE) == least
-    moments = PairMoments.of(x, y)
+    moments = PairMoments.from_pairs(x, y)
     found, expected = (
         fitted(x)
         for fitted in (moments.fit(0.75), moments.fit(0.75, shrinkage=max(SHRINKAGE, estimated)))
@@ -145,7 +145,7 @@ def test_the_shrinkage_is_ledoit_wolfs_or_the_least(n: int, least: bool) -> None
 
 def test_one_pair_is_enough_with_shrinkage() -> None:
     x, y = pairs(1, 8)
-    out = PairMoments.of(x, y).fit(1.0)(pairs(20, 8, seed=1)[0])
+    out = PairMoments.from_pairs(x, y).fit(1.0)(pairs(20, 8, seed=1)[0])
     assert out.isfinite().all()
     assert np.linalg.matrix_rank(out) == 8
 
@@ -153,7 +153,7 @@ def test_one_pair_is_enough_with_shrinkage() -> None:
 def test_without_shrinkage_directions_in_which_no_pair_differs_are_left_out() -> None:
     x, y = pairs()
     x, y = (torch.cat([side, torch.ones(200, 1, dtype=torch.float64)], 1) for side in (x, y))
-    moments = PairMoments.of(x, y)
+    moments = PairMoments.from_pairs(x, y)
     far = torch.tensor([[0.0] * 6 + [1e3]], dtype=torch.float64)
     assert not moments.fit(0.5, shrinkage=0.0)(far).any()
     assert moments.fit(0.5)(far).any()
@@ -164,7 +164,7 @@ def test_without_shrinkage_directions_in_which_no_pair_differs_are_left_out() ->
     [
         (torch.ones(5, 4), torch.ones(5, 4), "different texts; got 5"),
         (torch.ones(0, 4), torch.ones(0, 4), "different texts; got 0"),
-        (torch.ones(2, 4), torch.full((2, 4), float("nan")), "finite"),
+        (torch.ones(2, 4), torch.full((2, 4), float("nan")), "infinity"),
         (torch.ones(2, 4), torch.ones(3, 4), r"\(2, 4\) and \(3, 4\)"),
         (torch.ones(4), torch.ones(4), r"\(n, dim\)"),
     ],
@@ -173,7 +173,7 @@ def test_pairs_of_which_nothing_can_be_estimated_are_refused(
     x: Tensor, y: Tensor, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        PairMoments.of(x, y).fit(0.5)
+        PairMoments.from_pairs(x, y).fit(0.5)
 
 
 @pytest.mark.parametrize(
@@ -181,4 +181,4 @@ def test_pairs_of_which_nothing_can_be_estimated_are_refused(
 )
 def test_settings_out_of_their_range_are_refused(setting: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"in [01]\.\."):
-        PairMoments.of(*pairs()).fit(**setting)
+        PairMoments.from_pairs(*pairs()).fit(**setting)

@@ -63,7 +63,7 @@ def test_a_flow_that_is_asked_for_is_written_and_cited(setting):
         ({"whitening": Whitening(kind="flow", dim=8)}, "`remove` and `dim` need .*; got flow"),
         ({"whitening": Whitening(kind="flow", shrinkage=0.1)}, "`shrinkage` is of a covariance"),
         ({"whitening": Whitening(kind="flow", epochs=0)}, "`epochs` must be 1 or more; got 0"),
-        ({"whitening": Whitening(seed=1)}, "`epochs` and `seed` belong to `kind` flow"),
+        ({"whitening": Whitening(seed=1)}, "`epochs` and `seed` need `kind` flow"),
     ],
 )
 def test_settings_that_a_flow_does_not_have_are_refused(setting, changes, message):
