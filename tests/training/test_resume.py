@@ -173,7 +173,7 @@ def train_without_results(config: TrainConfig) -> None:
 
 
 def change_model(config, folder):
-    [weights] = folder.rglob("model.safetensors")
+    [weights] = (folder / "model").rglob("model.safetensors")
     tensors = load_file(weights)
     save_file({name: tensor * 1.1 for name, tensor in tensors.items()}, weights)
 
