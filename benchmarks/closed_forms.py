@@ -63,7 +63,7 @@ def rows(
     """Give every row, and the encoder with its map."""
     corpus = data.corpus
     embed = partial(encoder.embed, max_length=config.max_length)
-    first, second = Examples.of(config, corpus).related_texts(max(PAIRS))
+    first, second = Examples.from_corpus(config, corpus).related_texts(max(PAIRS))
     vectors = [
         torch.from_numpy(embed(texts, side=side))
         for texts, side in ((first, "query"), (second, "document"))

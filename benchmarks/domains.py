@@ -266,7 +266,7 @@ class _Study:
         encoder = load_encoder(str(model))
         drop_normalize(encoder)
         corpus = self.data.corpus
-        sides = Examples.of(self.config, corpus).related_texts(FITTED_ON)
+        sides = Examples.from_corpus(self.config, corpus).related_texts(FITTED_ON)
         embed = partial(encoder.embed, max_length=self.config.max_length)
         first, second = (
             torch.from_numpy(embed(texts, side=side))

@@ -65,7 +65,7 @@ def ours(
             encoder.tokens.fingerprint(LENGTH),
             Path(folder),
         )
-        examples = Examples.of_lines(np.arange(0, len(texts), 2), 2)
+        examples = Examples.from_lines(np.arange(0, len(texts), 2), 2)
         training = build_training(config, encoder, [tokens, tokens], examples, accelerator)
     iterator = iter(Loop(training, 10**6))
     return lambda: sum(next(iterator).seconds for _ in range(steps))

@@ -122,7 +122,7 @@ def drawn(encoder: Encoder, config: TrainConfig) -> list[str]:
     Of two crops of a text each is drawn once, as words of it.
     """
     corpus = load_data(config).corpus
-    examples = Examples.of(config, corpus)
+    examples = Examples.from_corpus(config, corpus)
     random = np.random.default_rng(config.seed)
     found: list[str] = []
     tokens = 0

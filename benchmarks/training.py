@@ -91,7 +91,7 @@ def own_loop(
         encoder.tokens.fingerprint(LENGTH),
         cache_folder(),
     )
-    examples = Examples.of_lines(sentences.train_rows)
+    examples = Examples.from_lines(sentences.train_rows)
     return Loop(build_training(config, encoder, [tokens], examples, accelerator), 10**6)
 
 

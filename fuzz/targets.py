@@ -440,7 +440,7 @@ def _read_model(folder: Path) -> None:
     from isospace.encoders.loading import load_encoder
     from isospace.training.origin import Origin
 
-    Origin.of(str(folder))
+    Origin.from_model(str(folder))
     with _refusals():
         is_cross_encoder(str(folder))
     load_encoder(str(folder), device="cpu")

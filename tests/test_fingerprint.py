@@ -48,7 +48,7 @@ def train(model: Path, cache: Path, name: str) -> dict[str, Any]:
     config = TrainConfig(objective=objective, batch_size=16, learning_rate=1e-3, seed=7)
     encoder = load_encoder(str(model), device="cpu").double()
     tokens = tokenise(TEXTS, "texts", encoder.tokens.ids, encoder.tokens.fingerprint(None), cache)
-    examples = Examples.of_lines(np.arange(len(TEXTS)))
+    examples = Examples.from_lines(np.arange(len(TEXTS)))
     loop = Loop(build_training(config, encoder, [tokens], examples, Accelerator(cpu=True)), 20)
     loop.training.head.double()
     steps = list(loop)

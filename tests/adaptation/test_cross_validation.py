@@ -60,7 +60,7 @@ def test_every_document_judges_once_and_trains_in_all_other_parts(config, folds)
     settings = replace(config.training("pairs"), batch_size=16)
     for part, corpus in enumerate(folds.corpora):
         trained = set()
-        for line in np.unique(Examples.of(settings, corpus).rows):
+        for line in np.unique(Examples.from_corpus(settings, corpus).rows):
             trained.add(corpus[line])
         trained |= {corpus[line] for line in corpus.train_rows.tolist()}
         for row in rows:

@@ -163,7 +163,7 @@ def test_a_tokenizer_without_a_mask_token_is_refused_with_the_way_out(toy_model,
 
     def loop(objective):
         config = replace(CONFIG, objective=objective)
-        examples = Examples.of_lines(np.arange(40))
+        examples = Examples.from_lines(np.arange(40))
         return build_training(config, encoder, [tokens], examples, Accelerator(cpu=True))
 
     with pytest.raises(UserError, match=r"no mask token .*: `triplet_weight` 0"):

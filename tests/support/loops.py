@@ -107,7 +107,7 @@ def make_loop(
     tokens = tokenise(
         sentences(lines), f"{lines}", encoder.tokens.ids, encoder.tokens.fingerprint(None), folder
     )
-    examples = Examples.of_lines(np.arange(0, lines, of_example), of_example)
+    examples = Examples.from_lines(np.arange(0, lines, of_example), of_example)
     labels = np.arange(texts) % 3 if config.objective.reads_labels else None
     lists = None
     if config.objective.reads_teacher or config.mined:

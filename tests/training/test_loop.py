@@ -206,7 +206,7 @@ def test_an_encoder_without_dropout_is_refused(toy_model, tmp_path):
     )
     with pytest.raises(UserError, match=r"identical.*`dropout` 0\.1"):
         build_training(
-            CONFIG, encoder, [tokens], Examples.of_lines(np.arange(40)), Accelerator(cpu=True)
+            CONFIG, encoder, [tokens], Examples.from_lines(np.arange(40)), Accelerator(cpu=True)
         )
 
 
@@ -321,7 +321,7 @@ def test_texts_that_are_left_out_take_their_documents_along(toy_model, tmp_path)
     config = replace(CONFIG, objective=spans, batch_size=4)
     made = make_loop(toy_model, tmp_path, config)
     documents = np.arange(40) // 4
-    examples = replace(Examples.of_lines(np.arange(40)), origins=documents[:, None])
+    examples = replace(Examples.from_lines(np.arange(40)), origins=documents[:, None])
     training = build_training(
         config,
         made.training.encoder,

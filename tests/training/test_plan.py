@@ -30,7 +30,7 @@ from isospace.objectives import (
     WhitenedCSE,
 )
 from isospace.objectives.base import Objective
-from isospace.training.plan import Plan
+from isospace.training.plan import PassPlan
 from isospace.training.requirements import require_pairs
 from isospace.views import View
 
@@ -54,7 +54,7 @@ FIRST, SECOND = View(text=0), View(text=1)
     ],
 )
 def test_over_pairs_both_directions_share_their_passes(objective, views, ways):
-    plan = Plan.of(TrainConfig(objective=objective, views="pairs"))
+    plan = PassPlan.from_config(TrainConfig(objective=objective, views="pairs"))
     assert sorted(plan.views, key=str) == sorted(views, key=str)
     assert [[plan.views[place] for place in way] for way in plan.ways] == ways
     assert all(len(set(way)) == len(way) for way in plan.ways)  # no pass stands for two views
@@ -99,7 +99,7 @@ def over_pairs() -> dict[Objective, tuple[View, ...]]:
 @pytest.mark.parametrize("objective", over_pairs(), ids=objective_name)
 def test_every_view_knows_of_which_text_of_a_pair_it_is(objective):
     """Edits, networks and readings stay with their view; the other direction has the texts turned."""
-    plan = Plan.of(TrainConfig(objective=objective, views="pairs"))
+    plan = PassPlan.from_config(TrainConfig(objective=objective, views="pairs"))
     expected = over_pairs()[objective]
     turned = tuple(replace(view, text=1 - view.text) for view in expected)
     ways = [tuple(plan.views[place] for place in way) for way in plan.ways]

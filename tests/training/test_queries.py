@@ -102,8 +102,8 @@ def test_they_are_further_pairs(config, corpus, tmp_path):
     file = tmp_path / "queries.jsonl"
     rows = [{"query": "who", "passage": "the cat"}, {"query": "where", "passage": "the cat"}]
     file.write_text("\n".join(map(json.dumps, [*rows, {"query": "when"}])))
-    without = Examples.of(config, corpus)
-    found = Examples.of(replace(config, queries=file), corpus)
+    without = Examples.from_corpus(config, corpus)
+    found = Examples.from_corpus(replace(config, queries=file), corpus)
     assert (found.rows[: len(without)] == without.rows).all()
     assert (found.origins[: len(without)] == without.origins).all()
     lines = list(found.texts)

@@ -77,10 +77,10 @@ def base(toy_model, tmp_path_factory):
 
 def test_batches_are_made_of_groups_and_have_no_document_twice(base, tmp_path):
     corpus = load_corpus(base.text, tmp_path)
-    examples = Examples.of(base, corpus)
+    examples = Examples.from_corpus(base, corpus)
     encoder = load_encoder(base.model, device="cpu")
     anchors = examples.rows[:, 0]
-    near = Similar.of(
+    near = Similar.build(
         4,
         np.unique(anchors),
         corpus.__getitem__,
@@ -124,7 +124,7 @@ def test_vectors_of_the_start_are_made_once(toy_model, tmp_path):
 
     def of(max_length: int) -> Similar:
         lines = np.array([3, 5, 7])
-        return Similar.of(
+        return Similar.build(
             2, lines, read, corpus.digest, encoder, None, max_length, tmp_path, done.append
         )
 

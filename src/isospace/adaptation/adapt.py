@@ -787,7 +787,7 @@ def _in_batches(pairs: TrainConfig, corpora: Sequence[Corpus]) -> TrainConfig:
         settings = replace(pairs, batch_size=size)
         try:
             per_epoch = min(
-                Order(Examples.of(settings, corpus), size, settings.seed).per_epoch
+                Order(Examples.from_corpus(settings, corpus), size, settings.seed).per_epoch
                 for corpus in corpora
             )
         except TooLittle:

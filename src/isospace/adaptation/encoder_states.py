@@ -102,7 +102,7 @@ class EncoderStates:
         """Return the sides of `FITTED_ON` pairs at most; none where dropout views train."""
         if self.config.views == "dropout":
             return [], []
-        return Examples.of(self.config, corpus).related_texts(FITTED_ON)
+        return Examples.from_corpus(self.config, corpus).related_texts(FITTED_ON)
 
     @contextmanager
     def fitted_on(self, corpus: Corpus, trained: list[dict[str, Tensor]]) -> Iterator[None]:

@@ -75,7 +75,7 @@ def merge_models(
 
 def _card(names: Sequence[str], share: float, pooling: str, usage: Usage) -> str:
     """Return Markdown for the README.md of the folder; the base model is named first."""
-    origin, *others = map(Origin.of, names)
+    origin, *others = map(Origin.from_model, names)
     alike = all(one.licence == origin.licence for one in others)
     # The front matter has room for one, of the whole.
     whole = replace(origin, licence=origin.licence if alike else None)

@@ -16,7 +16,7 @@ from isospace.evaluation.isotropy import NEIGHBOURS
 from isospace.operators.nearest import nearest, unit_rows
 from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.training import checkpoint
-from isospace.training.build import parts_of
+from isospace.training.build import build_parts
 from isospace.training.prepare import start_of
 from isospace.training.run import Run, Sample
 
@@ -173,7 +173,7 @@ def query_neighbours(
             f"`query`: {run.folder} kept the base model, and its best candidate is not there"
         )
     elif not is_adapt and results.choice.step:
-        shipped = parts_of(config, encoder).shipped
+        shipped = build_parts(config, encoder).shipped
         checkpoint.put_weights(run.kept_weights, shipped.model)
         after = shipped.embed(queries, side="query")
     return neighbours_of(queries, before, after, sample)

@@ -25,7 +25,7 @@ from isospace.errors import TooLittle
 from isospace.statistics.counts import number_of
 from isospace.training.examples import Examples, crop, fewer_than_a_batch
 from isospace.training.lists import Lists
-from isospace.training.plan import Plan
+from isospace.training.plan import PassPlan
 from isospace.training.similar import Rows
 from isospace.training.sources import Sources
 
@@ -52,7 +52,7 @@ class Batches:
         encoder: Encoder,
         tokens: Sequence[Tokens],
         examples: Examples,
-        plan: Plan,
+        plan: PassPlan,
         sources: Sources,
         accelerator: Accelerator,
         labels: np.ndarray | None = None,

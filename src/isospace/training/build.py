@@ -23,7 +23,7 @@ from isospace.operators.convolutions import Convolutions
 from isospace.training.batches import Batches
 from isospace.training.examples import Examples
 from isospace.training.lists import Lists
-from isospace.training.plan import Plan
+from isospace.training.plan import PassPlan
 from isospace.training.sources import Sources
 from isospace.training.step import Training
 from isospace.views import View
@@ -63,7 +63,7 @@ def build_training(
     encoder.to(accelerator.device)
     # What the objectives and the scores compare by, whatever the base model did.
     encoder.model.similarity_fn_name = "cosine"
-    parts = parts_of(config, encoder, 0 if labels is None else int(labels.max()) + 1)
+    parts = build_parts(config, encoder, 0 if labels is None else int(labels.max()) + 1)
     if examples.cropped is not None and encoder.pooling == "mask":
         raise UserError(
             f"{encoder.source}: its tokenizer puts a template around every text, and cropping "
@@ -197,14 +197,14 @@ class Parts(NamedTuple):
         shipped: the encoder, with the same weights, as it is measured and shipped once trained.
     """
 
-    plan: Plan
+    plan: PassPlan
     head: nn.Module
     auxiliaries: dict[str, Auxiliary]
     sources: Sources
     shipped: Encoder
 
 
-def parts_of(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
+def build_parts(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
     """Make the parts of a training for an encoder at its start.
 
     `classes` are those of the labels, where the objective reads some; what ships is the same for
@@ -214,7 +214,7 @@ def parts_of(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
         UserError: the objective does not fit the encoder.
     """
     objective = config.objective
-    plan = Plan.of(config)
+    plan = PassPlan.from_config(config)
     reads_tokens = objective.inputs or any(view.read != "pooled" for view in plan.views)
     if reads_tokens and encoder.dim != encoder.token_dim:
         raise UserError(

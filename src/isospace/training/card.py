@@ -106,7 +106,7 @@ def plain_card(model: str, about: str, usage: Usage) -> str:
 
     `model` is what the user named; `about` says e.g. "384 dimensions, pooling mean".
     """
-    origin = Origin.of(model)
+    origin = Origin.from_model(model)
     return f"""{heading(origin, "as it was given", usage)}
 
 {usage.text}

@@ -54,20 +54,20 @@ class Examples:
     summary: str = ""
 
     @classmethod
-    def of_lines(cls, anchors: Rows, count: int = 1, source: Texts | None = None) -> Examples:
+    def from_lines(cls, anchors: Rows, count: int = 1, source: Texts | None = None) -> Examples:
         """Return examples of so many consecutive lines, from these on."""
         return cls(anchors[:, None] + np.arange(count), source)
 
     @classmethod
-    def of(cls, config: TrainConfig, corpus: Corpus) -> Examples:
+    def from_corpus(cls, config: TrainConfig, corpus: Corpus) -> Examples:
         """Return what the settings train on of a corpus.
 
         Raises:
             UserError: there are no pairs where they are wanted; `TooLittle` for less than a batch.
         """
-        texts = Texts.of(corpus)
+        texts = Texts.from_corpus(corpus)
         if config.views == "dropout":
-            found = cls.of_lines(corpus.train_rows, config.objective.texts, texts)
+            found = cls.from_lines(corpus.train_rows, config.objective.texts, texts)
             if config.objective.texts == 1 or config.objective.reads_labels:
                 return found
             # A hard negative may be many rows' own: it is right for none of them.
@@ -75,7 +75,7 @@ class Examples:
         if corpus.related is not None:
             found = _of_relations(config, corpus, corpus.related)
         elif config.text.columns:
-            found = cls.of_lines(corpus.train_rows, 2, texts)
+            found = cls.from_lines(corpus.train_rows, 2, texts)
             found = replace(found, origins=_of_texts(texts.origins, found.rows))
         elif config.queries is not None:
             nothing = np.empty((0, 2), np.int64)
@@ -221,7 +221,7 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
     bare = [config.without_title_words and name in _UNDER_TITLES for name in names]
     without = np.flatnonzero(np.repeat(np.array(bare, bool), sizes))
     crops = np.repeat(np.array([name == "crops" for name in names], bool), sizes)
-    texts = Texts.of(corpus, rows[without])
+    texts = Texts.from_corpus(corpus, rows[without])
     origins = _of_texts(texts.origins, rows)
     rows[without, 1] = len(corpus) + np.arange(len(without))
     summary = ", ".join(f"{counts[name]:,} {name}" for name in names) or "no relation has 100 pairs"

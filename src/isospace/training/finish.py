@@ -88,7 +88,7 @@ def run_results(
     return RunResults(
         isospace=version("isospace"),
         config=config.to_dict(),
-        origin=Origin.of(config.model),
+        origin=Origin.from_model(config.model),
         corpus=CorpusFacts(
             len(corpus.train_rows),
             corpus.digest,

@@ -21,7 +21,7 @@ from isospace.operators.nearest import BLOCK, highest
 from isospace.system.files import expanded
 from isospace.system.progress import Progress
 from isospace.training.examples import Examples
-from isospace.training.plan import Plan
+from isospace.training.plan import PassPlan
 from isospace.training.teachers import (
     Cosines,
     CrossEncoderTeacher,
@@ -214,7 +214,7 @@ def require_scores(config: TrainConfig, corpus: Corpus) -> None:
         UserError: none of its pairs is of these texts.
     """
     if config.teacher is not None and (file := expanded(config.teacher)).is_file():
-        examples = Examples.of(config, corpus)
+        examples = Examples.from_corpus(config, corpus)
         pool = _pool(config, corpus, examples.texts.documents)
         FileTeacher(file, _sided(config, examples, pool))
 
@@ -233,7 +233,7 @@ def _sided(config: TrainConfig, examples: Examples, pool: Rows) -> LinesBySide:
     return LinesBySide(
         np.unique(examples.rows[:, 0]),
         np.union1d(examples.pairs[:, 1], pool),
-        side_of(0, Plan.of(config).texts),
+        side_of(0, PassPlan.from_config(config).texts),
         texts.__getitem__,
         texts.digest,
     )

@@ -31,7 +31,7 @@ class Origin:
     trusted: bool = False
 
     @classmethod
-    def of(cls, model: str) -> Origin:
+    def from_model(cls, model: str) -> Origin:
         """Describe minilm, a folder, or a Hub name; the Hub itself is not asked."""
         folder = folder_of(model)
         if folder is None and re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?(@\S+)?", model):

@@ -12,7 +12,7 @@ from isospace.views import View
 
 
 @dataclass(frozen=True)
-class Plan:
+class PassPlan:
     """The passes through the encoder in an update, and the views that the objective sees.
 
     Attributes:
@@ -32,7 +32,7 @@ class Plan:
     inputs: tuple[View, ...] = ()
 
     @classmethod
-    def of(cls, config: TrainConfig) -> Plan:
+    def from_config(cls, config: TrainConfig) -> PassPlan:
         """Make the plan of a training.
 
         Over pairs the first view and those `of_anchor` are of one text and all others of the other,
@@ -49,7 +49,7 @@ class Plan:
         return replace(plan, views=views, texts=texts, candidates=places)
 
     @classmethod
-    def _of_own(cls, objective: Objective, pairs: bool) -> Plan:
+    def _of_own(cls, objective: Objective, pairs: bool) -> PassPlan:
         own = objective.views
         if not pairs:
             every = tuple(range(len(own)))

@@ -36,11 +36,11 @@ from isospace.system.devices import has_bf16
 from isospace.system.processes import STDIN_IS_OF_ONE, arithmetic, join_processes
 from isospace.system.progress import Progress
 from isospace.training.batches import Order, longest_read
-from isospace.training.build import build_training, parts_of, require_distinct_views, too_short
+from isospace.training.build import build_parts, build_training, require_distinct_views, too_short
 from isospace.training.examples import Examples, fewer_than_a_batch
 from isospace.training.lists import Lists, make_lists, needs_lists
 from isospace.training.loop import Loop
-from isospace.training.plan import Plan
+from isospace.training.plan import PassPlan
 from isospace.training.requirements import require_settings, require_trackers
 from isospace.training.similar import AMONG, Similar
 
@@ -115,14 +115,14 @@ def prepare(
             data = load_data(config)
         say_corpus(data.corpus, config.pairs is not None, progress)
     corpus = data.corpus
-    examples = Examples.of(config, corpus)
+    examples = Examples.from_corpus(config, corpus)
     if examples.summary:
         progress.line("relations", examples.summary)
     if corpus.classes:
         progress.line("labels", corpus.label_summary)
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
-    plan = Plan.of(config)
+    plan = PassPlan.from_config(config)
     progress.line("encoder", encoder.summary(arithmetic(accelerator), plan.views))
     if encoder.prompts.summary:
         progress.line("prompts", encoder.prompts.summary)
@@ -206,7 +206,7 @@ def _grouped(
     among = min(count, math.ceil(AMONG * reached[unit]))
     anchors = np.unique(examples.rows[np.arange(among) * count // among, 0])
     with progress.bar("encode", len(anchors)) as advance:
-        near = Similar.of(
+        near = Similar.build(
             config.similar,
             anchors,
             examples.texts.__getitem__,
@@ -394,7 +394,7 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
 
 def _require_fit(config: TrainConfig, encoder: Encoder, classes: int) -> None:
     """Refuse what `Loop` would refuse, without the corpus' own sentences."""
-    plan, _, _, sources, _ = parts_of(config, encoder, classes)
+    plan, _, _, sources, _ = build_parts(config, encoder, classes)
     times = 1 + config.objective.tokens_needed // 8
     texts = [" ".join([text] * times) for text in _TWO_SENTENCES]
     whole = config.objective.reads_whole_texts
@@ -417,7 +417,7 @@ def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
     if long_enough < batch <= usable:
         raise TooLittle(too_short(config, long_enough, usable))
     if config.views != "dropout":
-        examples = Examples.of(config, corpus)
+        examples = Examples.from_corpus(config, corpus)
         if examples.unanswered is None:
             Order(examples, batch, config.seed).batch(0)
     elif usable < batch:

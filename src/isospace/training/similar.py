@@ -52,7 +52,7 @@ class Similar:
     vectors: NDArray[np.int16]
 
     @classmethod
-    def of(
+    def build(
         cls,
         size: int,
         lines: Rows,

@@ -23,7 +23,7 @@ from isospace.objectives.networks import LastGradient, Network
 from isospace.operators.similarity import upcast
 from isospace.training.batches import Batches
 from isospace.training.gradient_cache import backward_by_parts
-from isospace.training.plan import Plan
+from isospace.training.plan import PassPlan
 from isospace.training.sources import Sources
 from isospace.views import TokenIds, TokenStates, Views
 
@@ -271,7 +271,7 @@ class Training:
     config: TrainConfig
     encoder: Encoder
     shipped: Encoder
-    plan: Plan
+    plan: PassPlan
     sources: Sources
     batches: Batches
     modules: nn.ModuleDict

@@ -36,7 +36,7 @@ class Texts:
     origins: Rows
 
     @classmethod
-    def of(cls, corpus: Corpus, shortened: Rows | None = None) -> Texts:
+    def from_corpus(cls, corpus: Corpus, shortened: Rows | None = None) -> Texts:
         """Return the texts of a corpus.
 
         Args:

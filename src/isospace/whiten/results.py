@@ -232,7 +232,7 @@ def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
     """Markdown for the README.md of the folder; never a sentence of the corpus."""
     tables = "\n\n".join(f"{title}:\n\n{markdown_table(rows)}" for title, rows in results.tables())
     title = f"whitened ({name_of(results.power)})" if results.whitened else "unchanged"
-    origin = Origin.of(results.model)
+    origin = Origin.from_model(results.model)
     fitted = "pairs of texts" if results.by == "pairs" else "sentences"
     return f"""{heading(origin, title, usage)}
 

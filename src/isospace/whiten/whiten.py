@@ -205,7 +205,7 @@ class _Session:
         recipe = replace(find("pairs").config, batch_size=FEW_PAIRS, text=config.text)
         recipe = replace(recipe, pairs=config.pairs, model=config.model)
         try:
-            examples = Examples.of(recipe, self.corpus)
+            examples = Examples.from_corpus(recipe, self.corpus)
         except UserError as error:
             if config.by != "pairs":
                 return None
