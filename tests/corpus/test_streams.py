@@ -109,7 +109,7 @@ def test_an_interrupted_run_goes_on_at_the_right_text(store, config, toy_corpus,
             train(replace(config, text=text, output=output))
     original = store.cat("/texts.txt")
     store.pipe("/texts.txt", original + b"One more sentence that was not there before.\n")
-    with pytest.raises(UserError, match="the corpus has changed since this run began"):
+    with pytest.raises(UserError, match="`corpus` has changed"):
         train(resume=output)
     store.pipe("/texts.txt", original)
     assert train(resume=output).results.adapted == whole.results.adapted

@@ -15,7 +15,7 @@ from isospace.corpus.relations import Role
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import TSDAE, SimCSE
-from isospace.training import examples
+from isospace.training import batches
 from isospace.training.batches import Order, batches_without_shared_origin
 from isospace.training.examples import Examples, crop
 from isospace.training.requirements import require_pairs
@@ -132,12 +132,12 @@ def test_no_batch_has_a_document_twice_and_every_pair_comes(base, corpus):
 
 def test_a_later_epoch_without_a_batch_is_as_the_first(monkeypatch):
     lines = np.arange(8).reshape(4, 2)
-    order = Order(Examples(lines, lines), 4, seed=0)
+    order = Order(Examples(lines, origins=lines), 4, seed=0)
     first = [order.batch(0)]
     assert order.per_epoch == 1
-    none = [np.empty((0, 4), np.int64)] * (1 + examples._TRIES)
+    none = [np.empty((0, 4), np.int64)] * (1 + batches._TRIES)
     found = iter([*none, batches_without_shared_origin(first[0], lines, 4)])
-    monkeypatch.setattr(examples, "apart", lambda *_: next(found))
+    monkeypatch.setattr(batches, "batches_without_shared_origin", lambda *_: next(found))
     assert order.batch(1).tolist() == first[0].tolist()
     assert not list(found)
 
