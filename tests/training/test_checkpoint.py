@@ -97,7 +97,7 @@ def test_damaged_weights_and_those_of_another_model_are_named(tmp_path):
     path, model = tmp_path / "kept.safetensors", torch.nn.Linear(2, 2)
     checkpoint.save_weights(path, model)
     checkpoint.put_weights(path, model)
-    with pytest.raises(UserError, match=r"kept\.safetensors: the weights of another model"):
+    with pytest.raises(UserError, match=r"kept\.safetensors: .*another model"):
         checkpoint.put_weights(path, torch.nn.Linear(3, 3))
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(UserError, match=r"kept\.safetensors:"):
