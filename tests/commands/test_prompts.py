@@ -274,7 +274,7 @@ def test_adapt(prompted, tmp_path):
     chooses, judged = hard_pairs(data.corpus, data.held_out), data.benchmark.pairs
     definitions = data.other_text.chooses["definitions"]
     trained = with_weights(prompted, load_file(run.kept_weights))
-    pairs = Examples.from_corpus(run.config, data.corpus).related_texts(data.corpus, FITTED_ON)
+    pairs = Examples.from_corpus(run.config, data.corpus).related_texts(FITTED_ON)
     assert tried["the base model"].mrr == pytest.approx(mrr(prompted.encode, chooses), abs=1e-5)
     tuned = tried["the fine-tuned model, whitened by pairs, power 0.75"]
     assert tuned.mrr == pytest.approx(mrr(whitened_by(trained, *pairs, 0.75), chooses), abs=1e-5)
