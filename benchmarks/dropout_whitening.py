@@ -55,7 +55,7 @@ def main() -> None:
     corpus = load_corpus(CorpusConfig(corpus=(str(options.corpus),)), cache_folder())
     texts = [corpus[int(row)] for row in fit_rows(corpus, 1, SENTENCES)]
     sets = {name: one.test_only() for name, one in load_sts(options.sts).items()}
-    validation = halves(corpus.held_out(corpus.chooses))
+    validation = halves(corpus.held_out(corpus.validation))
     encode = remembering(encoder.embed)
     clean = torch.from_numpy(encoder.embed(texts))
     views = [_views(encoder, texts, seed) for seed in SEEDS]

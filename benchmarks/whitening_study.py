@@ -128,7 +128,7 @@ def _captions(path: Path, folder: Path) -> CorpusConfig:
 
 def _domain(config: CorpusConfig) -> Domain:
     corpus = load_corpus(config, cache_folder())
-    first, second = (halves(corpus.held_out(part)) for part in (corpus.chooses, corpus.judges))
+    first, second = (halves(corpus.held_out(part)) for part in (corpus.validation, corpus.test))
     rows = fit_rows(corpus, max(1, len(config.columns)), SENTENCES)
     natural = corpus.pairs
     return Domain(

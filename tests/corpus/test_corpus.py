@@ -338,7 +338,7 @@ def test_documents_all_of_whose_text_is_excluded_leave_nothing(tmp_path):
 @pytest.mark.parametrize("name", ["text.txt", "text.md"])
 def test_an_encoding_that_does_not_exist_is_refused(tmp_path, name):
     file = put(tmp_path, sentences(30), name)
-    with pytest.raises(UserError, match="`encoding` utf-9: Python knows no such text encoding"):
+    with pytest.raises(UserError, match="`encoding` utf-9"):
         load(tmp_path, file, encoding="utf-9")
 
 

@@ -424,7 +424,7 @@ def test_a_folder_is_read_without_import_and_without_tests(tmp_path):
         *extract(GOOGLE_STYLE.encode(), "some_package/b.py"),
     ]
     assert "some_package" not in sys.modules
-    with pytest.raises(UserError, match=r"docstrings:.*tests/none: expected a folder with Python"):
+    with pytest.raises(UserError, match=r"docstrings:.*tests/none: "):
         read_docstrings(f"docstrings:{package / 'tests' / 'none'}")
 
 

@@ -1034,7 +1034,7 @@ def test_word_with_tracked_changes_content_controls_and_a_text_box():
     ],
 )
 def test_what_cannot_be_read_says_why(format, content):
-    with pytest.raises(UnreadableDocument, match=r"^It (is|has|cannot)"):
+    with pytest.raises(UnreadableDocument, match=r"^(It|Its elements) (is|has|cannot|are)"):
         read(content, format)
 
 
@@ -1099,12 +1099,12 @@ def test_archives_that_would_fill_the_memory_are_not_unpacked(tmp_path, monkeypa
         monkeypatch.setattr(module, "LARGEST", 1 << 20)
     path = tmp_path / "big.md.gz"
     path.write_bytes(gzip.compress(b"a" * (2 << 20)))
-    with pytest.raises(UnreadableDocument, match="more than 1 MB"):
+    with pytest.raises(UnreadableDocument, match="1 MB"):
         streams.read_bytes(file_source(path, documents=True))
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("word/document.xml", b"a" * (2 << 20))
-    with pytest.raises(UnreadableDocument, match="more than 1 MB"):
+    with pytest.raises(UnreadableDocument, match="1 MB"):
         read(out.getvalue(), "word")
 
 
@@ -1159,7 +1159,7 @@ def test_a_word_document_whose_styles_are_none_is_refused():
             if name == "[Content_Types].xml":
                 content = content.replace(b"wordprocessingml.styles+xml", b"unknown")
             archive.writestr(name, content)
-    with pytest.raises(UnreadableDocument, match=r"no Word document, or broken .AttributeError"):
+    with pytest.raises(UnreadableDocument, match=r"Word document.*AttributeError"):
         read(broken.getvalue(), "word")
 
 
@@ -1298,7 +1298,7 @@ def test_a_document_that_loses_its_text_is_refused_or_warned_of(name):
     few = "Boats are many."
     hardly = read(content(few), format)
     assert paragraphs(hardly) == [few]
-    assert re.fullmatch(r"Of [\d,]+ letters 13 were read; left out: [\w, ]+\.", hardly.warning)
+    assert re.fullmatch(r"Only 13 of [\d,]+ letters .*: [\w, ]+\.", hardly.warning)
     assert read(content(LOREM * 2), format).warning == ""
 
 

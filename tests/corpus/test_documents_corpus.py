@@ -16,7 +16,14 @@ import pytest
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.overview import overview
-from isospace.corpus.relations import RELATIONS, Related, Role, Structure, judging_pairs, neighbours
+from isospace.corpus.relations import (
+    RELATIONS,
+    Related,
+    Role,
+    Structure,
+    evaluation_pairs,
+    neighbours,
+)
 from isospace.errors import UserError
 
 NOUNS = [
@@ -218,7 +225,7 @@ def test_the_relation_that_judges_is_named_and_can_be_chosen(tmp_path):
     assert other.pairs.relation == "neighbours"
     assert other.pairs.unit == "groups of documents"
     with pytest.raises(
-        UserError, match="`test_relation` links: the held-out documents have no such pairs"
+        UserError, match="`test_relation` links: the held-out documents have no pairs"
     ):
         load(tmp_path, rows, held_out=400, test_relation="links")
     with pytest.raises(UserError, match="they have none of any relation"):
@@ -285,7 +292,7 @@ def test_no_document_chooses_in_a_link_and_judges_in_another():
     yes = np.ones(600, dtype=bool)
     related = Related(Structure(roles, places, places, to_the_next), yes, yes, ~yes)
     texts = [str(place) for place in places]
-    pairs = judging_pairs(related, "links", texts, places, texts)
+    pairs = evaluation_pairs(related, "links", texts, places, texts)
     dev, test = ({text for pair in part for text in pair} for part in (pairs.dev, pairs.test))
     assert min(len(dev), len(test)) > 50
     assert not dev & test
@@ -488,9 +495,7 @@ def test_settings_that_would_do_nothing_are_refused(tmp_path):
     config = CorpusConfig(corpus=(str(tmp_path / "a.csv"),))
     with pytest.raises(UserError, match=r"`language` klingon: expected one of .* de, .*zh"):
         load_corpus(replace(config, language="klingon"), tmp_path / "cache")
-    with pytest.raises(
-        UserError, match=r"`layout` lines `columns` one other: .*give one of the two"
-    ):
+    with pytest.raises(UserError, match=r"`layout` lines `columns` one other: "):
         load_corpus(replace(config, columns=("one", "other"), layout="lines"), tmp_path / "cache")
 
 
@@ -519,10 +524,10 @@ def test_a_txt_that_is_marked_as_utf_16_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", b"", r"a\.txt is empty\. Expected at least one sentence\.$"),
+        ("a.txt", b"", r"a\.txt is empty"),
         ("a.txt", b" \n \n", r"a\.txt: no text to train on \(2 read, 2 empty, 1 txt"),
         ("a.md", b"\n", r"a\.md: It is empty\.$"),
-        ("a.pdf", b"%PDF-1.4 and nothing more", r"a\.pdf: It is no PDF, or broken"),
+        ("a.pdf", b"%PDF-1.4 and nothing more", r"a\.pdf: It is not a PDF"),
     ],
 )
 def test_one_file_without_text_is_refused_with_the_reason(tmp_path, name, content, message):
@@ -616,7 +621,7 @@ def test_a_file_is_read_once_however_its_path_is_spelled(tmp_path, monkeypatch, 
     caplog.clear()
     again = load_corpus(replace(config, corpus=names), tmp_path / "cache")
     assert again.counts == once.counts
-    assert "read once, under another path" in caplog.text
+    assert "under another path" in caplog.text
     for name in names[:2] + names[3:4]:
         other = load_corpus(replace(config, corpus=(name,)), tmp_path / "other cache")
         assert (other.counts, list(other)) == (once.counts, list(once))
@@ -652,7 +657,7 @@ def test_documents_that_lose_their_text_are_named_and_counted(tmp_path, caplog):
         assert corpus.counts["unreadable files"] == corpus.counts["documents hardly read"] == 1
         assert "A sentence before the code." in list(corpus)
         assert "all.md: It has no text besides code blocks." in caplog.text
-        assert re.search(r"hardly read: \S+nearly\.md: Of 2,223 letters 23 were read", caplog.text)
+        assert re.search(r"hardly read: \S+nearly\.md: Only 23 of 2,223 letters", caplog.text)
     for name in ("all.md", "nearly.md"):
         strict = replace(config, corpus=(str(folder / name),), strict=True)
         with pytest.raises(UserError, match=rf"{name}: .*"):

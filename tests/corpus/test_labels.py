@@ -195,7 +195,7 @@ def test_classes_of_some_rows_are_sorted_and_numbered_without_gaps():
     for label in made:
         labels.add(label, "")
     kept = np.flatnonzero([label != "b" for label in made])
-    classes, numbers = labels.of(kept)
+    classes, numbers = labels.at(kept)
     assert classes == ["a", "c", "d"]
     assert [classes[number] for number in numbers] == [made[row] for row in kept]
 

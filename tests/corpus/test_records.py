@@ -190,9 +190,9 @@ def test_a_line_without_end_is_cut_and_the_next_is_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(streams, "LINE_LIMIT", 8)
     path = put(tmp_path, "a.txt", "short\n" + "x" * 50 + "\nafter\n" + "y" * 8)
     assert load(path) == ["short", "x" * 8, "after", "y" * 8]
-    with pytest.raises(UserError, match=r"a\.csv:2: a line of 8 characters or more"):
+    with pytest.raises(UserError, match=r"a\.csv:2: the line has 8 characters"):
         load(put(tmp_path, "a.csv", "text\n" + "x" * 50))
-    with pytest.raises(UserError, match=r"a\.jsonl:1: a line of 8 characters or more"):
+    with pytest.raises(UserError, match=r"a\.jsonl:1: the line has 8 characters"):
         load(put(tmp_path, "a.jsonl", '{"text": "x"}'))
 
 
@@ -221,8 +221,8 @@ def test_standard_input_and_several_files(tmp_path, monkeypatch):
     [
         ("a.txt", b"", r"a\.txt is empty"),
         ("a.txt.gz", gzip.compress(b"", mtime=0), r"a\.txt\.gz is empty"),
-        ("a.md", b"text", r"a\.md: unknown kind of file\. Expected \.txt, \.jsonl"),
-        ("a.parquet.gz", b"text", r"a\.parquet\.gz: unknown kind of file"),
+        ("a.md", b"text", r"a\.md: unknown file type\. Expected \.txt, \.jsonl"),
+        ("a.parquet.gz", b"text", r"a\.parquet\.gz: unknown file type"),
         ("a.txt", b"ok\nna\xefve\n", r"a\.txt:2: not utf-8 at byte 5 .* `encoding` latin-1"),
         ("a.txt", b"na\xefve \x93ok\x94\n", r"a\.txt:1: not utf-8 at byte 2 .* `encoding` cp1252"),
         ("a.txt", b"na\xefve \x93ok\x9d\n", r"a\.txt:1: not utf-8 at byte 2 .* `encoding` latin-1"),
@@ -242,7 +242,7 @@ def test_standard_input_and_several_files(tmp_path, monkeypatch):
         ("a.jsonl", b'{"text": "a"}\n{"text": "b}\n', r"a\.jsonl:2: not valid JSON"),
         ("a.jsonl", b"[" * 100_000, r"a\.jsonl:1: not valid JSON"),
         ("a.jsonl", b"7\n", r"a\.jsonl:1: expected a JSON object, not '7'"),
-        ("a.jsonl", b'["a"]\n', r'a\.jsonl:1: expected a JSON object with "text"'),
+        ("a.jsonl", b'["a"]\n', r'a\.jsonl:1: expected a JSON object .*"text"'),
         (
             "a.jsonl",
             b'{"body": "a"}\n',
@@ -272,7 +272,7 @@ def test_bad_bytes_far_into_a_file_are_located(tmp_path):
     ("table", "message"),
     [
         ({"body": ["a"]}, r'a\.parquet: no column "text"\. Columns: body'),
-        ({"text": [1]}, r'a\.parquet: column "text" is of type int64, expected string'),
+        ({"text": [1]}, r'a\.parquet: column "text" .* int64, expected string'),
     ],
 )
 def test_parquet_of_another_schema(tmp_path, table, message):
@@ -308,11 +308,11 @@ def test_missing_file_empty_folder_and_unknown_encoding(tmp_path):
         UserError, match=r"none\.txt: no such .* where a command reads them, docstr"
     ):
         load(tmp_path / "none.txt")
-    with pytest.raises(UserError, match="no file to read in this folder"):
+    with pytest.raises(UserError, match="this folder has no file"):
         load(tmp_path)
     path = put(tmp_path, "a.txt", "text")
     for encoding in ("utf-9", "base64"):
-        with pytest.raises(UserError, match=f"`encoding` {encoding}: Python knows no such"):
+        with pytest.raises(UserError, match=f"`encoding` {encoding}: unknown to Python"):
             load(path, encoding=encoding)
 
 
@@ -368,8 +368,8 @@ def test_a_name_that_is_no_text_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "advice"),
     [
-        ("a.csv", "id,text\n1,one\n2,two, and more\n", "between quotes"),
-        ("a.tsv", "text\tid\none\t1\ntwo\tthree\t2\n", "Take the delimiter out"),
+        ("a.csv", "id,text\n1,one\n2,two, and more\n", "Put quotes"),
+        ("a.tsv", "text\tid\none\t1\ntwo\tthree\t2\n", "Remove the delimiter"),
     ],
 )
 def test_a_row_with_more_fields_than_the_header_is_refused(tmp_path, name, content, advice):
@@ -382,10 +382,10 @@ def test_a_row_with_more_fields_than_the_header_is_refused(tmp_path, name, conte
 @pytest.mark.parametrize(
     ("content", "advice"),
     [
-        ("id;text, short;n\n1;a, b, c;2\n", ";' the header has 3, and the line 3"),
-        ("id;text, short\n1;a, b, c\n", ";' the header has 2, and the line 2"),
-        ("id\ttext, n\n1\ta, b, c\n", r"\\t' the header has 2, and the line 2"),
-        ("id,text, n\n1,a; b, c; d, e; f\n", "between quotes"),
+        ("id;text, short;n\n1;a, b, c;2\n", ";': with it the header has 3 fields and the line 3"),
+        ("id;text, short\n1;a, b, c\n", ";': with it the header has 2 fields and the line 2"),
+        ("id\ttext, n\n1\ta, b, c\n", r"\\t': with it the header has 2 fields and the line 2"),
+        ("id,text, n\n1,a; b, c; d, e; f\n", "Put quotes"),
     ],
 )
 def test_a_delimiter_is_suggested_that_the_header_has(tmp_path, content, advice):
@@ -431,7 +431,7 @@ def test_documents_of_a_folder(tmp_path, caplog):
     ]
     assert streams.read_bytes(sources[2]) == b".TH LS 1\n"
     assert "c.bin" in caplog.text
-    with pytest.raises(UserError, match=r"a\.md: unknown kind"):
+    with pytest.raises(UserError, match=r"a\.md: unknown file type"):
         find_sources([str(tmp_path / "a.md")], tmp_path, "utf-8")
 
 

@@ -70,8 +70,8 @@ def test_documents_of_urls_have_the_same_places_each_time(store, tmp_path, monke
     ("url", "message"),
     [
         ("memory://no.txt", r"^memory://no\.txt cannot be read: "),
-        ("memory://a/x.png", r"x\.png: unknown kind of file\. Expected \.txt"),
-        ("memory://p", r"^memory://p: no file to read there\. Expected \.txt"),
+        ("memory://a/x.png", r"x\.png: unknown file type\. Expected \.txt"),
+        ("memory://p", r"^memory://p: no file that isospace reads\. Expected \.txt"),
         ("nowhere://a.txt", r"^nowhere://a\.txt cannot be read: Protocol not known: nowhere"),
     ],
 )
@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_named(store, tmp_path, url, message):
 def test_no_key_of_a_store_is_written_elsewhere(store, tmp_path, monkeypatch):
     monkeypatch.setattr(type(store), "isdir", lambda *_: True)
     monkeypatch.setattr(type(store), "find", lambda *_: ["/a/../../evil.txt"])
-    with pytest.raises(UserError, match=r"evil\.txt leads out of the folder"):
+    with pytest.raises(UserError, match=r"evil\.txt is outside the folder"):
         read("memory://a", spool=tmp_path)
     assert not list(tmp_path.rglob("*.txt"))
 
@@ -133,7 +133,7 @@ def test_a_generator_that_fails_leaves_nothing(tmp_path):
         keep_texts(texts(), tmp_path / "t.jsonl")
     with pytest.raises(UserError, match="text 2 is a int, expected a string"):
         keep_texts(["one", 2], tmp_path / "t.jsonl")
-    with pytest.raises(UserError, match=r"t\.txt: expected a name that ends in \.jsonl"):
+    with pytest.raises(UserError, match=r"t\.txt: the name must end in \.jsonl"):
         keep_texts(["one"], tmp_path / "t.txt")
     assert not list(tmp_path.iterdir())
 

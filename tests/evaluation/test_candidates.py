@@ -11,7 +11,7 @@ import pytest
 from toy import sentences
 
 from isospace.config import CorpusConfig
-from isospace.corpus import related as related_module
+from isospace.corpus import relations as related_module
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
@@ -113,7 +113,7 @@ def test_pairs_that_choose_look_among_the_documents_that_choose(tmp_path):
     corpus = load(tmp_path, documents(1500), held_out=440, test_relation="title-passage")
     choosing = validation_text(corpus).pairs
     assert choosing.among is not None
-    assert set(choosing.among.texts) == set(corpus.held_out(corpus.chooses))
+    assert set(choosing.among.texts) == set(corpus.held_out(corpus.validation))
     assert choosing.among.described.endswith("that choose")
     judging = Benchmark.make(corpus).pairs
     assert judging.among is not None

@@ -100,7 +100,7 @@ class Folds:
         if corpus.related is None or (benchmark.split and held_out >= FEWEST_GROUPS):
             return None
         everything = replace(corpus.related, held=np.ones_like(corpus.related.held))
-        relation = everything.judging(wanted)
+        relation = everything.evaluation_relation(wanted)
         if relation is None:
             return None
         lines, groups = _pairs(corpus, everything, relation)

@@ -47,7 +47,7 @@ from isospace.corpus.lines import clean, has_controls, stage, write_lines
 from isospace.corpus.passages import document_sentences, language_of
 from isospace.corpus.prose import docstring_sentences
 from isospace.corpus.reading import columns, is_unread, left_out, read_documents
-from isospace.corpus.relations import SUMMARY_NEXT, Related, barred_lines, judging_pairs
+from isospace.corpus.relations import SUMMARY_NEXT, Related, barred_lines, evaluation_pairs
 from isospace.corpus.sources import DOCSTRINGS
 from isospace.corpus.staging import Staging, alike_documents
 from isospace.corpus.streams import Source
@@ -141,7 +141,7 @@ def _files(sources: Iterable[Source]) -> dict[str, int]:
 
 
 def _references(excluded: list[str], config: CorpusConfig, judged: Sequence[str] = ()) -> list[str]:
-    """Clean texts that must not be trained on, and their sentences.
+    """Return clean texts that must not be trained on, and their sentences.
 
     Args:
         excluded: of any language.
@@ -162,7 +162,7 @@ def _of_documents(
     counts: dict[str, int],
     unreadable: dict[str, UserError],
 ) -> _Built:
-    """The passages of documents, each once, with the titles and headings above them."""
+    """Keep each passage of the documents once, with the titles and headings above it."""
     named = [source.name for source in sources if source.format == DOCSTRINGS]
     read = read_documents(sources[len(named) :], config, counts, unreadable, folder)
     docstrings = [one for name in named for one in read_docstrings(name)]
@@ -209,14 +209,14 @@ def _of_documents(
         counts |= {"documents": staging.structured}
         found = structure.take(lines - count)
         barred = barred_lines(found, text, lines, count, folder)
-        related, nearly = Related.of(found, final, built.held, built.train, barred, folder)
+        related, nearly = Related.build(found, final, built.held, built.train, barred, folder)
         built.same = nearly if near else first_equal(hashes[lines])
         built.train = built.train[related.trained[built.train]]
         related.save(folder)
         np.save(folder / "groups.npy", groups)
-        relation = None if pairs.test else related.judging(config.test_relation)
+        relation = None if pairs.test else related.evaluation_relation(config.test_relation)
         if relation is not None:
-            built.pairs = judging_pairs(related, relation, final, built.held, built.held_groups)
+            built.pairs = evaluation_pairs(related, relation, final, built.held, built.held_groups)
     return built
 
 
@@ -228,7 +228,7 @@ def _of_examples(
     counts: dict[str, int],
     unreadable: dict[str, UserError],
 ) -> _Built:
-    """Rows of texts that belong together; each example is consecutive lines."""
+    """Keep rows of texts that belong together; each example is consecutive lines."""
     keys = array("Q")
     references = _references(excluded, config)
     labels = Labels(config.label_column) if config.label_column is not None else None
@@ -252,7 +252,7 @@ def _of_examples(
         positive = None
         content: tuple[Any, ...] = (digest, {})
         if labels is not None:
-            classes, numbers = labels.of(rows_kept)
+            classes, numbers = labels.at(rows_kept)
             positive = belonging(classes, numbers, config.positive_label)
             np.save(folder / "labels.npy", numbers)
             content = (*content, classes, hash_of(numbers.tobytes()))
@@ -270,7 +270,7 @@ def _of_examples(
         if in_pairs:
             held_pairs = [(text[i], text[i + 1]) for i in lines[::width][held]]
             unit = unit_of(config.group)
-            pairs = Pairs.of(held_pairs, held_groups, *split_groups(held_groups), unit)
+            pairs = Pairs.at(held_pairs, held_groups, *split_groups(held_groups), unit)
     of_lines = same.ravel() if config.near_duplicates else first_equal(hashes[lines])
     held, train = held * width + side, train * width
     return _Built(len(examples), held, train, held_groups, content, pairs, of_lines, classes)
@@ -284,7 +284,7 @@ def _usable(
     keys: array[int],
     labels: Labels | None,
 ) -> Iterator[str]:
-    """The clean texts of the rows whose texts all have a usable length; counts the other rows.
+    """Yield the clean texts of rows whose texts all have a usable length; count the others.
 
     A missing text is the empty text. `keys` receives a hash of each such row's group, 0 for none,
     where `group` is set, and `labels` its label.

@@ -63,8 +63,8 @@ class Corpus(Lines):
         columns: those of the texts of an example; none where a text stands for itself.
         group: the column that says which rows belong together, `None` where their texts do.
         held_groups: the group of each sentence in `held_out()`.
-        chooses: positions in `held_out()` of those that choose, such as between checkpoints.
-        judges: of those that are reported on; others, where there are enough for a split by group.
+        validation: positions in `held_out()` of the validation items.
+        test: of the test items; others, where there are enough for a split by group.
         train_rows: (n,) positions of the sentences to train on, ascending.
         classes: the labels that examples have, sorted; none without a column of labels.
         same: (line,) a number that texts to train on share where they repeat each other, or nearly
@@ -89,7 +89,7 @@ class Corpus(Lines):
         self.columns: tuple[str, ...] = tuple(about["columns"])
         self.group: str | None = about["group"]
         self.held_groups: list[str] = about["held_groups"]
-        self.chooses, self.judges = split_groups(self.held_groups)
+        self.validation, self.test = split_groups(self.held_groups)
         self._held_rows: NDArray[np.int64] = np.load(folder / "held_out.npy")
         self.train_rows: NDArray[np.int64] = np.load(folder / "train.npy")
         self.same: NDArray[np.int64] = np.load(folder / "same.npy")
@@ -105,7 +105,7 @@ class Corpus(Lines):
 
     @property
     def passages(self) -> NDArray[np.int64]:
-        """Positions of the passages, ascending: of all lines, but for corpora of documents."""
+        """Return the positions of the passages, ascending; of rows and lines all positions."""
         return np.arange(len(self)) if self.related is None else self.related.structure.passages
 
     def holding_out(self, held: NDArray[np.bool_], relation: str) -> Corpus:
@@ -120,7 +120,7 @@ class Corpus(Lines):
         out, train = self.passages[held], self.passages[~held]
         with tempfile.TemporaryDirectory() as scratch:
             nothing = np.zeros(len(self), dtype=bool)
-            related, same = Related.of(mine.structure, self, out, train, nothing, Path(scratch))
+            related, same = Related.build(mine.structure, self, out, train, nothing, Path(scratch))
         other = copy.copy(self)
         other.related, other.same = replace(related, telling=telling), same
         other.train_rows = train[related.trained[train]]
@@ -132,17 +132,17 @@ class Corpus(Lines):
         other.pairs = Pairs(relation=relation)
         other._held_rows = out
         other.held_groups = [str(group) for group in self.groups[held]]
-        other.chooses = other.judges = np.arange(len(out))
+        other.validation = other.test = np.arange(len(out))
         return other
 
     @property
     def summary(self) -> str:
-        """The counts in words."""
+        """Describe the counts in words."""
         return ", ".join(number_of(n, what) for what, n in self.counts.items() if n)
 
     @property
     def label_summary(self) -> str:
-        """How many examples of each class are trained on, in words; of ten classes."""
+        """Say how many examples of each class are trained on; of ten classes at most."""
         if self.labels is None:
             return ""
         texts = len(self) // len(self.labels)
@@ -153,21 +153,21 @@ class Corpus(Lines):
         return ", ".join(words[:10]) + rest
 
     def held_out(self, places: NDArray[np.int64] | None = None) -> list[str]:
-        """Sentences to measure on without labels, never to train on.
+        """Return sentences to measure on without labels, never to train on.
 
         They are the groups with the least hashes: a random sample of the corpus that depends on no
         random state and not on the order of the lines, and that hardly changes when text is added.
-        `places` are positions among them, such as `judges`; default: all.
+        `places` are positions among them, such as `test`; default: all.
         """
         return [self[row] for row in self.held_rows(places)]
 
     def held_rows(self, places: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Positions of what `held_out` gives, in the same order."""
+        """Return the positions of what `held_out` gives, in the same order."""
         return self._held_rows if places is None else self._held_rows[places]
 
 
 def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) -> Corpus:
-    """Reads, cleans and de-duplicates the text, or finds the result of an earlier call.
+    """Read, clean and de-duplicate the text, or find the result of an earlier call.
 
     Args:
         config: what to read and how.
@@ -181,7 +181,9 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
         UserError: the input cannot be read, or no sentence is left.
     """
     if not config.corpus:
-        raise UserError("`corpus` is missing: give a text file, a folder, - or docstrings")
+        raise UserError(
+            "`corpus` is missing. Give a text file, a folder, - for standard input, or docstrings"
+        )
     folder = cache / "corpus"
     make_in_cache(folder)
     remove_stale(folder, ".input-*")
@@ -201,7 +203,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
             build(new, config, sources, excluded)
             if [*map(_hash, sources)] != hashes:
                 raise UserError(
-                    f"{', '.join(config.corpus)}: the text changed while it was read; run the same "
+                    f"{', '.join(config.corpus)}: the text changed while it was read. Run the same "
                     "command again"
                 )
 
@@ -211,13 +213,13 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     if len(corpus) == 0:
         raise UserError(
             f"{', '.join(config.corpus)}: no text to train on "
-            f"({corpus.summary or 'nothing to read'}). "
-            f"Expected texts of {config.min_chars} characters or more."
+            f"({corpus.summary or 'nothing to read'}). Give texts of {config.min_chars} "
+            "characters or more (`min_chars`)."
         )
     if config.group is not None and config.held_out and not corpus.held_groups:
         logger.warning(
-            "`group` %s: nothing is held out, since each group has more texts than may be "
-            "(`held_out`, and a tenth of all). Leave it out, or name smaller groups",
+            "`group` %s: nothing is held out, because every group has more texts than `held_out` "
+            "or a tenth of all texts. Leave `group` out, or name smaller groups",
             config.group,
         )
     return corpus
@@ -242,18 +244,18 @@ def _warn_of_unreadable(corpus: Corpus, sources: Sequence[Source]) -> None:
 
 
 def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
-    """Refuses settings that do nothing, and bad files before any is read whole."""
+    """Refuse settings that do nothing, and bad files before any is read whole."""
     if config.language is not None:
         check_language(config.language)
     if config.columns and config.layout is not None:
         raise UserError(
-            f"`layout` {config.layout} `columns` {' '.join(config.columns)}: txt files have no "
-            "columns, and the layout is of txt files alone; give one of the two settings"
+            f"`layout` {config.layout} `columns` {' '.join(config.columns)}: `layout` is for txt "
+            "files, which have no columns. Give one of the two settings"
         )
     if len(config.columns) == 1:
         raise UserError(
-            f"`columns` {config.columns[0]}: one column of texts. Expected those of anchor and "
-            "positive, and perhaps of hard negatives, parted by blanks; or name it with `column` "
+            f"`columns` {config.columns[0]}: only one column. Name anchor, positive and perhaps "
+            "hard negatives, separated by blanks, or name a single column of texts with `column` "
             f"{config.columns[0]}"
         )
     if not own_pairs:
@@ -268,7 +270,7 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
 
 
 def _require_columns_of_all(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
-    """Refuses text without columns where all of it must have some."""
+    """Refuse text without columns where all of it must have some."""
     lines = [s.name for s in sources if s.format == "txt"]
     if config.group != FOLDER:
         lines += [s.name for s in sources if s.format in DOCUMENT_FORMATS]
@@ -302,7 +304,7 @@ def parser_versions(sources: Iterable[Source] = ()) -> list[str]:
 
 
 def _version(distribution: str) -> str:
-    """Of an installed distribution; empty where it is not, as those of extras may be."""
+    """Return the version of a distribution; "" where it is not installed."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

@@ -59,7 +59,7 @@ class Texts(Protocol):
 
 
 def words(text: str) -> list[str]:
-    """The words that two texts are compared by: case, width and the value of numbers do not count.
+    """Split a text into words to compare; case, width and the value of numbers do not count.
 
     A text without any word (only emoji, say) is one word.
 
@@ -71,7 +71,7 @@ def words(text: str) -> list[str]:
 
 
 def _word_of(text: str) -> re.Pattern[str]:
-    """What is a word of this text."""
+    """Return the pattern of a word in this text."""
     return _ASCII_WORD if text.isascii() else _WORD
 
 
@@ -80,7 +80,7 @@ def _folded(text: str) -> str:
 
 
 def without_words_of(first: str, second: str) -> str:
-    """The second text without the words of the first; as it is where no word would be left.
+    """Remove the words of the first text from the second, unless no word would be left.
 
     They are `words`, but that a number has its value.
 
@@ -96,7 +96,7 @@ def without_words_of(first: str, second: str) -> str:
 
 
 def jaccard(first: str, second: str) -> float:
-    """Jaccard similarity of the two texts' sets of word bigrams, in [0, 1].
+    """Return the Jaccard similarity of the two texts' sets of word bigrams, in [0, 1].
 
     Both ends of a text count as words, so that n words make n + 1 bigrams.
 
@@ -110,7 +110,7 @@ def jaccard(first: str, second: str) -> float:
 def near_duplicates(
     texts: Texts, rows: NDArray[np.int64], references: int = 0, scratch: Path | None = None
 ) -> NDArray[np.int64]:
-    """For each text, the position of an earlier text that it nearly repeats.
+    """Return for each text the position of an earlier text that it nearly repeats.
 
     Dropping every text with an answer keeps the first of each cluster. The cost is linear in the
     number of texts; memory is about 60 bytes a text, and disk 80.
@@ -142,7 +142,7 @@ def near_duplicates(
 def near_clusters(
     texts: Texts, rows: NDArray[np.int64], scratch: Path | None = None
 ) -> NDArray[np.int64]:
-    """For each text, the least position of those that it is near to, directly or by others.
+    """Return for each text the least position in its cluster of near duplicates.
 
     All of a cluster have the same answer, and a text that is near to none its own position.
 
@@ -179,7 +179,7 @@ def near_clusters(
 def _possible_pairs(
     texts: Texts, rows: NDArray[np.int64], scratch: Path | None
 ) -> Iterator[tuple[int, int]]:
-    """Positions (earlier, later) in `rows` of texts that may be near; the banding's proposals."""
+    """Yield positions (earlier, later) in `rows` of texts that may be near, by banding."""
     if len(rows) == 0:
         return
     with tempfile.TemporaryFile(dir=scratch) as file:
@@ -195,7 +195,7 @@ def _possible_pairs(
 
 
 def _in_parts(texts: Texts, rows: NDArray[np.int64]) -> Iterator[list[list[str]]]:
-    """The words of some texts at a time."""
+    """Yield the words of some texts at a time."""
     part: list[list[str]] = []
     characters = 0
     for row in rows:
@@ -210,7 +210,7 @@ def _in_parts(texts: Texts, rows: NDArray[np.int64]) -> Iterator[list[list[str]]
 
 
 def first_equal(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """For each key, the position of the first key equal to it, (n,).
+    """Return for each key the position of the first key equal to it, (n,).
 
     >>> first_equal(np.array([7, 5, 7, 7], dtype=np.uint64)).tolist()
     [0, 1, 0, 0]
@@ -220,7 +220,7 @@ def first_equal(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _groups(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A stable order in which equal keys are neighbours, and where in it each group begins."""
+    """Sort the keys stably; return the order, and where in it each group of equals begins."""
     order = np.argsort(keys, kind="stable")
     begins = np.ones(len(keys), dtype=bool)
     begins[1:] = keys[order[1:]] != keys[order[:-1]]
@@ -229,7 +229,7 @@ def _groups(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int
 
 
 def _candidates(keys: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
-    """Pairs (earlier, later) of one band: each text with the first and the last one before it."""
+    """Pair each text of one band with the first and the last equal one before it."""
     order, heads = _groups(keys)
     for place in np.flatnonzero(heads != np.arange(len(keys))):
         later = int(order[place])
@@ -239,7 +239,7 @@ def _candidates(keys: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
 
 
 def _band_keys(texts: list[list[str]]) -> NDArray[np.uint64]:
-    """(bands, n) keys of n texts given as words; texts are candidates where a key is equal."""
+    """Return (bands, n) keys of n texts given as words; candidates have an equal key."""
     lengths = np.array([len(text) + 1 for text in texts])
     starts = np.cumsum(lengths) - lengths
     encoded = (word.encode("utf-8", "surrogatepass") for text in texts for word in (*text, ""))
@@ -255,7 +255,7 @@ def _band_keys(texts: list[list[str]]) -> NDArray[np.uint64]:
 
 
 def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finaliser (Steele, Lea and Flood 2014): a bijection that scatters all bits."""
+    """Scatter all bits by SplitMix64's finaliser, a bijection (Steele, Lea and Flood 2014)."""
     x = (x + np.uint64(0x9E3779B97F4A7C15)).astype(np.uint64)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -55,7 +55,7 @@ _SKIPPED_FOLDERS = {"test", "tests", "testing", "site-packages", "dist-packages"
 
 
 def installed_packages() -> dict[str, str]:
-    """The version of every package that can be read where it is installed, by import name."""
+    """Return the versions of the installed packages that can be read, by import name."""
     versions = {}
     for name, distribution in DISTRIBUTIONS.items():
         try:
@@ -66,7 +66,7 @@ def installed_packages() -> dict[str, str]:
 
 
 def versions_of(name: str) -> dict[str, str]:
-    """What is read of docstrings and may change: package or file -> its version or hash.
+    """Return what may change: package -> its version, or file -> its hash.
 
     Args:
         name: "docstrings" or "docstrings:FOLDER".
@@ -85,7 +85,9 @@ def _files_of(name: str) -> list[tuple[Path, str]]:
     folder = Path(name.partition(":")[2])
     files = list(_modules(folder, folder))
     if not files:
-        raise UserError(f"{name}: expected a folder with Python files, such as packages' sources")
+        raise UserError(
+            f"{name}: no folder with Python files. Give one, such as the sources of a package"
+        )
     return files
 
 
@@ -101,7 +103,7 @@ def _installed_files(package: str) -> Iterator[tuple[Path, str]]:
 
 
 def _modules(root: Path, above: Path) -> Iterator[tuple[Path, str]]:
-    """The modules below a folder in a fixed order, without tests; named from the folder `above`."""
+    """Yield the modules below a folder in a fixed order, with paths below `above`."""
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(set(folders) - _SKIPPED_FOLDERS)
         paths = (Path(folder, file) for file in sorted(files) if file.endswith(".py"))
@@ -110,7 +112,7 @@ def _modules(root: Path, above: Path) -> Iterator[tuple[Path, str]]:
 
 
 def read_docstrings(name: str) -> list[Document]:
-    """The docstrings with prose in the order of the files, read in parallel.
+    """Return the docstrings with prose in the order of the files, read in parallel.
 
     Args:
         name: "docstrings" or "docstrings:FOLDER".
@@ -172,7 +174,7 @@ def _sides(pair: Pair) -> list[str]:
 
 
 def split_pairs(pairs: Iterable[tuple[str, Pair]], exclude: Sequence[str] = ()) -> Pairs:
-    """Drops (nearly) repeated summaries or descriptions, and splits what is left by module.
+    """Drop (nearly) repeated summaries or descriptions, and split the rest by module.
 
     The order is by a hash of the text, so the packages are mixed and nothing depends on a random
     state.
@@ -187,9 +189,9 @@ def split_pairs(pairs: Iterable[tuple[str, Pair]], exclude: Sequence[str] = ()) 
         repeats = near_duplicates(texts, np.arange(len(texts)), len(exclude))[len(exclude) :]
         ordered = [named for named, earlier in zip(ordered, repeats, strict=True) if earlier < 0]
     modules = [module for module, _ in ordered]
-    chooses, judges = split_groups(modules, at_most=DEV_PAIRS)
+    validation, test = split_groups(modules, at_most=DEV_PAIRS)
     found = [pair for _, pair in ordered]
-    return Pairs.of(found, modules, chooses, judges[:TEST_PAIRS], "modules", SUMMARY_NEXT)
+    return Pairs.at(found, modules, validation, test[:TEST_PAIRS], "modules", SUMMARY_NEXT)
 
 
 def _extract_in_child(files: Sequence[tuple[Path, str]]) -> list[Document]:

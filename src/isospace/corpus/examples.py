@@ -21,7 +21,7 @@ from isospace.system.unicode import without_surrogates
 
 
 def evenly(n: int, at_most: int) -> list[int]:
-    """Positions from end to end of n items, evenly: text stands in the corpus' order.
+    """Return positions from end to end of n items, evenly spaced.
 
     >>> evenly(3, 5), evenly(10, 4)
     ([0, 1, 2], [0, 2, 5, 7])
@@ -39,7 +39,7 @@ def select_passages(
     scratch: Path,
     counts: dict[str, int],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Lines of the passages to keep, ascending: none that repeats another.
+    """Return the lines of the passages to keep, ascending: none repeats another.
 
     Args:
         text: texts that must not be trained on, then the lines of documents.
@@ -86,7 +86,7 @@ def select_examples(
     scratch: Path,
     counts: dict[str, int],
 ) -> NDArray[np.int64]:
-    """Lines of the examples to keep, ascending.
+    """Return the lines of the examples to keep, ascending.
 
     Of equal examples the first is kept. Texts may return in other examples, as one anchor does
     with several positives, and so nearly equal ones are kept too. An example goes if one of its
@@ -115,7 +115,7 @@ def select_examples(
 def same_texts(
     text: Texts, lines: NDArray[np.int64], hashes: NDArray[np.uint64], scratch: Path
 ) -> NDArray[np.int64]:
-    """A number for each line, equal for those that repeat or nearly repeat each other, (line,).
+    """Number the lines, (line,); those that (nearly) repeat each other share a number.
 
     Which are the same does not depend on the order of the lines.
 
@@ -138,7 +138,7 @@ def hold_out(
     largest: int | None = None,
     sides: slice = slice(2),
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which examples to hold out and which to train on, both ascending.
+    """Choose which examples to hold out and which to train on, both ascending.
 
     Held out are whole groups, those with the least hashes: a random sample that depends on no
     random state and not on the order of the examples. A group of more than `count` examples is
@@ -162,10 +162,10 @@ def hold_out(
     >>> held.tolist(), train.tolist()
     ([3], [1, 2])
     """
-    elsewhere = _elsewhere(texts, groups)[:, sides].sum(axis=1)
+    others = _in_other_groups(texts, groups)[:, sides].sum(axis=1)
     room = len(texts) // 10
     order = np.lexsort([*hashes.T[::-1], *hashes[:, sides].T[::-1]])
-    order = order[elsewhere[order] <= room]
+    order = order[others[order] <= room]
     if positive is not None:
         order = order[positive[order]]
     first = np.unique(groups[order], return_index=True)[1]
@@ -174,20 +174,20 @@ def hold_out(
     held_texts: set[int] = set()
     for example in order[apart[order]]:
         own = texts[example, sides].tolist()
-        if elsewhere[example] <= room and held_texts.isdisjoint(own):
+        if others[example] <= room and held_texts.isdisjoint(own):
             held.append(int(example))
             held_texts.update(own)
-            room -= int(elsewhere[example])
+            room -= int(others[example])
     found = np.sort(np.array(held, dtype=np.int64))
     apart = np.isin(groups, groups[found])
     apart |= np.isin(texts, np.fromiter(held_texts, np.int64)).any(axis=1)
     return found, np.flatnonzero(~apart)
 
 
-def _elsewhere(texts: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How often each text is one of an example of another group, (example, text).
+def _in_other_groups(texts: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Count how often each text is in an example of another group, (example, text).
 
-    >>> _elsewhere(np.array([[0, 1], [0, 2], [3, 1]]), np.array([0, 0, 1])).tolist()
+    >>> _in_other_groups(np.array([[0, 1], [0, 2], [3, 1]]), np.array([0, 0, 1])).tolist()
     [[0, 1], [0, 0], [0, 1]]
     """
     size = int(texts.max(initial=0)) + 1
@@ -215,7 +215,7 @@ class Labels:
         self._numbers = array("q")
 
     def add(self, value: Any, place: str) -> None:
-        """The label of the next row.
+        """Add the label of the next row.
 
         Args:
             value: as the file has it.
@@ -232,13 +232,13 @@ class Labels:
             )
         self._numbers.append(self._names.setdefault(label, len(self._names)))
 
-    def of(self, rows: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
-        """The classes of these rows, sorted as text, and the number of each row's among them.
+    def at(self, rows: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
+        """Return the classes of these rows, sorted as text, and each row's class by number.
 
         >>> labels = Labels("label")
         >>> for value in ("neutral", "entailment", "contradiction", " neutral"):
         ...     labels.add(value, "pairs.csv:2")
-        >>> classes, numbers = labels.of(np.array([0, 1, 3]))
+        >>> classes, numbers = labels.at(np.array([0, 1, 3]))
         >>> classes, numbers.tolist()
         (['entailment', 'neutral'], [1, 0, 1])
         """
@@ -251,7 +251,7 @@ class Labels:
 def belonging(
     classes: Sequence[str], labels: NDArray[np.int64], wanted: str | None
 ) -> NDArray[np.bool_] | None:
-    """Which rows have texts that belong together, (row,); `None` where no class says so.
+    """Tell which rows have texts that belong together, (row,); `None` if no class says so.
 
     Args:
         classes: of the rows.
@@ -268,7 +268,8 @@ def belonging(
         return None
     if wanted is not None and wanted not in classes:
         raise UserError(
-            f"`positive_label` {wanted}: no row has it. Labels: {', '.join(classes)[:300]}"
+            f"`positive_label` {wanted}: no row has this label. Labels in the file: "
+            f"{', '.join(classes)[:300]}"
         )
     found: NDArray[np.bool_] = labels == classes.index(wanted or ENTAILMENT)
     return found

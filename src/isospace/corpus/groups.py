@@ -1,6 +1,7 @@
 """What belongs together: rows that share or nearly share a text, or a value of a column.
 
-Such rows are held out together, choose or judge together, and count as one where chance is judged.
+Such rows are held out together, are validation or test items together, and count as one where
+chance is judged.
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ from numpy.typing import NDArray
 from isospace.corpus.dedup import near_clusters
 
 SMALLEST_SPLIT = 400
-"""Items below which there is no split: a third of fewer chooses badly and two thirds judge
-badly."""
+"""Items below which there is no split: a third of fewer says little, and so do two thirds."""
 
 
 def components(texts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The group of each row, where rows that share a text are in one, directly or by others.
+    """Group rows that share a text, directly or by others; return each row's group, (row,).
 
     Args:
         texts: (row, text) number of each text, equal for texts that are the same.
@@ -50,7 +50,7 @@ def components(texts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def cut(groups: NDArray[np.int64], parts: NDArray[np.int64], largest: int) -> NDArray[np.int64]:
-    """The groups, those of more than `largest` rows divided into their parts, (row,) from 0 on.
+    """Divide groups of more than `largest` rows into their parts, (row,) from 0 on.
 
     Args:
         groups: (row,) group of each row, from 0 on.
@@ -66,7 +66,7 @@ def cut(groups: NDArray[np.int64], parts: NDArray[np.int64], largest: int) -> ND
 
 
 def group_texts(rows: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
-    """The group of each row of texts in memory: those that share or nearly share a text.
+    """Group rows of texts in memory that share or nearly share a text.
 
     Args:
         rows: n rows of equally many texts.
@@ -87,7 +87,7 @@ def group_texts(rows: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
 
 
 def key_groups(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The group of each row by its key, (row,), from 0 on; each row of key 0 is one of its own.
+    """Number the rows' groups by key, (row,), from 0 on; a row of key 0 is a group of its own.
 
     >>> key_groups(np.array([7, 0, 5, 0, 7], dtype=np.uint64)).tolist()
     [1, 2, 0, 3, 1]
@@ -99,7 +99,7 @@ def key_groups(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def unit_of(group: str | None) -> str:
-    """What groups are called: those of a column that the user named, or of texts.
+    """Name the groups: of a column that the user named, or of texts.
 
     >>> unit_of("thread"), unit_of(None)
     ('groups by thread', 'groups')
@@ -108,7 +108,7 @@ def unit_of(group: str | None) -> str:
 
 
 def group_key(value: Any) -> str:
-    """What a cell of the user's column says; "" where it is missing, which NaN is too, or blank.
+    """Return a cell of the user's column as text; "" where it is missing, NaN or blank.
 
     >>> group_key(12), group_key(" a "), group_key(None), group_key(float("nan"))
     ('12', 'a', '', '')
@@ -118,7 +118,7 @@ def group_key(value: Any) -> str:
 
 
 def group_names(groups: NDArray[np.int64], hashes: NDArray[np.uint64]) -> list[str]:
-    """A name of each row's group that does not depend on the order of the rows.
+    """Name each row's group by its content, whatever the order of the rows.
 
     Args:
         groups: (row,) group of each row.
@@ -138,7 +138,7 @@ def group_names(groups: NDArray[np.int64], hashes: NDArray[np.uint64]) -> list[s
 def whole_groups(
     groups: NDArray[np.int64], order: NDArray[np.int64], count: int, largest: int | None = None
 ) -> NDArray[np.bool_]:
-    """Which rows are taken, (row,), if groups are taken whole, each where it still fits.
+    """Take groups whole, each where it still fits; return which rows are taken, (row,).
 
     A group of more than `count` rows, or than `largest`, is never taken.
 
@@ -169,15 +169,15 @@ def split_groups(
     """Return the positions of the validation items and of the test items, both ascending.
 
     Groups go whole to one side, in the order of a hash of their names. Both sides are all items
-    where these are fewer than `SMALLEST_SPLIT`, or where no group is small enough to choose.
+    where these are fewer than `SMALLEST_SPLIT`, or where every group is too large.
 
     Args:
         groups: the name of each item's group.
         at_most_share: of the validation items.
         at_most: validation items.
 
-    >>> chooses, judges = split_groups([str(i // 2) for i in range(600)])
-    >>> len(chooses), len(judges), len({i // 2 for i in chooses} & {i // 2 for i in judges})
+    >>> validation, test = split_groups([str(i // 2) for i in range(600)])
+    >>> len(validation), len(test), len({i // 2 for i in validation} & {i // 2 for i in test})
     (200, 400, 0)
     """
     everything = np.arange(len(groups))
@@ -186,10 +186,10 @@ def split_groups(
     numbers = {name: number for number, name in enumerate(dict.fromkeys(groups))}
     order = np.array([numbers[name] for name in sorted(numbers, key=_hash)])
     labels = np.array([numbers[name] for name in groups])
-    chooses = whole_groups(labels, order, min(at_most, int(len(groups) * at_most_share)))
-    if not chooses.any():
+    validation = whole_groups(labels, order, min(at_most, int(len(groups) * at_most_share)))
+    if not validation.any():
         return everything, everything
-    return np.flatnonzero(chooses), np.flatnonzero(~chooses)
+    return np.flatnonzero(validation), np.flatnonzero(~validation)
 
 
 def _hash(name: str) -> bytes:
@@ -197,7 +197,7 @@ def _hash(name: str) -> bytes:
 
 
 def name_hash(name: str) -> int:
-    """A hash of a name, of a group for instance; 0 for none."""
+    """Hash a name, of a group for instance; 0 for no name."""
     if not name:
         return 0
     content = name.encode("utf-8", "surrogatepass")
@@ -215,9 +215,9 @@ class Pairs:
     """Natural pairs: of a docstring's summary and next paragraph, of an anchor and its positive."""
 
     dev: list[Pair] = field(default_factory=list)
-    """For choices, such as between checkpoints."""
+    """Validation pairs."""
     test: list[Pair] = field(default_factory=list)
-    """For the numbers that are reported; the same as `dev` where there are too few to split."""
+    """Test pairs; the same as `dev` where there are too few to split."""
     dev_groups: list[str] = field(default_factory=list)
     """The group of each pair of `dev`; none of them is in `test` where there is a split."""
     test_groups: list[str] = field(default_factory=list)
@@ -228,7 +228,7 @@ class Pairs:
     """Which relation of the documents they are."""
 
     @classmethod
-    def of(
+    def at(
         cls,
         pairs: Sequence[Pair],
         groups: Sequence[str],
@@ -237,7 +237,7 @@ class Pairs:
         unit: str,
         relation: str = "",
     ) -> Pairs:
-        """The pairs and their groups at the positions `dev` and `test`."""
+        """Return the pairs at the positions `dev` and `test`, with their groups."""
         return cls(
             [pairs[i] for i in dev],
             [pairs[i] for i in test],
@@ -249,5 +249,5 @@ class Pairs:
 
     @property
     def split(self) -> bool:
-        """Whether other pairs choose than are reported."""
+        """Tell whether the validation pairs are others than the test pairs."""
         return set(self.dev_groups).isdisjoint(self.test_groups)

@@ -54,7 +54,7 @@ class Lines:
 
 
 def has_controls(text: str) -> bool:
-    """Whether `clean` removes control characters."""
+    """Tell whether `clean` removes control characters."""
     return _CONTROL.search(text) is not None
 
 
@@ -70,7 +70,7 @@ def clean(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    r"""On one line and with single blanks; none where Chinese or Japanese goes on in a new line.
+    r"""Fold white space to single blanks; to none where Chinese or Japanese goes on in a new line.
 
     >>> folded("two\n  lines"), folded("日本\n語")
     ('two lines', '日本語')

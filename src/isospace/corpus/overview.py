@@ -15,7 +15,13 @@ from isospace.corpus.build import FEWEST_PAIRS
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
 from isospace.corpus.passages import count_words, languages
-from isospace.corpus.relations import FEW_PAIRS, FIRST_REST, JUDGING, RELATIONS, Related
+from isospace.corpus.relations import (
+    EVALUATION_RELATIONS,
+    FEW_PAIRS,
+    FIRST_REST,
+    RELATIONS,
+    Related,
+)
 
 if TYPE_CHECKING:
     from isospace.encoders.encoder import Encoder
@@ -76,7 +82,7 @@ class Overview:
 
 
 def sample(corpus: Corpus) -> list[str]:
-    """Passages from end to end of a corpus, evenly."""
+    """Return passages from end to end of a corpus, evenly spaced."""
     passages = corpus.passages
     return [corpus[passages[place]] for place in evenly(len(passages), SAMPLE)]
 
@@ -98,7 +104,7 @@ def overview(corpus: Corpus, texts: Sequence[str] | None = None) -> Overview:
         quantiles(lengths, shares),
         languages(texts),
         _relations(corpus),
-        judging(corpus),
+        describe_pairs(corpus),
     )
 
 
@@ -123,13 +129,13 @@ def _why_missing(related: Related, name: str, train: int, held: int) -> str:
         return _ABSENT[name]
     if not train + held:
         return "each text is in several documents"
-    if name in JUDGING and held < FEW_PAIRS:
+    if name in EVALUATION_RELATIONS and held < FEW_PAIRS:
         return f"fewer than {FEW_PAIRS} held-out pairs: too few to judge by"
     return ""
 
 
 def _why_no_pairs(corpus: Corpus) -> str:
-    """Of a corpus none of whose documents has a relation."""
+    """Say why a corpus has no pairs, where its documents have no relation."""
     if not corpus.columns:
         return "no text belongs to another"
     of_rows = f"rows of `columns` {' '.join(corpus.columns)}"
@@ -141,12 +147,12 @@ def _why_no_pairs(corpus: Corpus) -> str:
     )
 
 
-def judging(corpus: Corpus) -> str:
+def describe_pairs(corpus: Corpus) -> str:
     """Describe the validation pairs and the test pairs; where they are halves, say why."""
     pairs = corpus.pairs
     if not pairs.test:
         held = {} if corpus.related is None else corpus.related.counts(held=True)
-        name = max(JUDGING, key=lambda relation: held.get(relation, 0))
+        name = max(EVALUATION_RELATIONS, key=lambda relation: held.get(relation, 0))
         why = _why_no_pairs(corpus)
         if held.get(name):
             why = f"of {name} there are {held[name]:,} held-out pairs, {FEW_PAIRS} are needed"
@@ -191,7 +197,7 @@ class Coverage:
 
     @property
     def warning(self) -> str | None:
-        """Why the encoder cannot be good at this text, where that is so."""
+        """Say why the encoder cannot be good at this text; `None` where it can."""
         unknown = f"{100 * self.unknown:.0f} % of the tokens are unknown to it"
         if self.unknown - self.by_characters > MANY_UNKNOWN:
             what = unknown
@@ -225,7 +231,7 @@ def quantiles(
 
 
 def coverage(encoder: Encoder, texts: Sequence[str]) -> Coverage:
-    """What an encoder's tokenizer makes of one text or more."""
+    """Measure what an encoder's tokenizer makes of one text or more."""
     rows = encoder.tokens.ids(texts, whole=True)
     special = encoder.tokenizer.num_special_tokens_to_add()
     sizes = np.array([len(row) for row in rows])
@@ -271,7 +277,7 @@ def _unknown_characters(encoder: Encoder, texts: Sequence[str]) -> tuple[int, tu
 
 
 def _is_odd(sign: str) -> bool:
-    """Whether a character is no letter, mark or digit of a language, as it is usually written."""
+    """Tell whether a character is no letter, mark or digit in its usual form."""
     usual = sign.isascii() or unicodedata.category(sign)[0] in "LMN"
     return not usual or unicodedata.normalize("NFKC", sign) != unicodedata.normalize("NFC", sign)
 

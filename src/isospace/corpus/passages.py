@@ -27,7 +27,7 @@ Split = Callable[[str], list[str]]
 
 
 def count_words(text: str) -> int:
-    """How long a text is.
+    """Count the words of a text.
 
     >>> count_words("a cat sat."), count_words("猫が座った。")
     (3, 6)
@@ -36,12 +36,12 @@ def count_words(text: str) -> int:
 
 
 def _length(text: str) -> int:
-    """How many words, of LONGEST_WORD characters at most: what is no text then stands alone."""
+    """Count words of LONGEST_WORD characters at most, so that what is no text stands alone."""
     return max(count_words(text), len(text) // LONGEST_WORD + 1)
 
 
 def passages(paragraphs: Iterable[str], size: int, split: Split) -> Iterator[str]:
-    """Passages of at most `size` words, of paragraphs that stand under one heading.
+    """Make passages of at most `size` words from paragraphs under one heading.
 
     Nothing is left out. A paragraph of up to `size` words is not cut; one of less than half of that
     is joined to its neighbours while they fit.
@@ -67,7 +67,7 @@ def passages(paragraphs: Iterable[str], size: int, split: Split) -> Iterator[str
 
 
 def _cut(paragraph: str, aim: int, size: int, split: Split) -> Iterator[str]:
-    """Parts of about `aim` words that end with sentences, and never of more than `size`."""
+    """Yield parts of about `aim` words that end with sentences, never of more than `size`."""
     part, length = "", 0
     for sentence in split(paragraph):
         more = _length(sentence)
@@ -87,7 +87,7 @@ def _cut(paragraph: str, aim: int, size: int, split: Split) -> Iterator[str]:
 
 
 def _cut_anywhere(sentence: str, aim: int) -> Iterator[str]:
-    """A sentence that is longer than a passage, at blanks, or between characters where none are."""
+    """Cut a sentence that is longer than a passage, at blanks or between characters."""
     part: list[str] = []
     length = 0
     for word in sentence.split():
@@ -116,7 +116,7 @@ _STRETCH = re.compile(rf"(?s).{{1,{_LONG}}}[。！？](?![」』）”’])|.+")
 
 
 def document_sentences(text: str, language: str = "en") -> list[str]:
-    """The sentences of a paragraph of running text in any language, by sentencex.
+    """Split a paragraph of running text in any language into sentences, by sentencex.
 
     Args:
         text: one paragraph.
@@ -141,7 +141,7 @@ def document_sentences(text: str, language: str = "en") -> list[str]:
 
 
 def language_of(text: str) -> str:
-    """ISO code of the language that a text seems to be in.
+    """Return the ISO code of the language that a text seems to be in.
 
     By py3langid (Barbaresi; the model of Lui and Baldwin's langid.py, ACL 2012), which knows 97
     languages and is unsure of texts of a few words.
@@ -168,7 +168,7 @@ def check_language(code: str) -> None:
 
 
 def languages(texts: Iterable[str]) -> dict[str, float]:
-    """ISO code -> share of the texts, the largest first; rare ones are left out."""
+    """Return ISO code -> share of the texts, the largest first, without rare ones."""
     found = Counter(map(language_of, texts))
     total = sum(found.values())
     return {name: n / total for name, n in found.most_common() if n >= FEW * total}
@@ -177,7 +177,7 @@ def languages(texts: Iterable[str]) -> dict[str, float]:
 def passages_of(
     document: Document, words: int | None, language: str | None = None
 ) -> Iterator[tuple[int, str]]:
-    """(number of the section, clean passage) of a document, in order.
+    """Yield (number of the section, clean passage) of a document, in order.
 
     Args:
         document: as it was read.

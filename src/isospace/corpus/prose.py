@@ -31,7 +31,7 @@ _SENTENCE_END = re.compile(
 
 
 def docstring_sentences(text: str) -> list[str]:
-    """Cuts English at full stops before capitals, except after common abbreviations.
+    """Split English at full stops before capitals, except after common abbreviations.
 
     >>> docstring_sentences("Use it, e.g. Adam. It works! (See below.)")
     ['Use it, e.g. Adam.', 'It works!', '(See below.)']
@@ -50,7 +50,7 @@ _CODE = re.compile(r"[\\{}<>=|@#^~$`\[\]*_]|::|\.\.|\w\(|https?:|\s--?\s*$")
 
 
 def is_prose(sentence: str) -> bool:
-    """Whether a string is an English sentence, by a simple rule.
+    """Tell whether a string is an English sentence, by a simple rule.
 
     It begins with a capital, ends with a full stop, question or exclamation mark, has 5 to 60
     words, no character of code or markup, at least three plain words in four, and at least one
@@ -129,7 +129,7 @@ def sections(docstring: str) -> list[tuple[str, list[tuple[int, str]]]]:
 
 
 def _visible(docstring: str) -> Iterator[tuple[int, str]]:
-    """(indentation, line) without code, doctests, tables and directives."""
+    """Yield (indentation, line) without code, doctests, tables and directives."""
     hidden: int | None = None  # lines indented deeper than this are code or a directive's body
     verbatim = fenced = False  # up to the next blank line; up to the closing fence
     for line in docstring.expandtabs().splitlines():
@@ -154,7 +154,7 @@ def _visible(docstring: str) -> Iterator[tuple[int, str]]:
 
 
 def _without_markup(text: str) -> str:
-    """The text with roles, links, literals, emphasis and footnote marks reduced to their words."""
+    """Reduce roles, links, literals, emphasis and footnote marks to their words."""
     plain = _MARKUP.sub(lambda match: next(filter(None, match.groups()), ""), text)
     return " ".join(plain.split())
 
@@ -204,7 +204,7 @@ def _docstrings(source: bytes, module: str) -> list[tuple[str, str]]:
 
 
 def _in_tree(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
-    """(name, docstring), and the texts that calls like `add_docstr(torch.abs, "...")` attach."""
+    """Yield (name, docstring), also of calls like `add_docstr(torch.abs, "...")`."""
     for name, node in _statements(tree, module):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield name, ast.get_docstring(node) or ""
@@ -217,7 +217,7 @@ def _in_tree(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
 
 
 def _documented(call: ast.Call) -> str:
-    """What such a call documents by its arguments: `torch.abs`, or "numpy", "ndarray"."""
+    """Return what such a call documents: `torch.abs`, or "numpy", "ndarray"."""
     parts = []
     for argument in call.args:
         if isinstance(argument, (ast.Attribute, ast.Name)):
@@ -228,7 +228,7 @@ def _documented(call: ast.Call) -> str:
 
 
 def _statements(node: ast.AST, name: str) -> Iterator[tuple[str, ast.AST]]:
-    """(qualified name, node) of it and of the statements in it.
+    """Yield (qualified name, node) of a node and of the statements in it.
 
     Expressions, most of a tree, are passed over.
     """
@@ -241,7 +241,7 @@ def _statements(node: ast.AST, name: str) -> Iterator[tuple[str, ast.AST]]:
 
 
 def natural_pair(docstring: str) -> tuple[str, str] | None:
-    r"""(summary, next paragraph) where a docstring begins with these two and both are prose.
+    r"""Return the summary and the next paragraph where a docstring begins with two of prose.
 
     >>> natural_pair("Sort the rows.\n\nEqual rows stay in the order in which they were given.")
     >>> pair = natural_pair(
@@ -265,7 +265,7 @@ def natural_pair(docstring: str) -> tuple[str, str] | None:
 
 
 def _in_words(name: str) -> str:
-    """The last part of a name as words; "" for what the language itself names, such as __init__.
+    """Split the last part of a name into words; "" for names such as __init__.
 
     >>> _in_words("numpy.array_equal"), _in_words("a.RidgeCV"), _in_words("a.B.__init__")
     ('array equal', 'Ridge CV', '')

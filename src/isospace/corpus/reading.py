@@ -39,7 +39,7 @@ class HardlyRead(UserError):
 
 
 def find(files: Iterable[str], spool: Path, config: CorpusConfig) -> list[Source]:
-    """The files to read, each with the format that it is read as: a txt by what it looks like."""
+    """Find the files to read, each with its format; that of a txt is told by its look."""
     delimiter = "\t" if config.delimiter == r"\t" else config.delimiter
     if config.columns:
         return find_sources(files, spool, config.encoding, delimiter)
@@ -48,7 +48,7 @@ def find(files: Iterable[str], spool: Path, config: CorpusConfig) -> list[Source
 
 
 def with_layout(sources: Sequence[Source], layout: Layout | None) -> list[Source]:
-    """Files as they are read: of a txt, its paragraphs or its lines, by default as it looks.
+    """Decide for each txt whether paragraphs or lines are read, by default by its look.
 
     Beside other files one that cannot be looked at, or that has nothing in it, is a document, which
     its reader refuses; where lines are wanted it is left to the reader of rows.
@@ -81,7 +81,7 @@ def _with_layout(source: Source, layout: Layout | None) -> Source:
 
 
 def columns(config: CorpusConfig) -> list[Column]:
-    """What is read of a file that has columns: its texts, and behind them what else is named."""
+    """Return the columns to read: of texts first, then the others that settings name."""
     found = [Column(name, "`columns`") for name in config.columns]
     found = found or [Column(config.column, "`column`")]
     if config.title_column is not None:
@@ -113,12 +113,12 @@ def left_out(
 
 
 def not_left_out(error: UserError) -> UserError:
-    """What is said of a file where `strict` is set."""
+    """Return the error for an unreadable file where `strict` is set."""
     return UserError(f"{error} Leave it out, or read without `strict`")
 
 
 def places(sources: Sequence[Source]) -> list[str | None]:
-    """The path of each document below the folder that has them all; `None` for files of rows.
+    """Return each document's path below the folder that has all; `None` for files of rows.
 
     Standard input is in no folder: its copy is in another each time.
     """
@@ -154,7 +154,7 @@ def read_documents(
     unreadable: dict[str, UserError],
     scratch: Path,
 ) -> Iterator[Document]:
-    """The documents of the files in order.
+    """Yield the documents of the files in order.
 
     Args:
         sources: the files.
@@ -196,7 +196,7 @@ def read_documents(
 
 
 def _counted(document: Document, config: CorpusConfig, counts: dict[str, int]) -> Document:
-    """A file's document with its group; `counts` receives what was left out of it."""
+    """Return a file's document with its group; `counts` receives what was left out."""
     for what, count in document.left_out.items():
         counts[f"{what} left out"] = counts.get(f"{what} left out", 0) + count
     folder = (os.path.dirname(document.id) or ".") if config.group == FOLDER else ""
@@ -204,7 +204,7 @@ def _counted(document: Document, config: CorpusConfig, counts: dict[str, int]) -
 
 
 def read_file(source: Source, id: str) -> Document:
-    """The document that a file is.
+    """Return the document that a file is.
 
     Raises:
         UnreadableDocument: why it cannot be read, and which file it is.
@@ -249,7 +249,7 @@ def is_unread(unreadable: Mapping[str, UserError], source: Source) -> bool:
 
 
 def _whole(rows: Iterable[Document], scratch: Path) -> Iterator[Document]:
-    """The rows of a file, none where one of them cannot be read.
+    """Yield the rows of a file; none where one of them cannot be read.
 
     They wait in a file, so that neither is the user's read twice nor are they held in memory.
     """
@@ -264,7 +264,7 @@ def _whole(rows: Iterable[Document], scratch: Path) -> Iterator[Document]:
 
 
 def _joined(rows: Iterable[Document]) -> Iterator[Document]:
-    """Rows that follow each other and have one id as one document, by the first one's title."""
+    """Join consecutive rows of one id into one document with the first one's title."""
     for id, parts in groupby(rows, key=lambda row: row.id):
         first, *others = parts
         paragraphs = [part.sections[0].paragraphs for part in (first, *others)]
@@ -272,7 +272,7 @@ def _joined(rows: Iterable[Document]) -> Iterator[Document]:
 
 
 def _rows(source: Source, config: CorpusConfig) -> Iterator[Document]:
-    """A document of each row; id and group are what their columns say."""
+    """Yield a document for each row; id and group are what their columns say."""
     for file, line, values in records.read_records(source, columns(config)):
         title = (values[1] or "") if config.title_column is not None else ""
         group = group_key(values[-1]) if config.group is not None else ""
@@ -283,10 +283,10 @@ def _rows(source: Source, config: CorpusConfig) -> Iterator[Document]:
 
 
 def paragraphs_of(text: str) -> list[str]:
-    """What a row's text has between blank lines."""
+    """Split a row's text at blank lines."""
     return _BLANK_LINE.split(text)
 
 
 def row_document(id: str, title: str, paragraphs: Sequence[str], group: str = "") -> Document:
-    """The document that a row is: of one section."""
+    """Return a row as a document of one section."""
     return Document(id, title, (Section("", 0, tuple(paragraphs)),), group=group)

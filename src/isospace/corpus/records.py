@@ -76,7 +76,7 @@ class Record(NamedTuple):
 def _check(source: Source, columns: Sequence[Column], whole: bool) -> None:
     """Read the beginning of a file or all of it, for what is wrong with it."""
     if not first_bytes(source, 1):
-        raise UserError(f"{source.name} is empty. Expected at least one sentence.")
+        raise UserError(f"{source.name} is empty. Give a file with at least one sentence.")
     for _ in islice(read_records(source, columns), None if whole else 1):
         pass
 
@@ -112,7 +112,7 @@ def unreadable(
 
 
 def read_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
-    """The rows of a file in order, with what they have in the wanted columns.
+    """Yield the rows of a file in order, with their values in the wanted columns.
 
     Args:
         source: the file.
@@ -131,7 +131,7 @@ def read_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
 
 
 def read_rows(source: Source) -> Iterator[tuple[int, Cells]]:
-    """Every row of a file that is not blank, a header among them, and the line where it begins.
+    """Yield every row that is not blank, a header among them, with the line where it begins.
 
     Of a txt file the cells stand between tabs. Rows of jsonl may be arrays or objects.
 
@@ -153,7 +153,7 @@ def read_rows(source: Source) -> Iterator[tuple[int, Cells]]:
 def read_named_rows(
     source: Source, is_header: Callable[[Sequence[Any]], bool]
 ) -> Iterator[tuple[int, Cells]]:
-    """The rows of a file without its header: by column, where there is one.
+    """Yield the rows of a file without its header: by column, where there is one.
 
     Args:
         source: the file.
@@ -172,14 +172,15 @@ def read_named_rows(
             twice = [name for name in header if header.count(name) > 1]
             if twice:
                 raise UserError(
-                    f'{source.name}:{line}: several columns are called "{twice[0]}"; rename them'
+                    f'{source.name}:{line}: several columns are called "{twice[0]}". Rename all '
+                    "but one"
                 )
         elif not header:
             yield line, cells
         elif len(cells) != len(header):
             raise UserError(
-                f"{source.name}:{line}: {number_of(len(cells), 'columns')}; expected {len(header)} "
-                f"as in the header ({', '.join(header)})"
+                f"{source.name}:{line}: {number_of(len(cells), 'columns')}, expected "
+                f"{len(header)} as in the header ({', '.join(header)}). Mend this line"
             )
         else:
             yield line, dict(zip(header, cells, strict=True))
@@ -199,7 +200,7 @@ def _json_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]
             continue
         place = f"{source.name}:{number}"
         if not isinstance(parsed, dict):
-            raise UserError(f'{place}: expected a JSON object with "{columns[0].name}" in it.')
+            raise UserError(f'{place}: expected a JSON object with the key "{columns[0].name}".')
         values = tuple(_json_value(place, parsed, column) for column in columns)
         yield Record(source.name, number, values)
 
@@ -210,8 +211,8 @@ def _json_value(place: str, parsed: dict[str, Any], column: Column) -> Any:
     value = parsed.get(column.name)
     if column.text and not isinstance(value, str | None):
         raise UserError(
-            f'{place}: "{column.name}" is {json.dumps(value)[:80]}, expected a string. '
-            f"Name another with {column.setting}."
+            f'{place}: "{column.name}" is {json.dumps(value)[:80]}, expected a string. Name '
+            f"another column with {column.setting}."
         )
     return value
 
@@ -231,7 +232,7 @@ def _table_records(source: Source, columns: Sequence[Column]) -> Iterator[Record
 
 
 def _other_width(source: Source, line: int, cells: list[str], header: list[str]) -> UserError:
-    """A row that lacks a wanted field, or has text that no column holds."""
+    """Return the error for a row that lacks a field, or has text that no column holds."""
     width = number_of(len(cells), "fields")
     problem = f"{source.name}:{line}: {width}, the header has {len(header)}."
     if len(cells) < len(header):
@@ -241,16 +242,18 @@ def _other_width(source: Source, line: int, cells: list[str], header: list[str])
         more = named > len(header) or written > len(cells)
         if named > 1 and (more or named == written):  # else the header would be a single column
             return UserError(
-                f"{problem} With the delimiter {sign!r} the header has {named}, and the line "
-                f"{written}."
+                f"{problem} The delimiter may be {sign!r}: with it the header has {named} fields "
+                f"and the line {written}."
             )
     if source.format == "csv":
-        return UserError(f'{problem} Put a field with the delimiter in it between quotes ("...").')
-    return UserError(f"{problem} Take the delimiter out of the text.")
+        return UserError(
+            f'{problem} Put quotes ("...") around a field that contains the delimiter.'
+        )
+    return UserError(f"{problem} Remove the delimiter from the text.")
 
 
 def _delimiter_with(column: Column, header: Sequence[str]) -> str | None:
-    """Another delimiter by which a header has a column, or None."""
+    """Return another delimiter by which a header has a column, or `None`."""
     for sign in _SIGNS:
         parts = (part for cell in header if sign in cell for part in cell.split(sign))
         if column.name in (part.strip().strip('"') for part in parts):
@@ -286,8 +289,8 @@ def _check_parquet_column(source: Source, column: Column, schema: pa.Schema) -> 
         kind = kind.value_type
     if column.text and str(kind) not in _STRINGS:
         raise UserError(
-            f'{source.name}: column "{column.name}" is of type {kind}, expected string. '
-            f"Name another with {column.setting}."
+            f'{source.name}: column "{column.name}" has the type {kind}, expected string. Name '
+            f"another column with {column.setting}."
         )
 
 
@@ -297,8 +300,8 @@ def _parquet_values(source: Source, batch: pa.RecordBatch, column: Column) -> li
     except (ValueError, OverflowError) as error:
         # A text that is not UTF-8, or a date that Python does not have.
         raise UserError(
-            f'{source.name}: column "{column.name}" cannot be read ({error}). '
-            f"Mend the file, or name another column with {column.setting}."
+            f'{source.name}: column "{column.name}" cannot be read ({error}). Mend the file, or '
+            f"name another column with {column.setting}."
         ) from error
     return values
 
@@ -316,7 +319,7 @@ def _parquet_rows(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _json_rows(source: Source) -> Iterator[tuple[int, Cells | None]]:
-    """Numbers of lines with the object or array in each, None for a blank line."""
+    """Yield numbers of lines with the object or array in each, `None` for a blank line."""
     for number, line in whole_lines_of(source):
         if not line.strip():
             yield number, None
@@ -326,8 +329,8 @@ def _json_rows(source: Source) -> Iterator[tuple[int, Cells | None]]:
             parsed = json.loads(line.lstrip("\ufeff"))
         except (ValueError, RecursionError) as error:  # a number can have too many digits, too
             raise UserError(
-                f"{place}: not valid JSON ({error}). Expected one JSON object a line, "
-                'such as {"text": "A sentence."}.'
+                f"{place}: not valid JSON ({error}). Put one JSON object on each line, such as "
+                '{"text": "A sentence."}.'
             ) from None
         if not isinstance(parsed, dict | list):
             raise UserError(f"{place}: expected a JSON object, not {line.strip()[:40]!r}.")
@@ -335,7 +338,7 @@ def _json_rows(source: Source) -> Iterator[tuple[int, Cells | None]]:
 
 
 def _table_rows(source: Source) -> Iterator[tuple[int, list[str]]]:
-    """Rows of csv, or of tab-separated text, with the lines where they begin."""
+    """Yield the rows of csv or tab-separated text, with the lines where they begin."""
     csv.field_size_limit(LINE_LIMIT)  # for the whole process; the default is 128 KiB
     # The csv module of Python 3.10 refuses NULs.
     lines = (line.replace("\0", "") for _, line in whole_lines_of(source, newline=""))
@@ -357,7 +360,7 @@ def _table_rows(source: Source) -> Iterator[tuple[int, list[str]]]:
 
 
 def _delimiter(format: str, first: str) -> str:
-    """The sign between fields: the format's own; in csv, where a first line has none, another."""
+    """Return the format's own delimiter; of a csv without a comma in its first line another."""
     own = _DELIMITERS.get(format, "\t")
     others = (sign for sign in ";\t|" if format == "csv" and own not in first and sign in first)
     return next(others, own)
@@ -366,7 +369,7 @@ def _delimiter(format: str, first: str) -> str:
 def _require_column(
     place: str, column: Column, columns: Sequence[str], delimiter: str | None = None
 ) -> None:
-    """The delimiter is one by which a table would have the column."""
+    """Refuse a column that is missing or there twice; `delimiter` would give it."""
     if column.name not in columns:
         raise _no_column(place, column, columns, delimiter)
     if columns.count(column.name) > 1:
@@ -412,7 +415,7 @@ def keep_texts(texts: Iterable[str], path: Path | str) -> Path:
     """
     path = expanded(path)
     if path.suffix != ".jsonl":
-        raise UserError(f"{path}: expected a name that ends in .jsonl")
+        raise UserError(f"{path}: the name must end in .jsonl")
     if path.exists():
         return path
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8") as file:

@@ -65,11 +65,11 @@ class Structure:
 
     @property
     def passages(self) -> Rows:
-        """Lines that are passages, ascending."""
+        """Return the lines that are passages, ascending."""
         return np.flatnonzero(self.roles == Role.PASSAGE)
 
     def around(self, passages: Rows) -> Rows:
-        """Lines of these passages, of their parts, and of what names or sums up their document."""
+        """Return the lines of passages, of their parts, and of titles, headings and summaries."""
         kept = np.zeros(len(self.roles), dtype=bool)
         kept[passages] = True
         first, rest = (np.flatnonzero(self.roles == role) for role in (Role.FIRST, Role.REST))
@@ -82,7 +82,7 @@ class Structure:
         return np.flatnonzero(kept)
 
     def take(self, lines: Rows) -> Structure:
-        """Where these lines stand, once they are the only ones; documents keep their numbers."""
+        """Return the structure of these lines alone; documents keep their numbers."""
         return replace(
             self,
             roles=self.roles[lines],
@@ -92,7 +92,7 @@ class Structure:
 
 
 def _under(structure: Structure, role: Role, places: Rows) -> Rows:
-    """(pair, 2): the line of this role that has the same place as each passage, and the passage."""
+    """Pair each passage with the line of this role that has the same place, (pair, 2)."""
     above = np.full(int(places.max(initial=-1)) + 1, -1)
     lines = np.flatnonzero(structure.roles == role)
     above[places[lines]] = lines
@@ -103,29 +103,29 @@ def _under(structure: Structure, role: Role, places: Rows) -> Rows:
 
 
 def title_passage(structure: Structure) -> Rows:
-    """The title of a document and each of its passages."""
+    """Pair the title of a document with each of its passages."""
     return _under(structure, Role.TITLE, structure.documents)
 
 
 def heading_section(structure: Structure) -> Rows:
-    """A heading and each passage that stands directly under it."""
+    """Pair a heading with each passage directly under it."""
     return _under(structure, Role.HEADING, structure.sections)
 
 
 def first_rest(structure: Structure) -> Rows:
-    """The first sentence of a passage and the rest of it."""
+    """Pair the first sentence of a passage with the rest of it."""
     first = np.flatnonzero(structure.roles == Role.FIRST)
     return np.stack([first, first + 1], axis=1)
 
 
 def summary_next(structure: Structure) -> Rows:
-    """The summary of a docstring and the paragraph after it."""
+    """Pair the summary of a docstring with the paragraph after it."""
     summary = np.flatnonzero(structure.roles == Role.SUMMARY)
     return np.stack([summary, summary + 1], axis=1)
 
 
 def neighbours(structure: Structure) -> Rows:
-    """Two passages of a document that follow each other."""
+    """Pair two passages of a document that follow each other."""
     passages = structure.passages
     pairs = np.stack([passages[:-1], passages[1:]], axis=1)
     found: Rows = pairs[structure.documents[pairs[:, 0]] == structure.documents[pairs[:, 1]]]
@@ -133,13 +133,13 @@ def neighbours(structure: Structure) -> Rows:
 
 
 def crops(structure: Structure) -> Rows:
-    """A passage of several sentences and itself: of each a crop is drawn (Izacard et al. 2022)."""
+    """Pair a passage of several sentences with itself, to draw crops (Izacard et al. 2022)."""
     passages = np.flatnonzero(structure.roles == Role.FIRST) - 1
     return np.stack([passages, passages], axis=1)
 
 
 def links(structure: Structure) -> Rows:
-    """The first passage of a document and that of a document which it names."""
+    """Pair the first passage of a document with that of a document which it links."""
     passages = structure.passages
     documents, first = np.unique(structure.documents[passages], return_index=True)
     size = 1 + int(max(documents.max(initial=-1), structure.links.max(initial=-1)))
@@ -162,8 +162,8 @@ RELATIONS: dict[str, Callable[[Structure], Rows]] = {
 """Name -> (pair, 2) lines that belong together."""
 
 
-JUDGING = ("title-passage", "heading-section", FIRST_REST, "neighbours")
-"""The first of these that has `FEW_PAIRS` held-out pairs judges: what is most like a search."""
+EVALUATION_RELATIONS = ("title-passage", "heading-section", FIRST_REST, "neighbours")
+"""The first with `FEW_PAIRS` held-out pairs gives the validation and test pairs."""
 FEW_PAIRS = 100
 
 
@@ -189,7 +189,7 @@ class Related:
     trained: NDArray[np.bool_]
 
     @classmethod
-    def of(
+    def build(
         cls,
         structure: Structure,
         text: Lines,
@@ -198,7 +198,7 @@ class Related:
         barred: NDArray[np.bool_],
         scratch: Path,
     ) -> tuple[Related, Rows]:
-        """The pairs of these lines, and what may be trained on as one text.
+        """Find the pairs of these lines, and the lines that count as one text in training.
 
         Args:
             structure: of the lines.
@@ -231,11 +231,11 @@ class Related:
         return cls(structure, _telling(structure, text) & ~barred, is_held, trained), same
 
     def to_train(self, relation: str) -> Rows:
-        """(pair, 2) lines to train on."""
+        """Return the (pair, 2) lines to train on."""
         return self._pairs(relation, self.trained)
 
     def held_out(self, relation: str) -> Rows:
-        """(pair, 2) lines of held-out documents."""
+        """Return the (pair, 2) lines of held-out documents."""
         return self._pairs(relation, self.held)
 
     def _pairs(self, relation: str, allowed: NDArray[np.bool_]) -> Rows:
@@ -243,7 +243,7 @@ class Related:
         return pairs[(self.telling & allowed)[pairs].all(axis=1)]
 
     def answers(self, relation: str, text: Lines) -> dict[str, Rows]:
-        """What must not count against a right text while that is ranked, by the text that looks.
+        """Return for each query the lines that must not count against its right text.
 
         Returns:
             First text of each held-out pair -> the lines that belong to it, all of them whichever
@@ -258,7 +258,7 @@ class Related:
         return {query: np.array(sorted(lines)) for query, lines in found.items()}
 
     def sought(self, relation: str, passages: Rows) -> Rows:
-        """The lines that stand for passages, (passage,), where second texts of pairs are sought.
+        """Return the lines that stand for passages, (passage,), when second texts are sought.
 
         Rests are sought among rests: a passage has its first sentence only where it has no other.
         """
@@ -269,11 +269,11 @@ class Related:
         lines: Rows = passages + 2 * with_rest[passages]
         return lines
 
-    def judging(self, wanted: str | None) -> str | None:
-        """The relation whose held-out pairs choose and judge; `None` where none has enough.
+    def evaluation_relation(self, wanted: str | None) -> str | None:
+        """Return the relation that gives validation and test pairs; `None` if none has enough.
 
         Args:
-            wanted: its name; default: the first of `JUDGING` with `FEW_PAIRS`.
+            wanted: its name; default: the first of `EVALUATION_RELATIONS` with `FEW_PAIRS`.
 
         Raises:
             UserError: the documents have no such pairs.
@@ -283,14 +283,16 @@ class Related:
                 counts = self.counts(held=True).items()
                 have = ", ".join(f"{n:,} {name}" for name, n in counts if n)
                 raise UserError(
-                    f"`test_relation` {wanted}: the held-out documents have no such pairs; they "
-                    f"have {have or 'none of any relation'}"
+                    f"`test_relation` {wanted}: the held-out documents have no pairs of this "
+                    f"relation. They have {have or 'no pairs of any relation'}"
                 )
             return wanted
-        return next((name for name in JUDGING if len(self.held_out(name)) >= FEW_PAIRS), None)
+        return next(
+            (name for name in EVALUATION_RELATIONS if len(self.held_out(name)) >= FEW_PAIRS), None
+        )
 
     def counts(self, held: bool = False) -> dict[str, int]:
-        """Relation -> how many pairs there are to train on, or of held-out documents."""
+        """Count the pairs of each relation, to train on or of held-out documents."""
         allowed = self.held if held else self.trained
         return {name: len(self._pairs(name, allowed)) for name in RELATIONS}
 
@@ -308,7 +310,7 @@ class Related:
 
     @classmethod
     def load(cls, folder: Path) -> Related | None:
-        """What `save` wrote; `None` where the texts of a corpus have no structure."""
+        """Read what `save` wrote; `None` where the texts of a corpus have no structure."""
         if not (folder / "structure.npz").exists():
             return None
         with np.load(folder / "structure.npz") as parts:
@@ -320,7 +322,7 @@ class Related:
 def barred_lines(
     structure: Structure, text: Texts, lines: Rows, references: int, scratch: Path
 ) -> NDArray[np.bool_]:
-    """Which lines beside the passages (nearly) repeat a text that must not be trained on, (line,).
+    """Tell which lines beside passages (nearly) repeat a text not to train on, (line,).
 
     Args:
         structure: of the lines; none of its passages is such a repetition.
@@ -338,12 +340,12 @@ def barred_lines(
     return barred
 
 
-def judging_pairs(
+def evaluation_pairs(
     related: Related, relation: str, text: Lines, held: Rows, held_groups: Sequence[str]
 ) -> Pairs:
-    """The held-out pairs of a relation, split as the held-out passages are.
+    """Split the held-out pairs of a relation as the held-out passages are split.
 
-    A pair of two documents, one of which chooses and the other judges, does neither.
+    A pair of a validation document and a test document is left out.
 
     Args:
         related: of the corpus.
@@ -356,22 +358,22 @@ def judging_pairs(
     group_of = dict(zip(documents[held].tolist(), held_groups, strict=True))
     lines = related.held_out(relation)
     groups = [[group_of[document] for document in pair] for pair in documents[lines].tolist()]
-    chooses, judges = split_groups(held_groups)
-    choosing, judging = ({held_groups[place] for place in part} for part in (chooses, judges))
-    dev = [i for i, pair in enumerate(groups) if choosing.issuperset(pair)]
-    test = [i for i, pair in enumerate(groups) if judging.issuperset(pair)]
+    parts = split_groups(held_groups)
+    validation, test_groups = ({held_groups[place] for place in part} for part in parts)
+    dev = [i for i, pair in enumerate(groups) if validation.issuperset(pair)]
+    test = [i for i, pair in enumerate(groups) if test_groups.issuperset(pair)]
     pairs = [(text[a], text[b]) for a, b in lines.tolist()]
     unit = "groups of documents"
     dev, test = (
         [places[i] for i in evenly(len(places), at_most)]
         for places, at_most in ((dev, DEV_PAIRS), (test, TEST_PAIRS))
     )
-    parts = np.array(dev, np.int64), np.array(test, np.int64)
-    return Pairs.of(pairs, [group for group, _ in groups], *parts, unit, relation)
+    split = np.array(dev, np.int64), np.array(test, np.int64)
+    return Pairs.at(pairs, [group for group, _ in groups], *split, unit, relation)
 
 
 def _whole(structure: Structure, sizes: Rows, repeats: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """These lines, and all lines of a passage that is one of them or half of which is, (line,).
+    """Extend lines by all lines of a passage of which they are half or more, (line,).
 
     A passage that says more than a repeated sentence stays without it, as boilerplate may begin
     or end any passage.

@@ -57,8 +57,8 @@ def require_columns(
     """
     if column is not None and not any(source.has_columns for source in sources):
         raise UserError(
-            f"`{setting}` {column}: nothing of {', '.join(named)} has columns. Expected csv, tsv, "
-            "jsonl or parquet files"
+            f"`{setting}` {column}: {', '.join(named)} has no columns. Give csv, tsv, jsonl or "
+            f"parquet files, or leave `{setting}` out"
         )
 
 
@@ -69,7 +69,7 @@ def find_sources(
     delimiter: str | None = None,
     documents: bool = False,
 ) -> list[Source]:
-    """What to read: each file, the supported files of each folder, "-" for standard input, URLs.
+    """Find the files to read: each file, the files of each folder, standard input, URLs.
 
     A folder is searched recursively, in sorted order; what is not supported in it is named in a
     warning. Standard input is text, a sentence a line, and is copied to a file in `spool`, piece by
@@ -123,7 +123,7 @@ def _each_once(sources: Iterable[Source]) -> list[Source]:
             found[place] = replace(first, in_folder=first.in_folder and source.in_folder)
     if repeated:
         more = f" and {len(repeated) - 10} more" if len(repeated) > 10 else ""
-        logger.warning("read once, under another path: %s%s", ", ".join(repeated[:10]), more)
+        logger.warning("already read under another path: %s%s", ", ".join(repeated[:10]), more)
     return list(found.values())
 
 
@@ -137,9 +137,8 @@ def require_there(files: Iterable[str]) -> None:
         there = "://" in file or os.path.isdir(file) or os.path.isfile(file)
         if not (there or file == "-" or is_docstrings(file)):
             raise UserError(
-                f"{file}: no such file or folder. "
-                "Expected a path, a URL, - for standard input or, where a command reads them, "
-                "docstrings."
+                f"{file}: no such file or folder. Give a path, a URL, - for standard input or, "
+                "where a command reads them, docstrings."
             )
 
 
@@ -149,7 +148,7 @@ def file_source(
     delimiter: str | None = None,
     documents: bool = False,
 ) -> Source:
-    """How to read one file, by its name.
+    """Tell how to read one file, by its name.
 
     Raises:
         UserError: it is not there, or its ending is not known.
@@ -158,7 +157,7 @@ def file_source(
         raise UserError(f"{path}: no such file. Expected {_supported(documents)}.")
     source = _source(path, encoding, delimiter, documents)
     if source is None:
-        raise UserError(f"{path}: unknown kind of file. Expected {_supported(documents)}.")
+        raise UserError(f"{path}: unknown file type. Expected {_supported(documents)}.")
     return source
 
 
@@ -167,8 +166,8 @@ def _check_encoding(encoding: str) -> None:
         "".encode(encoding)
     except (LookupError, UnicodeError):
         raise UserError(
-            f"`encoding` {encoding}: Python knows no such text encoding. "
-            "Expected a name such as utf-8, latin-1, utf-16 or gbk."
+            f"`encoding` {encoding}: unknown to Python. Give a name such as utf-8, latin-1, "
+            "utf-16 or gbk."
         ) from None
 
 
@@ -183,7 +182,7 @@ def _supported(documents: bool) -> str:
 def _source(
     path: Path, encoding: str | None, delimiter: str | None, documents: bool
 ) -> Source | None:
-    """How to read the file by its name, or None."""
+    """Tell how to read a file by its name; `None` where it is of no known kind."""
     compression = COMPRESSION.get(path.suffix.lower())
     inner = path.with_suffix("") if compression else path
     ending = inner.suffix.lower().removeprefix(".")
@@ -222,7 +221,8 @@ def _folder_sources(
     ignored = [str(path) for path, source in by_path.items() if source is None] + links + outputs
     if not sources:
         raise UserError(
-            f"{folder}: no file to read in this folder. Expected {_supported(documents)}."
+            f"{folder}: this folder has no file that isospace reads. Expected "
+            f"{_supported(documents)}."
         )
     if ignored:
         more = f" and {len(ignored) - 10} more" if len(ignored) > 10 else ""
@@ -231,14 +231,14 @@ def _folder_sources(
 
 
 def _is_output(names: Collection[str]) -> bool:
-    """Whether a folder of these files is one that isospace wrote, with text in its reports."""
+    """Tell whether a folder of these files is one that isospace wrote."""
     return any(marks <= set(names) for marks in _OUTPUTS)
 
 
 def _spool_standard_input(spool: Path, encoding: str) -> Source:
     path = spool / "stdin.txt"
     if sys.stdin is None:
-        raise UserError("-: standard input is closed. Give a file, or pipe a text in.")
+        raise UserError("-: standard input is closed. Give a file, or pipe text into the command.")
     if not path.exists():  # it can be read once
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
@@ -246,7 +246,7 @@ def _spool_standard_input(spool: Path, encoding: str) -> Source:
 
 
 def _spool_url(url: str, spool: Path, documents: bool) -> list[tuple[str, Path]]:
-    """Copies of the file that a URL names, or of the supported files in such a folder.
+    """Copy the file that a URL names, or the supported files of such a folder.
 
     Returns:
         What messages call each, and where its copy is, below a folder of this URL alone.
@@ -265,7 +265,7 @@ def _spool_url(url: str, spool: Path, documents: bool) -> list[tuple[str, Path]]
             }
         for path, name in names.items():
             if name.startswith(".."):
-                raise UserError(f"{url}: {path} leads out of the folder; leave it out.")
+                raise UserError(f"{url}: {path} is outside the folder. Remove it.")
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             with store.open(path, "rb") as stored, (folder / name).open("wb") as copy:
                 shutil.copyfileobj(stored, copy, _PIECE)
@@ -274,7 +274,7 @@ def _spool_url(url: str, spool: Path, documents: bool) -> list[tuple[str, Path]]
     except Exception as error:  # every store has errors of its own
         raise UserError(f"{url} cannot be read: {first_line(error)}.") from error
     if not names:
-        raise UserError(f"{url}: no file to read there. Expected {_supported(documents)}.")
+        raise UserError(f"{url}: no file that isospace reads. Expected {_supported(documents)}.")
     if list(names) == [place]:
         return [(url, folder / names[place])]
     return [(f"{url.rstrip('/')}/{name}", folder / name) for name in names.values()]

@@ -45,7 +45,7 @@ class Staging:
         """Documents of more than one passage, with a title or with a summary."""
 
     def lines(self, documents: Iterable[Document]) -> Iterator[str]:
-        """The lines of all documents in order; none of a document without a usable passage."""
+        """Yield the lines of all documents in order, but of those without a usable passage."""
         for document in documents:
             number = len(self._groups)
             parts = list(self._passages(document))
@@ -76,14 +76,14 @@ class Staging:
                     yield from self._two_parts(passage, number, language or language_of(passage))
 
     def _note_links(self, document: Document, number: int) -> None:
-        """What others call the document, and what it calls others."""
+        """Note the names by which others link the document, and its own links."""
         self._ids[document.id] = number
         for name in short_names(document.id):
             self._short[name] = -1 if name in self._short else number
         self._links += [(number, _target(document.id, link)) for link in document.links]
 
     def _passages(self, document: Document) -> Iterator[tuple[int, str]]:
-        """(section, passage) of a usable length; counts the others."""
+        """Yield (section, passage) of a usable length; count the others."""
         counts = self._counts
         if any(has_controls(text) for part in document.sections for text in part.paragraphs):
             counts["control characters removed"] += 1
@@ -100,7 +100,7 @@ class Staging:
                 yield section, passage
 
     def _two_parts(self, passage: str, number: int, language: str) -> Iterator[str]:
-        """The first sentence and the rest, where both say something."""
+        """Yield the first sentence and the rest, where both are long enough."""
         first, *others = document_sentences(passage, language)
         rest = folded("\n".join(others))
         if min(len(first), len(rest)) >= max(1, self._config.min_chars):
@@ -114,7 +114,7 @@ class Staging:
         return text
 
     def structure(self) -> Structure:
-        """Where every line stands; links between documents that both are here.
+        """Return the structure of all lines, with the links between documents that are here.
 
         Long documents are several, where they are most of the text (`cut_long`).
         """
@@ -135,11 +135,11 @@ class Staging:
         return structure
 
     def _named(self, target: str) -> int:
-        """The number of the document that is meant; -1 for none or several."""
+        """Return the number of the document that is meant; -1 for none or several."""
         return self._ids.get(target, self._short.get(target, -1))
 
     def groups(self, alike: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The group of each document of `structure`, (document,), from 0 on.
+        """Return the group of each document of `structure`, (document,), from 0 on.
 
         They are what the user's column says, or folders; else each document is one. Groups with
         documents that are (nearly) the same are one.
@@ -155,7 +155,7 @@ class Staging:
 def alike_documents(
     documents: NDArray[np.int64], repeats: NDArray[np.int64], passages: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """(pair, 2) documents of which one (nearly) repeats half of the other's passages, or more.
+    """Pair documents of which one (nearly) repeats half of the other or more, (pair, 2).
 
     Args:
         documents: (line,) number of the document of each line.
@@ -174,7 +174,7 @@ def alike_documents(
 
 
 def _target(document: str, link: str) -> str:
-    """What a link means: a path beside the document, or below the top folder, or a man page.
+    """Resolve a link: to a path beside the document or below the top folder, or a man page.
 
     >>> _target("guide/a.md", "../my%20file.md"), _target("man1/ls.1", "chmod(1)")
     ('my file.md', 'chmod(1)')

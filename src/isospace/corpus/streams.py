@@ -53,12 +53,12 @@ class Source:
 
     @property
     def has_columns(self) -> bool:
-        """Whether its texts stand in columns that have names."""
+        """Tell whether its texts stand in columns that have names."""
         return self.format in FORMATS and self.format != "txt"
 
 
 def read_bytes(source: Source) -> bytes:
-    """All that a file holds, decompressed: what a document is read from.
+    """Read all of a file, decompressed.
 
     Raises:
         UnreadableDocument: it cannot be read or decompressed, or has more than `LARGEST` bytes.
@@ -69,14 +69,14 @@ def read_bytes(source: Source) -> bytes:
             while chunk := raw.read(1 << 20):
                 content += chunk
                 if len(content) > LARGEST:
-                    raise UnreadableDocument(f"It has more than {LARGEST >> 20} MB.")
+                    raise UnreadableDocument(f"It is larger than {LARGEST >> 20} MB. Split it.")
         return bytes(content)
     except (OSError, UnicodeError) as error:  # the latter of a file's name
         raise UnreadableDocument(f"It {_why_unreadable(source, error)}") from error
 
 
 def is_blank(source: Source) -> bool:
-    """Whether a file holds nothing but white space; one that cannot be read does not."""
+    """Tell whether a file holds only white space; an unreadable file does not."""
     try:
         with open_bytes(source) as raw:
             return not any(chunk.strip() for chunk in iter(partial(raw.read, 1 << 16), b""))
@@ -85,7 +85,7 @@ def is_blank(source: Source) -> bool:
 
 
 def read_lines(source: Source) -> list[str]:
-    r"""The lines of a text file, cut at `\n` only, without their ends.
+    r"""Read the lines of a text file, cut at `\n` only, without their ends.
 
     Raises:
         UserError: the file cannot be read or is no text.
@@ -94,7 +94,7 @@ def read_lines(source: Source) -> list[str]:
 
 
 def with_marked_encoding(source: Source) -> Source:
-    """The file, in UTF-16 where it begins with the byte order mark of that.
+    """Set UTF-16 for a file that begins with its byte order mark.
 
     Raises:
         UserError: it cannot be opened or decompressed.
@@ -104,7 +104,7 @@ def with_marked_encoding(source: Source) -> Source:
 
 
 def first_bytes(source: Source, count: int) -> bytes:
-    """What a file begins with, decompressed.
+    """Read the first bytes of a file, decompressed.
 
     Raises:
         UserError: it cannot be opened or decompressed.
@@ -117,15 +117,18 @@ def first_bytes(source: Source, count: int) -> bytes:
 
 
 def whole_lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, str]]:
-    """Numbered lines; one that would be cut is refused."""
+    """Yield numbered lines, and refuse one that would be cut."""
     for number, line in lines_of(source, newline):
         if len(line) == LINE_LIMIT:
-            raise UserError(f"{source.name}:{number}: a line of {LINE_LIMIT:,} characters or more.")
+            raise UserError(
+                f"{source.name}:{number}: the line has {LINE_LIMIT:,} characters or more. Break "
+                "it into shorter lines."
+            )
         yield number, line
 
 
 def lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, str]]:
-    """Numbered lines with their ends, each cut at LINE_LIMIT characters."""
+    """Yield numbered lines with their ends, each cut at LINE_LIMIT characters."""
     encoding = source.encoding or "utf-8"
     if codecs.lookup(encoding).name == "utf-8":
         encoding = "utf-8-sig"  # without it, the mark some editors write joins the first column
@@ -148,7 +151,7 @@ def lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, 
 
 
 def open_bytes(source: Source) -> BinaryIO:
-    """The (decompressed) bytes; Arrow's stream, unlike others, reports a truncated .zst file."""
+    """Open the decompressed bytes; Arrow's stream reports a truncated .zst file."""
     if source.compression == "xz":  # which Arrow does not know
         return cast(BinaryIO, _Xz(source.path))
     stream: BinaryIO = pa.input_stream(source.path, compression=source.compression)
@@ -176,7 +179,7 @@ def _as_os_error() -> Iterator[None]:
 
 
 def _undecodable(source: Source, encoding: str) -> UserError:
-    """Reads the file again to say where the first bytes are that are no text in this encoding."""
+    """Read the file again, and say where the first undecodable bytes are."""
     name = encoding.removesuffix("-sig")
     decoder = codecs.getincrementaldecoder(name)()
     newlines = io.IncrementalNewlineDecoder(None, translate=True)
@@ -208,7 +211,7 @@ def _undecodable(source: Source, encoding: str) -> UserError:
 
 
 def likely_encoding(start: bytes, rest: bytes) -> str:
-    r"""A guess from a file's first two bytes, and from some that begin with what is no UTF-8.
+    r"""Guess from a file's first two bytes, and from some that are no UTF-8.
 
     >>> likely_encoding(b"Un", b"\xe9t\xe9"), likely_encoding(b"Un", b"\xe9t\xe9 \x96 chaud")
     ('latin-1', 'cp1252')
@@ -222,7 +225,7 @@ def likely_encoding(start: bytes, rest: bytes) -> str:
 
 
 def cannot_be_read(source: Source, error: Exception) -> UserError:
-    """The refusal of a file that cannot be opened, decompressed or parsed."""
+    """Return the error for a file that cannot be opened, decompressed or parsed."""
     return UserError(f"{source.name} {_why_unreadable(source, error)}")
 
 

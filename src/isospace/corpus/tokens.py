@@ -39,11 +39,11 @@ class Tokens:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """(n,) numbers of tokens."""
+        """Return the numbers of tokens, (n,)."""
         return np.diff(self.offsets)
 
     def batch(self, rows: NDArray[np.int64]) -> list[NDArray[np.int32]]:
-        """The ids of the sentences at these positions, one array each."""
+        """Return the ids of the sentences at these positions, one array each."""
         starts, ends = self.offsets[rows], self.offsets[rows + 1]
         return [np.array(self.ids[a:b]) for a, b in zip(starts, ends, strict=True)]
 
@@ -56,7 +56,7 @@ def tokenise(
     cache: Path,
     progress: Callable[[int], None] | None = None,
 ) -> Tokens:
-    """The token ids of all sentences, from the cache where they were made before.
+    """Return the token ids of all sentences, from the cache where they were made before.
 
     Args:
         sentences: texts, or texts with what `encode` must know of each; read once, in order; only a

@@ -131,7 +131,7 @@ class Benchmark:
         Raises:
             UserError: fewer than two pairs anywhere, or distractors without documents.
         """
-        held_out = corpus.held_out(corpus.judges)
+        held_out = corpus.held_out(corpus.test)
         split = True
         if pairs is not None:
             described = f"pairs of {pairs.name}"
@@ -145,9 +145,9 @@ class Benchmark:
         else:
             groups = None
             if corpus.group is not None:
-                groups = [corpus.held_groups[place] for place in corpus.judges]
+                groups = [corpus.held_groups[place] for place in corpus.test]
             pairs = halves(held_out, groups, unit_of(corpus.group))
-            split = len(corpus.chooses) < len(corpus.held_groups)
+            split = len(corpus.validation) < len(corpus.held_groups)
             described = HALVES
         if len(pairs) < 2:
             raise TooLittle(

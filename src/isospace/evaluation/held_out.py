@@ -106,11 +106,11 @@ def validation_text(corpus: Corpus) -> HeldOut:
     own, pairs = corpus.pairs, None
     if own.dev:
         # Of their own documents alone: all of these are encoded at every evaluation.
-        among = candidate_passages(corpus, corpus.chooses)
+        among = candidate_passages(corpus, corpus.validation)
         pairs = natural_pairs(own.dev, own.dev_groups, own.unit, among)
-    sentences = corpus.held_out(corpus.chooses)
+    sentences = corpus.held_out(corpus.validation)
     if pairs is None and corpus.group is not None:
-        groups = [corpus.held_groups[place] for place in corpus.chooses]
+        groups = [corpus.held_groups[place] for place in corpus.validation]
         return HeldOut(sentences, groups=groups, unit=unit_of(corpus.group))
     return HeldOut(sentences, pairs)
 
@@ -128,7 +128,7 @@ def hard_pairs(corpus: Corpus, held_out: HeldOut) -> TextPairs:
     if not corpus.pairs.dev:
         return held_out.pairs
     lines = corpus.train_rows[evenly(len(corpus.train_rows), DISTRACTORS)]
-    among = candidate_passages(corpus, corpus.chooses, lines)
+    among = candidate_passages(corpus, corpus.validation, lines)
     return replace(held_out.pairs, among=among)
 
 

@@ -13,7 +13,7 @@ from accelerate import Accelerator
 
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.overview import Coverage, coverage, judging, sample
+from isospace.corpus.overview import Coverage, coverage, describe_pairs, sample
 from isospace.corpus.tokens import Tokens, tokenise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
@@ -299,7 +299,7 @@ def say_corpus(corpus: Corpus, judged_by_others: bool, progress: Progress) -> No
     """Say what was read, and why it gives no test pairs, where nothing else does either."""
     progress.line("corpus", corpus.summary)
     if not (judged_by_others or corpus.pairs.test):
-        progress.line("test pairs", judging(corpus))
+        progress.line("test pairs", describe_pairs(corpus))
 
 
 def load_data(config: TrainConfig, other_text_selects: bool = False) -> Data:

@@ -96,5 +96,7 @@ def read_document(content: bytes, format: str, id: str, encoding: str | None = N
     try:
         draft = DOCUMENT_FORMATS[format].read(content, encoding)
     except RecursionError:
-        raise UnreadableDocument("It is nested too deeply to be read.") from None
+        raise UnreadableDocument(
+            "Its elements are nested too deeply. Simplify it, or convert it to plain text."
+        ) from None
     return Document(id, *draft.finish())

@@ -72,7 +72,7 @@ _CONTENTS_HEADING = re.compile(
 
 
 def paragraph_boilerplate(text: str) -> str | None:
-    """What a paragraph is left out as; None where it is kept.
+    """Return what a paragraph is left out as; `None` where it is kept.
 
     >>> paragraph_boilerplate("Redistribution and use in source and binary forms is permitted.")
     'licences'
@@ -87,7 +87,7 @@ def paragraph_boilerplate(text: str) -> str | None:
 
 
 def section_boilerplate(heading: str) -> str | None:
-    """What everything under a heading is left out as; None where it is kept.
+    """Return what all under a heading is left out as; `None` where it is kept.
 
     >>> section_boilerplate("9. License"), section_boilerplate("Licence servers")
     ('licences', None)
@@ -98,7 +98,7 @@ def section_boilerplate(heading: str) -> str | None:
 
 
 def heads_licence(text: str) -> bool:
-    """Whether a text is what stands above a licence, and no more than that.
+    """Tell whether a text is the head of a licence and no more than that.
 
     >>> heads_licence("Apache License Version 2.0, January 2004")
     True

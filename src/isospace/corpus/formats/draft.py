@@ -42,7 +42,7 @@ class Draft:
         self._items: list[str] = []  # of the list that is being read
 
     def heading(self, text: str, level: int) -> None:
-        """A new section; the first heading of level 1 is the title where there is none yet."""
+        """Begin a section, or set the title by the first heading of level 1."""
         self.end_list()
         text = one_line(text)
         if not text:
@@ -53,18 +53,18 @@ class Draft:
             self.sections.append((text, level, []))
 
     def paragraph(self, text: str) -> None:
-        """One paragraph; an empty text is none."""
+        """Add one paragraph, unless it is empty."""
         self.end_list()
         self._add(one_line(text))
 
     def item(self, text: str) -> None:
-        """A list's item; those that follow each other are one list."""
+        """Add an item of a list; those that follow each other are one list."""
         text = one_line(text)
         if text:
             self._items.append(text)
 
     def end_list(self) -> None:
-        """What follows belongs to no list, or to another."""
+        """End the list that is being read."""
         if all(len(item) < SHORT_ITEM for item in self._items):
             self._add("; ".join(item.rstrip(",;") for item in self._items))
         else:
@@ -73,7 +73,7 @@ class Draft:
         self._items = []
 
     def link(self, target: str) -> None:
-        """The target of a link as it is written; its fragment is dropped."""
+        """Add the target of a link as it is written, without its fragment."""
         path = target.partition("#")[0].strip()
         scheme = path.partition(":")[0].lower()
         if path and scheme not in ("mailto", "javascript", "data", "tel"):
@@ -114,7 +114,7 @@ class Draft:
         return self.title, tuple(sections), tuple(self._links), counts, self._warning(sections)
 
     def _warning(self, sections: Sequence[Section]) -> str:
-        """Return what is wrong where hardly anything was read; "" elsewhere."""
+        """Return a warning if little text was read, else an empty text."""
         kept = sum(letters(text) for section in sections for text in section.paragraphs)
         lost = Counter({what: count for what, count in self._lost.items() if count})
         if not kept and (headings := sum(letters(section.heading) for section in sections)):
@@ -125,7 +125,7 @@ class Draft:
         whole = kept + sum(n for what, n in lost.items() if what not in (NAVIGATION, LICENCES))
         if kept >= HARDLY * whole:
             return ""
-        return f"Of {whole:,} letters {kept:,} were read; left out: {kinds}."
+        return f"Only {kept:,} of {whole:,} letters were read; left out: {kinds}."
 
     def _add(self, text: str) -> None:
         if text:
@@ -165,7 +165,7 @@ def one_line(text: str) -> str:
 
 
 def decode(content: bytes, encoding: str | None) -> str:
-    r"""The text of a file with `\n` at the ends of lines; a byte order mark comes first.
+    r"""Decode a file to text with `\n` at the ends of lines; a byte order mark decides first.
 
     Raises:
         UnreadableDocument: it is no text in this encoding.
@@ -178,12 +178,14 @@ def decode(content: bytes, encoding: str | None) -> str:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
         raise UnreadableDocument(
-            f"It is not {encoding.removesuffix('-sig')} at byte {error.start}. "
-            "Convert it, or name its encoding, for instance "
-            f"`encoding` {likely_encoding(content[:2], content[error.start :])}."
+            f"It is not {encoding.removesuffix('-sig')} at byte {error.start}. Convert it, or "
+            "name its encoding, for instance `encoding` "
+            f"{likely_encoding(content[:2], content[error.start :])}."
         ) from None
     except (LookupError, UnicodeError) as error:
-        raise UnreadableDocument(f"It cannot be decoded ({error}). See `encoding`.") from None
+        raise UnreadableDocument(
+            f"It cannot be decoded ({error}). Name its encoding with `encoding`."
+        ) from None
     if "\0" in text:
-        raise UnreadableDocument("It is no text: it has characters of code 0.")
+        raise UnreadableDocument("It is not text: it contains zero bytes.")
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -94,7 +94,7 @@ _XML_ENCODING = re.compile(rb"\A\s*<\?xml[^>]{0,100}encoding\s*=\s*[\"']([\w-]+)
 
 
 def read_html(content: bytes, encoding: str | None) -> Draft:
-    """The title is the first heading of level 1 in the main content, else the page's own."""
+    """Read HTML; the title is the main content's first h1, else the page's own."""
     from selectolax.lexbor import LexborHTMLParser
 
     declared = _XML_ENCODING.search(content[:200]) or _CHARSET.search(content[:4096])
@@ -103,7 +103,7 @@ def read_html(content: bytes, encoding: str | None) -> Draft:
     draft = Draft()
     body = page.body
     if body is None:
-        raise UnreadableDocument("It has no content that HTML could show.")
+        raise UnreadableDocument("It is HTML without visible content.")
     page_title = page.css_first("head > title")
     articles = _outermost(body, "article")
     only = articles[0] if len(articles) == 1 else body  # the posts of a blog are several
@@ -117,7 +117,7 @@ def read_html(content: bytes, encoding: str | None) -> Draft:
 
 
 def _charset(label: str) -> str:
-    """The encoding that a page means by what it declares."""
+    """Return the encoding that a page means by what it declares."""
     try:
         name = codecs.lookup(label).name
     except LookupError:
@@ -126,7 +126,7 @@ def _charset(label: str) -> str:
 
 
 def add_html(draft: Draft, fragment: str) -> None:
-    """What a piece of HTML in another format says."""
+    """Add a piece of HTML that stands in another format."""
     from selectolax.lexbor import LexborHTMLParser
 
     body = LexborHTMLParser(fragment).body
@@ -221,7 +221,7 @@ class _Walk:
             self._draft.end_list()
 
     def _end(self) -> None:
-        """A block begins or ends here: the words up to here are a paragraph."""
+        """End a block: the words up to here are a paragraph."""
         text = one_line("".join(self._words))
         self._words = []
         if not text:
@@ -268,7 +268,7 @@ def _places_text(table: LexborNode, alone: bool) -> bool:
 
 
 def _table_of(node: LexborNode) -> int:
-    """The number of the innermost table around a node."""
+    """Return the number of the innermost table around a node."""
     above = node.parent
     while above is not None and above.tag != "table":
         above = above.parent
@@ -287,7 +287,7 @@ def _is_menu(cell: LexborNode) -> bool:
 
 
 def _outermost(root: LexborNode, css: str) -> list[LexborNode]:
-    """The nodes below `root` that a selector finds, without those inside another."""
+    """Return the nodes below `root` that a selector finds, none inside another."""
     found = {node.mem_id: node for node in root.css(css) if node.mem_id != root.mem_id}
 
     def inside(node: LexborNode) -> bool:

@@ -87,7 +87,7 @@ def read_man(content: bytes, encoding: str | None) -> Draft:
         if other := _OTHER_PAGE.search(text):
             draft.link(f"{other[1]}({other[2]})")
             return draft
-        raise UnreadableDocument("It is no man page: neither .TH nor .Dd nor .so is in it.")
+        raise UnreadableDocument("It is not a man page: it has no .TH, .Dd or .so line.")
     html = _as_html(text)
     name = _TITLE.search(html)
     # A title, so that no section becomes one.

@@ -41,7 +41,7 @@ _OPTIONS = re.compile(r"\A(?::[\w-]+:.*\n)+")
 
 
 def read_markdown(content: bytes, encoding: str | None) -> Draft:
-    """The title is that of the front matter, else the first heading of level 1."""
+    """Read Markdown; the title is in the front matter, else the first heading of level 1."""
     draft = Draft()
     text = decode(content, encoding)
     front = _FRONT_MATTER.match(text)
@@ -71,7 +71,7 @@ class _Walk:
         self._heading = 0
 
     def token(self, token: Token) -> None:
-        """The next one."""
+        """Take the next token."""
         kind = token.type
         if kind in ("table_open", "table_close"):
             self._table = kind == "table_open"
@@ -132,7 +132,7 @@ class _Walk:
 
 
 def _inline(draft: Draft, token: Token) -> str:
-    """The words of a run of text; images and HTML tags have none."""
+    """Return the words of a run of text; images and HTML tags have none."""
     words = []
     for child in token.children or ():
         if child.type in ("text", "code_inline"):

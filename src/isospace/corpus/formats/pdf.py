@@ -52,7 +52,7 @@ class _Line:
 
 @log_level("pypdf", logging.ERROR)  # what pypdf mends by itself needs no line
 def read_pdf(content: bytes, encoding: str | None) -> Draft:
-    """The title is in the file's properties, else the first line in the largest letters."""
+    """Read PDF; the title is in the file's properties, else in the largest letters."""
     try:
         import pypdf
     except ModuleNotFoundError:
@@ -72,11 +72,12 @@ def read_pdf(content: bytes, encoding: str | None) -> Draft:
     except Exception as error:  # broken files fail anywhere in the parser
         kind = type(error).__name__
         raise UnreadableDocument(
-            f"It is no PDF, or broken ({kind}: {first_line(error)})."
+            f"It is not a PDF, or it is damaged ({kind}: {first_line(error)})."
         ) from None
     if not any(line.text for page in pages for line in page):
         raise UnreadableDocument(
-            "It has no text, only pictures of it. Recognise it first, for instance by OCRmyPDF."
+            "It has pictures of text, but no text. Run text recognition first, for instance "
+            "OCRmyPDF."
         )
     draft.title = "" if _NO_TITLE.fullmatch(named) else named
     _add(draft, _without_page_lines(draft, pages), outline)
@@ -126,7 +127,7 @@ def _key(text: str) -> str:
 
 
 def _without_page_lines(draft: Draft, pages: Sequence[list[_Line]]) -> list[list[_Line]]:
-    """Without page numbers, and without what stands at the top or foot of many pages."""
+    """Leave out page numbers, and lines at the top or foot of many pages."""
     edges = []
     for lines in pages:
         by_height = sorted(lines, key=lambda line: line.y)
@@ -197,7 +198,7 @@ def _add(draft: Draft, pages: Sequence[list[_Line]], outline: dict[str, int]) ->
 
 
 def _forget_usual_weight(lines: Sequence[_Line]) -> None:
-    """Bold is no sign of a heading where much of the text is bold."""
+    """Drop the sign for bold where much of the text is bold."""
     bold = sum(len(line.text) for line in lines if line.bold)
     if bold > MOST_BOLD * sum(len(line.text) for line in lines):
         for line in lines:
@@ -207,7 +208,7 @@ def _forget_usual_weight(lines: Sequence[_Line]) -> None:
 def _level(
     paragraph: Sequence[_Line], body: float, larger: Sequence[int], first: bool
 ) -> int | None:
-    """The level of a heading by its size or its weight; `None` of what is none.
+    """Return the level of a heading by its size or weight; `None` for other text.
 
     By weight alone one is neither a sentence nor an item nor in small letters, and the first line
     of all is the title where no letters are larger.
@@ -233,7 +234,7 @@ def _begins(
     usual: float,
     outline: dict[str, int],
 ) -> bool:
-    """Whether a line begins a paragraph of its own."""
+    """Tell whether a line begins a paragraph of its own."""
     last = paragraph[-1]
     ended = _END.search(last.text) is not None
     if abs(line.size - last.size) > 0.1 * last.size or _BULLET.match(line.text):
@@ -260,7 +261,7 @@ def _body_size(lines: Iterable[_Line]) -> float:
 
 
 def _usual_gap(pages: Iterable[list[_Line]]) -> float:
-    """Between the lines of a paragraph; 0 where no page has two lines."""
+    """Return the gap between the lines of a paragraph; 0 where no page has two lines."""
     gaps = [
         above.y - below.y
         for page in pages

@@ -72,7 +72,7 @@ _LOCK = Lock()  # docutils keeps directives and roles for the whole process
 
 
 def read_rst(content: bytes, encoding: str | None) -> Draft:
-    """The title is the first heading of the highest level."""
+    """Read reStructuredText; the title is the first heading of the highest level."""
     from docutils.core import publish_doctree
     from docutils.utils import SystemMessage
 
@@ -89,7 +89,7 @@ def read_rst(content: bytes, encoding: str | None) -> Draft:
 
 
 def _add(draft: Draft, node: Any, level: int, term: str = "", item: bool = False) -> str:
-    """Adds what stands under a node; gives back the term that still waits for its text."""
+    """Add what stands under a node; return the term that still waits for its text."""
     for child in node.children:
         kind = child.tagname
         what = _left_out(node, child)
@@ -113,7 +113,7 @@ def _add(draft: Draft, node: Any, level: int, term: str = "", item: bool = False
 
 
 def _left_out(node: Any, child: Any) -> str | None:
-    """What a child of a node is left out as."""
+    """Return what a child of a node is left out as; `None` where it is read."""
     kind = child.tagname
     if kind == "topic" and "contents" in child["classes"]:
         return NAVIGATION
@@ -127,7 +127,7 @@ def _left_out(node: Any, child: Any) -> str | None:
 
 
 def _term(draft: Draft, node: Any) -> str:
-    """What an entry of a list describes: of a parameter its name, without type."""
+    """Return what an entry of a list describes; of a parameter its name, without type."""
     terms = [part for part in node.children if part.tagname in _TERMS]
     if node.tagname == "option_list_item":
         terms = terms[0].children
@@ -136,7 +136,7 @@ def _term(draft: Draft, node: Any) -> str:
 
 
 def _text(draft: Draft, node: Any) -> str:
-    """The words under a node, with links noted."""
+    """Return the words under a node, and note its links."""
     words = []
     for part in node.findall():
         target = part.get("refuri") if part.tagname == "reference" else None
@@ -148,7 +148,7 @@ def _text(draft: Draft, node: Any) -> str:
 
 
 def _within(part: Any, node: Any) -> bool:
-    """Whether a text stands in something under the node that has no words."""
+    """Tell whether a text stands in a part of the node that has no words."""
     parent = part.parent
     while parent is not None and parent is not node:
         if parent.tagname in _SILENT:
@@ -159,7 +159,7 @@ def _within(part: Any, node: Any) -> bool:
 
 @contextmanager
 def _lenient(draft: Draft) -> Iterator[None]:
-    """Within it, docutils knows every directive and role."""
+    """Make docutils accept every directive and role while this is open."""
     from docutils.parsers.rst import directives, roles
 
     known_directive, known_role = directives.directive, roles.role
@@ -206,7 +206,7 @@ def _generic_directive(draft: Draft) -> type[Any]:
         option_spec = _AnyOptions()
 
         def run(self) -> list[Any]:
-            """Nodes for what it says in words."""
+            """Return nodes for what the directive says in words."""
             name = self.name.lower()
             argument = self.arguments[0] if self.arguments else ""
             if name in _CODE_DIRECTIVES:
@@ -240,7 +240,7 @@ def _generic_directive(draft: Draft) -> type[Any]:
 def _generic_role(
     name: str, rawtext: str, text: str, lineno: int, inliner: Any, *rest: Any
 ) -> tuple[list[Any], list[Any]]:
-    """The words of a role: of `text <target>` the text, of `~a.b` the b."""
+    """Return the words of a role: of `text <target>` the text, of `~a.b` the b."""
     from docutils import nodes, utils
 
     text = utils.unescape(text)

@@ -26,7 +26,7 @@ _BULLET = re.compile(r"(?:\s*(?:[-*•+]|\(?\d{1,3}[.)])\s|\s+o\s{2})\s*(?=\S)")
 
 
 def txt_layout(sample: str) -> Literal["paragraphs", "lines"]:
-    r"""Whether a text is in paragraphs or in lines that stand for themselves, a sentence each.
+    r"""Tell whether a text is in paragraphs, or in lines of a sentence each.
 
     Args:
         sample: its beginning, some hundred lines.
@@ -63,12 +63,12 @@ def txt_layout(sample: str) -> Literal["paragraphs", "lines"]:
 
 
 def _one_case(text: str) -> bool:
-    """Whether the case of a line's first letter says nothing on where sentences begin."""
+    """Tell whether a text is all in small letters or all in capitals."""
     return text.lower() == text or text.upper() == text
 
 
 def read_text(content: bytes, encoding: str | None) -> Draft:
-    """Headings are underlined, or in capitals between blank or indented lines."""
+    """Read plain text; headings are underlined, or in capitals and set apart."""
     text = _TERMINAL.sub("", decode(content, encoding)).expandtabs().replace("\f", "\n\n")
     lines = text.split("\n")
     first = next((line for line in lines if line.strip()), "")
@@ -84,7 +84,7 @@ def read_text(content: bytes, encoding: str | None) -> Draft:
 
 
 def _without_page_lines(draft: Draft, lines: Sequence[str], page: str) -> list[str]:
-    """Without the first and last line of each page, which name it; not so the last of mdoc(7)."""
+    """Leave out the first and last line of each page, which name it."""
     last = next(line for line in reversed(lines) if line.strip())
     foot = last if re.search(r"\S {3,}\S.* {3,}\S", last) and last[0] != " " else page
     kept = [
@@ -97,7 +97,7 @@ def _without_page_lines(draft: Draft, lines: Sequence[str], page: str) -> list[s
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Lines between blank lines; a heading is a block of its own."""
+    """Yield the lines between blank lines; a heading is a block of its own."""
     block: list[str] = []
     for number, line in enumerate(lines):
         after = lines[number + 1] if number + 1 < len(lines) else ""
@@ -129,7 +129,7 @@ def _in_capitals(line: str, after: str) -> bool:
 
 
 def _underlined(lines: Sequence[str]) -> bool:
-    """Whether the second last of two lines is a heading by the last, or of three by both others."""
+    """Tell whether two lines, or three, are a heading with the rule below it or around it."""
     if not 2 <= len(lines) <= 3:
         return False
     *above, heading, line = lines
@@ -149,7 +149,7 @@ class _Plain:
         self._highest = ""  # the sign under the first heading
 
     def block(self, lines: list[str]) -> None:
-        """What stands between two blank lines."""
+        """Add what stands between two blank lines."""
         rules = [bool(_UNDERLINE.fullmatch(line.strip())) for line in lines]
         if _underlined(lines) or rules == [False, True]:
             self._draft.heading(lines[-2], self._level(lines[-1].strip()[0]))
@@ -168,14 +168,14 @@ class _Plain:
                     self._draft.paragraph(joined(piece, self._words, hyphenates=False))
 
     def _level(self, sign: str) -> int:
-        """Of a heading, by the sign under it: "=" is the highest, unless "#" or "*" comes first."""
+        """Rank a heading by the sign under it: "=" is highest, unless "#" or "*" comes first."""
         self._highest = self._highest or sign
         if self._highest in "#*":
             return max(1, 1 + _SIGNS.index(sign) - _SIGNS.index(self._highest))
         return 1 if sign == "=" else 2
 
     def _pieces(self, lines: Sequence[str]) -> Iterator[list[str]]:
-        """The items of a list without blank lines."""
+        """Yield paragraphs, items and tables of lines without a blank line between them."""
         piece: list[str] = []
         for line in lines:
             if piece and _BULLET.match(line):
@@ -194,7 +194,7 @@ class _Rendered:
         self._kind: str | None = None
 
     def block(self, lines: list[str]) -> None:
-        """What stands between two blank lines."""
+        """Add what stands between two blank lines."""
         if len(lines) == 1 and not lines[0].startswith(" "):
             self._heading(lines[0])
             return
@@ -222,7 +222,7 @@ class _Rendered:
             self._draft.heading(heading, 2)
 
     def _pieces(self, lines: Sequence[str]) -> Iterator[list[str]]:
-        """A line that is indented less than the one before begins another, as a table does."""
+        """Yield paragraphs, items and tables of lines without a blank line between them."""
         piece: list[str] = []
         for line in lines:
             if not line.startswith(" "):
@@ -245,7 +245,7 @@ def _indent(line: str) -> int:
 
 
 def _is_drawing(lines: Sequence[str]) -> bool:
-    """Whether most of the signs are no letters or digits: tables, rules, drawings."""
+    """Tell whether most characters are neither letters nor digits, as in tables and drawings."""
     signs = "".join("".join(lines).split())
     # Marks are the vowels of Burmese and Hindi.
     return sum(unicodedata.category(sign)[0] in "LMN" for sign in signs) < len(signs) / 2
@@ -260,7 +260,7 @@ WIDTHS = range(40, 141)
 
 
 def columns(text: str) -> int:
-    """The width in columns of a terminal, where East Asian characters take two.
+    """Return the width in columns of a terminal; East Asian characters take two.
 
     >>> columns("abc"), columns("日本")
     (3, 4)
@@ -269,7 +269,7 @@ def columns(text: str) -> int:
 
 
 def is_wrapped(lines: Sequence[str]) -> bool:
-    """Whether lines were broken because they were full: hard-wrapped paragraphs.
+    """Tell whether lines were broken because they were full: hard-wrapped paragraphs.
 
     A line that is followed by another was full if the next one's first word had no place on it.
     Looked at are the lines of more than two thirds of the usual width, most of which do not end a
@@ -292,7 +292,7 @@ def is_wrapped(lines: Sequence[str]) -> bool:
 
 
 def flows_on(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Whether lines go on in the next: most end no sentence, and the next begin in small letters.
+    """Tell whether most lines end no sentence and the next begin in small letters.
 
     In hard-wrapped text, however ragged, lines that others follow are long; verses and the items
     of a list are not.
@@ -316,12 +316,12 @@ def _first_width(line: str) -> int:
 
 
 def vocabulary(text: str) -> set[str]:
-    """The words of a text, for `joined`."""
+    """Return the words of a text, for `joined`."""
     return {word.casefold() for word in _WORD.findall(text)}
 
 
 def joined(lines: Sequence[str], words: set[str], hyphenates: bool) -> str:
-    """The lines as one, hyphens at their ends undone where they only divide a word.
+    """Join lines, and undo the hyphens at their ends that only divide a word.
 
     Args:
         lines: of one paragraph.

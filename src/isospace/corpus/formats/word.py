@@ -31,7 +31,7 @@ _COUNTED = {
 
 
 def read_word(content: bytes, encoding: str | None) -> Draft:
-    """The title is in the style Title, else in the file's properties, else the first Heading 1."""
+    """Read Word; the title is in the style Title, the file's properties or the first Heading 1."""
     try:
         import docx
     except ModuleNotFoundError:
@@ -41,7 +41,7 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if sum(part.file_size for part in archive.infolist()) > LARGEST:
-                raise UnreadableDocument(f"It has more than {LARGEST >> 20} MB.")
+                raise UnreadableDocument(f"It is larger than {LARGEST >> 20} MB. Split it.")
         document = docx.Document(io.BytesIO(content))
         named = one_line(document.core_properties.title or "")
         return _draft(list(_read(document)), named)
@@ -50,7 +50,7 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
     except Exception as error:  # zip, XML, missing parts: python-docx has no error of its own
         kind = type(error).__name__
         raise UnreadableDocument(
-            f"It is no Word document, or broken ({kind}: {first_line(error)})."
+            f"It is not a Word document, or it is damaged ({kind}: {first_line(error)})."
         ) from None
 
 
@@ -81,7 +81,7 @@ def _within(document: Document, table: Table) -> Iterator[Paragraph | Table]:
 
 
 def _blocks(document: Document, above: Any) -> Iterator[Paragraph | Table]:
-    """Paragraphs and tables in order, those in content controls and the like too."""
+    """Yield paragraphs and tables in order, those in content controls too."""
     from docx.table import Table
     from docx.text.paragraph import Paragraph
 
@@ -106,7 +106,7 @@ def _words(element: Any) -> str:
 
 
 def _text(paragraph: Paragraph) -> str:
-    """What it says once tracked changes are taken, without its text boxes."""
+    """Return a paragraph's text with tracked changes accepted, without text boxes."""
     runs = paragraph._p.xpath(".//w:r[not(ancestor::w:moveFrom)][not(ancestor::w:txbxContent)]")
     return "".join(run.text for run in runs)
 
@@ -151,7 +151,7 @@ def _add(draft: Draft, paragraph: Paragraph) -> None:
 
 
 def _numbering(paragraph: Paragraph) -> str | None:
-    """The number of the list of which a paragraph is an item; `None` where it is none's."""
+    """Return the number of the list that a paragraph is an item of, or `None`."""
     if not paragraph._p.xpath("./w:pPr/w:numPr"):
         return None
     return str(next(iter(paragraph._p.xpath("./w:pPr/w:numPr/w:numId/@w:val")), ""))
