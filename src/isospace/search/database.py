@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from isospace.errors import UserError
-from isospace.search.columns import ColumnType, Value, in_words
+from isospace.search.columns import ColumnType, Value
+from isospace.search.filters import bad_filter, condition_of, reason_of
 
 _TABLE = "texts"
 _FILE = "_file"
@@ -34,13 +34,6 @@ _REFINE = 2
 """So many times k candidates of the approximate index are compared by their own vectors."""
 _OLD = timedelta(minutes=1)
 """Files that are no longer needed stay for searches that began before."""
-_NOISE = re.compile(
-    r"^(lance error: )?(LanceError\(\w+\): |Invalid input, |Schema error: |Query Execution error: "
-    r"|Error resolving filter expression (?s:.*?)\n\): |Invalid user input: "
-    r"|Error applying filter expression to batch: |Arrow error: |Compute error: )*"
-)
-_NO_CODE = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL)
-"""Parts of an SQL condition in which parentheses are only text."""
 
 
 @dataclass(frozen=True)
@@ -109,45 +102,19 @@ class Database:
         try:
             yield
         except Exception as error:  # LanceDB raises ValueError, RuntimeError and Rust's panics
-            reason = _reason(error)
+            reason = reason_of(error)
             if where is not None and self._fails_alone(where):
-                raise self._bad_filter(where, reason) from error
+                raise bad_filter(where, reason, self.columns) from error
             raise UserError(
                 f"{self.folder}: the index cannot be {what} ({reason}). Check whether the disk is "
                 "full. If it is not, the index is damaged: index the texts anew into another "
                 "folder"
             ) from error
 
-    def _condition(self, where: str | None) -> str | None:
-        """Put a filter in parentheses, since LanceDB drops what it cannot parse.
-
-        Of `year > 3 ADN kind = 'a'` it would take `year > 3`.
-        """
-        if where is None:
-            return None
-        if not where.strip():
-            raise UserError("the filter is empty. Give an SQL condition, such as id = 'a'")
-        depth = 0
-        for sign in _code(where):
-            depth += (sign == "(") - (sign == ")")
-            if depth < 0:  # it would close ours
-                raise self._bad_filter(where, "a closing parenthesis has no opening one")
-        return f"({where}\n)"  # on a line of its own: the filter may end in a comment
-
-    def _bad_filter(self, where: str, reason: str) -> UserError:
-        if ")" not in _code(where):  # then it is ours, at the end
-            reason = reason.replace("found: )", "found: EOF").replace(
-                "Expected: ),", "Expected: EOF,"
-            )
-        return UserError(
-            f"filter {where!r} ({reason}): give an SQL condition on the columns "
-            f"{in_words(self.columns)}, such as id = 'a'"
-        )
-
     def _fails_alone(self, where: str) -> bool:
         """Tell whether a filter fails on rows that can be read without it."""
         try:
-            self._table.count_rows(self._condition(where))
+            self._table.count_rows(condition_of(where, self.columns))
             return False
         except Exception:
             try:
@@ -159,7 +126,7 @@ class Database:
 
     def count(self, where: str | None = None) -> int:
         """Count the rows, or those that match a filter."""
-        condition = self._condition(where)
+        condition = condition_of(where, self.columns)
         with self._working("read", where):
             return int(self._table.count_rows(condition))
 
@@ -209,8 +176,7 @@ class Database:
 
     def remove(self, ids: Sequence[str]) -> None:
         """Delete rows by their ids."""
-        with self._working("written"):
-            self._table.delete(self._lancedb.col("id").isin(ids))
+        self._remove("id", ids)
 
     def move(self, ids: Sequence[str], file: str | None) -> None:
         """Note that rows stand in another file now."""
@@ -227,12 +193,15 @@ class Database:
 
     def remove_files(self, files: Sequence[str]) -> None:
         """Delete the rows of these files."""
+        self._remove(_FILE, files)
+
+    def _remove(self, column: str, values: Sequence[str]) -> None:
         with self._working("written"):
-            self._table.delete(self._lancedb.col(_FILE).isin(files))
+            self._table.delete(self._lancedb.col(column).isin(values))
 
     def delete(self, where: str) -> int:
         """Delete the rows that match a filter; how many there were."""
-        condition = self._condition(where)
+        condition = condition_of(where, self.columns)
         with self._working("written", where):
             return int(self._table.delete(condition).num_deleted_rows)
 
@@ -243,7 +212,7 @@ class Database:
 
         With `approximate`, the approximate index is used; what is not in it is compared one by one.
         """
-        condition = self._condition(where)
+        condition = condition_of(where, self.columns)
         with self._working("searched", where):
             query = self._table.search(vector, vector_column_name="vector").limit(k)
             if approximate:
@@ -263,7 +232,7 @@ class Database:
 
         The text's vector, (dim,) of length 1, gives the cosines of the hits.
         """
-        condition = self._condition(where)
+        condition = condition_of(where, self.columns)
         with self._working("searched", where):
             match = self._lancedb.query.MatchQuery(text, "text")
             query = self._table.search(match, query_type="fts").limit(k)
@@ -334,17 +303,3 @@ def lancedb() -> Any:
         return importlib.import_module("lancedb")
     except ImportError as error:
         raise UserError('lancedb is not installed: pip install "isospace[search]"') from error
-
-
-def _code(where: str) -> str:
-    """Return an SQL condition without its quoted parts and comments."""
-    return _NO_CODE.sub(" ", where)
-
-
-def _reason(error: Exception) -> str:
-    """Return LanceDB's error in a line, without its source files and inner layers."""
-    text = re.split(r", /\S+\.rs:\d+| Valid fields are ", _NOISE.sub("", str(error)))[0]
-    text = re.sub(r"(\s|~~+)+", " ", text).strip() or type(error).__name__
-    if parser := re.search(r"\(sql parser error: (.*)\)", text):
-        text = parser[1]
-    return text.rstrip(".")[:300]
