@@ -70,7 +70,8 @@ class Shell:
             text=True,
             check=True,
         )
-        return done.stdout.splitlines()
+        here = done.stdout.replace(f"{self._folder}/", "").replace(str(Path.home()), "/home/me")
+        return here.splitlines()
 
 
 def refreshed(page: str, run: Run, printed: list[str]) -> tuple[str, list[str]]:

@@ -205,7 +205,7 @@ def test_spans_of_documents_fit_into_roberta():
     """Which reads 512 tokens with the special ones; the paper's spans have up to 512 without."""
     encoder = SimpleNamespace(dim=8, max_length=512, word_embeddings=torch.nn.Embedding(9, 8))
     assert RECIPES["declutr-roberta-base"].config.objective.build_auxiliaries(encoder, seed=0)
-    with pytest.raises(ValueError, match="more than the 510 tokens"):
+    with pytest.raises(ValueError, match="510"):
         DeCLUTR().build_auxiliaries(encoder, seed=0)
 
 
