@@ -1,4 +1,4 @@
-"""What is laid over InfoNCE-like rows: the same as the papers' own rows, whatever the row is."""
+"""Overlays equal the papers' own objectives, whatever plan they wrap."""
 
 from __future__ import annotations
 

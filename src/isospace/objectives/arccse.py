@@ -35,16 +35,16 @@ class ArcCSE(Contrast):
 
     $z, z'$: two views under dropout, behind the head. $h$: the sentence, $h'$: with a span of a
     fifth of its tokens masked, $h''$: with a span of two fifths that holds the first; all three
-    without dropout, m `triplet_margin`. The sentence shall be nearer to what it loses less of.
-    Relations: u = 0 and lambda = 0 is `simcse`. There is no released code. Known of the triplet
-    from others are spans, lambda, margin 0 and that dropout is off; the rest are readings:
+    without dropout, m `triplet_margin`. The sentence should be nearer to the view that loses less
+    of it. Relations: u = 0 and lambda = 0 is `simcse`. There is no released code. Others report the
+    triplet's spans, lambda, margin 0 and that dropout is off; the rest are readings:
 
-    - The triplet reads the encoder's vectors, before the head: they are what is shipped, and a
-      re-implementation, which has no head, takes them. That one compares every sentence with the
-      masked ones of all others; here each is compared with its own.
-    - Spans are rounded up to whole tokens, so that every sentence loses one, and lie anywhere
-      between the special tokens, each place equally likely; each of their tokens becomes a mask
-      token. Of one or two tokens both spans are one token, and nothing is asked.
+    - The triplet reads the encoder's vectors, before the head, because these are shipped. So does a
+      re-implementation, which has no head. It compares every sentence with the masked views of all
+      others; here a sentence is compared with its own.
+    - Spans are rounded up to whole tokens, so that every sentence loses one. Each place between the
+      special tokens is equally likely, and each token of a span becomes a mask token. In a sentence
+      of one or two tokens both spans are one token, and the triplet asks nothing.
     - The paper's $\cos(\theta + u)$ grows again beyond $\pi - u$, where the margin helps a positive
       that is as far as can be. The default is the paper's, as dropout leads nowhere near; `far`
       has the usual remedies: the margin only at angles below 90 degrees ("easy"), only below
@@ -59,9 +59,10 @@ class ArcCSE(Contrast):
     margin: Annotated[NonNegativeFloat, Field(lt=math.pi / 2)] = math.pi / 18
     """u, the margin in radians; the paper's is 10 degrees."""
     far: FarAngles = "paper"
-    """What becomes of the margin at angles near 180 degrees."""
+    """The margin at large angles: kept (paper), only below 90 degrees (easy), only below 180
+    degrees minus u (cut), and beyond that a constant instead (penalty)."""
     negatives: Negatives = "other-view"
-    """Which cosines are the negatives of an anchor; `clean_negatives` has its own."""
+    """The cosines that are an anchor's negatives; `clean_negatives` has its own."""
     triplet_weight: NonNegativeFloat = 0.1
     """lambda, of the triplet; 0 leaves it out, and its three passes."""
     less: Share = 0.2
@@ -69,7 +70,7 @@ class ArcCSE(Contrast):
     more: Share = 0.4
     """Share of the tokens in the longer masked span, which holds the shorter."""
     triplet_margin: NonNegativeFloat = 0.0
-    """m, by how much the cosine with the shorter span masked shall be the larger."""
+    """m, the margin between the cosines with the shorter and with the longer span masked."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 

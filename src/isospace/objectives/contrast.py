@@ -136,15 +136,15 @@ class Contrast(Objective):
     temperature: PositiveFloat = 0.05
     """tau, divides the cosines."""
     clean_negatives: bool = False
-    """Laid over: the batch's negatives are seen without dropout, by one more pass (off-dropout of
-    SimCSE++ with m = 1); positives and a method's further negatives stay."""
+    """Overlay: see the batch's negatives without dropout, by one more pass (off-dropout of SimCSE++
+    with m = 1). Positives and further negatives stay."""
     dimension_weight: NonNegativeFloat = 0.0
-    """Laid over: weight of a contrast between dimensions of the first two views (DCL of SimCSE++,
-    0.1 there); before whitening where there is one, else behind the head."""
+    """Overlay: weight of a contrast between dimensions of the first two views (DCL of SimCSE++, 0.1
+    there). It reads them before the whitening if there is one, else after the head."""
     dimension_temperature: PositiveFloat = 5.0
     """tau_D, divides the correlations between dimensions."""
     group_whitening: bool = False
-    """Laid over: every view is whitened in shuffled groups before the head (WhitenedCSE)."""
+    """Overlay: whiten every view in shuffled groups before the head (WhitenedCSE)."""
     groups: PositiveInt | None = None
     """Number of groups of the whitening; None takes groups of 2."""
 

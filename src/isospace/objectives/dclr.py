@@ -17,7 +17,7 @@ from isospace.views import View, Views
 
 @settings
 class DCLR(MLPOrNone, Objective):
-    r"""InfoNCE with weights of the batch's negatives, and with noise that was made hard.
+    r"""InfoNCE with weights for the batch's negatives, and with hardened noise.
 
     $$\ell_i = -\log \frac{e^{s(z_i, z'_i)}}
         {\sum_j w_{ij} e^{s(z_i, z'_j)} + \sum_{l \le kN} e^{s(z_i, \hat z_l)}}, \qquad

@@ -49,8 +49,8 @@ class DeCLUTR(Objective):
     max_span: PositiveInt = 512
     """L_max, spans have fewer tokens, and documents 2 A L_max or more."""
     strategy: Strategy = "free"
-    """Where positives lie: free overlaps or touches the anchor, subsuming is within it, adjacent
-    touches it."""
+    """The place of positives: free overlaps or touches the anchor, subsuming lies within it,
+    adjacent touches it."""
     mlm_weight: NonNegativeFloat = 1.0
     """lambda, of guessing 15 % of the anchors' tokens; 0 leaves it out."""
 

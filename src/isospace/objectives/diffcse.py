@@ -56,8 +56,8 @@ class DiffCSE(Contrast):
     """Replaced: all words by the likeliest (released code); the masked by the likeliest (masked);
     the masked by sampled ones (paper)."""
     positions: Positions = "tokens"
-    """Where replacement is detected: tokens; words, without the first token; all, padding included
-    (released code)."""
+    """Positions where replacement is detected: tokens; words (without the first token); all,
+    padding included (released code)."""
 
     paper: ClassVar[Paper] = Paper(
         """@inproceedings{chuang-etal-2022-diffcse,

@@ -26,8 +26,8 @@ class GSInfoNCE(Contrast):
     $g$: drawn anew in every step, the same for all sentences, never passed through the head.
     Relations: M = 0 would be `simcse`; `mixcse` mixes its further negatives from the batch. The
     released code has a standard deviation of the noise (0.1 to 0.5), which a cosine does not see,
-    so there is none here. With the published numbers goes a higher dropout rate of the encoder for
-    BERT (0.2, a setting of the run), 0.1 for RoBERTa.
+    so there is none here. The published numbers use a higher dropout rate of the encoder for BERT
+    (0.2, a setting of the run), 0.1 for RoBERTa.
     """
 
     noise_rows: PositiveInt = 192

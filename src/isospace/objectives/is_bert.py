@@ -29,9 +29,9 @@ class ISBERT(Objective):
 
     $c_t$: what the convolutions make of token t and its neighbours; sp: softplus; means over all
     tokens of the batch, the special ones too. Relations: `simcse` contrasts sentences with each
-    other, here a sentence is contrasted with tokens, and one pass is enough. What is measured and
-    shipped has the convolutions: a sentence's vector is the mean of their features, 768 numbers as
-    published.
+    other, here a sentence is contrasted with tokens, and one pass is enough. The evaluated and
+    shipped model has the convolutions: a sentence's vector is the mean of their features, 768
+    numbers as published.
     Paper and released code differ: the paper has a ReLU behind each convolution (as others quote
     it), the code (followed here, with which the published numbers were made) has none, and takes
     log 2 off both expectations, which moves no gradient. The release lets the states at the padding

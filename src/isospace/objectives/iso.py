@@ -1,4 +1,4 @@
-"""iso: our own composition of what is orthogonal in the three papers."""
+"""iso: our own composition of orthogonal ideas of the three papers."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from isospace.views import View, Views
 class Iso(Contrast):
     r"""Whitened positives against clean negatives, plus contrast between dimensions.
 
-    Every sentence is seen m times with dropout and once without, each view whitened in shuffled
-    groups; noisy pairs are contrasted with the clean batch, and the encoder's dimensions with each
+    Every sentence passes m times under dropout and once without. Each view is whitened in shuffled
+    groups. Noisy pairs are contrasted with the clean batch, and the encoder's dimensions with each
     other.
 
     $$\ell = \frac1{m-1} \sum_{p=1}^{m-1} \ell_\mathrm{off\text{-}dropout}(w_0, w_p, \hat w)
       + \lambda\,\ell_\mathrm{DCL}(h_0, h_1)$$
 
     $w_v = \mathrm{SGW}_{\pi_v}(h_v)$, $\hat w$ the same of the clean view, $h$ what the encoder
-    gives. The dimension term stands before the whitening because those dimensions are the ones
-    that are shipped. Relations: from `whitenedcse` the shuffled groups and several positives, from
-    `simcse++` clean negatives (m of its Eq. 3 is 1, where paper and code agree) and the dimension
-    term in its released form.
+    gives. The dimension term reads the vectors before the whitening, because these are shipped.
+    Relations: from `whitenedcse` the shuffled groups and several positives, from `simcse++` clean
+    negatives (m of its Eq. 3 is 1, where paper and code agree) and the dimension term in its
+    released form.
     """
 
     num_views: Annotated[int, Field(ge=2)] = 2

@@ -24,14 +24,14 @@ class MixCSE(Contrast):
       m_j = \mathrm{sg}(\lambda z_j + (1 - \lambda) z_{j+1})$$
 
     $s = \cos/\tau$; $m'$: the same of the second view; sg: a constant; the row after the last is
-    the first. Excluded is a mix that is mostly the sentence it would be a negative of. Relations:
+    the first. A mix that is mostly the anchor's own positive is excluded. Relations:
     without the mixes it is `simcse`; `gs-infonce` adds noise as negatives instead.
 
     Where paper and released code differ:
     - Code: all N mixes of either view count for every anchor. Paper (`variant="paper"`): vectors of
       length 1 are mixed, and an anchor has one mix, that of its own positive. The default follows
-      the code, with which the published numbers were made, but for one mistake:
-    - the code multiplies the logits of the excluded cells by 0 (`variant="released"`), which leaves
+      the code, which gave the published numbers, except for one mistake.
+    - The code multiplies the logits of the excluded cells by 0 (`variant="released"`), which leaves
       them as negatives of cosine 0. The default excludes them; the loss hardly differs.
     - The paper's partner is a random sentence of the batch. The code's is the next row, which in a
       shuffled batch is the same; so it is here.

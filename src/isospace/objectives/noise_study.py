@@ -18,7 +18,7 @@ from isospace.views import View, Views
 
 @settings
 class NoiseStudy(Objective):
-    r"""InfoNCE in which one part of the softmax row has another amount of noise than the rest.
+    r"""InfoNCE in which one part of the softmax row has more or less noise than the rest.
 
     $$\ell_i = -\log \frac{e^{p_i}}{e^{p_i} + \sum_{j \ne i} e^{n_{ij}}}, \qquad
       p_i = \cos(z_i, z'_i)/\tau, \quad n_{ij} = \cos(z_i, z'_j)/\tau$$
@@ -33,7 +33,7 @@ class NoiseStudy(Objective):
     noise: Literal["less", "more"] = "less"
     """The paper's "-Noise" or "+Noise"."""
     part: Literal["positives", "negatives"] = "negatives"
-    """Which logits are changed."""
+    """The logits that are changed."""
     passes: PositiveInt = 10
     """K, passes per mean (less noise only)."""
     variance: NonNegativeFloat = 0.1

@@ -27,8 +27,8 @@ class PromptBERT(MLPOrNone, Objective):
     $h^v_i$: at the mask token of template v around sentence i. $\hat h^v_i$: the same without the
     sentence, whose positions stay free (template denoising). Relations: `simcse` reads one pooled
     vector under dropout. The encoder needs a mask token, and learned positions for the denoising.
-    What is measured and shipped reads the mask token of the first template, without W and
-    denoising, as the paper does; the template is then in the tokenizer.
+    The evaluated and shipped model reads the mask token of the first template, without W and
+    denoising, as the paper does; the tokenizer then holds the template.
     The released code computes one template state for all sentences of equal length, under one
     dropout draw, here each has its own. It counts the free positions from the first template's
     length for both templates, and from 0 for RoBERTa, whose positions begin at 2: mistakes that are

@@ -1,4 +1,4 @@
-"""RankCSE: the student's similarities over a list follow a teacher's."""
+"""RankCSE: the student's ranking of a list follows a teacher's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RankCSE(Contrast):
 
     $S_{ij} = \cos(z_i, z'_j)$, $S' = S^\top$; $T_{ij}$: the teacher's score of text j for text i,
     constant; $\pi$ sorts $T_i$ downwards; $\sigma$: softmax. A list is the batch, and behind it the
-    candidates that were mined for the text, which are negatives of its InfoNCE too. What the
+    candidates that were mined for the text, which are negatives of its InfoNCE too. A text that the
     teacher does not score is not in the list. Relations: $\beta = \gamma = 0$ is `simcse`; w =
     $\beta$ = 0 is the student alone; `margin-mse` is the loss of GPL, over all others and not one.
 

@@ -24,7 +24,7 @@ class SCD(Projected, Objective):
 
     $h, h'$: encoder outputs at a low and a high dropout rate, pushed apart; $\tilde p$: their
     projections, columns standardised. One weight at 0 leaves the other term alone. Relations: the
-    second term is `barlow-twins`; nothing holds the embeddings together but that term. Pairs of
+    second term is `barlow-twins`; only that term holds the embeddings together. Pairs of
     texts are refused: the first term pushes the views apart, as far as noise makes them differ.
 
     Where paper and released code differ:

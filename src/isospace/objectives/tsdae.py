@@ -16,13 +16,13 @@ from isospace.views.edits import DeleteWords
 
 @settings
 class TSDAE(Objective):
-    r"""A decoder rebuilds the sentence from the vector of its remains.
+    r"""A decoder rebuilds the sentence from the vector of its remaining words.
 
     $$\ell = -\frac1{\sum_i n_i} \sum_i \sum_{t=1}^{n_i}
         \log \mathrm{softmax}\big(E\,h_t(x_{i,<t}, s_i)\big)_{x_{it}}$$
 
-    $s_i$: the encoder's vector of sentence i after words were deleted, which is all that the
-    decoder's cross-attention sees. $h_t$: the decoder's state after the tokens before t, made ready
+    $s_i$: the encoder's vector of sentence i after words were deleted, the only input of the
+    decoder's cross-attention. $h_t$: the decoder's state after the tokens before t, made ready
     as for masked words; $E$: the word embeddings. The decoder is the encoder itself, with a causal
     mask and cross-attention beside its layers: their parameters are the same. Relations: no other
     row rebuilds text; there are no negatives, and nothing compares sentences.
