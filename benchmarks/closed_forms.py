@@ -15,7 +15,6 @@ import altair as alt
 import torch
 
 from common import draw, mean_gain
-from isospace.adaptation.encoder_states import FITTED_ON
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.evaluation.pairs import PromptedEncoders
@@ -27,7 +26,8 @@ from isospace.system.tables import markdown_table
 from isospace.training.examples import Examples
 from isospace.training.prepare import Data
 from isospace.views import View
-from isospace.whiten.whiten import fit_rows, through, through_queries
+from isospace.whiten.fitting import FITTED_ON, fit_rows
+from isospace.whiten.fold import through, through_queries
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "closed-forms.md"
 PICTURE = PAGE.parents[1] / "images" / "closed-forms.svg"

@@ -41,9 +41,9 @@ from documents import PRECISION, SOURCES, TOKENS, on_one_text, pairs, published
 from domains_page import ADAPT, MNRL, MNRL_WHITENED, draw_page
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
-from isospace.adaptation.encoder_states import FITTED_ON, EncoderStates
+from isospace.adaptation.candidate_encoders import CandidateEncoders
+from isospace.adaptation.candidates import PAIR_MAPS, SHARES, TEXT_MAPS, THROUGH, candidates
 from isospace.adaptation.results import read_candidates
-from isospace.adaptation.states import PAIR_MAPS, SHARES, TEXT_MAPS, THROUGH, candidates
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
@@ -63,8 +63,8 @@ from isospace.training.examples import Examples
 from isospace.training.prepare import load_data, start_of
 from isospace.training.run import Run
 from isospace.training.train import train
-from isospace.whiten.fold import drop_normalize
-from isospace.whiten.whiten import through
+from isospace.whiten.fitting import FITTED_ON
+from isospace.whiten.fold import drop_normalize, through
 from peer_recipes import train_peer
 
 RECORD = Path(__file__).parent.parent / "docs" / "results" / "domains.json"
@@ -304,15 +304,16 @@ class _Study:
         """Score every candidate of a search on test pairs, and on validation pairs alone."""
         found = read_candidates(run.folder)
         assert found is not None
-        states = EncoderStates(run.config, self.data.corpus)
+        encoders = CandidateEncoders.load(run.config, self.data.corpus)
         if any("fine-tuned" in one.name for one in found.candidates):
-            states.trained.append(states.read_trained(run.kept_weights))
+            encoders = encoders.with_trained([encoders.read_trained(run.kept_weights)])
         maps = (*PAIR_MAPS, *TEXT_MAPS)
-        by_words = {state.words: state for state in candidates((0.0, 1.0, *SHARES), maps)}
+        by_words = {one.words: one for one in candidates((0.0, 1.0, *SHARES), maps)}
         rows = []
         with TemporaryDirectory() as folder:
+            encoders = replace(encoders, folder=Path(folder))
             for one in found.candidates:
-                encode = states.encode(by_words[one.name], Path(folder))
+                encode = encoders.encode(by_words[one.name])
                 plain, test = (
                     evaluate_retrieval(encode, self.sets[name]).mrr for name in (VALIDATION, TEST)
                 )

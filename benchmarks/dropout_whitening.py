@@ -31,8 +31,8 @@ from isospace.report.papers import mean_sd
 from isospace.system.cache import cache_folder
 from isospace.system.tables import markdown_table
 from isospace.views import View
-from isospace.whiten.fold import drop_normalize
-from isospace.whiten.whiten import fit_rows, through
+from isospace.whiten.fitting import fit_rows
+from isospace.whiten.fold import drop_normalize, through
 from whitening_study import PAGE, SENTENCES, STARTS
 
 SEEDS = (0, 1, 2)

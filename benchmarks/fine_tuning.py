@@ -51,8 +51,7 @@ from isospace.system.tables import markdown_table
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop
 from isospace.training.prepare import Data, load_data, make_accelerator, prepare, start_of
-from isospace.whiten.fold import drop_normalize, fold
-from isospace.whiten.whiten import through
+from isospace.whiten.fold import drop_normalize, fold, through
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "fine-tuning.md"
 RECORDS = PAGE.with_suffix(".json")

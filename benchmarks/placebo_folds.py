@@ -23,8 +23,14 @@ import torch
 from numpy.typing import NDArray
 
 from common import draw
-from isospace.adaptation.cross_validation import FOLD_SHARES, FOLDS, STRICTER, Folds, divided
-from isospace.adaptation.states import PAIR_MAPS, START, State, candidates
+from isospace.adaptation.candidates import (
+    BASE_MODEL,
+    FOLD_SHARES,
+    PAIR_MAPS,
+    Candidate,
+    candidates,
+)
+from isospace.adaptation.cross_validation import FOLDS, STRICTER, Folds, divided
 from isospace.evaluation.pairs import Candidates, TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, Targets, mrr_scores
 from isospace.operators.nearest import unit_rows
@@ -46,7 +52,7 @@ WORLDS = ("isotropic", "heavy tails", "noise", "a gain is there")
 MORE = {"noise": 3}
 """Times as many samples, where they decide: no gain is exactly what these candidates have."""
 _GAINS = ("true gain", "reported gain")
-STATES = candidates([0.0, *FOLD_SHARES], PAIR_MAPS)
+CANDIDATES = candidates([0.0, *FOLD_SHARES], PAIR_MAPS)
 
 
 @dataclass(frozen=True)
@@ -122,12 +128,12 @@ class Made:
             for share, weights in self._weights.items()
         }
 
-    def sides(self, folder: Folder, state: State) -> tuple[Floats, Floats]:
+    def sides(self, folder: Folder, candidate: Candidate) -> tuple[Floats, Floats]:
         """Return the vectors of a folder by a candidate."""
-        weights = self._weights[state.share]
+        weights = self._weights[candidate.share]
         sides = folder.titles @ weights, folder.passages @ weights
-        if state.change is not None:
-            fitted = state.change.fit(self._moments[state.share])
+        if candidate.change is not None:
+            fitted = candidate.change.fit(self._moments[candidate.share])
             first, second = (fitted(torch.from_numpy(side)).numpy() for side in sides)
             sides = first, second
         return sides
@@ -139,15 +145,17 @@ class Noise:
     The base model has as much noise of its own, so that no candidate is better or worse.
     """
 
-    def __init__(self, random: np.random.Generator, common: dict[State, tuple[int, int]]) -> None:
+    def __init__(
+        self, random: np.random.Generator, common: dict[Candidate, tuple[int, int]]
+    ) -> None:
         self._random, self._common, self._own = random, common, int(random.integers(2**31))
 
-    def sides(self, folder: Folder, state: State) -> tuple[Floats, Floats]:
+    def sides(self, folder: Folder, candidate: Candidate) -> tuple[Floats, Floats]:
         """Return the vectors of a folder by a candidate."""
         texts = int(1e9 * abs(folder.titles[0, 0]))  # other documents have other noise
-        common = np.random.default_rng((*self._common[state], texts))
-        own = np.random.default_rng((self._own, STATES.index(state), texts))
-        share = 1.0 if state == START else OVERLAP
+        common = np.random.default_rng((*self._common[candidate], texts))
+        own = np.random.default_rng((self._own, CANDIDATES.index(candidate), texts))
+        share = 1.0 if candidate == BASE_MODEL else OVERLAP
         sides = []
         for side in (folder.titles, folder.passages):
             noise = np.sqrt(share) * common.normal(size=side.shape)
@@ -169,36 +177,39 @@ def judged(random: np.random.Generator, world: str, documents: int) -> tuple[boo
     """Run the procedure on a folder: whether it adapts, its gain, and the true one elsewhere."""
     folder, other = (Folder.drawn(random, world, documents) for _ in range(2))
     parts, theirs = (divided(one.documents, FOLDS) for one in (folder, other))
-    common = {state: (int(random.integers(2**31)), place) for place, state in enumerate(STATES)}
+    common = {
+        candidate: (int(random.integers(2**31)), place)
+        for place, candidate in enumerate(CANDIDATES)
+    }
     made: list[Made | Noise] = [
         Noise(random, common) if world == "noise" else Made(folder, parts != part)
         for part in range(FOLDS)
     ]
     left_out = [folder.take(parts == part) for part in range(FOLDS)]
-    values = np.empty((len(STATES), len(parts)))
+    values = np.empty((len(CANDIDATES), len(parts)))
     for part, (one, own) in enumerate(zip(made, left_out, strict=True)):
-        for place, state in enumerate(STATES):
-            values[place, parts == part] = values_of(own, one.sides(own, state))
-    selected = [STATES[place] for place in choose_by_others(values, parts)]
+        for place, candidate in enumerate(CANDIDATES):
+            values[place, parts == part] = values_of(own, one.sides(own, candidate))
+    selected = [CANDIDATES[place] for place in choose_by_others(values, parts)]
     scores = [
         joined(
             folder,
             parts,
             [
-                own.targets.rank_vectors(*one.sides(own, state))
-                for one, own, state in zip(made, left_out, states, strict=True)
+                own.targets.rank_vectors(*one.sides(own, candidate))
+                for one, own, candidate in zip(made, left_out, selected_of_parts, strict=True)
             ],
         )
-        for states in (selected, [START] * FOLDS)
+        for selected_of_parts in (selected, [BASE_MODEL] * FOLDS)
     ]
     reported = gain(*scores, STRICTER)
-    chosen = STATES[choose([float(own.mean()) for own in values])]
+    chosen = CANDIDATES[choose([float(own.mean()) for own in values])]
     truth = []
-    for part, (one, state) in enumerate(zip(made, selected, strict=True)):
+    for part, (one, candidate) in enumerate(zip(made, selected, strict=True)):
         new = other.take(theirs == part)
-        after, before = (values_of(new, one.sides(new, own)) for own in (state, START))
+        after, before = (values_of(new, one.sides(new, own)) for own in (candidate, BASE_MODEL))
         truth.append(after.mean() - before.mean())
-    adapted = chosen != START and kind_of(reported) is VerdictKind.ADAPTED
+    adapted = chosen != BASE_MODEL and kind_of(reported) is VerdictKind.ADAPTED
     return adapted, reported, float(np.mean(truth))
 
 

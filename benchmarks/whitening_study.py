@@ -34,9 +34,10 @@ from isospace.evaluation.retrieval import evaluate_retrieval, halves
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.statistics.gains import gain
 from isospace.system.cache import cache_folder
-from isospace.whiten.fold import drop_normalize
+from isospace.whiten.fitting import fit_rows
+from isospace.whiten.fold import drop_normalize, through
 from isospace.whiten.results import name_of
-from isospace.whiten.whiten import Maps, Power, fit_rows, through, try_powers
+from isospace.whiten.whiten import Maps, Power, try_powers
 from isospace.whiten.whiten_config import POWERS
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "whitening.md"

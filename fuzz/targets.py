@@ -251,7 +251,7 @@ def _make_run(folder: Path) -> None:
     import torch
     from report_runs import finish, write_run
 
-    from isospace.adaptation.results import FILE, Best, Candidate, Candidates
+    from isospace.adaptation.results import FILE, BestOfKind, CandidateScores, SearchResults
     from isospace.system import typed_json
     from isospace.training import checkpoint
 
@@ -261,11 +261,11 @@ def _make_run(folder: Path) -> None:
     run.write_items(before={"rank": np.arange(6.0)}, after={"rank": np.arange(6.0)})
     row = {"MR": 80.0, "CR": None, "SUBJ": 1.0, "MPQA": 2.0, "SST2": 3.0, "TREC": 4.0, "MRPC": 5.0}
     run.write_transfer("sklearn", {"row": row | {"Avg": None}, "row_protocol": "folds"})
-    best = Best("base model", "the base model", True, 0.5, None, {}, 1.0)
-    candidate = Candidate("the base model", "base model", 0.5, {}, True)
+    best = BestOfKind("base model", "the base model", True, 0.5, None, {}, 1.0)
+    candidate = CandidateScores("the base model", "base model", 0.5, {}, True)
     typed_json.write(
         folder / FILE,
-        Candidates((candidate,), (best,), {"BM25": 0.4}, (), "pairs", 0.5, "", (), (), 2.0, {}),
+        SearchResults((candidate,), (best,), {"BM25": 0.4}, (), "pairs", 0.5, "", (), (), 2.0, {}),
     )
     run.last_checkpoint.parent.mkdir(exist_ok=True)
     checkpoint.save(run.last_checkpoint, {"step": 4, "weights": torch.zeros(4)})

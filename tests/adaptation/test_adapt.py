@@ -16,12 +16,20 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 from toy import sentences, write_toy_cross_encoder
 
-from isospace.adaptation import adapt as adapt_module
-from isospace.adaptation.adapt import _Search, adapt
+from isospace.adaptation import fine_tune as fine_tune_module
+from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.adaptation.candidate_encoders import CandidateEncoders
+from isospace.adaptation.candidates import (
+    BASE_MODEL,
+    PAIR_MAPS,
+    THROUGH,
+    Candidate,
+    best_of,
+)
+from isospace.adaptation.cross_validation import Folds
 from isospace.adaptation.results import read_candidates
-from isospace.adaptation.states import PAIR_MAPS, START, TEXT_MAPS, THROUGH, Kind, State
-from isospace.adaptation.times import Times
+from isospace.adaptation.time_plan import Times
 from isospace.cli import main
 from isospace.config import CorpusConfig
 from isospace.encoders.encoder import Encoder
@@ -177,21 +185,21 @@ def test_training_goes_through_the_map_of_the_base_model_which_stays_as_it_is(
     config, monkeypatch, tmp_path
 ):
     seen = {}
-    measure_start, keep = fit_module.Fit.measure_start, _Search._keep
+    measure_start, read = fit_module.Fit.measure_start, CandidateEncoders.read_trained
 
     def begun(fit, updates):
+        seen["fit"] = fit
         seen["dense"] = {k: v.clone() for k, v in fit.encoder.model[-1].state_dict().items()}
         seen["vectors"] = fit.encoder.embed(sentences(20))
         measure_start(fit, updates)
 
-    def kept(search, fit):
-        keep(search, fit)
-        base = search._encode(State(0.0, THROUGH)).documents(sentences(20))
-        seen["wanted"] = base
-        seen["fit"], [seen["trained"]] = fit, search.states.trained
+    def kept(encoders, file):
+        seen["wanted"] = encoders.encode(Candidate(0.0, THROUGH)).documents(sentences(20))
+        seen["trained"] = read(encoders, file)
+        return seen["trained"]
 
     monkeypatch.setattr(fit_module.Fit, "measure_start", begun)
-    monkeypatch.setattr(_Search, "_keep", kept)
+    monkeypatch.setattr(CandidateEncoders, "read_trained", kept)
     adapt(replace(config, output=tmp_path / "run"))
     vectors, wanted = seen["vectors"], seen["wanted"]
     lengths = [np.linalg.norm(x, axis=1, keepdims=True) for x in (vectors, wanted)]
@@ -301,7 +309,7 @@ def test_a_ladder_that_goes_on_says_why_rungs_are_missing(config, monkeypatch):
         def stopped(*_):
             raise KeyboardInterrupt
 
-        patch.setattr("isospace.adaptation.adapt.run_results", stopped)
+        patch.setattr("isospace.adaptation.outcome.run_results", stopped)
         with pytest.raises(Interrupted):
             adapt(config)
     adapt(resume=config.output)
@@ -325,7 +333,7 @@ def test_an_evaluation_that_is_no_number_ends_a_training(config, monkeypatch):
 def test_where_the_pairs_choose_too_every_evaluation_is_a_candidate(config, monkeypatch):
     # Trainings are measured on some of the pairs that rungs are measured on.
     monkeypatch.setattr("isospace.evaluation.held_out.PAIRS", 50)
-    monkeypatch.setattr(adapt_module.Folds, "of", lambda *_: None)  # as of fewer documents
+    monkeypatch.setattr(Folds, "divide", lambda *_: None)  # as of fewer documents
     few = replace(config.text, held_out=200)
     finished = adapt(replace(config, text=few, output=config.output.with_name("few")))
     results, searched = finished.results, read_candidates(finished.run.folder)
@@ -342,7 +350,7 @@ def test_what_is_interrupted_while_it_reads_has_begun_no_ladder(config, monkeypa
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("isospace.adaptation.adapt.load_data", stop)
+    monkeypatch.setattr("isospace.adaptation.task.load_data", stop)
     with pytest.raises(Interrupted, match="no run was begun"):
         adapt(replace(config, output=config.output.with_name("unread")))
 
@@ -411,7 +419,7 @@ def test_few_documents_train_in_smaller_batches(toy_model, tmp_path):
 
 
 def test_a_long_training_is_looked_at_early_too(config, tmp_path, monkeypatch):
-    monkeypatch.setattr(adapt_module, "EARLIEST", 3)
+    monkeypatch.setattr(fine_tune_module, "EARLIEST", 3)
     finished = adapt(replace(config, output=tmp_path / "run"))
     total = finished.run.steps()[-1]["step"]
     evaluated = [line["step"] for line in finished.run.metrics() if line["kind"] == "evaluation"]
@@ -637,20 +645,12 @@ def test_refusals(config, adapted, tmp_path, monkeypatch):
         adapt(replace(config, output=tmp_path / "new"))
 
 
-def test_the_best_of_a_kind_is_one_that_may_be_taken():
-    mild, strong = State(0.25), State(0.75)
-    kind, mrr = Kind("merged", (mild, strong)), {START: 0.5, mild: 0.6, strong: 0.7}
-    assert kind.best(mrr, [START, mild, strong]) == strong
-    assert kind.best(mrr, [START, mild]) == mild
-    assert kind.best(mrr, [START]) == strong
-
-
-def test_states_in_words():
-    assert START.words == "the base model"
-    assert State(0.5).words == "0.5 of the way from the base model to the fine-tuned one"
-    words = {State(1.0, change).words for change in (*PAIR_MAPS, *TEXT_MAPS)}
-    assert "the fine-tuned model, whitened by pairs, power 0.75" in words
-    assert "the fine-tuned model, whitened by single texts, power 0.25" in words
+def test_the_best_of_a_kind_is_one_that_may_be_selected():
+    mild, strong = Candidate(0.25), Candidate(0.75)
+    both, mrr = [mild, strong], {BASE_MODEL: 0.5, mild: 0.6, strong: 0.7}
+    assert best_of(both, mrr, [BASE_MODEL, mild, strong]) == strong
+    assert best_of(both, mrr, [BASE_MODEL, mild]) == mild
+    assert best_of(both, mrr, [BASE_MODEL]) == strong
 
 
 def test_settings_go_through_json(config, tmp_path):

@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 import pytest
+from isospace.adaptation.states import START, State, allowed_states
 from scipy import stats
 
 from isospace.adaptation.advice import advice
-from isospace.adaptation.states import START, State, allowed_states
 from isospace.statistics.choosing import (
     ChosenAmong,
     added_by_choosing,

@@ -43,7 +43,7 @@ def finished(config):
 @pytest.fixture(scope="module")
 def folds(config):
     corpus = load_corpus(config.text, cache_folder())
-    found = Folds.of(corpus, Benchmark.make(corpus), config.text.test_relation)
+    found = Folds.divide(corpus, Benchmark.make(corpus), config.text.test_relation)
     assert found is not None
     return found
 

@@ -16,7 +16,6 @@ from toy import sentences, write_documents
 from transformers import AutoConfig
 
 import isospace
-from isospace.adaptation.encoder_states import FITTED_ON
 from isospace.adaptation.results import read_candidates
 from isospace.cli import main
 from isospace.comparison.results import read_results
@@ -38,6 +37,7 @@ from isospace.system.progress import Silent
 from isospace.training.examples import Examples
 from isospace.training.prepare import load_data, make_accelerator, prepare
 from isospace.training.run import Run
+from isospace.whiten.fitting import FITTED_ON
 
 TEXTS, QUERIES = sentences(30), sentences(3, seed=5)
 

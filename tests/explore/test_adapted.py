@@ -11,12 +11,12 @@ from searches import short_search, write_documents
 from toy import sentences
 
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.results import Changed
+from isospace.adaptation.results import ChangedQuery
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.explore.adapted import Adapted
-from isospace.explore.session import Changes, open_session
+from isospace.explore.session import ChangedQueries, open_session
 from isospace.operators.nearest import TIE, unit_rows
 from isospace.system.progress import Logged
 from isospace.training.prepare import load_data
@@ -94,8 +94,8 @@ def test_passages_are_shown_where_their_parts_judged(tmp_path, toy_model, judge)
     assert set(texts) <= set(said)
     query, right = benchmark.pairs.first[0], benchmark.pairs.second[0]
     assert right not in texts
-    changed = Changed(query, right, (2.0, 1.0), ((), ()))
-    assert sum(Changes.is_right(changed, text) for text in texts) == 1
+    changed = ChangedQuery(query, right, (2.0, 1.0), ((), ()))
+    assert sum(ChangedQueries.is_right(changed, text) for text in texts) == 1
 
 
 def test_another_text_than_the_runs_is_refused(adapted, documents):

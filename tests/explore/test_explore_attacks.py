@@ -10,8 +10,8 @@ from browsing import open_page, requests
 from explore_session import served, session_of
 from toy import sentences
 
-from isospace.adaptation.results import Changed
-from isospace.explore.session import Changes
+from isospace.adaptation.results import ChangedQuery
+from isospace.explore.session import ChangedQueries
 
 pytest.importorskip("starlette", reason="starlette is not installed (the extra explore brings it)")
 
@@ -22,9 +22,11 @@ from isospace.explore.app import HOST, make_app
 
 def attacked(texts):
     first, second, *_ = texts
-    changed = Changed(first, second, (9.0, 1.0), ((first,), (second,)))
+    changed = ChangedQuery(first, second, (9.0, 1.0), ((first,), (second,)))
     corpus = [*(" ".join(text.split()) for text in texts), *sentences(40)]
-    session = session_of(corpus, names=(first, second), changes=Changes((changed,), (changed,)))
+    session = session_of(
+        corpus, names=(first, second), changes=ChangedQueries((changed,), (changed,))
+    )
     session.corpus = texts[2]
     return session
 

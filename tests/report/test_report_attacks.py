@@ -12,7 +12,13 @@ from attacks import ATTACKS, COMPUTED, harmless, require_harmless, structure
 from browsing import open_page, requests
 from report_runs import finish, page_of, results_of, write_run
 
-from isospace.adaptation.results import FILE, Best, Candidate, Candidates, Changed
+from isospace.adaptation.results import (
+    FILE,
+    BestOfKind,
+    CandidateScores,
+    ChangedQuery,
+    SearchResults,
+)
 from isospace.config import CorpusConfig
 from isospace.statistics.verdict import VerdictKind
 from isospace.system import typed_json
@@ -43,11 +49,13 @@ def attacked_run(folder, texts):
     run.log("step", {"step": 5, "sentences": 320, "terms": {"info_nce": 0.1}})
     vectors = np.random.default_rng(0).normal(size=(2, len(texts) + 20, 8))
     run.write_sample([*texts, *(f"sentence {i}" for i in range(20))], *vectors)
-    changed = Changed(next(source), next(source), (9.0, 1.0), ((next(source),), (next(source),)))
-    one = Best(next(source), next(source), True, 0.5, None, {}, 1.0)
-    tried = Candidate(next(source), "base model", 0.5, {next(source): 0.1}, True)
+    changed = ChangedQuery(
+        next(source), next(source), (9.0, 1.0), ((next(source),), (next(source),))
+    )
+    one = BestOfKind(next(source), next(source), True, 0.5, None, {}, 1.0)
+    tried = CandidateScores(next(source), "base model", 0.5, {next(source): 0.1}, True)
     baseline = next(source)
-    searched = Candidates(
+    searched = SearchResults(
         (tried,), (one,), {baseline: 0.4}, (next(source),), next(source), 0.5, next(source),
         (changed,), (changed,), 2.0, {baseline: usual.verdict.gain},
     )  # fmt: skip

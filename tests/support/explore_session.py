@@ -11,20 +11,20 @@ from contextlib import contextmanager
 import numpy as np
 from toy import sentences
 
-from isospace.adaptation.results import Changed
-from isospace.explore.session import Changes, Model, Session, sample_rows
+from isospace.adaptation.results import ChangedQuery
+from isospace.explore.session import ChangedQueries, Model, Session, sample_rows
 from isospace.operators.nearest import unit_rows
 
 EVIL = "<script>alert(1)</script> & \"the cat\" on the 'mat'"
 EVIL_NAME = "<img src=x onerror=alert(1)>"
 TEXTS = [EVIL, *sentences(60)]
 FIRST = ((TEXTS[1],), (TEXTS[2],))
-CHANGES = Changes(
+CHANGES = ChangedQueries(
     gained=(
-        Changed(f"{EVIL_NAME} {TEXTS[3]}", TEXTS[4], (1204.0, 1.0), FIRST),
-        Changed(TEXTS[5], TEXTS[6], (12.5, 3.0), FIRST),
+        ChangedQuery(f"{EVIL_NAME} {TEXTS[3]}", TEXTS[4], (1204.0, 1.0), FIRST),
+        ChangedQuery(TEXTS[5], TEXTS[6], (12.5, 3.0), FIRST),
     ),
-    lost=(Changed(TEXTS[7], EVIL, (2.0, 31.0), FIRST),),
+    lost=(ChangedQuery(TEXTS[7], EVIL, (2.0, 31.0), FIRST),),
 )
 
 

@@ -19,7 +19,7 @@ from isospace.commands.whiten import Whiten
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
-from isospace.errors import UserError
+from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores
@@ -28,8 +28,9 @@ from isospace.operators.nearest import unit_rows
 from isospace.operators.pair_whitening import SHRINKAGE
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Verdict, VerdictKind
+from isospace.whiten.fold import through
 from isospace.whiten.results import model_card, name_of, read_results
-from isospace.whiten.whiten import through, try_powers, whiten_model
+from isospace.whiten.whiten import try_powers, whiten_model
 from isospace.whiten.whiten_config import POWERS, WhitenConfig
 
 TEXTS = sentences(60, seed=3)
@@ -265,7 +266,7 @@ def test_what_is_stopped_while_it_writes_leaves_no_folder(setting, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("isospace.whiten.whiten.write_results", stop)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted):
         whiten_model(setting)
     assert not list(setting.output.parent.glob(f"*{setting.output.name}*"))
 

@@ -18,17 +18,17 @@ Bioinformatics 7, on selection inside the folds.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.adaptation.changed import first_texts
-from isospace.adaptation.encoder_states import EncoderStates
-from isospace.adaptation.states import State
+from isospace.adaptation.candidate_encoders import CandidateEncoders
+from isospace.adaptation.candidates import Candidate
+from isospace.adaptation.changed_queries import first_texts
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
@@ -62,8 +62,6 @@ STRICTER = 0.975
 """Confidence of one test, at which the interval holds in 95 %. The parts select by each other's
 pairs: where all select one candidate, it happens to be good in all, and gains vary more than the
 documents tell (docs/results/placebo.md)."""
-FOLD_SHARES = (1.0, 0.5)
-"""How far the weights of a candidate lie from the base model's to the fine-tuned ones."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ class Folds:
     relation: str
 
     @classmethod
-    def of(cls, corpus: Corpus, benchmark: Benchmark, wanted: str | None) -> Folds | None:
+    def divide(cls, corpus: Corpus, benchmark: Benchmark, wanted: str | None) -> Folds | None:
         """Divide the documents, where those that are held out are too few to select and judge.
 
         Args:
@@ -238,15 +236,14 @@ class CrossValidated:
 
     Args:
         folds: the parts.
-        states: makes the candidates.
-        kept: a folder in which vectors and weights are kept until all is finished.
+        encoders: of the candidates; its folder keeps vectors and weights until all is finished.
         progress: shows bars.
     """
 
-    def __init__(self, folds: Folds, states: EncoderStates, kept: Path, progress: Progress) -> None:
-        self.folds, self._states, self._kept, self._progress = folds, states, kept, progress
-        self._found: dict[State, list[RetrievalScores]] = {}
-        self._trained: list[list[Path]] = [[] for _ in range(FOLDS)]
+    def __init__(self, folds: Folds, encoders: CandidateEncoders, progress: Progress) -> None:
+        self.folds, self._whole, self._progress = folds, encoders, progress
+        self._found: dict[Candidate, list[RetrievalScores]] = {}
+        self._encoders = [encoders.of_part(corpus, ()) for corpus in folds.corpora]
 
     def train(
         self,
@@ -266,38 +263,38 @@ class CrossValidated:
             how_to_resume: what a person whose run was stopped is told.
         """
         with self._progress.bar("cross-validate", FOLDS * len(settings)) as advance:
-            for part, files in enumerate(self._trained):
+            for part, encoders in enumerate(self._encoders):
+                trained = []
                 for one in settings:
-                    file = self._kept / f"fold-{part}-{one.seed}.safetensors"
+                    file = self._whole.folder / f"fold-{part}-{one.seed}.safetensors"
                     if not file.is_file():
                         own = self.folds.data(data, part)
-                        _train(one, self._states, own, updates, stop, file, how_to_resume)
-                    files.append(file)
+                        _train(one, encoders, own, updates, stop, file, how_to_resume)
+                    trained.append(encoders.read_trained(file))
+                    advance(1)
+                self._encoders[part] = encoders.of_part(encoders.corpus, trained)
+
+    def score(self, candidates: Sequence[Candidate]) -> None:
+        """Score these candidates in every part."""
+        with self._progress.bar("score", FOLDS * len(candidates)) as advance:
+            for encoders, pairs in zip(self._encoders, self.folds.of_part, strict=True):
+                for candidate in candidates:
+                    found = evaluate_retrieval(encoders.encode(candidate), pairs)
+                    self._found.setdefault(candidate, []).append(found)
                     advance(1)
 
-    def score(self, states: Sequence[State]) -> None:
-        """Score these candidates in every part."""
-        with self._progress.bar("score", FOLDS * len(states)) as advance:
-            for part, pairs in enumerate(self.folds.of_part):
-                with self._fitted(part, any(state.share for state in states)):
-                    for state in states:
-                        encode = self._states.encode(state, self._kept)
-                        found = evaluate_retrieval(encode, pairs)
-                        self._found.setdefault(state, []).append(found)
-                        advance(1)
-
-    def scores(self, state: State) -> Scores:
+    def scores(self, candidate: Candidate) -> Scores:
         """Return the MRR of all pairs, each by the candidate that was made without its document."""
-        return mrr_scores(self.folds.pairs, self.folds.joined(self._found[state]))
+        return mrr_scores(self.folds.pairs, self.folds.joined(self._found[candidate]))
 
-    def selected(self, allowed: Sequence[State]) -> list[State]:
+    def selected(self, allowed: Sequence[Candidate]) -> list[Candidate]:
         """Select a candidate for each part by the pairs of the other parts."""
-        values = np.concatenate([self.scores(state).values for state in allowed])
+        values = np.concatenate([self.scores(candidate).values for candidate in allowed])
         return [allowed[place] for place in choose_by_others(values, self.folds.parts)]
 
     def measured(
         self,
-        selected: Sequence[State],
+        selected: Sequence[Candidate],
         benchmark: Benchmark,
         encode: PromptedEncoders,
         weight: float,
@@ -313,7 +310,7 @@ class CrossValidated:
         alone, others = zip(
             *(
                 rank_pairs(own, self.folds.of_part[part], weight)
-                for part, own in self._encoders(selected)
+                for part, own in enumerate(self._selected_encoders(selected))
             ),
             strict=True,
         )
@@ -329,11 +326,11 @@ class CrossValidated:
         return BenchmarkResult(joined(alone), sts, encode.documents(benchmark.sample), with_bm25)
 
     def first_texts(
-        self, selected: Sequence[State], places: Sequence[int]
+        self, selected: Sequence[Candidate], places: Sequence[int]
     ) -> list[tuple[str, ...]]:
         """Return the texts that the selected candidates put first for some of the queries."""
         found: dict[int, tuple[str, ...]] = {}
-        for part, encode in self._encoders(selected):
+        for part, encode in enumerate(self._selected_encoders(selected)):
             own = np.flatnonzero(self.folds.parts == part).tolist()
             asked = [place for place in places if place in own]
             if asked:
@@ -342,21 +339,15 @@ class CrossValidated:
                 found |= zip(asked, texts, strict=True)
         return [found[place] for place in places]
 
-    def _encoders(self, selected: Sequence[State]) -> Iterator[tuple[int, PromptedEncoders]]:
-        """Give the selected candidate of each part; valid until the next is asked for."""
-        for part, state in enumerate(selected):
-            with self._fitted(part, bool(state.share)):
-                yield part, self._states.encode(state, self._kept)
-
-    def _fitted(self, part: int, trained: bool) -> AbstractContextManager[None]:
-        """Make candidates without the documents of a part."""
-        weights = map(self._states.read_trained, self._trained[part]) if trained else ()
-        return self._states.fitted_on(self.folds.corpora[part], list(weights))
+    def _selected_encoders(self, selected: Sequence[Candidate]) -> list[PromptedEncoders]:
+        """Return the selected candidate of each part."""
+        both = zip(self._encoders, selected, strict=True)
+        return [encoders.encode(candidate) for encoders, candidate in both]
 
 
 def _train(
     settings: TrainConfig,
-    states: EncoderStates,
+    encoders: CandidateEncoders,
     data: Data,
     updates: int,
     stop: StopRequest,
@@ -375,8 +366,7 @@ def _train(
         due=lambda total, _: [total],
         vectors=file.parent,
     )
-    with states.fitted_on(data.corpus, []):
-        states.put_behind(fit.encoder)
+    encoders.put_behind(fit.encoder)
     with fit.holding(run, how_to_resume):
         fit.begin()
         fit.measure_start(updates)

@@ -16,7 +16,7 @@ REJECTED = "rejected: drops too much"
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateScores:
     """One candidate model and its scores on the validation pairs.
 
     Attributes:
@@ -35,7 +35,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Best:
+class BestOfKind:
     """The best candidate of one kind, on the validation pairs.
 
     Attributes:
@@ -59,7 +59,7 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangedQuery:
     """A query of the test pairs, before and after.
 
     Attributes:
@@ -76,7 +76,7 @@ class Changed:
 
 
 @dataclass(frozen=True)
-class Candidates:
+class SearchResults:
     """The candidates of one run of `adapt`; its scores on test pairs are in results.json.
 
     Attributes:
@@ -94,21 +94,21 @@ class Candidates:
         format: of the file.
     """
 
-    candidates: tuple[Candidate, ...]
-    best: tuple[Best, ...]
+    candidates: tuple[CandidateScores, ...]
+    best: tuple[BestOfKind, ...]
     baselines: dict[str, float]
     notes: tuple[str, ...]
     selected_on: str
     max_drop: float
     other_text: str
-    better: tuple[Changed, ...]
-    worse: tuple[Changed, ...]
+    better: tuple[ChangedQuery, ...]
+    worse: tuple[ChangedQuery, ...]
     seconds: float
     baseline_gains: dict[str, Gain]
     format: int = FORMAT
 
     @property
-    def selected(self) -> Best:
+    def selected(self) -> BestOfKind:
         """The candidate that was selected; the base model where no other was better."""
         return next(one for one in self.best if one.selected)
 
@@ -152,12 +152,12 @@ def _validation(name: str) -> str:
     return f"{name}, validation"
 
 
-def write_candidates(folder: Path, candidates: Candidates) -> None:
+def write_candidates(folder: Path, candidates: SearchResults) -> None:
     """Write candidates.json."""
     typed_json.write(folder / FILE, candidates)
 
 
-def read_candidates(folder: Path) -> Candidates | None:
+def read_candidates(folder: Path) -> SearchResults | None:
     """Read candidates.json of a run; `None` where the run is not of `adapt`.
 
     Raises:
@@ -165,4 +165,4 @@ def read_candidates(folder: Path) -> Candidates | None:
     """
     if not (folder / FILE).is_file():
         return None
-    return typed_json.read(folder / FILE, Candidates, "candidates of a run", FORMAT)
+    return typed_json.read(folder / FILE, SearchResults, "candidates of a run", FORMAT)

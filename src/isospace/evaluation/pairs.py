@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from isospace.corpus.examples import evenly
 from isospace.corpus.groups import group_texts
 from isospace.encoders.prompts import Prompts, Side
 from isospace.operators.nearest import unit_rows
@@ -86,6 +88,32 @@ class Candidates:
     right: Mapping[str, NDArray[np.int64]]
     described: str
 
+    def with_share(self, share: float) -> Candidates:
+        """Return a share of the texts, 0 to 1; a text is in it whatever the others are.
+
+        >>> among = Candidates(("a", "b", "c"), ("1", "1", None), {"q": np.array([0, 2])}, "texts")
+        >>> half = among.with_share(0.5)
+        >>> half.texts, half.right["q"].tolist(), half.described
+        (('b', 'c'), [1], '50 % of texts')
+        """
+        kept = [place for place, text in enumerate(self.texts) if _position(text) < share]
+        place_of = {place: new for new, place in enumerate(kept)}
+        return Candidates(
+            tuple(self.texts[place] for place in kept),
+            tuple(self.groups[place] for place in kept),
+            {
+                query: np.array([place_of[x] for x in own.tolist() if x in place_of], np.int64)
+                for query, own in self.right.items()
+            },
+            f"{100 * share:.0f} % of {self.described}",
+        )
+
+
+def _position(text: str) -> float:
+    """Return a number from 0 to 1 by a hash of a text."""
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).digest()
+    return int.from_bytes(digest, "little") / 2**32
+
 
 @dataclass(frozen=True)
 class TextPairs:
@@ -124,6 +152,12 @@ class TextPairs:
         first, second = (tuple(side[i] for i in places) for side in (self.first, self.second))
         groups = None if self.groups is None else tuple(self.groups[i] for i in places)
         return TextPairs(self.name, first, second, groups=groups, unit=self.unit, among=self.among)
+
+    def with_share(self, share: float) -> TextPairs:
+        """Return a share of the pairs, evenly, looked for among as large a share of texts."""
+        kept = self.take(evenly(len(self), math.ceil(share * len(self))))
+        among = None if self.among is None else self.among.with_share(share)
+        return replace(kept, among=among)
 
     def grouped(self) -> TextPairs:
         """Return the pairs with groups: by default, pairs that (nearly) share a text."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isospace.adaptation.results import Changed
+from isospace.adaptation.results import ChangedQuery
 from isospace.corpus.lines import clean
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import as_encoder
@@ -122,7 +122,7 @@ class Similarities:
 
 
 @dataclass(frozen=True)
-class Changes:
+class ChangedQueries:
     """Queries whose right text moved most from the first model to the second, as adapt found them.
 
     Attributes:
@@ -130,16 +130,16 @@ class Changes:
         lost: those whose right text fell, the most first.
     """
 
-    gained: tuple[Changed, ...] = ()
-    lost: tuple[Changed, ...] = ()
+    gained: tuple[ChangedQuery, ...] = ()
+    lost: tuple[ChangedQuery, ...] = ()
 
-    def find(self, query: str) -> Changed | None:
+    def find(self, query: str) -> ChangedQuery | None:
         """Return the change of a query; `None` if it is not among those that changed most."""
         told = (*self.gained, *self.lost)
         return next((one for one in told if clean(one.query[:LONGEST]) == query), None)
 
     @staticmethod
-    def is_right(one: Changed, text: str) -> bool:
+    def is_right(one: ChangedQuery, text: str) -> bool:
         """Tell whether a text is the right one of a query, or the passage that has both."""
         return text == one.right or (text.startswith(one.query) and text.endswith(one.right))
 
@@ -159,12 +159,12 @@ class Session:
         texts: Sequence[str],
         models: Sequence[Model],
         corpus: str,
-        changes: Changes | None = None,
+        changes: ChangedQueries | None = None,
     ) -> None:
         self.texts = texts
         self.models = tuple(models)
         self.corpus = corpus
-        self.changes = changes or Changes()
+        self.changes = changes or ChangedQueries()
         self.sample = tuple(texts[row] for row in sample_rows(len(texts)))
         near = sorted(self.sample[:_CANDIDATES], key=lambda text: abs(len(text) - _EXAMPLE_LENGTH))
         self.examples = tuple(near[:_EXAMPLES])
@@ -254,7 +254,7 @@ def open_session(
     query_prompt: str | None = None,
     document_prompt: str | None = None,
     pooling: PoolingName | None = None,
-    changes: Changes | None = None,
+    changes: ChangedQueries | None = None,
 ) -> Session:
     """Load one or two models and encode the texts of a corpus by each.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from isospace.adaptation.results import Candidates, Changed, read_candidates
+from isospace.adaptation.results import ChangedQuery, SearchResults, read_candidates
 from isospace.evaluation.scores import BASE
 from isospace.report import figures
 from isospace.statistics.gains import Gain
@@ -20,8 +20,8 @@ class CandidatesPart:
     picture: figures.Picture
     best: Table
     tried: Table
-    better: tuple[Changed, ...]
-    worse: tuple[Changed, ...]
+    better: tuple[ChangedQuery, ...]
+    worse: tuple[ChangedQuery, ...]
 
 
 def candidates_part(run: Run, number: int, split: bool) -> CandidatesPart | None:
@@ -71,7 +71,7 @@ def candidates_part(run: Run, number: int, split: bool) -> CandidatesPart | None
     return CandidatesPart(picture, best, tried, candidates.better, candidates.worse)
 
 
-def _marks(candidates: Candidates) -> list[dict[str, Any]]:
+def _marks(candidates: SearchResults) -> list[dict[str, Any]]:
     marks: list[dict[str, Any]] = []
     start = 100 * candidates.best[0].mrr
     for one in candidates.best:

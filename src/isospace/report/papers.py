@@ -179,7 +179,8 @@ def _our_row(name: str, encoder: Start, done: Sequence[RunResults], state: State
     row = _means(name, STS_COLUMNS, sts_rows(done, state)) | {"n": str(len(done))}
     # Of a result, only weights that a training evaluated have these measures.
     unmeasured = (one.candidate or (one.not_shipped and not one.choice.step) for one in done)
-    if state == "base model" or not any(unmeasured):
+    evaluated = all(one.evaluations for one in done)  # not so where nothing was trained
+    if evaluated and (state == "base model" or not any(unmeasured)):
         for measure in ("alignment", "uniformity"):
             row[measure] = mean_sd([_evaluation(results, state)[measure] for results in done], 3)
     return {**row, "base model": ", ".join(encoder), "source": _ours(labels)}

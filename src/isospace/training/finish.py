@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.saving import save_model
 from isospace.evaluation.benchmark import BenchmarkResult
@@ -26,6 +27,7 @@ from isospace.training.prepare import Data, start_of
 from isospace.training.query_map import usage_in_run
 from isospace.training.results import CorpusFacts, RunResults, write_results
 from isospace.training.run import Run
+from isospace.training.selection import Choice
 
 BEFORE = "before training, x 100"
 
@@ -61,8 +63,49 @@ class ModelScores:
         return cls.measure(encode, data, weight)
 
 
+@dataclass(frozen=True)
+class TrainingFacts:
+    """What is said of a training, beside the scores of its result.
+
+    Attributes:
+        choice: the evaluation that was kept.
+        evaluations: all of them, the base model first; none where nothing was trained.
+        steps: updates.
+        longest: tokens to which texts were cut.
+        pooling: tokens to sentence.
+        precision: device and arithmetic, in words.
+        seconds: wall clock, sessions before a resumption included.
+        memory_mb: at its peak, likewise.
+    """
+
+    choice: Choice
+    evaluations: tuple[dict[str, float], ...]
+    steps: int
+    longest: int | None
+    pooling: str
+    precision: str
+    seconds: float
+    memory_mb: float
+
+    @classmethod
+    def of(cls, fit: Fit) -> TrainingFacts:
+        """Collect the facts of a training."""
+        return cls(
+            fit.choice,
+            tuple(fit.evaluations.measured),
+            fit.loop.total_steps,
+            fit.training.config.max_length,
+            fit.encoder.pooling,
+            arithmetic(fit.accelerator),
+            fit.seconds,
+            fit.memory_mb,
+        )
+
+
 def run_results(
-    fit: Fit,
+    config: TrainConfig,
+    data: Data,
+    training: TrainingFacts,
     step: int,
     before: ModelScores,
     after: ModelScores,
@@ -71,32 +114,31 @@ def run_results(
     selected: str = "the checkpoint that was selected",
     among: ChosenAmong | None = None,
 ) -> RunResults:
-    """Return the results of a training.
+    """Collect what a training came to.
 
     Args:
-        fit: the training.
+        config: the settings of the run.
+        data: its texts.
+        training: the facts of it.
         step: of the weights of the result; 0 are the base model's.
         before: the base model.
         after: the result.
         verdict: on the two.
-        candidate: what else was done to the state that was kept, in words.
+        candidate: what else was done to the weights that were kept, in words.
         selected: what the result is called where the verdict keeps the base model.
         among: what the verdict's own pairs chose the result among; `None` where others chose.
     """
-    config, benchmark, corpus, choice = fit.config, fit.benchmark, fit.corpus, fit.choice
+    benchmark, corpus, choice = data.benchmark, data.corpus, training.choice
     other_text = other_text_scores(before.other_text, after.other_text)
     return RunResults(
         isospace=version("isospace"),
         config=config.to_dict(),
         origin=Origin.from_model(config.model),
         corpus=CorpusFacts(
-            len(corpus.train_rows),
-            corpus.digest,
-            dict(corpus.counts),
-            fit.training.config.max_length,
+            len(corpus.train_rows), corpus.digest, dict(corpus.counts), training.longest
         ),
-        pooling=fit.encoder.pooling,
-        steps=fit.loop.total_steps,
+        pooling=training.pooling,
+        steps=training.steps,
         benchmark=benchmark.digest(),
         pairs=benchmark.pairs_digest(),
         base=before.measured.scores,
@@ -113,10 +155,10 @@ def run_results(
         ),
         other_text=other_text,
         split=benchmark.split,
-        evaluations=tuple(fit.evaluations.measured),
-        seconds=fit.seconds,
-        memory_mb=fit.memory_mb,
-        environment={**environment(), "precision": arithmetic(fit.accelerator)},
+        evaluations=training.evaluations,
+        seconds=training.seconds,
+        memory_mb=training.memory_mb,
+        environment={**environment(), "precision": training.precision},
         candidate="" if verdict.kind is VerdictKind.KEEP_BASE else candidate,
     )
 

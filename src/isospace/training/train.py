@@ -20,7 +20,13 @@ from isospace.system.progress import Logged, Progress
 from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
-from isospace.training.finish import ModelScores, run_results, show_verdict, write_run
+from isospace.training.finish import (
+    ModelScores,
+    TrainingFacts,
+    run_results,
+    show_verdict,
+    write_run,
+)
 from isospace.training.fit import Fit
 from isospace.training.lifecycle import start_or_resume
 from isospace.training.results import RunResults
@@ -75,7 +81,7 @@ def _trained(fit: Fit, run: Run | None) -> FinishedRun:
     with fit.holding(run, run.how_to_resume):
         fit.begin()
         fit.show_too_little()
-        progress.line("base model", f"scoring the encoder ({benchmark.protocol}) ...")
+        progress.line(BASE, f"scoring the encoder ({benchmark.protocol}) ...")
         before = ModelScores.of_base_model(fit.encoder, fit.data, progress) if fit.main else None
         fit.accelerator.wait_for_everyone()
         fit.measure_start()
@@ -101,7 +107,8 @@ def _judged(fit: Fit, run: Run, before: ModelScores) -> RunResults:
     kept = None if choice.step else choice.reason
     among = ChosenAmong.named(fit.tried, choice.step) if fit.tried else None
     verdict = fit.benchmark.verdict(before.measured, after.measured, kept, among)
-    results = run_results(fit, choice.step, before, after, verdict, among=among)
+    facts = TrainingFacts.of(fit)
+    results = run_results(fit.config, data, facts, choice.step, before, after, verdict, among=among)
     write_run(run, results, encoder, data, before, after)
     states = {
         BASE: results.base,

@@ -1,9 +1,10 @@
-"""Put a fitted map behind an encoder, so that the model that is saved holds it."""
+"""Put a fitted map behind an encoder: as modules of the model that is saved, or as a function."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
+import torch
 from sentence_transformers.sentence_transformer.modules import (
     Dense,
     Module,
@@ -13,6 +14,7 @@ from sentence_transformers.sentence_transformer.modules import (
 from torch import nn
 
 from isospace.encoders.encoder import Encoder
+from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
 from isospace.operators.fitted_whitening import WhiteningMap
 from isospace.operators.flow import Flow
 
@@ -78,3 +80,20 @@ def fold_queries(encoder: Encoder, fitted: WhiteningMap) -> Encoder:
     encoder.model.append(Router(routes, default_route="document").to(encoder.device))
     encoder.model.similarity_fn_name = "cosine"
     return Encoder(encoder.model, encoder.source, encoder.prompts)
+
+
+def through(encode: Encode, whitening: FittedMap | None) -> PromptedEncoders:
+    """Return an encoder with a map behind it, in float64; `None` is the encoder itself."""
+    if whitening is None:
+        return sided(encode)
+
+    def mapped(own: Encode) -> Encode:
+        return lambda texts: whitening(torch.from_numpy(own(texts)).double()).float().numpy()
+
+    return sided(encode).each(mapped)
+
+
+def through_queries(encode: Encode, whitening: FittedMap) -> PromptedEncoders:
+    """Return an encoder with a map behind its queries alone, in float64."""
+    own = sided(encode)
+    return PromptedEncoders(through(own, whitening).queries, own.documents, own.plain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isospace.adaptation.states import START, State, allowed_states
+from isospace.adaptation.candidates import BASE_MODEL, Candidate, allowed_candidates
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
 
@@ -29,7 +29,7 @@ def change(points):
     ],
 )
 def test_carried_sets_are_bounded_by_their_mean_and_others_one_by_one(changes, allowed):
-    state = State(0.5)
+    state = Candidate(0.5)
     gains = {name: change(points) for name, points in changes.items()}
-    found = allowed_states({START: {}, state: gains}, max_drop=0.5)
-    assert found == ([START, state] if allowed else [START])
+    found = allowed_candidates({BASE_MODEL: {}, state: gains}, max_drop=0.5)
+    assert found == ([BASE_MODEL, state] if allowed else [BASE_MODEL])

@@ -1,4 +1,12 @@
-"""The candidates: weights between the base model's and the fine-tuned ones, and a linear map."""
+"""The candidates: weights between the base model's and the fine-tuned ones, and a linear map.
+
+| when | weights | maps |
+|---|---|---|
+| before training | the base model's | `PAIR_MAPS`; `TEXT_MAPS` without pairs |
+| queries alone | the base model's | `QUERY_MAPS` |
+| after training | fine-tuned, then merged by `SHARES` | `THROUGH`; for the best all `PAIR_MAPS` |
+| small folder | fine-tuned, merged by half (`FOLD_SHARES`) | `PAIR_MAPS` |
+"""
 
 from __future__ import annotations
 
@@ -13,6 +21,8 @@ from isospace.statistics.gains import Gain
 
 SHARES = (0.75, 0.5, 0.25)
 """Of the way from the base model to what was trained; all the way is the trained encoder itself."""
+FOLD_SHARES = (1.0, 0.5)
+"""The same where a small folder is cross-validated, so that every part tries the same."""
 
 BY_PAIRS, BY_TEXTS = "whitened by pairs", "whitened by single texts"
 QUERIES_BY_PAIRS = "queries whitened by pairs"
@@ -21,7 +31,7 @@ QUERIES_BY_PAIRS = "queries whitened by pairs"
 
 @dataclass(frozen=True)
 class MapChoice:
-    """A map that is fitted on the corpus, before it is fitted.
+    """A linear map that is fitted on the corpus, before it is fitted.
 
     Attributes:
         kind: `BY_PAIRS`, `BY_TEXTS` or `QUERIES_BY_PAIRS`, which leaves documents as they are.
@@ -56,8 +66,8 @@ TEXT_MAPS = tuple(MapChoice(BY_TEXTS, power) for power in (0.1, 0.25, 0.5))
 
 
 @dataclass(frozen=True)
-class State:
-    """One candidate.
+class Candidate:
+    """One version of the model.
 
     Attributes:
         share: of the way from the weights of the base model, 0, to those that were trained, 1.
@@ -69,12 +79,12 @@ class State:
 
     @property
     def words(self) -> str:
-        """What it is, in words."""
-        weights = "the base model"
+        """Name the candidate for people."""
+        weights = f"the {BASE}"
         if self.share:
             weights = "the fine-tuned model"
             if self.share < 1:
-                weights = f"{self.share:g} of the way from the base model to the fine-tuned one"
+                weights = f"{self.share:g} of the way from the {BASE} to the fine-tuned one"
         return weights if self.change is None else f"{weights}, {self.change.words}"
 
     @property
@@ -86,64 +96,57 @@ class State:
         return weights if self.change is None else f"{weights}, then {self.change.kind}"
 
 
-START = State()
+BASE_MODEL = Candidate()
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A row of the table: candidates of which the validation pairs select the best.
-
-    Attributes:
-        name: for people.
-        states: of which one is selected.
-    """
-
-    name: str
-    states: tuple[State, ...]
-
-    def best(self, choosing: Mapping[State, float], allowed: Sequence[State]) -> State:
-        """Return the candidate with the highest validation MRR among those that drop little.
-
-        Where all drop too much, the best of them represents the kind; it is not selected.
-        """
-        own = [state for state in self.states if state in allowed] or list(self.states)
-        return max(own, key=lambda state: choosing[state])
+def candidates(shares: Sequence[float], maps: Sequence[MapChoice]) -> list[Candidate]:
+    """List the candidates with these weights: as they are, and with each map behind them."""
+    return [Candidate(share, change) for share in shares for change in (None, *maps)]
 
 
-def by_kind(states: Iterable[State]) -> list[Kind]:
+def by_kind(tried: Iterable[Candidate]) -> dict[str, list[Candidate]]:
     """Group candidates by their kinds, in the order in which these come first."""
-    found: dict[str, list[State]] = {}
-    for state in states:
-        found.setdefault(state.kind, []).append(state)
-    return [Kind(name, tuple(own)) for name, own in found.items()]
+    found: dict[str, list[Candidate]] = {}
+    for candidate in tried:
+        found.setdefault(candidate.kind, []).append(candidate)
+    return found
 
 
-def allowed_states(other_text: Mapping[State, Mapping[str, Gain]], max_drop: float) -> list[State]:
-    """Return the candidates whose drop on other text is small enough, as far as was seen.
+def best_of(
+    tried: Iterable[Candidate], mrr: Mapping[Candidate, float], allowed: Sequence[Candidate]
+) -> Candidate:
+    """Return the candidate with the highest validation MRR among those that drop little.
 
-    It is the change itself that is bounded, and no bound of its error: sets that are encoded in
-    seconds could show of hardly any state that it loses less than half a point. Those that isospace
-    carries are bounded together, by their mean, as the least of several such estimates lies below
-    what is truly lost; those that were named are bounded one by one.
+    Where all drop too much, it is the best of them; it represents a kind and is not selected.
+    """
+    tried = list(tried)
+    own = [candidate for candidate in tried if candidate in allowed] or tried
+    return max(own, key=lambda candidate: mrr[candidate])
+
+
+def allowed_candidates(
+    other_text: Mapping[Candidate, Mapping[str, Gain]], max_drop: float
+) -> list[Candidate]:
+    """Return the candidates whose drop on other text is small enough.
+
+    The measured change is bounded, not its confidence limit: sets that are encoded in seconds could
+    show of hardly any candidate that it drops less than half a point. The sets that isospace
+    carries are bounded by their mean, because the least of several such estimates lies below the
+    true drop. Sets that the user named are bounded one by one.
 
     Args:
-        other_text: of each state set -> gain over the base model on its validation part.
+        other_text: candidate -> set -> gain over the base model on its validation part.
         max_drop: points of 100.
     """
     return [
-        state
-        for state, gains in other_text.items()
-        if min(_changes(gains), default=0.0) >= -max_drop / 100
+        candidate
+        for candidate, gains in other_text.items()
+        if min(_bounded_changes(gains), default=0.0) >= -max_drop / 100
     ]
 
 
-def _changes(gains: Mapping[str, Gain]) -> list[float]:
-    """What is bounded: the mean of the sets that isospace carries, and each other set."""
+def _bounded_changes(gains: Mapping[str, Gain]) -> list[float]:
+    """Return the mean change of the sets that isospace carries, and that of each other set."""
     carried = [one.mean for name, one in gains.items() if name in CARRIED]
     together = [sum(carried) / len(carried)] if carried else []
     return [*together, *(one.mean for name, one in gains.items() if name not in CARRIED)]
-
-
-def candidates(shares: Sequence[float], maps: Sequence[MapChoice]) -> list[State]:
-    """List the candidates with these weights: as they are, and with each map behind them."""
-    return [State(share, change) for share in shares for change in (None, *maps)]

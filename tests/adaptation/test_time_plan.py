@@ -9,21 +9,22 @@ import pytest
 from searches import short_search, write_documents
 
 from isospace.adaptation import adapt as module
-from isospace.adaptation.adapt import FEWEST_UPDATES, adapt
-from isospace.adaptation.plan import SPARE, Plan
+from isospace.adaptation import fine_tune, outcome, scoring
+from isospace.adaptation.adapt import adapt
+from isospace.adaptation.candidates import BASE_MODEL, THROUGH
 from isospace.adaptation.results import read_candidates
-from isospace.adaptation.states import THROUGH
+from isospace.adaptation.time_plan import SPARE, TimePlan
 from isospace.errors import Interrupted
 from isospace.training.fit import Fit
 from isospace.training.loop import Loop
-from isospace.training.schedule import Paces, evaluation_steps
+from isospace.training.schedule import FEWEST_UPDATES, Paces, evaluation_steps
 
-PLAN = Plan(
+PLAN = TimePlan(
     until=360,
     update=1,
     evaluation=3,
-    choosing=40,
-    judging=40,
+    validating=40,
+    testing=40,
     token=0.5,
     trainings=1,
     evaluations=2,
@@ -78,7 +79,7 @@ class Machine:
     def __init__(self, **speeds: float) -> None:
         self.speeds = speeds
 
-    def ends(self, plan: Plan) -> tuple[float, int]:
+    def ends(self, plan: TimePlan) -> tuple[float, int]:
         """When all is over, and after how many updates."""
         clock, paces, evaluated, token = 30.0, Paces(), 0, plan.token
         step, total = 0, plan.updates(clock)
@@ -137,7 +138,8 @@ def clock(monkeypatch):
         return now[0]
 
     monkeypatch.setattr(module.time, "monotonic", ticked)
-    monkeypatch.setattr(module, "seconds_per_token", lambda *_: 1e-9)
+    for using in (module, fine_tune):
+        monkeypatch.setattr(using, "seconds_per_token", lambda *_: 1e-9)
     note = Paces.note_update
 
     def noted(self, _):
@@ -211,7 +213,9 @@ def test_what_was_stopped_goes_on_as_it_was_planned_by_then(config, clock, monke
             adapt(replace(config, budget=(44 / 60, "minutes")))
     step, total = seen
     assert (step, total) == (20, 40)
-    monkeypatch.setattr("isospace.adaptation.plan.Plan.updates", lambda *_: pytest.fail("planned"))
+    monkeypatch.setattr(
+        "isospace.adaptation.time_plan.TimePlan.updates", lambda *_: pytest.fail("planned")
+    )
     finished = adapt(resume=config.output)
     assert finished.results.steps == 40
     assert [row["step"] for row in finished.run.evaluations()] == [0, 20, 40]
@@ -219,14 +223,14 @@ def test_what_was_stopped_goes_on_as_it_was_planned_by_then(config, clock, monke
 
 def test_a_training_for_which_no_time_was_left_is_not_made_later(config, clock, monkeypatch):
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 1.0)
-    monkeypatch.setattr(Plan, "for_the_next", lambda plan: replace(plan, until=0.0))
+    monkeypatch.setattr(TimePlan, "for_the_next", lambda plan: replace(plan, until=0.0))
 
     def killed(*_):
         raise KeyboardInterrupt
 
     config = replace(config, budget=(44 / 60, "minutes"), seeds=2)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "run_results", killed)
+        patch.setattr(outcome, "run_results", killed)
         with pytest.raises(Interrupted):
             adapt(config)
     finished = adapt(resume=config.output)
@@ -240,8 +244,8 @@ def test_the_way_back_to_the_start_is_as_long_as_the_minutes(
 ):
     """Nothing that is trained is allowed, so that each step is a reason for the next."""
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 1.0)
-    monkeypatch.setattr(module, "allowed_states", lambda *_: [module.START])
-    monkeypatch.setattr(Plan, "allows_another", lambda *_: there_is_time)
+    monkeypatch.setattr(scoring, "allowed_candidates", lambda *_: [BASE_MODEL])
+    monkeypatch.setattr(TimePlan, "allows_another", lambda *_: there_is_time)
     finished = adapt(replace(config, budget=(22 / 60, "minutes")))
     searched = read_candidates(finished.run.folder)
     merged = [one for one in searched.candidates if one.kind.startswith("merged")]

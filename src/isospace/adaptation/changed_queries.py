@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from isospace.adaptation.results import Changed
+from isospace.adaptation.results import ChangedQuery
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs, unit_vectors
 from isospace.evaluation.retrieval import Targets
 from isospace.operators.nearest import highest
@@ -55,7 +55,7 @@ def changed_queries(
     places: Sequence[int],
     ranks: tuple[FloatArray, FloatArray],
     first: Sequence[Sequence[tuple[str, ...]]],
-) -> tuple[Changed, ...]:
+) -> tuple[ChangedQuery, ...]:
     """The queries at these places, before and after.
 
     Args:
@@ -65,7 +65,7 @@ def changed_queries(
         first: for each of the places the texts that stood first, before and after.
     """
     return tuple(
-        Changed(
+        ChangedQuery(
             pairs.first[place],
             pairs.second[place],
             (float(ranks[0][place]), float(ranks[1][place])),

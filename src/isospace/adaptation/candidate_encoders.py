@@ -1,0 +1,256 @@
+"""The encoder of any candidate: its weights, and the linear map behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isospace.adaptation.candidates import (
+    PAIR_MAPS,
+    QUERIES_BY_PAIRS,
+    QUERY_MAPS,
+    TEXT_MAPS,
+    THROUGH,
+    Candidate,
+    MapChoice,
+)
+from isospace.config import TrainConfig
+from isospace.corpus.corpus import Corpus
+from isospace.corpus.relations import FEW_PAIRS
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.merging import merge
+from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
+from isospace.encoders.pooling import Precision
+from isospace.encoders.prompts import Side
+from isospace.errors import UserError
+from isospace.evaluation.pairs import Encode, PromptedEncoders, remembering
+from isospace.evaluation.vector_cache import cached
+from isospace.operators.fitted_whitening import Moments
+from isospace.operators.pair_whitening import PairMoments
+from isospace.system.cache import cache_folder
+from isospace.system.devices import has_bf16
+from isospace.training import checkpoint
+from isospace.training.examples import Examples
+from isospace.training.prepare import require_trainable, start_of
+from isospace.whiten.fitting import FITTED_ON, fit_rows
+from isospace.whiten.fold import drop_normalize, fold, fold_queries, through, through_queries
+
+Asked = tuple[Side | None, Iterable[str]]
+"""Texts that are encoded, and on which side."""
+Weights = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class CandidateEncoders:
+    """The encoders of all candidates for one text.
+
+    One encoder is in memory, and takes the weights of whichever candidate encodes. No text is
+    encoded twice by the same weights.
+
+    Attributes:
+        config: names the base model, and says how texts are cut.
+        corpus: on whose pairs or passages the maps are fitted.
+        encoder: the base model without a closing normalisation.
+        base: its weights.
+        maps: that are tried, before they are fitted.
+        through: the map among them that training goes through, where they are by pairs.
+        trained: the weights that trainings ended with, which are averaged.
+        fitted_on: number of pairs on which the maps are fitted, at most.
+        folder: where vectors of trained weights are kept; the base model's are in the cache.
+    """
+
+    config: TrainConfig
+    corpus: Corpus
+    encoder: Encoder
+    base: Weights
+    maps: tuple[MapChoice, ...]
+    through: MapChoice | None
+    trained: tuple[Weights, ...] = ()
+    fitted_on: int = FITTED_ON
+    folder: Path = field(default_factory=cache_folder)
+    _whole: dict[float, PromptedEncoders] = field(default_factory=dict)
+    _cut: dict[float, PromptedEncoders] = field(default_factory=dict)
+    _moments: dict[float, PairMoments] = field(default_factory=dict)
+
+    @classmethod
+    def load(
+        cls,
+        config: TrainConfig,
+        corpus: Corpus,
+        parts: Sequence[Corpus] = (),
+        queries_only: bool = False,
+    ) -> CandidateEncoders:
+        """Load the base model, and choose the maps: by pairs where the text has enough.
+
+        Args:
+            config: names the base model.
+            corpus: on whose pairs or passages the maps are fitted.
+            parts: of it, on which maps are fitted too (`of_part`).
+            queries_only: try maps of queries alone.
+
+        Raises:
+            UserError: a base model that cannot be loaded, trained, or written as standard modules;
+                too few pairs to map queries alone.
+        """
+        encoder = start_of(config)
+        require_trainable(config, encoder)
+        drop_normalize(encoder)
+        weights = {k: v.detach().clone() for k, v in encoder.model.state_dict().items()}
+        own = len(_related_texts(config, corpus, FITTED_ON)[0])
+        enough = own >= FEW_PAIRS and all(
+            len(_related_texts(config, part, FITTED_ON)[0]) >= FEW_PAIRS // 2 for part in parts
+        )
+        if not queries_only:
+            maps, through_map = (PAIR_MAPS, THROUGH) if enough else (TEXT_MAPS, None)
+            return cls(config, corpus, encoder, weights, maps, through_map)
+        if not enough:
+            raise UserError(
+                f"`queries_only`: needs {FEW_PAIRS} pairs of texts that belong together, and "
+                f"the text gives {own}. Give more documents, name the columns of pairs "
+                "(`columns`), or adapt documents too"
+            )
+        return cls(config, corpus, encoder, weights, QUERY_MAPS, None)
+
+    def with_trained(self, trained: Sequence[Weights]) -> CandidateEncoders:
+        """Return the encoders with the weights of these trainings."""
+        moments = {share: own for share, own in self._moments.items() if not share}
+        return replace(
+            self,
+            trained=tuple(trained),
+            _whole={0.0: self._encoder(0.0)},
+            _cut={0.0: self._encoder(0.0, cut=True)},
+            _moments=moments,
+        )
+
+    def of_part(self, corpus: Corpus, trained: Sequence[Weights]) -> CandidateEncoders:
+        """Return encoders whose maps are fitted on another corpus."""
+        return replace(self.with_trained(trained), corpus=corpus, _moments={})
+
+    def read_trained(self, file: Path) -> Weights:
+        """Read the weights that a training ended with, without the map behind them."""
+        weights = checkpoint.load_weights(file)
+        return {name: weights[name] for name in self.base}
+
+    @cached_property
+    def fit_texts(self) -> tuple[Asked, ...]:
+        """The texts on which maps are fitted, with their sides."""
+        if self.maps is not TEXT_MAPS:
+            first, second = _related_texts(self.config, self.corpus, self.fitted_on)
+            return ("query", first), ("document", second)
+        columns = max(1, len(self.config.text.columns))
+        rows = fit_rows(self.corpus, columns, 2 * self.fitted_on)
+        return (("document", [self.corpus[int(row)] for row in rows]),)
+
+    def encode(self, candidate: Candidate) -> PromptedEncoders:
+        """Return the function from texts to the vectors of a candidate.
+
+        What weights made of a list of texts is kept on disk, so that a run that was stopped encodes
+        nothing again.
+        """
+        encode = self._encoder(candidate.share)
+        if candidate.change is None:
+            return encode
+        fitted = candidate.change.fit(self.moments(candidate.share))
+        if candidate.change.kind == QUERIES_BY_PAIRS:
+            return through_queries(encode, fitted)
+        return through(encode, fitted)
+
+    def moments(self, share: float) -> PairMoments:
+        """Return the moments of the vectors on which maps behind these weights are fitted.
+
+        Texts are cut and encoded as training does it: a third of the time, and the same map.
+        """
+        if share not in self._moments:
+            encode = self._encoder(share, cut=True)
+            sides = [
+                torch.from_numpy(encode.for_side(side)(list(texts)))
+                for side, texts in self.fit_texts
+            ]
+            if len(sides) == 2:
+                self._moments[share] = PairMoments.from_pairs(*sides)
+            else:
+                self._moments[share] = PairMoments(
+                    Moments.from_vectors(sides[0][:0]), Moments.from_vectors(sides[0])
+                )
+        return self._moments[share]
+
+    @property
+    def fit_precision(self) -> Precision:
+        """The arithmetic of what maps are fitted on: that of training."""
+        return "bf16" if self.config.precision != "float32" and has_bf16() else "float32"
+
+    def put_behind(self, encoder: Encoder) -> None:
+        """Put the map that training goes through behind a base model that is to be trained.
+
+        The map is the base model's and stays as it is: weights that learn in front of it find more,
+        once it is fitted on them again, than those that learn without it
+        (docs/results/fine-tuning.md). Where there is none, only a closing normalisation goes.
+        """
+        drop_normalize(encoder)
+        if self.through is not None:
+            fold(encoder, self.through.fit(self.moments(0.0)))
+            drop_normalize(encoder)
+            encoder.model[-1].requires_grad_(False)
+
+    def shipped(self, candidate: Candidate) -> Encoder:
+        """Return an encoder of standard modules that gives the vectors of a candidate.
+
+        Raises:
+            UserError: its vectors are not those that were measured.
+        """
+        encode, encoder = self.encode(candidate), start_of(self.config)
+        encoder.model.load_state_dict(self._weights(candidate.share))
+        if candidate.change is not None:
+            fitted = candidate.change.fit(self.moments(candidate.share))
+            if candidate.change.kind == QUERIES_BY_PAIRS:
+                encoder = fold_queries(encoder, fitted)
+            else:
+                fold(encoder, fitted)
+        for side in encoder.prompts.sides:
+            own = encoder.embed(PROBES, side=side)
+            require_parity(own, encode.for_side(side)(PROBES), self.config.model, TOLERANCE)
+        return encoder
+
+    def _weights(self, share: float) -> Weights:
+        return merge(self.base, self.trained, share) if share else self.base
+
+    def _encoder(self, share: float, cut: bool = False) -> PromptedEncoders:
+        """Return an encoder that takes its weights before it encodes, and remembers its vectors.
+
+        Args:
+            share: of its weights.
+            cut: encode as training does, and not as the model that is shipped.
+        """
+        made = self._cut if cut else self._whole
+        if share not in made:
+            self.encoder.model.load_state_dict(self._weights(share))
+            encode = cached(
+                self.encoder,
+                self.folder if share else cache_folder(),
+                self.fit_precision if cut else "float32",
+                self.config.max_length if cut else None,
+            )
+
+            def switching(own: Encode) -> Encode:
+                def encode_by_own_weights(texts: Sequence[str]) -> NDArray[np.float32]:
+                    self.encoder.model.load_state_dict(self._weights(share))
+                    return own(texts)
+
+                return encode_by_own_weights
+
+            made[share] = remembering(encode.each(switching))
+        return made[share]
+
+
+def _related_texts(config: TrainConfig, corpus: Corpus, most: int) -> tuple[list[str], list[str]]:
+    """Return the sides of `most` pairs at most; none where dropout views train."""
+    if config.views == "dropout":
+        return [], []
+    return Examples.from_corpus(config, corpus).related_texts(most)

@@ -1,0 +1,293 @@
+"""Fine-tune the base model, once for each seed, for as long as the budget allows."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from isospace.adaptation.candidate_encoders import Weights
+from isospace.adaptation.candidates import Candidate
+from isospace.adaptation.cross_validation import FOLDS
+from isospace.adaptation.scoring import Search
+from isospace.adaptation.task import MOST_EPOCHS
+from isospace.adaptation.time_plan import (
+    EARLIEST,
+    MOST_LATE,
+    SPARE,
+    Amounts,
+    Passes,
+    TimePlan,
+    of_pairs,
+    seconds_per_token,
+)
+from isospace.config import TrainConfig
+from isospace.statistics.choosing import added_by_choosing
+from isospace.statistics.counts import number_of
+from isospace.system.devices import peak_memory_mb
+from isospace.training.finish import TrainingFacts
+from isospace.training.fit import Fit
+from isospace.training.run import Run, begun
+from isospace.training.schedule import FEWEST_UPDATES, evaluation_steps
+from isospace.training.selection import PAIRS, Choice
+from isospace.training.step import Diverged
+
+
+@dataclass(frozen=True)
+class FineTuned:
+    """What the trainings came to.
+
+    Attributes:
+        facts: of the first training that was kept; where none was, of the first.
+        weights: of each training that was kept.
+        steps: the checkpoint that each of them kept.
+        selection_bias: what choosing a checkpoint by the test pairs has added, on average.
+        unseen: evaluations that were not kept, where the test pairs choose.
+        plan: of the minutes that are left; `None` of a budget in tokens, and of a resumed run.
+        notes: remarks for the user.
+    """
+
+    facts: TrainingFacts
+    weights: tuple[Weights, ...] = ()
+    steps: tuple[int, ...] = ()
+    selection_bias: float = 0.0
+    unseen: int = 0
+    plan: TimePlan | None = None
+    notes: tuple[str, ...] = ()
+
+
+def nothing_trained(search: Search, base_mrr: float, amounts: Amounts) -> FineTuned:
+    """Return what stands in the results where nothing is fine-tuned."""
+    training, encoder = search.task.training, search.encoders.encoder
+    notes: tuple[str, ...] = ()
+    if not amounts.fine_tunes:
+        notes = (
+            f"Nothing was trained: a budget of {number_of(*search.task.config.budget)} is too "
+            f"little, besides measuring; about {amounts.enough:,} would do.",
+        )
+    choice = Choice(0, training.select, PAIRS, base_mrr, base_mrr, (), "nothing was fine-tuned")
+    facts = TrainingFacts(
+        choice,
+        evaluations=(),
+        steps=0,
+        longest=training.max_length,
+        pooling=encoder.pooling,
+        precision=search.encoders.fit_precision,
+        seconds=search.times.whole,
+        memory_mb=peak_memory_mb(),
+    )
+    return FineTuned(facts, notes=notes)
+
+
+def fine_tune(search: Search, until: float | None) -> FineTuned:
+    """Train once for each seed, as long as the budget allows.
+
+    Args:
+        search: the text, the base model, and the folder.
+        until: when everything is to be over; `None` for a budget in tokens, and for a training that
+            goes on as it was planned before it was stopped.
+    """
+    seeds = search.task.config.seeds
+    plan: TimePlan | None = None
+    ended: list[_Ended] = []
+    for number in range(seeds):
+        one = _train(search, number, until, plan, ended[-1].updates if ended else 0)
+        ended.append(one)
+        plan = one.plan
+        if not one.updates:
+            break
+    kept = [one for one in ended if one.weights is not None]
+    notes = [note for one in ended for note in one.notes]
+    trained = [one for one in ended if one.updates]
+    if trained and all(one.exhausted for one in trained):
+        notes.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
+    return FineTuned(
+        (kept or ended)[0].facts,
+        tuple(one.weights for one in kept if one.weights is not None),
+        tuple(one.facts.choice.step for one in kept),
+        float(np.mean([one.selection_bias for one in kept])) if kept else 0.0,
+        sum(one.unseen for one in ended),
+        plan,
+        tuple(notes),
+    )
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """One training that has ended, as `FineTuned` has it."""
+
+    facts: TrainingFacts
+    updates: int
+    plan: TimePlan | None
+    notes: tuple[str, ...]
+    weights: Weights | None = None
+    selection_bias: float = 0.0
+    unseen: int = 0
+    exhausted: bool = False
+
+
+def _train(
+    search: Search, number: int, until: float | None, plan: TimePlan | None, before: int
+) -> _Ended:
+    """Train once.
+
+    Args:
+        search: as in `fine_tune`.
+        number: of the seed, from 0 on.
+        until: as in `fine_tune`.
+        plan: after the training before; `None` for the first one.
+        before: the updates of the training before.
+    """
+    training = search.task.training
+    notes: list[str] = []
+    settings = replace(training, seed=training.seed + number)
+    run = _run_of(search.run, number, settings)
+    with search.times.timed(Candidate(1.0, search.encoders.through).kind):
+
+        def due(updates: int, last: int) -> list[int]:
+            if plan is not None:
+                return plan.due(updates, last)
+            return evaluation_steps(updates, settings.evaluations, EARLIEST, last)
+
+        # What finds less than the base model may find more half-way back to it.
+        fit = Fit(
+            settings,
+            search.progress,
+            search.stop,
+            search.task.data,
+            start_competes=False,
+            due=due,
+            vectors=search.encoders.folder,
+        )
+        search.encoders.put_behind(fit.encoder)
+        if until is not None:
+            plan = _time_plan(search, fit, until) if plan is None else plan.for_the_next()
+        timed = 0  # the update after which it was timed last what a token takes
+
+        def planned() -> int:
+            nonlocal plan, timed
+            assert plan is not None
+            token = plan.token
+            if fit.evaluated != timed:
+                timed, token = fit.evaluated, _seconds_per_token(search)
+            plan = plan.seen(fit.paces.update, fit.paces.evaluation, token)
+            updates = plan.updates(time.monotonic(), fit.loop.step, fit.evaluated)
+            return max(updates, FEWEST_UPDATES)
+
+        with fit.holding(run, search.run.how_to_resume):
+            fit.begin()
+            updates, note = _updates(search, fit, plan, before)
+            notes += filter(None, [note])
+            fit.measure_start(updates)
+            if not updates:
+                return _Ended(TrainingFacts.of(fit), 0, plan, tuple(notes))
+            try:
+                fit.go(None if plan is None else planned)
+            except Diverged as error:
+                notes.append(
+                    f"A training diverged at update {error.step} ({error.term} {error.value:g}) "
+                    "and ended there."
+                )
+    choice, tried, weights = fit.choice, fit.tried, None
+    if choice.step:
+        weights = search.encoders.read_trained(run.kept_weights)
+    else:
+        notes.append(f"A training was left out: {choice.reason}.")
+    return _Ended(
+        TrainingFacts.of(fit),
+        updates,
+        plan,
+        tuple(notes),
+        weights,
+        added_by_choosing(list(tried.values())) if tried and choice.step else 0.0,
+        len(tried.keys() - {0, choice.step}) if tried else 0,
+        fit.loop.total_steps == most_updates(fit),
+    )
+
+
+def _run_of(run: Run, number: int, settings: TrainConfig) -> Run:
+    """Return the folder of a training: the first has the run's."""
+    folder = run.folder / "seeds" / str(number)
+    if not number:
+        return run
+    return Run(folder) if begun(folder) else Run.create(replace(settings, output=folder))
+
+
+def most_updates(fit: Fit) -> int:
+    """Return how many updates a training may have, however much time there is."""
+    return int(MOST_EPOCHS * fit.loop.updates_per_epoch)
+
+
+def _seconds_per_token(search: Search) -> float:
+    return seconds_per_token(search.encoders.encoder, search.task.validation.second, "float32")
+
+
+def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
+    """Plan the minutes that are left, by measured speeds."""
+    task, encoder = search.task, search.encoders.encoder
+    passes = Passes.count(search.encoders, task.data, task.validation, fit.training.config)
+    token = evaluating = _seconds_per_token(search)
+    if fit.accelerator.mixed_precision == "bf16":
+        evaluating = seconds_per_token(encoder, task.validation.second, "bf16")
+    trainings, validating = task.config.seeds, passes.validating
+    if task.folds is not None:  # each part has its trainings, its pairs and its maps
+        pairs = sum(of_pairs(encoder, part) for part in task.folds.of_part)
+        trainings *= 1 + FOLDS
+        validating += pairs - passes.pairs + FOLDS * passes.mapped
+    return TimePlan(
+        until=until,
+        update=fit.loop.seconds_per_step(),
+        evaluation=passes.evaluation * evaluating,
+        validating=validating,
+        testing=passes.testing,
+        token=token,
+        trainings=trainings,
+        evaluations=fit.training.config.evaluations,
+        most=most_updates(fit),
+    )
+
+
+def _updates(search: Search, fit: Fit, plan: TimePlan | None, before: int) -> tuple[int, str]:
+    """Return how many updates a training begins with, and a note where these are few or none.
+
+    Args:
+        search: with the budget.
+        fit: the training.
+        plan: of the minutes.
+        before: the updates of the training before, or 0; without a plan there are as many again.
+    """
+    config, loop, most = search.task.config, fit.loop, most_updates(fit)
+    amount, unit = config.budget
+    if most < FEWEST_UPDATES:
+        return 0, (
+            f"Nothing was trained: {len(fit.training.batches.examples):,} examples are too few for "
+            f"{FEWEST_UPDATES} updates of {loop.sentences_per_step} in {MOST_EPOCHS:g} passes."
+        )
+    enough, late = 0, math.inf
+    if fit.begun is not None:
+        updates = fit.begun
+    elif plan is not None:
+        now = time.monotonic()
+        updates = plan.updates(now)
+        late = now + SPARE * plan.takes(FEWEST_UPDATES) - plan.until
+        enough = math.ceil(amount + late / 60)
+    else:
+        each = loop.tokens_per_step * config.seeds
+        updates = before or min(int(amount / each), most)
+        enough = math.ceil(FEWEST_UPDATES * each)
+    if updates >= FEWEST_UPDATES:
+        return updates, ""
+    if late <= MOST_LATE * 60 * amount and not before:
+        return FEWEST_UPDATES, (
+            f"A budget of about {number_of(enough, unit)} seemed to be needed for "
+            f"{FEWEST_UPDATES} updates; they were made all the same."
+        )
+    return 0, (
+        f"Nothing {'more ' if before else ''}was trained: a budget of "
+        f"{number_of(amount, unit)} is too little for {FEWEST_UPDATES} updates of "
+        f"{loop.tokens_per_step:,.0f} tokens"
+        f"{', besides measuring' if unit == 'minutes' else ''}"
+        f"{f'; about {enough:,} would do' if enough and not before else ''}."
+    )

@@ -1,0 +1,263 @@
+"""The end of a search: select a candidate, test it, write it, and say what came of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from isospace.adaptation.advice import advice
+from isospace.adaptation.candidates import BASE_MODEL, Candidate, best_of, by_kind
+from isospace.adaptation.changed_queries import changed_places, changed_queries, first_texts
+from isospace.adaptation.fine_tune import FineTuned
+from isospace.adaptation.results import (
+    BestOfKind,
+    CandidateScores,
+    ChangedQuery,
+    SearchResults,
+    write_candidates,
+)
+from isospace.adaptation.scoring import Search, Tried, score_test, selected_of_parts
+from isospace.evaluation.scores import ADAPTED, BASE, CORRECTED_NOTE, table_rows
+from isospace.statistics.choosing import ChosenAmong, choose
+from isospace.statistics.gains import gain
+from isospace.statistics.influence import Scores
+from isospace.statistics.verdict import Verdict, VerdictKind, base_unless_adapted
+from isospace.training.finish import ModelScores, run_results, show_verdict, write_run
+from isospace.training.query_map import write_query_map
+from isospace.training.results import RunResults
+from isospace.training.run import FinishedRun
+from isospace.training.selection import Choice
+
+_DEV_SETS = "dev sets of STS, which bound what may be lost"
+_SELECTED = "the selected candidate"  # what is not shipped all the same
+
+
+def finish(
+    search: Search,
+    tried: Tried,
+    baselines: Mapping[str, Scores],
+    tuned: FineTuned,
+    base: ModelScores,
+    weight: float,
+    notes: Sequence[str],
+) -> FinishedRun:
+    """Select a candidate, test it, write the run, and show the verdict.
+
+    Args:
+        search: the text, the folder, and the encoders.
+        tried: all candidates on the validation items.
+        baselines: MRR of BM25, and of BM25 with the base model, on the validation pairs.
+        tuned: what the trainings came to.
+        base: the base model on the test items.
+        weight: of BM25 in what is fused.
+        notes: remarks for the user.
+    """
+    config, data, run = search.task.config, search.task.data, search.run
+    allowed = tried.allowed(config.max_drop)
+    selected = allowed[choose([tried.mrr[candidate] for candidate in allowed])]
+    adapted = base
+    if selected != BASE_MODEL:
+        adapted = score_test(search, selected, allowed, weight)
+    among = None if data.benchmark.split else _among(tried, selected, allowed, tuned)
+    kept = _none_better(config.max_drop) if selected == BASE_MODEL else None
+    verdict = data.benchmark.verdict(base.measured, adapted.measured, kept, among)
+    verdict = base_unless_adapted(verdict)
+    results = run_results(
+        run.config,
+        data,
+        tuned.facts,
+        tuned.steps[0] if selected.share else 0,
+        base,
+        adapted,
+        verdict,
+        _made_by(selected, config.seeds, len(tuned.weights)),
+        _SELECTED,
+        among,
+    )
+    results = replace(
+        results,
+        choice=_choice(tuned.facts.choice, selected, verdict, config.max_drop),
+        labels=_DEV_SETS if data.other_text.dev else None,
+        seconds=search.times.whole,
+    )
+    better, worse = _changed(search, selected, allowed, base, adapted)
+    all_notes = (*notes, *_rejected_note(tried, selected, config.max_drop))
+    searched = _search_results(
+        search, tried, selected, allowed, baselines, all_notes, better, worse
+    )
+    encoder = search.encoders.shipped(selected)
+    if encoder.prompts.routed and not results.ships_base:
+        write_query_map(run.folder, encoder)
+    write_candidates(run.folder, searched)
+    write_run(run, results, encoder, data, base, adapted)
+    shutil.rmtree(search.encoders.folder, ignore_errors=True)
+    _show(search, searched, results)
+    scores = [data.benchmark.pair_scores(one.measured.retrieval) for one in (base, adapted)]
+    advised = advice(verdict, data.benchmark.pairs.unit, *scores)
+    show_verdict(run, results, search.progress, advised)
+    return FinishedRun(run, results)
+
+
+def rows_so_far(
+    search: Search, tried: Tried, baselines: Mapping[str, Scores]
+) -> list[dict[str, str]]:
+    """Return the table of the candidates that were tried so far; none is selected yet."""
+    allowed = tried.allowed(search.task.config.max_drop)
+    return _search_results(search, tried, None, allowed, baselines).rows()
+
+
+def _search_results(
+    search: Search,
+    tried: Tried,
+    selected: Candidate | None,
+    allowed: Sequence[Candidate],
+    baselines: Mapping[str, Scores],
+    notes: tuple[str, ...] = (),
+    better: tuple[ChangedQuery, ...] = (),
+    worse: tuple[ChangedQuery, ...] = (),
+) -> SearchResults:
+    """Return what candidates.json holds."""
+    task, kinds, mrr = search.task, by_kind(tried.scores), tried.mrr
+    best_of_kinds = [best_of(own, mrr, allowed) for own in kinds.values()]
+    return SearchResults(
+        candidates=tuple(
+            CandidateScores(
+                one.words,
+                one.kind,
+                mrr[one],
+                {name: own.mean for name, own in tried.other_text(one).items()},
+                one in allowed,
+            )
+            for same_kind in kinds.values()
+            for one in same_kind
+        ),
+        best=tuple(
+            BestOfKind(
+                one.kind,
+                one.words,
+                one == selected,
+                mrr[one],
+                tried.gain(one),
+                {} if one == BASE_MODEL else tried.other_text(one),
+                search.times.kinds[one.kind],
+            )
+            for one in best_of_kinds
+        ),
+        baselines={name: scores.mean for name, scores in baselines.items()},
+        notes=notes,
+        selected_on=f"{len(task.validation):,} {task.validation.name}",
+        max_drop=task.config.max_drop,
+        other_text=task.data.other_text.described,
+        better=better,
+        worse=worse,
+        seconds=search.times.whole,
+        baseline_gains={name: gain(own, tried.base.pairs) for name, own in baselines.items()},
+    )
+
+
+def _made_by(selected: Candidate, seeds: int, trainings: int) -> str:
+    """Say what was done to the kept weights; empty where nothing was."""
+    plain = selected == BASE_MODEL or (selected == Candidate(1.0) and seeds == 1)
+    made = "" if plain else selected.words
+    if selected.share and trainings > 1:
+        made += f", averaged over {trainings} trainings"
+    return made
+
+
+def _none_better(max_drop: float) -> str:
+    """Say why the base model is kept, where it is."""
+    return (
+        f"no candidate finds more of the validation pairs and drops at most {max_drop:g} points on "
+        "other text"
+    )
+
+
+def _rejected_note(tried: Tried, selected: Candidate, max_drop: float) -> list[str]:
+    """Name the candidate that was rejected for its drop, where it is the best on the pairs."""
+    mrr = tried.mrr
+    best = max(mrr, key=lambda candidate: mrr[candidate])
+    if mrr[best] <= mrr[selected]:
+        return []
+    lost = ", ".join(f"{n} {100 * one.mean:+.2f}" for n, one in tried.other_text(best).items())
+    return [
+        f"On other text the best drops more than {max_drop:g} points: {best.words}, "
+        f"{100 * (mrr[best] - mrr[BASE_MODEL]):+.2f} points on validation pairs; {lost}."
+    ]
+
+
+def _among(
+    tried: Tried, selected: Candidate, allowed: Sequence[Candidate], tuned: FineTuned
+) -> ChosenAmong:
+    """Return what the test pairs have chosen a candidate among.
+
+    Where the base model is kept, the best of all others is reported, rejected or not.
+    """
+    return ChosenAmong.named(
+        {candidate: found.pairs for candidate, found in tried.scores.items()},
+        selected,
+        allowed=None if selected == BASE_MODEL else allowed,
+        unseen=tuned.unseen,
+        selection_bias=tuned.selection_bias if selected.share else 0.0,
+    )
+
+
+def _choice(trained: Choice, selected: Candidate, verdict: Verdict, max_drop: float) -> Choice:
+    """Return what was kept of the (first) training; where the base model is shipped, why."""
+    if verdict.kind is not VerdictKind.KEEP_BASE:
+        return trained
+    reason = f"the base model: {_none_better(max_drop)}"
+    if selected != BASE_MODEL:
+        reason = (
+            "the base model, because of the verdict; selected on the validation pairs: "
+            f"{selected.words}"
+        )
+    return replace(trained, step=0, value=trained.base_value, reason=reason)
+
+
+def _changed(
+    search: Search,
+    selected: Candidate,
+    allowed: Sequence[Candidate],
+    base: ModelScores,
+    adapted: ModelScores,
+) -> tuple[tuple[ChangedQuery, ...], tuple[ChangedQuery, ...]]:
+    """Return ten queries that gained most, and ten that lost most."""
+    if selected == BASE_MODEL:
+        return (), ()
+    pairs, parts = search.task.data.benchmark.pairs, search.parts
+    ranks = base.measured.retrieval.ranks, adapted.measured.retrieval.ranks
+    better, worse = changed_places(*ranks)
+    first = [
+        first_texts(search.encoders.encode(candidate), pairs, better + worse)
+        if parts is None
+        else parts.first_texts(selected_of_parts(parts, candidate, allowed), better + worse)
+        for candidate in (BASE_MODEL, selected)
+    ]
+    return (
+        changed_queries(pairs, better, ranks, [own[: len(better)] for own in first]),
+        changed_queries(pairs, worse, ranks, [own[len(better) :] for own in first]),
+    )
+
+
+def _show(search: Search, searched: SearchResults, results: RunResults) -> None:
+    """Show the candidates, the one that was selected, and its scores on the test pairs."""
+    progress, benchmark = search.progress, search.task.data.benchmark
+    progress.table("candidates, on the validation pairs, x 100", searched.rows())
+    for sentence in searched.notes:
+        progress.line("note", sentence)
+    base_selected, selected = searched.best[0].selected, searched.selected.name
+    if results.ships_base and not base_selected:
+        selected += "; the base model is kept all the same, because of the verdict"
+    progress.line("selected", selected)
+    states, after = {BASE: results.base}, f"{ADAPTED}{results.not_shipped}"
+    if not base_selected:
+        states[after] = results.adapted
+    tested_on = "the test pairs"
+    if not benchmark.split:
+        tested_on += f", which are the validation pairs too ({CORRECTED_NOTE})"
+    rows = table_rows("", states, results.over_base(after))
+    progress.table(f"before and after, on {tested_on}", rows)
+    if search.task.config.queries_only and not results.ships_base:
+        progress.line("deploy", "keep the index; encode queries with this model")
+    progress.line("took", f"{searched.seconds:.0f} s; everything is in {search.run.folder}")

@@ -1,0 +1,157 @@
+"""What a candidate finds of the validation pairs, which select, and of the test pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from isospace.adaptation.candidate_encoders import CandidateEncoders
+from isospace.adaptation.candidates import BASE_MODEL, Candidate, allowed_candidates
+from isospace.adaptation.cross_validation import FOLDS, CrossValidated
+from isospace.adaptation.task import Task
+from isospace.adaptation.time_plan import Times
+from isospace.evaluation.hybrid import rank_baselines
+from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
+from isospace.evaluation.scores import HYBRID_BASE
+from isospace.statistics.gains import Gain, gain
+from isospace.statistics.influence import Scores
+from isospace.system.progress import Progress
+from isospace.system.signals import StopRequest
+from isospace.training.finish import ModelScores
+from isospace.training.run import Run
+
+
+@dataclass(frozen=True)
+class Search:
+    """What every step of a search reads.
+
+    Attributes:
+        task: what is adapted to what.
+        run: the folder.
+        encoders: of the candidates.
+        parts: of a small folder that is cross-validated.
+        times: seconds of every kind of candidate.
+        progress: where it is shown.
+        stop: what a signal asks for.
+    """
+
+    task: Task
+    run: Run
+    encoders: CandidateEncoders
+    parts: CrossValidated | None
+    times: Times
+    progress: Progress
+    stop: StopRequest
+
+
+@dataclass(frozen=True)
+class ValidationScores:
+    """What a candidate finds of the validation items.
+
+    Attributes:
+        pairs: MRR of the validation pairs.
+        other_text: set -> score of its validation part.
+    """
+
+    pairs: Scores
+    other_text: dict[str, Scores]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """All candidates that were tried so far; the base model is the first."""
+
+    scores: Mapping[Candidate, ValidationScores]
+
+    @property
+    def base(self) -> ValidationScores:
+        """The scores of the base model."""
+        return self.scores[BASE_MODEL]
+
+    @property
+    def mrr(self) -> dict[Candidate, float]:
+        """Candidate -> MRR of the validation pairs."""
+        return {candidate: found.pairs.mean for candidate, found in self.scores.items()}
+
+    def gain(self, candidate: Candidate) -> Gain | None:
+        """Return the gain of a candidate over the base model; `None` of the base model."""
+        if candidate == BASE_MODEL:
+            return None
+        return gain(self.scores[candidate].pairs, self.base.pairs)
+
+    def other_text(self, candidate: Candidate) -> dict[str, Gain]:
+        """Set -> gain of a candidate over the base model."""
+        own, base = self.scores[candidate].other_text, self.base.other_text
+        return {name: gain(scores, base[name]) for name, scores in own.items()}
+
+    def allowed(self, max_drop: float) -> list[Candidate]:
+        """Return the candidates that drop at most so many points on other text."""
+        return allowed_candidates({one: self.other_text(one) for one in self.scores}, max_drop)
+
+
+def validate(search: Search, tried: Tried, more: Sequence[Candidate]) -> Tried:
+    """Score further candidates on the validation items, and show what they find."""
+    for candidate in more:
+        with search.times.timed(candidate.kind):
+            scores = _validation_scores(search, candidate)
+        tried = Tried({**tried.scores, candidate: scores})
+        shown = [f"MRR {100 * scores.pairs.mean:.2f}"]
+        if candidate != BASE_MODEL:
+            changes = tried.other_text(candidate).items()
+            shown += [f"{name} {100 * own.mean:+.2f}" for name, own in changes]
+        words = f"{candidate.words}: {', '.join(shown)} on validation pairs"
+        search.progress.line("tried", words)
+    return tried
+
+
+def _validation_scores(search: Search, candidate: Candidate) -> ValidationScores:
+    encode, pairs = search.encoders.encode(candidate), search.task.validation
+    if search.parts is None:
+        scores = mrr_scores(pairs, evaluate_retrieval(encode, pairs))
+    else:
+        scores = search.parts.scores(candidate)
+    return ValidationScores(scores, search.task.data.other_text.measure(encode, "choose"))
+
+
+def validate_baselines(
+    search: Search, weight: float, base: ModelScores | None
+) -> dict[str, Scores]:
+    """Score BM25, and BM25 with the base model, on the validation pairs.
+
+    Args:
+        search: the pairs, and the base model.
+        weight: of BM25 in what is fused.
+        base: the base model on the test pairs, where these are the validation pairs too.
+    """
+    pairs = search.task.validation
+    if base is None:
+        bm25, hybrid = rank_baselines(search.encoders.encode(BASE_MODEL), pairs, weight)
+    else:
+        bm25, hybrid = base.measured.with_bm25.bm25, base.measured.with_bm25.hybrid
+    return {"BM25": mrr_scores(pairs, bm25), HYBRID_BASE: mrr_scores(pairs, hybrid)}
+
+
+def score_test(
+    search: Search, candidate: Candidate, allowed: Sequence[Candidate], weight: float
+) -> ModelScores:
+    """Score a candidate on the test items.
+
+    Args:
+        search: the items, and the encoders.
+        candidate: the base model, or the one that was selected.
+        allowed: candidates among which the parts of a small folder select.
+        weight: of BM25 in what is fused.
+    """
+    data, encode = search.task.data, search.encoders.encode(candidate)
+    if search.parts is None:
+        return ModelScores.measure(encode, data, weight)
+    selected = selected_of_parts(search.parts, candidate, allowed)
+    measured = search.parts.measured(selected, data.benchmark, encode, weight)
+    return ModelScores(measured, data.other_text.measure(encode, measured=measured))
+
+
+def selected_of_parts(
+    parts: CrossValidated, candidate: Candidate, allowed: Sequence[Candidate]
+) -> list[Candidate]:
+    """Return the candidate that stands for another in each part of a small folder."""
+    return [BASE_MODEL] * FOLDS if candidate == BASE_MODEL else parts.selected(allowed)

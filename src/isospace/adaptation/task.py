@@ -1,0 +1,208 @@
+"""What is adapted to what: the text, how it trains, and the pairs that select and test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.adaptation.candidate_encoders import CandidateEncoders
+from isospace.adaptation.cross_validation import Folds
+from isospace.config import TrainConfig
+from isospace.corpus.corpus import Corpus
+from isospace.corpus.groups import SMALLEST_SPLIT
+from isospace.corpus.overview import coverage, sample
+from isospace.errors import TooLittle, UserError
+from isospace.evaluation.held_out import HeldOut, hard_pairs
+from isospace.evaluation.pairs import TextPairs
+from isospace.objectives import RankCSE, SimCSE
+from isospace.system.launch import launched
+from isospace.system.progress import Progress
+from isospace.training.batches import Order
+from isospace.training.examples import Examples
+from isospace.training.lists import gives_cosines, require_scores
+from isospace.training.prepare import Data, load_data, say_corpus
+from isospace.training.queries import rows_of_queries
+from isospace.training.requirements import require_settings
+from isospace.training.schedule import FEWEST_UPDATES
+
+MOST_EPOCHS = 4.0
+"""However much time there is, no example is seen more often."""
+SMALLER_BATCHES = (32, 16)
+"""Of pairs, where the recipe's are too large for a few documents."""
+MINED = 4
+"""Texts of the corpus beside each list, for a teacher that does not score the whole batch."""
+_DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is adapted to what.
+
+    Attributes:
+        config: what the user asked for.
+        training: the settings of the first training.
+        data: the texts, with the test pairs.
+        validation: the pairs that select.
+        folds: the parts of a small folder, which judge one after the other; else `None`.
+        notes: remarks for the user.
+    """
+
+    config: AdaptConfig
+    training: TrainConfig
+    data: Data
+    validation: TextPairs
+    folds: Folds | None
+    notes: tuple[str, ...]
+
+    def with_share(self, share: float) -> Task:
+        """Return the task with so much of its validation and test pairs, 0 to 1.
+
+        The user's own test pairs, and text without natural pairs, stay whole.
+        """
+        held_out, benchmark = self.data.held_out, self.data.benchmark
+        if share >= 1 or not held_out.natural:
+            return self
+        fewer = HeldOut(held_out.sentences, held_out.pairs.with_share(share))
+        if self.config.pairs is None:
+            benchmark = replace(benchmark, pairs=benchmark.pairs.with_share(share))
+        data = replace(self.data, held_out=fewer, benchmark=benchmark)
+        return replace(self, data=data, validation=self.validation.with_share(share))
+
+
+def load_task(config: AdaptConfig, progress: Progress) -> tuple[Task, CandidateEncoders]:
+    """Read the text, and load the base model.
+
+    Raises:
+        UserError: bad input. `TooLittle` where it is the text, so that the base model is best kept.
+    """
+    if launched():
+        raise UserError("adapt runs in one process; start it without a launcher, or use train")
+    training, data, notes, folds = _recipe(config)
+    say_corpus(data.corpus, config.pairs is not None or folds is not None, progress)
+    if folds is not None:
+        progress.line("test pairs", folds.described)
+        notes.append(folds.note)
+    other_text = data.other_text
+    progress.line("checked on", other_text.described)
+    if unbounded := [name for name in other_text.judges if name not in other_text.chooses]:
+        notes.append(
+            f"What is lost on {', '.join(unbounded)} is measured and not bounded: it takes "
+            f"{SMALLEST_SPLIT} held-out pairs, of several groups, for some of them to choose."
+        )
+    validation = data.benchmark.pairs
+    if data.benchmark.split and folds is None:
+        validation = hard_pairs(data.corpus, data.held_out)
+    parts = folds.corpora if folds else ()
+    encoders = CandidateEncoders.load(training, data.corpus, parts, config.queries_only)
+    read = coverage(encoders.encoder, sample(data.corpus))
+    if read.same:
+        raise TooLittle(
+            f"{config.model}: to its tokenizer all of this text is the same: "
+            f"{read.warning or 'give texts that differ'}"
+        )
+    if warning := read.warning:
+        cause = warning.partition(". ")[0]  # without the advice
+        notes.append(f"{cause[:1].upper()}{cause[1:]}.")
+    task = Task(config, training, data, validation.grouped(), folds, tuple(notes))
+    return task, encoders
+
+
+def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | None]:
+    """How this text is trained on: by pairs of it where there are enough, else by dropout.
+
+    Queries from a file are further pairs; text that has none trains by dropout beside them.
+    """
+    cosines = config.teacher is not None and gives_cosines(config.teacher)
+    dropout, pairs = (_training(config, name, cosines) for name in (_DROPOUT, _PAIRS))
+    smallest = replace(pairs if config.text.columns else dropout, batch_size=SMALLER_BATCHES[-1])
+    require_settings(smallest)
+    if config.queries is not None:  # of which the settings of dropout know nothing
+        rows_of_queries(config.queries)
+    try:
+        data = load_data(smallest, other_text_selects=True)
+    except TooLittle as error:
+        raise TooLittle(_without_batches(error)) from error
+    folds = None
+    if config.pairs is None:
+        folds = Folds.divide(data.corpus, data.benchmark, config.text.test_relation)
+    corpora = [data.corpus]
+    if folds is not None:
+        dropout, pairs = (replace(one, select="last") for one in (dropout, pairs))
+        corpora += folds.corpora
+        nothing = np.zeros(len(data.corpus.groups), dtype=bool)
+        whole = data.corpus.holding_out(nothing, folds.relation)
+        data = replace(data, corpus=whole, benchmark=folds.benchmark(data.benchmark))
+    told: list[str] = []
+    found, rest = None, "no pairs" if config.queries is None else "of pairs the queries' alone"
+    if data.corpus.related is not None or config.text.columns:
+        try:
+            found = _in_batches(replace(pairs, queries=None), corpora)
+        except TooLittle as error:
+            told = [
+                f"Two dropout views of each text train, and {rest}: "
+                f"{_without_batches(error).partition('. ')[0]}."
+            ]
+    if config.queries is not None:
+        found = _in_batches(pairs if found else replace(pairs, views="both"), corpora)
+    found = found or _in_batches(dropout, corpora)
+    require_scores(found, data.corpus)
+    if found.batch_size < pairs.batch_size:
+        told.append(
+            f"Batches are of {found.batch_size} "
+            f"{'texts' if found.views == 'dropout' else 'pairs'}, as the text makes too few larger "
+            "ones."
+        )
+    return found, data, told, folds
+
+
+def _without_batches(error: TooLittle) -> str:
+    """What there is too little of, without advice to those who choose a batch."""
+    return str(error).replace(", or train with a smaller `batch_size`", "")
+
+
+def _training(config: AdaptConfig, recipe: str, cosines: bool) -> TrainConfig:
+    """The settings of a recipe, whose training follows the teacher's ranking too, if there is one.
+
+    Scores that are no cosines have units of their own: of them the order alone is followed.
+    """
+    settings = config.training(recipe)
+    if config.teacher is None:
+        return settings
+    contrast = settings.objective
+    assert isinstance(contrast, SimCSE)
+    objective = RankCSE(
+        head=contrast.head,
+        temperature=contrast.temperature,
+        variant="listnet" if cosines else "listmle",
+        own_text="in" if settings.views == "pairs" else "out",
+    )
+    mined = 0 if cosines else MINED
+    return replace(settings, objective=objective, teacher=config.teacher, mined=mined)
+
+
+def _in_batches(pairs: TrainConfig, corpora: Sequence[Corpus]) -> TrainConfig:
+    """With the largest of some sizes of a batch in which each of these corpora can train.
+
+    `FEWEST_UPDATES` in `MOST_EPOCHS` passes are enough; of the smallest size one batch is.
+
+    Raises:
+        TooLittle: a corpus has no batch of the smallest.
+    """
+    sizes = dict.fromkeys([pairs.batch_size, *SMALLER_BATCHES])
+    for size in sizes:
+        settings = replace(pairs, batch_size=size)
+        try:
+            per_epoch = min(
+                Order(Examples.from_corpus(settings, corpus), size, settings.seed).per_epoch
+                for corpus in corpora
+            )
+        except TooLittle:
+            if size == SMALLER_BATCHES[-1]:
+                raise
+            continue
+        if MOST_EPOCHS * per_epoch >= FEWEST_UPDATES:
+            break
+    return settings

@@ -1,0 +1,396 @@
+"""How a budget of minutes is spent: what is measured, and how many updates a training has.
+
+The plan is made of measured speeds before the work, and anew while a training goes on: a laptop
+that was busy while speeds were taken is free a minute later, or the other way round.
+
+Work is counted in tokens and not in characters. A word of a language that the tokenizer hardly
+knows is many tokens, and of a long text no more pass than the encoder reads.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.adaptation.candidate_encoders import Asked, CandidateEncoders
+from isospace.config import TrainConfig
+from isospace.corpus.dedup import without_words_of
+from isospace.corpus.examples import evenly
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.pooling import Precision
+from isospace.encoders.prompts import Side
+from isospace.evaluation.held_out import NOISY_SENTENCES
+from isospace.evaluation.pairs import TextPairs
+from isospace.evaluation.retrieval import Targets
+from isospace.statistics.counts import number_of
+from isospace.system import typed_json
+from isospace.training.prepare import Data
+from isospace.training.schedule import evaluation_steps
+from isospace.whiten.fitting import FITTED_ON, MOST_PAIRS
+
+EARLIEST = 24
+"""Updates that come before any evaluation. A long training is evaluated down to here, as on some
+text pairs teach most in so many, and less than nothing in three times as many."""
+BETWEEN_EVALUATIONS = 5
+"""Before the end a training is evaluated only where it has gone on since the last time for so many
+times as long as that takes: the evaluation in the middle is then a tenth of the whole at most."""
+MOST_READING = 0.5
+"""Share of a budget in minutes that reading the text can use up, however long it takes."""
+MOST_LATE = 0.25
+"""Share of a budget in minutes by which so many may exceed it, as far as is known before them."""
+TRIED = 2
+"""Weights that there is always time to try: the trained ones, and some of the way back."""
+SPARE = 1.1
+"""Over what was timed: processors slow down as they warm, and ranking, maps and files take time."""
+FITTING = 0.05
+"""Share of a budget in minutes that the encoding of pairs to fit on may take."""
+FEWEST_FITTED, LEAST_SHARE = 300, 0.25
+"""However few the minutes: 300 pairs give most of the gain of a map."""
+_WARM, _TIMED = 32, 128  # texts by which the speed of encoding is measured
+_AT_ONCE = 4096  # texts whose tokens are in memory
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """How much a search measures. It is kept in the run's folder: a resumed run does the same.
+
+    Attributes:
+        fitted_on: pairs on which maps are fitted, at most.
+        share: of the validation and test pairs, and of the passages they are looked for among.
+        fine_tunes: whether there is time to fine-tune, as far as is known before.
+        enough: minutes that would allow for fine-tuning, where there is no time for it.
+    """
+
+    fitted_on: int = FITTED_ON
+    share: float = 1.0
+    fine_tunes: bool = True
+    enough: int = 0
+    format: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        passes: Passes,
+        token: float,
+        minutes: float,
+        left: float,
+        whole: bool,
+    ) -> Amounts:
+        """Plan what the minutes allow.
+
+        Args:
+            passes: what is to be measured, with maps fitted on `FITTED_ON` pairs.
+            token: seconds of one that passes the encoder.
+            minutes: the budget.
+            left: seconds of it.
+            whole: whether all pairs are measured, however long it takes.
+
+        >>> passes = Passes(
+        ...     validating=2000, pairs=900, mapped=600, testing=1000, other_text=1000, evaluation=10
+        ... )
+        >>> Amounts.of(passes, token=0.005, minutes=1, left=50, whole=False)
+        Amounts(fitted_on=3000, share=1.0, fine_tunes=True, enough=0, format=1)
+        >>> found = Amounts.of(passes, token=0.02, minutes=1, left=50, whole=False)
+        >>> found.fitted_on, round(found.share, 2), found.fine_tunes, found.enough
+        (1909, 0.64, False, 4)
+        """
+        cost = SPARE * token
+        late = cost * ((1 + TRIED) * passes.validating + 2 * passes.testing) - left
+        fine_tunes = whole or late <= MOST_LATE * 60 * minutes
+        enough = 0 if fine_tunes else math.ceil(minutes + late / 60)
+        can_shrink = passes.validating + passes.testing - passes.other_text
+        share = (left / max(cost, 1e-12) - passes.other_text) / max(can_shrink, 1)
+        if share >= 1:
+            affordable = FITTING * 60 * minutes * FITTED_ON / max(token * passes.mapped, 1e-9)
+            return cls(int(min(max(FITTED_ON, affordable), MOST_PAIRS)), 1.0, fine_tunes, enough)
+        fitted_on = max(FEWEST_FITTED, int(share * FITTED_ON))
+        return cls(fitted_on, 1.0 if whole else max(share, LEAST_SHARE), fine_tunes, enough)
+
+    def words(self, config: AdaptConfig) -> str:
+        """Say what a short budget leaves out; empty where it leaves out nothing."""
+        if self.share == 1 and self.fitted_on >= FITTED_ON:
+            return ""
+        left = ""
+        if self.share < 1:
+            pairs = "validation pairs" if config.pairs else "validation and test pairs"
+            left = f", and {100 * self.share:.0f} % of the {pairs} and of their passages are used"
+        return (
+            f"{number_of(*config.budget)}: maps are fitted on {self.fitted_on:,} pairs at most"
+            f"{left}. A larger budget uses more."
+        )
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Numbers of tokens that pass the encoder where candidates are measured.
+
+    They are a few too many where the same pairs select and test.
+
+    Attributes:
+        validating: of the validation items, for each weights that are tried.
+        pairs: those of them that are of the corpus' own pairs.
+        mapped: of the texts that maps are fitted on: a part of `validating` where training goes
+            through a map, because all trained weights then have one; else of `testing`.
+        testing: of the test items, for the weights that are selected.
+        other_text: those of `validating` and `testing` that are of other text, STS included.
+        evaluation: of one evaluation in a training. Every training evaluates the base model too,
+            whose vectors are kept, but for the noisy views.
+    """
+
+    validating: int
+    pairs: int
+    mapped: int
+    testing: int
+    other_text: int
+    evaluation: int
+
+    @classmethod
+    def count(
+        cls,
+        encoders: CandidateEncoders,
+        data: Data,
+        validation: TextPairs,
+        config: TrainConfig,
+    ) -> Passes:
+        """Count them.
+
+        Args:
+            encoders: with the encoder whose tokenizer, limit and prompts all weights have.
+            data: the test pairs, the validation pairs of other text, and what evaluations measure.
+            validation: validation pairs.
+            config: of a training, with its `max_length`.
+        """
+        encoder, benchmark, other_text = encoders.encoder, data.benchmark, data.other_text
+        own = of_pairs(encoder, validation)
+        selecting = sum(of_pairs(encoder, pairs) for pairs in other_text.chooses.values())
+        selecting += sum(
+            tokens_of(encoder, (None, (*dev.first, *dev.second))) for dev in other_text.dev
+        )
+        bare = [text for pair in benchmark.pairs if (text := without_words_of(*pair)) != pair[1]]
+        testing = of_pairs(encoder, benchmark.pairs, ("document", (*bare, *benchmark.sample)))
+        tests = [test for task in benchmark.tasks.values() for test in task.subsets.values()]
+        others = tokens_of(
+            encoder, (None, [text for test in tests for text in (*test.first, *test.second)])
+        )
+        others += sum(of_pairs(encoder, pairs) for pairs in other_text.judges.values())
+        mapped = tokens_of(encoder, *encoders.fit_texts, max_length=config.max_length)
+        held_out = data.held_out
+        noisy = held_out.sentences[:NOISY_SENTENCES]
+        evaluation = of_pairs(encoder, held_out.pairs)
+        evaluation += tokens_of(encoder, ("document", held_out.sentences))
+        evaluation += 2 * tokens_of(encoder, ("document", noisy), max_length=config.max_length)
+        through = encoders.through is not None
+        return cls(
+            validating=own + selecting + mapped * through,
+            pairs=own,
+            mapped=mapped,
+            testing=testing + others + mapped * (not through),
+            other_text=selecting + others,
+            evaluation=evaluation,
+        )
+
+
+def of_pairs(encoder: Encoder, pairs: TextPairs, *others: Asked) -> int:
+    """Count the tokens of texts that find each other, and of the other texts of the call."""
+    return tokens_of(
+        encoder, ("query", pairs.first), ("document", Targets.of_pairs(pairs).texts), *others
+    )
+
+
+def tokens_of(encoder: Encoder, *asked: Asked, max_length: int | None = None) -> int:
+    """Tokens that pass where texts are encoded by one call, each distinct one once by each prompt.
+
+    Args:
+        encoder: the encoder.
+        asked: the texts, with their sides.
+        max_length: where they are cut, in tokens; default: the encoder's own limit.
+    """
+    by_prompt: dict[str, tuple[Side | None, dict[str, None]]] = {}
+    for side, texts in asked:
+        _, distinct = by_prompt.setdefault(encoder.prompts.for_side(side), (side, {}))
+        distinct.update(dict.fromkeys(texts))
+    count = 0
+    for side, distinct in by_prompt.values():
+        remaining = iter(distinct)
+        while batch := list(islice(remaining, _AT_ONCE)):
+            count += sum(map(len, encoder.tokens.ids(batch, max_length, side=side)))
+    return count
+
+
+def seconds_per_token(encoder: Encoder, texts: Sequence[str], precision: Precision) -> float:
+    """Time a token, by some of these documents.
+
+    Args:
+        encoder: the encoder.
+        texts: one or more.
+        precision: the arithmetic.
+    """
+    timed = [texts[place] for place in evenly(len(texts), _TIMED)]
+    tokens = sum(map(len, encoder.tokens.ids(timed, side="document")))
+    encoder.embed(timed[:_WARM], precision=precision, side="document")  # it has memory to find
+    started = time.monotonic()
+    encoder.embed(timed, precision=precision, side="document")
+    return (time.monotonic() - started) / max(1, tokens)
+
+
+@dataclass(frozen=True)
+class TimePlan:
+    """The time that the next training of a search and those after it take.
+
+    Attributes:
+        until: when everything is to be over, in seconds by some clock.
+        update: seconds of one.
+        evaluation: seconds of one.
+        validating: tokens that are encoded to try weights.
+        testing: tokens that are encoded to judge those that are taken.
+        token: seconds of one.
+        trainings: number of trainings to come, which are to have equally many updates.
+        evaluations: of a training that is not long.
+        most: updates that a training may have.
+    """
+
+    until: float
+    update: float
+    evaluation: float
+    validating: int
+    testing: int
+    token: float
+    trainings: int
+    evaluations: int
+    most: int
+
+    def takes(self, updates: int, done: int = 0, evaluated: int = 0) -> float:
+        """Return the seconds of everything that is to come, without any to spare.
+
+        Args:
+            updates: of each training.
+            done: those of them that the first has behind it.
+            evaluated: the last of them after which it was evaluated.
+        """
+        usual = len(self.due(updates))
+        own = sum(step > done for step in self.due(updates, evaluated))
+        own += not done  # of the base model, which the trainings that follow do not encode again
+        training = (self.trainings * updates - done) * self.update
+        evaluating = (own + (self.trainings - 1) * usual) * self.evaluation
+        measuring = TRIED * self.validating + self.testing
+        return training + evaluating + measuring * self.token
+
+    def updates(self, now: float, done: int = 0, evaluated: int = 0) -> int:
+        """Return how many updates each training may have.
+
+        Args:
+            now: by the same clock.
+            done: as in `takes`.
+            evaluated: as in `takes`.
+
+        >>> plan = TimePlan(122, update=1, evaluation=5, validating=15, testing=10, token=0.5,
+        ...     trainings=1, evaluations=2, most=400)
+        >>> plan.updates(0), plan.updates(45, done=40, evaluated=38)
+        (75, 85)
+        """
+        left = (self.until - now) / SPARE
+        numbers = range(self.most + 1)
+        fits = bisect_right(numbers, left, key=lambda number: self.takes(number, done, evaluated))
+        return max(fits - 1, 0)
+
+    def seen(self, update: float, evaluation: float | None, token: float) -> TimePlan:
+        """Return the plan with measured seconds; `None` for what has not happened yet."""
+        if evaluation is None:
+            evaluation = self.evaluation
+        return replace(self, update=update, evaluation=evaluation, token=token)
+
+    def allows_another(self, now: float) -> bool:
+        """Tell whether there is time to try further weights, and to test the selected ones."""
+        return now + SPARE * (self.validating + self.testing) * self.token <= self.until
+
+    def for_the_next(self) -> TimePlan:
+        """Return the plan of the trainings that follow the first."""
+        return replace(self, trainings=self.trainings - 1)
+
+    def due(self, updates: int, last: int = 0) -> list[int]:
+        """Return the updates after which a training is evaluated, after the `last` time.
+
+        >>> plan = TimePlan(360, update=2.5, evaluation=14, validating=15, testing=10, token=0.5,
+        ...     trainings=1, evaluations=2, most=400)
+        >>> plan.due(50), plan.due(60), plan.due(60, last=20)
+        ([50], [30, 60], [60])
+        """
+        if not updates:
+            return []
+        found = []
+        for step in evaluation_steps(updates, self.evaluations, EARLIEST, last):
+            between = (step - last) * self.update
+            if step == updates or between >= BETWEEN_EVALUATIONS * self.evaluation:
+                found.append(step)
+                last = step
+        return found
+
+
+def counted_from(started: float, read: float, budget: float) -> float:
+    """Return when a budget begins: reading the text uses up `MOST_READING` of it at most.
+
+    Args:
+        started: when the command began, in seconds.
+        read: when it had read the text.
+        budget: seconds.
+
+    >>> counted_from(0, 40, 360), counted_from(0, 600, 360)
+    (0, 420.0)
+    """
+    return max(started, read - MOST_READING * budget)
+
+
+_SECONDS = "seconds.json"
+
+
+@dataclass(frozen=True)
+class _Noted:
+    kinds: dict[str, float]
+    whole: float
+    format: int = 2
+
+
+class Times:
+    """Seconds of each kind of candidate and of the whole, kept in a folder for a resumed run.
+
+    What a kill cuts off before it could be noted is not counted.
+
+    Args:
+        folder: where they are kept, and those of earlier sessions are found.
+        started: when this session began, by the monotonic clock.
+
+    Attributes:
+        kinds: name -> seconds.
+
+    Raises:
+        UserError: what was kept is damaged.
+    """
+
+    def __init__(self, folder: Path, started: float) -> None:
+        self._file, self._started = folder / _SECONDS, started
+        earlier = _Noted({}, 0.0)
+        if self._file.is_file():
+            earlier = typed_json.read(self._file, _Noted, "times of a search", known=2)
+        self.kinds, self._earlier = dict(earlier.kinds), earlier.whole
+
+    @property
+    def whole(self) -> float:
+        """Wall clock of the search, sessions before a resumption included."""
+        return self._earlier + time.monotonic() - self._started
+
+    @contextmanager
+    def timed(self, kind: str) -> Iterator[None]:
+        """Note what a kind of candidate takes meanwhile, or a part of it."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.kinds[kind] = self.kinds.get(kind, 0.0) + time.monotonic() - started
+            typed_json.write(self._file, _Noted(self.kinds, self.whole))
