@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from isospace.encoders.sums import SUMS, write_sums
 from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
+from isospace.encoders.parity import SUMS, write_sums
 from isospace.errors import UserError
 from isospace.system import typed_json
 
