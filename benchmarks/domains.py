@@ -184,7 +184,7 @@ class _Study:
             TEST: self.data.benchmark.pairs,
             VALIDATION: self.data.held_out.pairs,
             HARD: hard_pairs(self.data.corpus, self.data.held_out),
-            **self.data.other_text.judges,
+            **self.data.other_text.test_pairs,
         }
         tasks = load_sts_data(str(options.sts)) if options.sts else {}
         own = OtherText.make(self.data.corpus, (), tasks)

@@ -220,7 +220,7 @@ def _on_corpus(corpus: str, folder: Path) -> OnCorpus:
     encoder = start_of(config)
     drop_normalize(encoder)
     encode = cached(encoder, cache_folder())
-    sets = {VALIDATION: hard_pairs(data.corpus, data.held_out), **data.other_text.chooses}
+    sets = {VALIDATION: hard_pairs(data.corpus, data.held_out), **data.other_text.validation_pairs}
     fit = Examples.from_corpus(config, data.corpus).related_texts(FITTED_ON)
     own_map = _map(cached(encoder, cache_folder(), max_length=config.max_length), fit)
     base = {name: _scores(encode, own) for name, own in sets.items()}

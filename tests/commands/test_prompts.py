@@ -272,7 +272,7 @@ def test_adapt(prompted, tmp_path):
     tried = {one.name: one for one in searched.candidates}
     data = load_data(run.config, other_text_selects=True)
     chooses, judged = hard_pairs(data.corpus, data.held_out), data.benchmark.pairs
-    definitions = data.other_text.chooses["definitions"]
+    definitions = data.other_text.validation_pairs["definitions"]
     trained = with_weights(prompted, load_file(run.kept_weights))
     pairs = Examples.from_corpus(run.config, data.corpus).related_texts(FITTED_ON)
     assert tried["the base model"].mrr == pytest.approx(mrr(prompted.encode, chooses), abs=1e-5)

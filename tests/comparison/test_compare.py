@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +20,7 @@ from sts_files import write_senteval
 from warm import isospace
 
 from isospace.cli import main
-from isospace.commands.compare import Compare, _how_to_load
+from isospace.commands.compare import _how_to_load
 from isospace.commands.options import as_options
 from isospace.comparison.compare import candidate, compare
 from isospace.comparison.judgement import judge_runs
@@ -133,39 +132,6 @@ def test_what_the_items_can_show_is_said_once_before_training(base, tmp_path, me
     before = len(lines)
     compare(settings, 2, tmp_path / "c", measure, progress=Lines())
     assert len(lines) == before  # all is there: nothing to be said before
-
-
-def test_the_start_is_encoded_and_shown_once_with_a_bar_at_all_times(base, tmp_path):
-    class Told(Silent):
-        def line(self, label: str, text: str) -> None:
-            told.append(label)
-
-        def table(self, title: str, rows: object) -> None:
-            told.append(title)
-
-        @contextmanager
-        def bar(self, label: str, total: int, done: int = 0):
-            moved: list[int] = []
-            yield lambda amount, story="": moved.append(amount)
-            assert label != "encode" or sum(moved) == total
-            told.append(f"bar: {label}")
-
-    told: list[str] = []
-    write_senteval(tmp_path / "sts")
-    base = replace(base, data=str(tmp_path / "sts"), document_prompt=f"{tmp_path.name}: ")
-    texts = ("simcse", "dcl", "simcse:pooling=cls")
-    compare({text: candidate(text, base) for text in texts}, 1, tmp_path / "c", progress=Told())
-    before, *cells = (
-        part.split() for part in " ".join(word.replace(" ", "_") for word in told).split(" cell ")
-    )
-    shown, encoded = "before_training,_x_100", "bar:_encode"
-    assert shown in before
-    assert encoded in before
-    until_training = [cell[: cell.index("train")] for cell in cells]
-    assert [encoded in words for words in until_training] == [False, False, True]  # pooling=cls
-    assert [shown in words for words in until_training] == [False, False, True]
-    for cell in cells:  # the weights are new
-        assert encoded in cell[cell.index("adapted") :]
 
 
 def test_the_sts_sets_that_are_named_are_scored_and_any_may_choose(base, tmp_path):
@@ -341,16 +307,6 @@ def test_the_command(base, tmp_path, capsys):
     told = _how_to_load(model)
     assert f"isospace train --resume {model.parent} makes it again" in as_options(told)
     assert "2 of 2: dcl:head=none, seed 42" in err
-
-
-def test_words_change_every_recipe_even_to_a_value_that_is_some_default():
-    names = ("simcse-bert-base", "simcse-roberta-base")
-    words = ["--recipe", *names, "--learning-rate", "1e-5", "--model", "minilm", "--seed", "42"]
-    found = Compare.defaults(words).recipe_settings
-    assert found == {
-        name: replace(find(name).config, learning_rate=1e-5, model="minilm") for name in names
-    }
-    assert [config.batch_size for config in found.values()] == [64, 512]  # as published
 
 
 def test_recipes_are_compared_by_name_with_their_own_settings(base, tmp_path, capsys):

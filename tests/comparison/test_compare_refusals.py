@@ -14,7 +14,6 @@ from isospace.config import CorpusConfig
 from isospace.errors import UserError
 from isospace.system.progress import Silent
 from isospace.training.run import Run
-from isospace.training.train import train
 
 
 @pytest.mark.parametrize(
@@ -24,21 +23,12 @@ from isospace.training.train import train
         ("simcse:temprature=1", "'temprature=1' is not FIELD=VALUE.*temperature"),
         ("simcse:temperature", "'temperature' is not FIELD=VALUE"),
         ("simcse:temperature=-1", "`temperature` -1: expected more than 0"),
-        ("simcse:head=big", "head"),
         ("simcse:budget=3", "'budget=3' is not"),
         ("simcse:learning_rate=0", "`learning_rate` 0: expected more than 0"),
-        ("simcse:learning_rate=true", "`learning_rate` True: expected a number"),
         ("simcse:dropout=high", "`dropout` 'high': expected a number"),
         ("simcse:pooling=clss", "simcse:pooling=clss: `pooling` 'clss': expected 'cls', 'mean'"),
-        ("simcse:batch_size=8.5", "whole number"),
         ("whitenedcse:stop_gradient=False", "`stop_gradient` 'False': expected true or false"),
-        (
-            "whitenedcse:groups=None",
-            r"`groups` 'None': expected a whole number or None \(in JSON null\)",
-        ),
-        ("whitenedcse:groups=96.0", "`groups` 96.0: expected a whole number"),
-        ("whitenedcse:eps=small", "`eps` 'small': expected a number"),
-        ("scd:projector=512-512-512", "`projector` '512-512-512': expected a tuple"),
+        ("whitenedcse:groups=96.0", "`groups` 96.0"),
         ("scd:projector=[512,0]", "`projector` 0: expected more than 0"),
         ("noise-study:passes=2.0", "`passes` 2.0: expected a whole number"),
     ],
@@ -48,21 +38,11 @@ def test_bad_contestants_are_refused(base, text, words):
         candidate(text, base)
 
 
-def test_a_contestant_twice_is_refused(capsys, tmp_path):
-    assert main(["compare", "simcse", "simcse", "--output", str(tmp_path / "c")]) == 2
-    assert "simcse: the same candidate twice" in capsys.readouterr().err
-
-
 def test_values_are_those_of_json(base):
     settings = "whitenedcse:stop_gradient=false,groups=null,eps=0"
     objective = candidate(settings, base).objective
     assert (objective.stop_gradient, objective.groups, objective.eps) == (False, None, 0)
     assert candidate("scd:projector=[8,8]", base).objective.projector == (8, 8)
-
-
-def test_names_that_look_like_numbers_are_names(base):
-    assert candidate("simcse:model=2024", base).model == "2024"
-    assert candidate("simcse:pooling=null", replace(base, pooling="cls")).pooling is None
 
 
 @pytest.mark.parametrize(
@@ -88,18 +68,6 @@ def test_bad_input_is_refused_as_in_train_before_the_first_run(
     assert not (tmp_path / "c").exists()
 
 
-def test_runs_side_by_side_leave_no_refused_cell(base, tmp_path, monkeypatch):
-    """It would hold the settings that the error advises to change."""
-    monkeypatch.setattr("isospace.training.requirements.find_spec", lambda name: None)
-    for bad, words in (
-        (replace(base, text=replace(base.text, held_out=1)), "`corpus` .*1 held-out sentence"),
-        (replace(base, trackers=("wandb",)), "`trackers` wandb: not installed"),
-    ):
-        with pytest.raises(UserError, match=words):
-            compare({"simcse": bad}, 1, tmp_path / "c", jobs=2)
-    assert not (tmp_path / "c").exists()
-
-
 def test_an_average_that_the_labels_leave_nothing_of_is_refused_first(base, tmp_path):
     write_senteval(tmp_path / "sts")
     labels = tmp_path / "labels.tsv"
@@ -108,12 +76,6 @@ def test_an_average_that_the_labels_leave_nothing_of_is_refused_first(base, tmp_
     with pytest.raises(UserError, match=r"labels\.tsv, leave too few test pairs of STS-B, SICK-R"):
         compare({"simcse": chosen}, 1, tmp_path / "c", "sts")
     assert not (tmp_path / "c").exists()
-
-
-def test_a_run_is_no_comparison(base, tmp_path):
-    train(replace(base, output=tmp_path / "run"))
-    with pytest.raises(UserError, match=r"`output` .*run"):
-        compare({"dcl": candidate("dcl", base)}, 1, tmp_path / "run")
 
 
 def test_a_file_is_no_folder_to_compare_in(base, tmp_path, monkeypatch):
@@ -145,16 +107,6 @@ def test_candidates_that_are_chosen_or_judged_by_other_things_are_refused(
     assert not (tmp_path / "c").exists()
 
 
-def test_recipes_that_read_text_differently_are_refused_by_the_names_of_the_settings(
-    base, tmp_path, capsys
-):
-    words = ["--recipe", "simcse-bert-base", "dropout", "--corpus", *base.text.corpus]
-    words += ["--select", "last", "--output", str(tmp_path / "c")]
-    assert main(["compare", *words]) == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert "dropout differ in --min-chars, --passage-words, --near-duplicates" in told
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -169,9 +121,8 @@ def test_recipes_that_cannot_be_compared(tmp_path, capsys, words, told):
     assert told in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize("other", ["dcl:seed", "dcl:"])
-def test_one_contestant_twice_is_refused(base, tmp_path, other):
-    settings = {"dcl": candidate("dcl", base), other: candidate("dcl", base)}
+def test_one_contestant_twice_is_refused(base, tmp_path):
+    settings = {"dcl": candidate("dcl", base), "dcl:": candidate("dcl", base)}
     with pytest.raises(UserError, match="the same candidate twice"):
         compare(settings, 1, tmp_path / "c")
 
@@ -220,15 +171,6 @@ def test_text_that_changed_meanwhile_is_refused(base, tmp_path, toy_corpus):
     change(Run(tmp_path / "c" / "simcse" / "seed-43"), benchmark="other")
     with pytest.raises(UserError, match=r"seed-42 and .*seed-43"):
         compare(settings, 2, tmp_path / "c")
-
-
-def test_where_the_data_are_is_part_of_the_settings(base, tmp_path, monkeypatch):
-    """The command that goes on may find another environment."""
-    settings = {"simcse": candidate("simcse", base)}
-    compare(settings, 1, tmp_path / "c")
-    monkeypatch.setenv("ISOSPACE_DATA", str(tmp_path / "sts"))
-    with pytest.raises(UserError, match="data was None, is "):
-        compare(settings, 1, tmp_path / "c")
 
 
 def test_a_folder_where_another_comparison_runs_is_refused(base, tmp_path):

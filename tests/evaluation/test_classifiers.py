@@ -202,13 +202,6 @@ def test_nested_folds_never_choose_or_test_by_rows_trained_on(recorder):
     np.testing.assert_array_equal(outcome.predicted, y)
 
 
-def test_the_folds_are_as_many_as_the_protocol_says(recorder):
-    x, y = signs(100)
-    nested_k_fold(Protocol(recorder, (1.0,), folds=5), x, y)
-    k_fold_then_test(Protocol(recorder, (1.0,), folds=5), x, y, x, y)
-    assert [len(folds) for folds, _ in recorder.calls] == [25, 5, 5, 1]
-
-
 def test_the_strength_is_chosen_on_training_rows_and_the_test_rows_are_scored_once(recorder):
     x, y = signs(100)
     outcome = k_fold_then_test(Protocol(recorder, (-1.0, 3.0)), x, y, -x[:40], y[:40])

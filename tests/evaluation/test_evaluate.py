@@ -19,7 +19,6 @@ from isospace.errors import UserError
 from isospace.evaluation.evaluate import Evaluation, evaluate
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.isotropy import Isotropy, describe
-from isospace.evaluation.own import OwnFiles
 from isospace.evaluation.senteval import YEARS
 from isospace.evaluation.task import Conditions
 from isospace.evaluation.transfer import TransferResult, TransferScore
@@ -127,15 +126,6 @@ def test_geometry_of_own_texts(toy_model, tmp_path, texts):
     expected = describe(load_encoder(str(toy_model)).embed(texts))
     assert isotropy.measures == pytest.approx(expected, rel=1e-4)
     assert isotropy.protocol.startswith("24 distinct sentences of pairs.tsv")
-
-
-def test_files_may_be_named_by_plain_strings(toy_model, tmp_path, texts):
-    path = write_rows(tmp_path / "pairs.tsv", list(zip(texts[:12], texts[12:], strict=True)))
-    expected = evaluate(str(toy_model), EvaluateConfig(own=[path]))
-    (scores,) = expected.scores_of(OwnFiles).files
-    assert (scores.file, scores.n) == ("pairs.tsv", 12)
-    for own in ([str(path)], str(path), path):
-        assert evaluate(toy_model, EvaluateConfig(own=own)).to_json() == expected.to_json()
 
 
 def test_a_loaded_model_is_scored_as_it_is(toy_model, tmp_path, texts):
@@ -295,17 +285,6 @@ def test_files_of_one_name_are_told_apart_by_their_folders(toy_model, tmp_path, 
     assert main(["evaluate", str(toy_model), str(toy_model), "--own", *map(str, files)]) == 0
     titles = [line for line in capsys.readouterr().out.split("\n") if ", pairs, x 100" in line]
     assert [title.split(",")[0] for title in titles] == list(map(str, files))
-
-
-def test_judged_queries_as_json_and_their_weight(toy_model, judged, capsys):
-    words = ["evaluate", str(toy_model), "--own", str(judged), "--json"]
-    assert main([*words, "--bm25-weight", "0"]) == 0
-    [own] = json.loads(capsys.readouterr().out)["own"]
-    assert (own["kind"], own["n"]) == ("retrieval", 40)
-    assert own["values"] == own["with_bm25"]["values"]["hybrid"]
-    assert own["with_bm25"]["gains"]["hybrid"]["R@100"]["mean"] == 0
-    assert main([*words, "--bm25-weight", "-1"]) == 2
-    assert "--bm25-weight -1.0: expected 0 or more" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

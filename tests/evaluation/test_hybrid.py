@@ -75,20 +75,6 @@ def test_bm25_is_lucenes():
     assert not BM25(["!", "?"]).scores(["cat"]).any()
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Größe, CAFÉ ｗｉｄｅ", ["grösse", "café", "wide"]),
-        ("हिन्दी में", ["हिन्दी", "में"]),  # vowel signs are marks
-        ("機械学習 is ML", ["機械", "械学", "学習", "is", "ml"]),
-        ("猫", ["猫"]),
-        ("... 😀️ !", []),
-    ],
-)
-def test_words_of_any_script(text, expected):
-    assert bm25_terms(text) == expected
-
-
 def test_the_weight_is_in_standard_deviations():
     cosines = RANDOM.normal(size=(3, 50)).astype(np.float32)
     scores = RANDOM.random((3, 50)).astype(np.float32)
@@ -101,26 +87,6 @@ def test_the_weight_is_in_standard_deviations():
     # An encoder whose cosines spread a tenth as far gets the same order.
     narrow = fuse(0.9 + cosines / 10, scores, 2.0)
     assert (narrow.argsort(1) == hybrid.argsort(1)).all()
-
-
-def test_plain_bm25_that_is_better_is_said():
-    with_bm25 = compare_judged(random, judged())
-    assert with_bm25.in_words("toy").startswith("Plain BM25 finds more than toy here (nDCG@10 +")
-    assert with_bm25.values["BM25"]["nDCG@10"] > 0.9
-    assert with_bm25.over(with_bm25, "hybrid")["nDCG@10"].low > 0
-
-
-def test_an_encoder_that_is_better_is_said():
-    asked = JudgedQueries(WORDLESS, DOCUMENTS, judged().judgements)
-    with_bm25 = compare_judged(meaning, asked)
-    assert with_bm25.values["encoder"]["R@1"] == with_bm25.values["hybrid"]["R@1"] == 1
-    assert with_bm25.in_words("toy").startswith("Plain BM25 finds less than toy here (nDCG@10 -")
-
-
-def test_what_cannot_be_told_is_said():
-    few = JudgedQueries(QUERIES[:3], DOCUMENTS[:3], judged().judgements[:3])
-    said = compare_judged(meaning, few).in_words("toy")
-    assert said.startswith("3 queries cannot tell whether toy or plain BM25 finds more")
 
 
 def test_the_sides_are_encoded_by_their_own():

@@ -46,15 +46,6 @@ def test_beir(tmp_path):
     assert judged.judgements == ({0: 2, 1: 0}, {1: 1, 2: 1})
 
 
-def test_characters_are_normalised_but_not_those_of_ids(tmp_path):
-    documents = [{"_id": "ﬁ", "title": "e\ufb03cient", "text": "Unter\u00adnehmen"}, *DOCUMENTS[1:]]
-    queries = [{"_id": "q1", "text": "what\u00a0purrs\u200b"}, *QUERIES[1:]]
-    judged = load_judged(write(tmp_path, documents, queries, QRELS.replace("d1", "ﬁ")))
-    assert judged.queries[0] == "what purrs"
-    assert judged.documents[0] == "efficient Unternehmen"
-    assert judged.judgements[0] == {0: 2, 1: 0}
-
-
 @pytest.mark.parametrize("line", ["q1 0 d1 2\nq2 0 d2 1\n", "q1\tQ0\td1\t2\nq2\tQ0\td2\t1\n"])
 def test_trec(tmp_path, line):
     folder = write(tmp_path, qrels=line, name="qrels.txt")
@@ -62,14 +53,6 @@ def test_trec(tmp_path, line):
     (folder / "topics.tsv").write_text("q1\twhat purrs\nq2\twhat barks\n", encoding="utf-8")
     judged = load_judged(folder)
     assert (judged.queries, judged.judgements) == (("what purrs", "what barks"), ({0: 2}, {1: 1}))
-
-
-def test_compressed(tmp_path):
-    folder = write(tmp_path)
-    path = folder / "corpus.jsonl"
-    (folder / "corpus.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
-    path.unlink()
-    assert len(load_judged(folder).documents) == 3
 
 
 @pytest.mark.parametrize(
@@ -261,11 +244,3 @@ def test_splits(tmp_path):
     assert load_judged(folder, "dev").file == "qrels/dev.tsv"
     with pytest.raises(UserError, match=r"no judgements of the split val, but .*qrels/dev.tsv"):
         load_judged(folder, "val")
-
-
-@pytest.mark.parametrize("missing", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
-def test_a_missing_file_is_named(tmp_path, missing):
-    write(tmp_path)
-    (tmp_path / missing).unlink()
-    with pytest.raises(UserError, match=f"no {missing}.*BEIR's layout"):
-        load_judged(tmp_path)

@@ -20,7 +20,6 @@ from isospace.evaluation.other_text import (
     carried,
     gains_over,
     other_text_scores,
-    other_text_sentence,
     require_other_text,
     scores_of,
 )
@@ -82,23 +81,13 @@ def test_the_same_encoder_loses_nothing_at_all(other_text, start):
 
 
 def test_what_chooses_shares_nothing_with_what_judges(other_text):
-    assert other_text.chooses.keys() == other_text.judges.keys() == CARRIED.keys()
-    for name, judges in other_text.judges.items():
-        chooses = other_text.chooses[name]
+    assert other_text.validation_pairs.keys() == other_text.test_pairs.keys() == CARRIED.keys()
+    for name, judges in other_text.test_pairs.items():
+        chooses = other_text.validation_pairs[name]
         assert len(judges) >= 400
         assert len(chooses) >= 200
         for part in ("first", "second", "groups"):
             assert not set(getattr(chooses, part)) & set(getattr(judges, part))
-
-
-def test_each_part_is_measured_by_its_own_pairs(other_text, start):
-    chosen = other_text.measure(encode, "choose")
-    assert {name: len(scores.weights) for name, scores in chosen.items()} == {
-        name: len(pairs) for name, pairs in other_text.chooses.items()
-    }
-    assert {name: len(scores.weights) for name, scores in start.items()} == {
-        name: len(pairs) for name, pairs in other_text.judges.items()
-    }
 
 
 @pytest.mark.parametrize("judge", [None, "first-rest"])
@@ -111,7 +100,7 @@ def test_docstrings_are_not_elsewhere_for_docstrings(tmp_path, judge):
         (tmp_path / f"module{part}.py").write_text("\n".join(functions[part::20]))
     config = CorpusConfig(corpus=(f"docstrings:{tmp_path}",), test_relation=judge)
     found = OtherText.make(load_corpus(config, cache_folder()))
-    assert list(found.judges) == list(found.chooses) == ["definitions"]
+    assert list(found.test_pairs) == list(found.validation_pairs) == ["definitions"]
     assert found.described == (
         "definitions (600 pairs); docstrings are left out, because the corpus has some"
     )
@@ -122,12 +111,12 @@ def test_a_folder_judges_by_its_held_out_pairs(tmp_path):
     other.mkdir()
     (other / "notes.txt").write_text("\n".join(sentences(5000)))
     found = OtherText.make(LINES, [str(other)])
-    assert list(found.judges) == ["other", *CARRIED]
+    assert list(found.test_pairs) == ["other", *CARRIED]
     corpus = load_corpus(CorpusConfig(corpus=(str(other),)), cache_folder())
     benchmark = Benchmark.make(corpus)
     assert benchmark.split
-    assert found.judges["other"].first == benchmark.pairs.first
-    assert not set(found.chooses["other"].first) & set(benchmark.pairs.first)
+    assert found.test_pairs["other"].first == benchmark.pairs.first
+    assert not set(found.validation_pairs["other"].first) & set(benchmark.pairs.first)
     [score] = found.measure(encode)["other"].by_seed
     assert score == pytest.approx(benchmark.measure(encode).retrieval.mrr)
 
@@ -135,46 +124,8 @@ def test_a_folder_judges_by_its_held_out_pairs(tmp_path):
 def test_a_folder_that_is_too_small_to_be_split_only_judges(tmp_path):
     write_documents(tmp_path / "other")
     found = OtherText.make(LINES, [str(tmp_path / "other")])
-    assert "other" in found.judges
-    assert "other" not in found.chooses
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_a_folder_with_hardly_a_pair_to_choose_by_only_judges(tmp_path, monkeypatch, count):
-    """Of short lines few can be cut in halves, and none of them may be on this side."""
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "notes.txt").write_text("\n".join(sentences(5000)))
-    pairs = carried("definitions", "judge").take(range(count))
-    monkeypatch.setattr(
-        "isospace.evaluation.other_text.validation_text", lambda _: SimpleNamespace(pairs=pairs)
-    )
-    found = OtherText.make(LINES, [str(tmp_path / "other")])
-    assert "other" in found.judges
-    assert "other" not in found.chooses
-
-
-def test_two_folders_of_one_name_are_two_sets(tmp_path):
-    folders = []
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        write_documents(tmp_path / name / "docs")
-        folders.append(str(tmp_path / name / "docs"))
-    assert list(OtherText.make(LINES, folders).judges)[:2] == ["docs", folders[1]]
-
-
-def test_a_folder_may_be_called_like_a_column(tmp_path):
-    """Columns of other text end in ", validation": no heading of a table is the same."""
-    (tmp_path / "minutes").mkdir()
-    write_documents(tmp_path / "minutes" / "docs.jsonl")
-    assert next(iter(OtherText.make(LINES, [str(tmp_path / "minutes")]).judges)) == "minutes"
-
-
-def test_what_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"^`other_text` .*missing"):
-        OtherText.make(LINES, [str(tmp_path / "missing")])
-    (tmp_path / "one.txt").write_text("One sentence of eight words is not a corpus.\n")
-    with pytest.raises(UserError, match=r"^`other_text` .*one\.txt: too little text"):
-        OtherText.make(LINES, [str(tmp_path / "one.txt")])
+    assert "other" in found.test_pairs
+    assert "other" not in found.validation_pairs
 
 
 @pytest.mark.parametrize(
@@ -199,7 +150,7 @@ def test_a_part_of_the_corpus_is_not_elsewhere(tmp_path, monkeypatch, folder, co
 def test_the_folder_in_which_one_is_has_its_name(tmp_path, monkeypatch):
     (tmp_path / "notes.txt").write_text("\n".join(sentences(200)))
     monkeypatch.chdir(tmp_path)
-    assert tmp_path.name in OtherText.make(LINES, ["."]).judges
+    assert tmp_path.name in OtherText.make(LINES, ["."]).test_pairs
 
 
 def test_other_text_is_elsewhere(tmp_path, monkeypatch):
@@ -223,7 +174,7 @@ def test_sts_is_the_average_of_the_test_sets(tasks, start):
     found = OtherText.make(LINES, tasks=tasks)
     assert found.described.startswith("STS (average of the test sets), docstrings (400 pairs)")
     corpus = SimpleNamespace(held_out=lambda places: [], judges=None)
-    benchmark = Benchmark.make(corpus, OtherText.make(LINES).judges["definitions"], tasks)
+    benchmark = Benchmark.make(corpus, OtherText.make(LINES).test_pairs["definitions"], tasks)
     measured = benchmark.measure(encode)
     [average] = found.measure(encode)["STS"].by_seed
     assert f"{100 * average:.2f}" == f"{measured.scores.sts.paper_row['Avg']:.2f}"
@@ -283,33 +234,9 @@ def test_other_pairs_under_one_name_are_not_compared(other_text, start):
     assert gains_over([before], {}) == {}
 
 
-def test_a_set_may_be_called_as_what_is_kept_beside_another(other_text, start):
-    items = other_text.items(start)
-    items = {key.replace("definitions", "my ids"): value for key, value in items.items()}
-    assert list(scores_of([items])) == ["docstrings", "my ids"]
-
-
-def test_a_folder_called_like_a_carried_set_is_another(tmp_path):
-    folder = tmp_path / "definitions"
-    folder.mkdir()
-    (folder / "a.txt").write_text("\n".join(sentences(600)))
-    found = OtherText.make(LINES, (str(folder),))
-    assert list(found.judges) == [str(folder), "docstrings", "definitions"]
-
-
 def test_the_docstrings_of_installed_packages_stand_beside_those_that_are_carried(monkeypatch):
     """Called the same they took the others' place, and were bounded by the mean of both."""
     pairs = carried("definitions", "judge").take(range(500))
     monkeypatch.setattr("isospace.evaluation.other_text._held_out", lambda _: (pairs, pairs))
     found = OtherText.make(LINES, ("docstrings",))
-    assert list(found.judges) == ["installed docstrings", "docstrings", "definitions"]
-
-
-def test_words(other_text, start):
-    found = other_text_scores(start, other_text.measure(worse))
-    gains = {name: scores.gain for name, scores in found.items()}
-    assert other_text_sentence({}) == ""
-    words, lost = other_text_sentence(gains), gains["docstrings"]
-    assert words.startswith(
-        f"On other text: docstrings {100 * lost.mean:+.2f} ({lost.interval}), def"
-    )
+    assert list(found.test_pairs) == ["installed docstrings", "docstrings", "definitions"]

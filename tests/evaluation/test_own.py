@@ -78,13 +78,6 @@ def test_scored_pairs(tmp_path):
     )
 
 
-def test_pairs(tmp_path):
-    scores = score(tmp_path, "p.tsv", [("0", "10 a"), ("20", "50 b"), ("90", "81 c")], kind="pairs")
-    assert scores.values["R@1"] == pytest.approx(2 / 3)  # 20 is nearer to 10 than to 50
-    assert scores.values["MRR"] == pytest.approx((1 + 1 / 2 + 1) / 3)
-    assert "3 queries ranked among 3 distinct targets" in scores.protocol
-
-
 def test_labelled_sentences(tmp_path):
     rows = [(f"{i} x", "east") for i in range(6)] + [(f"{90 + i} x", "north") for i in range(6)]
     rows += [("1.5 y", "north")]
@@ -97,15 +90,6 @@ def test_labelled_sentences(tmp_path):
         "13 sentences of 2 labels, the commonest 53.8%; kNN: leave-one-out vote of the 10 nearest"
         in scores.protocol
     )
-
-
-@pytest.mark.parametrize("number", [1.0, 1234567.0])
-def test_labels_that_are_numbers_stay_apart(tmp_path, number):
-    path = tmp_path / "l.jsonl"
-    rows = [{"text": f"{i} x", "label": number + i % 2} for i in range(6)]
-    rows += [{"text": "9 x", "label": int(number)}]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert set(load_own(path).content.labels) == {str(int(number)), str(int(number) + 1)}
 
 
 def knn_by_a_loop(x, labels, k):
@@ -125,13 +109,6 @@ def knn_by_a_loop(x, labels, k):
 def test_the_vote_equals_a_loops(k):
     x, labels = RANDOM.normal(size=(40, 5)), RANDOM.choice(list("abc"), 40).tolist()
     assert knn_accuracy(x, labels, k) == pytest.approx(knn_by_a_loop(x, labels, min(k, 39)))
-
-
-def test_the_vote_of_a_collapsed_encoder_is_the_commonest_label_in_any_order():
-    labels = ["a"] * 6 + ["b"] * 4
-    for order in (np.arange(10), RANDOM.permutation(10)):
-        shuffled = [labels[i] for i in order]
-        assert knn_accuracy(np.ones((10, 3)), shuffled, k=3) == pytest.approx(0.6)
 
 
 def test_the_vote_does_not_depend_on_the_order_of_tied_neighbours():

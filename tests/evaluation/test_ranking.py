@@ -70,15 +70,6 @@ def test_ties_are_the_mean_over_all_orders():
         assert found[name][0] == pytest.approx(np.mean([of[name][0] for of in every])), name
 
 
-def test_a_tie_beyond_the_tenth_place_is_cut():
-    scores = np.zeros((1, 40))
-    scores[0, :8] = np.arange(8, 0, -1)  # eight are better than the other 32
-    found = measure_ranking([(0, scores)], [{20: 1.0}])
-    assert found["MRR@10"][0] == pytest.approx((1 / 9 + 1 / 10) / 32)
-    assert found["R@10"][0] == pytest.approx(2 / 32)
-    assert found["R@100"][0] == 1
-
-
 @pytest.mark.parametrize("place", [0, 150, 299])
 def test_a_collapsed_encoder_gets_what_chance_gets(place):
     """Wherever the right document stands in the file; also where rounding differs."""

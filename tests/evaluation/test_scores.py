@@ -13,7 +13,6 @@ from isospace.evaluation.scores import (
     CORRECTED,
     GAIN,
     BM25Gains,
-    bm25_sentence,
     recommendation,
     table_rows,
 )
@@ -58,14 +57,6 @@ def test_a_result_that_is_not_shipped_is_not_called_the_result():
     assert found.gains["BM25"].mean == pytest.approx(0.05, abs=0.02)
 
 
-def test_the_start_alone_needs_no_other_name():
-    ways = {name: WAYS[name] for name in ("BM25", "base model + BM25")}
-    found = BM25Gains.compare(ways, START, None, "the selected candidate")
-    assert found.text.startswith("Plain BM25 finds more than the base model (")
-    assert "mine" not in found.text
-    assert found.gains == found.over_base
-
-
 @pytest.mark.parametrize("not_shipped", [None, "what was chosen"])
 def test_gains_over_the_start_are_of_the_start_whatever_is_shipped(not_shipped):
     found = BM25Gains.compare(WAYS, START, RESULT, not_shipped)
@@ -87,11 +78,6 @@ def test_what_the_same_pairs_chose_is_corrected_and_nothing_is_held_against_it()
     assert found.gains == found.over_base
     assert found.text.startswith("Plain BM25 finds more than the base model (")
     assert "adapted" not in found.text
-
-
-def test_a_row_of_a_comparison_keeps_its_name():
-    gains = {name: gain(own, START) for name, own in WAYS.items() if name != "adapted + BM25"}
-    assert bm25_sentence(gains, "simcse").startswith("Plain BM25 finds more than simcse (")
 
 
 def test_a_gain_without_what_selection_added_brings_the_mrr_that_it_belongs_to():

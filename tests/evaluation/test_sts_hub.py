@@ -125,14 +125,6 @@ def test_sick_in_another_order_is_named_as_all_pairs_and_kept_out_of_the_average
     assert scored.test_pairs()["gold"].keys() == items.keys() - ranked
 
 
-def test_scores_stored_as_float32_pass_the_check(hub):
-    def load(repository, **arguments):
-        rows = hub(repository, **arguments)
-        return rows.cast_column("score", datasets.Value("float32"))
-
-    assert len(load_sts_hub(load)) == 7
-
-
 def spoil_count(rows):
     return {name: values[1:] for name, values in rows.items()}
 
@@ -181,13 +173,12 @@ def test_without_datasets_the_extra_is_named(monkeypatch):
         load_sts_hub()
 
 
-@pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_folders_are_read_by_the_real_load_dataset(hub, tmp_path, ending):
+def test_folders_are_read_by_the_real_load_dataset(hub, tmp_path):
     for (repository, split), rows in hub.rows.items():
         folder = tmp_path / repository / "data"
         folder.mkdir(parents=True, exist_ok=True)
         table = datasets.Dataset.from_dict(rows)
-        getattr(table, f"to_{ending}")(folder / f"{split}.{ending}")
+        table.to_parquet(folder / f"{split}.parquet")
 
     def load(repository, **arguments):
         folder = str(tmp_path / repository)

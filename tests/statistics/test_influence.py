@@ -8,7 +8,6 @@ from isospace.evaluation.retrieval import rank_targets
 from isospace.statistics.correlation import spearman
 from isospace.statistics.gains import influence_of_gain, standard_error
 from isospace.statistics.influence import (
-    average,
     group_sums,
     mean_scores,
     spearman_scores,
@@ -130,16 +129,6 @@ def test_candidates_are_in_the_error():
     assert np.sqrt(np.mean(with_them)) == pytest.approx(true, rel=0.2)
 
 
-def test_groups_that_several_sets_share_are_one_in_their_average():
-    values = np.random.default_rng(8).normal(size=(1, 30))
-    one = mean_scores(values, np.arange(30))
-    same = average([one, one])
-    other = average([one, mean_scores(values, 30 + np.arange(30))])
-    assert same.by_seed == one.by_seed
-    assert standard_error(same) == pytest.approx(standard_error(one))
-    assert standard_error(other) == pytest.approx(standard_error(one) / np.sqrt(2), rel=0.02)
-
-
 def test_kish_counts_groups_by_their_size():
     groups = np.repeat([0, 1, 2, 3], [27, 1, 1, 1])
     assert mean_scores(np.zeros((1, 30)), groups).effective_groups == pytest.approx(900 / 732)
@@ -152,10 +141,3 @@ def test_the_influence_of_a_gain_sums_to_nothing():
     found = influence_of_gain(after, before)
     assert found.shape == (10,)
     assert found.sum() == pytest.approx(0, abs=1e-12)
-
-
-@pytest.mark.parametrize("shape", [(5,), (1, 1), (2, 4)])
-def test_shapes_are_checked(shape):
-    groups = np.arange(1 if shape == (1, 1) else 5)
-    with pytest.raises(ValueError, match=r"\(seed, item\)"):
-        mean_scores(np.zeros(shape), groups)

@@ -6,21 +6,7 @@ import numpy as np
 import pytest
 
 from isospace.statistics.gains import gain, standard_error
-from isospace.statistics.influence import average, spearman_scores, sum_of_products
-
-
-def test_products_of_all_pairs_that_share_a_sentence():
-    random = np.random.default_rng(0)
-    sentences = random.integers(12, size=(40, 2))
-    sentences[:3] = [[1, 2], [2, 1], [3, 3]]  # one pair in both orders; one with itself
-    influence = 1 + random.normal(size=40)
-    wanted = sum(
-        influence[i] * influence[j]
-        for i in range(40)
-        for j in range(40)
-        if set(sentences[i]) & set(sentences[j])
-    )
-    assert sum_of_products(sentences, influence, influence) == pytest.approx(wanted)
+from isospace.statistics.influence import average, spearman_scores
 
 
 def test_an_average_of_sets_that_share_all_sentences_is_no_surer_than_one():

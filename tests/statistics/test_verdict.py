@@ -1,7 +1,5 @@
 """The four verdicts, and what a set of items can show."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,6 @@ from isospace.statistics.influence import mean_scores
 from isospace.statistics.verdict import (
     FEWEST_GROUPS,
     VerdictKind,
-    base_kept,
     detectable_gain,
     judge,
     kind_of,
@@ -47,24 +44,6 @@ def test_the_four_verdicts(found, kind, words):
     assert verdict.text.startswith(kind.value.capitalize())
 
 
-def test_no_verdict_but_too_small_excludes_a_point():
-    """ "No difference worth having" was said in 67 % of samples of 100 at a true gain of 2.81."""
-    random = np.random.default_rng(0)
-    for low, high in np.sort(random.normal(0.01, 0.03, (200, 2)), axis=1):
-        kind = kind_of(of((low + high) / 2, low, high))
-        assert (kind is VerdictKind.TOO_SMALL) == (0 <= high < 0.01)
-
-
-def test_the_sentence_names_groups_and_what_changed():
-    found = of(0.03, 0.02, 0.04, groups=40, flip_p=0.002)
-    text = judge(found, "MRR of pairs.csv", "documents").text
-    assert text == (
-        "Adapted: +3.00 points (95 % interval +2.00 to +4.00, sign-flip p 0.002) in MRR of "
-        "pairs.csv; 300 pairs in 40 documents, 200 changed."
-    )
-    assert "300 pairs, 200 changed" in judge(replace(found, groups=300), "MRR").text
-
-
 def test_what_is_needed_shrinks_as_the_square_of_the_interval():
     found = of(0.02, -0.01, 0.05)
     text = judge(found, "MRR").text
@@ -79,13 +58,6 @@ def test_what_is_needed_is_more_than_there_is():
     text = judge(of(-0.0404, -0.0404, 0.0287, items=385, groups=385, candidates=7), "MRR").text
     assert text.startswith("Cannot tell")
     assert "would tell" not in text
-
-
-def test_keeping_the_start_has_no_interval_of_nothing():
-    """Was "keep the base model: +0.00 (+0.00 to +0.00)"."""
-    verdict = base_kept("no checkpoint beats it", "MRR")
-    assert verdict.gain is None
-    assert verdict.text == "Keep the base model: no checkpoint beats it; nothing to judge by MRR."
 
 
 def test_one_line_says_what_the_items_can_show():
@@ -106,8 +78,3 @@ def test_one_line_says_what_the_items_can_show():
 def test_it_promises_no_less_than_a_point():
     many = mean_scores(np.random.default_rng(2).random((1, 50_000)), np.arange(50_000))
     assert detectable_gain(many) == "these 50,000 pairs can show gains from about 1.0 points"
-
-
-def test_a_verdict_on_pairs_none_of_which_changed_says_so():
-    text = judge(replace(of(0.0, 0.0, 0.0), changed=0, changed_groups=0), "MRR").text
-    assert "none of them changed, as if nothing had been learnt" in text

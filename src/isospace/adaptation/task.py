@@ -87,7 +87,9 @@ def load_task(config: AdaptConfig, progress: Progress) -> tuple[Task, CandidateE
         notes.append(folds.note)
     other_text = data.other_text
     progress.line("checked on", other_text.described)
-    if unbounded := [name for name in other_text.judges if name not in other_text.chooses]:
+    if unbounded := [
+        name for name in other_text.test_pairs if name not in other_text.validation_pairs
+    ]:
         notes.append(
             f"What is lost on {', '.join(unbounded)} is measured and not bounded: it takes "
             f"{SMALLEST_SPLIT} held-out pairs, of several groups, for some of them to choose."

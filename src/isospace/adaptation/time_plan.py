@@ -169,7 +169,7 @@ class Passes:
         """
         encoder, benchmark, other_text = encoders.encoder, data.benchmark, data.other_text
         own = of_pairs(encoder, validation)
-        selecting = sum(of_pairs(encoder, pairs) for pairs in other_text.chooses.values())
+        selecting = sum(of_pairs(encoder, pairs) for pairs in other_text.validation_pairs.values())
         selecting += sum(
             tokens_of(encoder, (None, (*dev.first, *dev.second))) for dev in other_text.dev
         )
@@ -179,7 +179,7 @@ class Passes:
         others = tokens_of(
             encoder, (None, [text for test in tests for text in (*test.first, *test.second)])
         )
-        others += sum(of_pairs(encoder, pairs) for pairs in other_text.judges.values())
+        others += sum(of_pairs(encoder, pairs) for pairs in other_text.test_pairs.values())
         mapped = tokens_of(encoder, *encoders.fit_texts, max_length=config.max_length)
         held_out = data.held_out
         noisy = held_out.sentences[:NOISY_SENTENCES]

@@ -1,1 +1,1 @@
-"""Candidates by seeds on one corpus: their runs, what the scores say together, the verdict."""
+"""Comparison of candidates by seeds on one corpus: runs, scores, verdict."""

@@ -31,7 +31,7 @@ _FREE = ("output", "checkpoint_minutes", "trackers")
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a comparison: its row, its folder, its settings (seed and folder too)."""
+    """One run of a comparison: row, folder and settings."""
 
     name: str
     folder: Path
@@ -118,7 +118,7 @@ _SHARED = {
 
 
 class SaidOnce:
-    """A `Progress` that shows what the cells share once, and the rest as it comes."""
+    """Progress that shows lines and tables which the cells share once."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._said = progress, set[str]()

@@ -1,4 +1,4 @@
-"""Several objectives by several seeds on one corpus: which one gains, and would it again?
+"""Compare several objectives by several seeds on one corpus.
 
 One run folder per cell, `FOLDER/NAME/seed-S`, each with the same corpus, start and budget, and
 `FOLDER/baselines/NAME` for what an encoder that is not trained here came to. A comparison that was

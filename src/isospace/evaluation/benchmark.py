@@ -62,10 +62,10 @@ class BenchmarkResult:
     """Scores of one encoder on every item of a benchmark.
 
     Attributes:
-        retrieval: ranks of the verdict's pairs.
-        sts: the STS sets, where there is data.
+        retrieval: ranks of the test pairs.
+        sts: scores of the STS sets, where there is data.
         vectors: (sentence, dim) of the benchmark's `sample`.
-        with_bm25: ranks of the verdict's pairs in other ways.
+        with_bm25: ranks of the test pairs by BM25 and hybrid search.
     """
 
     retrieval: RetrievalScores
@@ -86,17 +86,17 @@ class BenchmarkResult:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Test items: the same for every encoder that is compared.
+    """Test items that every compared encoder is scored on.
 
     Attributes:
         pairs: texts that belong together, with their groups; the verdict is about their mean
             reciprocal rank.
         protocol: what that number is, in words.
         tasks: STS sets, of which the papers' test pairs are scored; none where there is no data.
-        labels: labelled pairs by which checkpoints are chosen, `None` where no labels choose.
+        labels: labelled pairs that select checkpoints, `None` where no labels do.
         sample: held-out sentences of which the vectors are kept.
-        split: whether what chooses checkpoints is none of `pairs`; not so where the corpus has too
-            few of its own to split.
+        split: whether the validation pairs are none of `pairs`; false where the corpus has too few
+            pairs to split.
         confidence: of the test behind the verdict's interval, which holds in `CONFIDENCE` of cases.
     """
 

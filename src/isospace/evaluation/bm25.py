@@ -1,4 +1,4 @@
-"""BM25 over texts of any language: what shared words alone would find.
+"""BM25 over texts of any language.
 
 The scores are bm25s' (Lù 2024, arXiv 2407.03618), in Lucene's variant with k1 = 1.5 and b = 0.75.
 Nothing here is of one language: no stemming, no stop words. Words are runs of letters, marks and
@@ -70,7 +70,7 @@ def bm25_terms(text: str) -> list[str]:
 
 
 class BM25:
-    """The BM25 scores of queries with each of these texts.
+    """BM25 index of texts.
 
     Args:
         texts: n of them. What is held is a number for each distinct word of each.

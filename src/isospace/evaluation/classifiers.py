@@ -1,4 +1,4 @@
-"""Logistic regressions of the transfer tasks: how rows are cut, and what is chosen by which.
+"""Logistic regressions of the transfer tasks: folds, and the selection of the penalty.
 
 Source: SentEval (Conneau & Kiela 2018) with the settings of SimCSE's evaluation (Gao et al. 2021).
 `stacked` trains SentEval's own classifiers.
@@ -26,7 +26,7 @@ Train: TypeAlias = Callable[[Tensor, Tensor, Sequence[Fold], FloatArray], Tensor
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a classifier is trained, and the strengths of the penalty that are tried."""
+    """Training of a classifier, and the strengths of the penalty to try."""
 
     train: Train
     grid: tuple[float, ...]

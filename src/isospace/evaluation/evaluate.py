@@ -1,4 +1,4 @@
-"""Score any model on every task of `tasks.TASKS` that there is data for."""
+"""Score any model on every task of `TASKS` that there is data for."""
 
 from __future__ import annotations
 

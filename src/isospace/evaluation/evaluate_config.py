@@ -1,4 +1,4 @@
-"""What `evaluate` is asked for. Nothing heavy is imported: it is the command line's help, too."""
+"""Settings of `evaluate`. Nothing heavy is imported, because the command line's help needs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The geometry of an embedding: alignment, uniformity, rank, neighbours.
+"""Geometry of embeddings: alignment, uniformity, rank, neighbours.
 
 Every function takes numpy arrays or torch tensors of shape `(sentence, dim)`, computes in float64
 (the neighbours in float32) and works through pairs of rows in chunks of bounded memory. How evenly

@@ -1,4 +1,4 @@
-"""What an evaluation measures on held-out text, without labels."""
+"""Held-out text of a corpus: what selects checkpoints, and label-free measurements on it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ SENTENCES = 128
 NOISY_SENTENCES = 64
 """At most so many are measured: an evaluation is to cost less than a tenth of the training between
 two of them (`benchmarks/evaluation_cost.py` measures it). Sizes do not depend on the machine."""
-
-
 DISTRACTORS = 1_000
 """Training passages among which validation pairs are looked for, at most."""
 
@@ -100,8 +98,8 @@ class HeldOut:
 def validation_text(corpus: Corpus) -> HeldOut:
     """Return the held-out text, with pairs of its own, that selects checkpoints.
 
-    No text of a benchmark is in it, and none of its groups: a score on what chose would flatter it.
-    Only where there is too little to split (`Benchmark.split`) is it the same.
+    It shares no text and no group with the benchmark, unless there is too little to split
+    (`Benchmark.split`).
     """
     own, pairs = corpus.pairs, None
     if own.dev:

@@ -1,4 +1,4 @@
-"""The STS sets from their copies on the Hugging Face Hub, for those without SentEval's folder.
+"""Copies of the STS sets on the Hugging Face Hub, for users without SentEval's folder.
 
 The copies are mteb's, at the revisions that mteb pins. They hold the same pairs and gold scores as
 SentEval's files, undivided (so only "all" exists for STS12-16), and their texts differ in case and
@@ -20,7 +20,7 @@ from isospace.evaluation.senteval import STSSet
 
 @dataclass(frozen=True)
 class Copy:
-    """A split of a Hub repository and what is known of it."""
+    """Split of a Hub repository, with known counts and sums."""
 
     repository: str
     revision: str

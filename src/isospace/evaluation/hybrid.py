@@ -57,8 +57,8 @@ class BM25Comparison:
 
     Attributes:
         values: way -> measure -> mean over the queries, 0 to 1.
-        scores: way -> those measures of which differences have intervals, with what each query
-            came to; the first is the one that judges.
+        scores: way -> measures whose differences have intervals, with the value of each query. The
+            first is that of the verdict.
         weight: of BM25 in what is fused.
         unit: what the groups of queries are, in the plural.
         protocol: how BM25 and the differences are made, in words.
@@ -244,7 +244,7 @@ def choose_weight(encode: Encode, pairs: TextPairs) -> float:
 
     Args:
         encode: the encoder that is fused with it.
-        pairs: two or more, that judge nothing.
+        pairs: two or more, none of them a test pair.
     """
     targets = Targets.of_pairs(pairs)
     vectors = unit_vectors(encode, pairs.first, targets.texts)

@@ -1,4 +1,4 @@
-"""How evenly embeddings use their space: IsoScore, hubs, redundant dimensions; and all measures.
+"""Isotropy of embeddings: IsoScore, hubs, redundant dimensions; and all measures at once.
 
 Every function takes numpy arrays or torch tensors of shape `(sentence, dim)`. `describe` gives the
 measures of one array at once, those of `geometry` included.
@@ -195,7 +195,7 @@ def describe(x: Embeddings) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class IsotropyScores:
-    """Every measure of one encoder, and the texts that they are of."""
+    """Measures of one encoder, with their protocol."""
 
     measures: dict[str, float]
     protocol: str
@@ -227,7 +227,7 @@ def evaluate_isotropy(encode: Encode, texts: Iterable[str], name: str) -> Isotro
 
 
 class Isotropy(Task[IsotropyScores]):
-    """How evenly STS-B dev, or the user's own texts, use the space; where it is asked for."""
+    """Isotropy of STS-B dev, or of the user's own texts, where it is asked for."""
 
     name = "isotropy"
 

@@ -1,4 +1,4 @@
-"""A folder of queries, documents and judgements, in BEIR's layout or with TREC's judgements.
+"""Folders of queries, documents and judgements, in BEIR's layout or with TREC's judgements.
 
 - `corpus.jsonl`: `_id`, `text` and perhaps `title`, which stands before the text.
 - `queries.jsonl` (`_id`, `text`), or `queries.tsv` or `topics.tsv`: an id, a tab, the query.

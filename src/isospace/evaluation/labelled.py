@@ -1,4 +1,4 @@
-"""Do sentences of one label lie together? A vote of neighbours, and clusters against labels.
+"""Measures of labelled sentences: a vote of neighbours, and clusters against labels.
 
 Both need no training on the labels: they measure the space as it is.
 """

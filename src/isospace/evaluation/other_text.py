@@ -60,7 +60,7 @@ PROTOCOL = (
     "MRR of test pairs of other text, each first text looking for its own second text (STS: Avg of "
     "the papers' columns; STS unseen: the same without test pairs that the selecting labels hold)"
 )
-"""What the scores are, in words."""
+"""Protocol of the scores, in words."""
 
 _GROUPS, _IDS = " groups", " ids"
 
@@ -70,17 +70,17 @@ class OtherText:
     """Pairs of other text than the corpus.
 
     Attributes:
-        judges: set -> pairs on which a gain is reported.
-        chooses: set -> pairs that may choose; fewer sets, where one is too small to be split.
+        test_pairs: set -> pairs on which a gain is reported.
+        validation_pairs: set -> pairs that may select; fewer sets, as some are too small to split.
         sts: the test pairs of the seven STS sets; none where one of them cannot be scored.
-        known: what is known of these, as `sts_test_pairs` has it; those that the labels hold do not
-            judge.
-        dev: dev sets of STS that may choose, without the test pairs that they hold.
+        known: groups and gold scores of these, as `sts_test_pairs` has them; pairs that the labels
+            hold do not count.
+        dev: dev sets of STS that may select, without the test pairs that they hold.
         left_out: which carried set is not measured, and why; empty where all are.
     """
 
-    judges: Mapping[str, TextPairs]
-    chooses: Mapping[str, TextPairs]
+    test_pairs: Mapping[str, TextPairs]
+    validation_pairs: Mapping[str, TextPairs]
     sts: Mapping[str, STSSet]
     known: Mapping[str, Items]
     dev: tuple[ScoredPairs, ...]
@@ -102,7 +102,7 @@ class OtherText:
             folders: other corpora, each read as a corpus is by default.
             tasks: STS sets as `load_sts_data` reads them, dev sets included.
             labels: scored pairs that select checkpoints.
-            chooses: whether the parts that may choose do: then STS has such a part, the dev sets.
+            chooses: whether validation pairs select; then STS has some, the dev sets.
 
         Raises:
             UserError: a folder cannot be read, or holds too little.
@@ -134,8 +134,8 @@ class OtherText:
 
     @property
     def described(self) -> str:
-        """What is measured, in words."""
-        words = [f"{name} ({len(pairs):,} pairs)" for name, pairs in self.judges.items()]
+        """The sets that are measured, in words."""
+        words = [f"{name} ({len(pairs):,} pairs)" for name, pairs in self.test_pairs.items()]
         parts = ["average of the test sets"] if self.sts else []
         if self._seen:
             parts.append(f"without {self._seen:,} pairs that the labels hold")
@@ -166,7 +166,7 @@ class OtherText:
             result = None if measured is None else measured.sts
             result = result or evaluate_sts(encode, self.sts)
             found[self._sts_name] = self._average(result.cosines)
-        for name, pairs in (self.chooses if part == "choose" else self.judges).items():
+        for name, pairs in (self.validation_pairs if part == "choose" else self.test_pairs).items():
             found[name] = mrr_scores(pairs, evaluate_retrieval(encode, pairs))
         return found
 
@@ -181,7 +181,7 @@ class OtherText:
             (half, pair), the groups and the ids of the pairs (pair,).
         """
         items: Items = {}
-        for name, pairs in self.judges.items():
+        for name, pairs in self.test_pairs.items():
             scores = found[name]
             items |= {
                 name: scores.values[0],
@@ -193,7 +193,7 @@ class OtherText:
 
     @property
     def _seen(self) -> int:
-        """How many STS test pairs the labels hold."""
+        """Number of STS test pairs that the labels hold."""
         return sum(int(seen.sum()) for seen in self.known["seen"].values()) if self.sts else 0
 
     @property

@@ -1,4 +1,4 @@
-"""Pairs of texts, with and without a score; and encoding each distinct text once."""
+"""Pairs of texts, with and without a score, and functions that encode each distinct text once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class PromptedEncoders:
-    """An encoder of queries, of the documents that they look for, and of texts without a side.
+    """Encoder of queries, of documents, and of texts without a side.
 
     Sides that are encoded alike have the same function, by which `encode_columns` knows that a
     text need not be encoded twice. Called itself it encodes texts without a side, so that it is an
@@ -73,7 +73,7 @@ def sided(encode: Encode) -> PromptedEncoders:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Texts among which second texts are looked for, beside those of the pairs themselves.
+    """Texts to rank for the first texts of pairs, besides the second texts of the pairs.
 
     Attributes:
         texts: n of them.

@@ -1,4 +1,4 @@
-"""Retrieval by pairs: does each first text find its own second text among all of them?
+"""Retrieval by pairs: the rank of each second text among all of them, for its first text.
 
 A measure of domain adaptation that needs no labels: the pairs are a question and its answer, a
 summary and its description, or, where a corpus has no such pairs, the two halves of one sentence.
@@ -47,7 +47,7 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 @dataclass(frozen=True)
 class RetrievalScores:
-    """The rank of each query's own target among all targets, by cosine; 1 is best."""
+    """Ranks of each query's own target among all targets, by cosine; 1 is best."""
 
     ranks: FloatArray
     """`(query,)`; half ranks come from ties."""
@@ -358,7 +358,7 @@ def same_meaning_retrieval(encode: Encode, pairs: ScoredPairs) -> RetrievalScore
 
 
 class SameMeaning(Task[RetrievalScores]):
-    """STS-B test's pairs of one meaning look for each other."""
+    """Retrieval of STS-B test's pairs of one meaning."""
 
     name = "retrieval"
 

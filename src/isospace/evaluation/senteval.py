@@ -1,4 +1,4 @@
-"""SentEval's files: where each task lies, its columns, encoding and labels. Nothing else knows.
+"""SentEval's files: the place, columns, encoding and labels of each task.
 
 Source: SentEval (Conneau & Kiela 2018), its folder `data/downstream`. Sub-sets have SentEval's
 names, and white space is folded as SentEval folds it.
@@ -39,7 +39,7 @@ TRANSFER_LAYOUT = (
 
 @dataclass(frozen=True)
 class _SplitFiles:
-    """Where the splits of a scored set lie, and which of `width` columns are s1, s2 and score."""
+    """Files of a scored set's splits, and the places of s1, s2 and score among `width` columns."""
 
     folder: str
     files: dict[str, str]

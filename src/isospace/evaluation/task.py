@@ -1,4 +1,4 @@
-"""What an evaluation task is: it loads its data, scores a model, and shows what it found.
+"""Evaluation tasks: each loads its data, scores a model, and shows the scores.
 
 A task is one file: a `Task` that loads and scores, and the `Scores` that it gives. The row in
 `tasks.TASKS` makes `isospace evaluate` run it.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TitledRows(NamedTuple):
-    """A table for people: its title, its rows as column -> cell, and what is said under it."""
+    """Table for people: title, rows as column -> cell, and a note under it."""
 
     title: str
     rows: list[dict[str, str]]
@@ -58,11 +58,11 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Subject:
-    """The model under evaluation.
+    """Model under evaluation.
 
     Attributes:
-        conditions: what stands beside its numbers.
-        encoder: itself.
+        conditions: of its numbers.
+        encoder: the model.
         encode: texts -> `(text, dim)` without noise; no text is encoded twice. Called itself it
             encodes texts without a side.
         encode_afresh: the same, keeping nothing: for many texts that no other task has.

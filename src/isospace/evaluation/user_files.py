@@ -1,4 +1,4 @@
-"""A user's file of texts: which kind of data its columns are, and its rows with their lines.
+"""A user's file of texts: the kind of its data, and its rows with their lines.
 
 Columns are known by their names where a header, objects or parquet give some; else by their number
 and by what is in them.
@@ -56,7 +56,7 @@ _LABEL_WORDS = 3  # what has more is not taken for a label unless the user says 
 
 @dataclass(frozen=True)
 class UserFile:
-    """The rows of a file.
+    """Rows of a file.
 
     Attributes:
         path: of the file.

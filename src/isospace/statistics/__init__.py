@@ -1,1 +1,1 @@
-"""Pure functions of numbers: correlations, gains and their errors, choices, verdicts."""
+"""The judge: paired scores with groups to gain, interval and verdict, by pure functions."""

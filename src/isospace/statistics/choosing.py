@@ -1,4 +1,4 @@
-"""One way to choose: among checkpoints, powers, objectives, or candidates.
+"""Selection among checkpoints, powers, objectives or candidates, and the gain of the selected.
 
 Items are split, by groups, into some that choose (at most a third, at most 1,000) and others that
 judge what was chosen, once. The candidates stand in order from the base model outwards.
@@ -35,7 +35,7 @@ Name = TypeVar("Name")
 
 @dataclass(frozen=True)
 class ChosenAmong:
-    """Candidates that items selected among which are to judge as well.
+    """Candidates of a selection by the test items themselves.
 
     Attributes:
         scores: of the candidates, as they were compared, the base model's first; of several seeds
@@ -102,8 +102,8 @@ def measured_gain(
 def best_other(candidates: Sequence[Scores]) -> int:
     """Return the place of the candidate with the highest score, the base model left out.
 
-    Its gain is told where the base model itself is chosen too: gains that are told only where they
-    are good are flattered.
+    Its gain is reported where the base model itself is selected too. Reporting only the good gains
+    would overstate them.
     """
     return 1 + choose(candidates[1:])
 

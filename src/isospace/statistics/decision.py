@@ -1,4 +1,4 @@
-"""Which of several encoders are ahead of which: every pair tested, corrected for all of them.
+"""Tests of every pair of several encoders, corrected for all pairs.
 
 Source: Holm 1979, Scandinavian Journal of Statistics 6.
 """
@@ -48,12 +48,12 @@ class Difference:
 
     @property
     def shown(self) -> bool:
-        """Whether the one is shown to be ahead."""
+        """Whether `ahead` is shown to be ahead."""
         return self.holm_p < 1 - CONFIDENCE
 
     @property
     def equivalent(self) -> bool:
-        """Whether they are shown to be within `SMALLEST_GAIN` of each other, either way.
+        """Whether both are shown to be within `SMALLEST_GAIN` of each other.
 
         The 95 % interval is inside: two one-sided tests at 2.5 % (Schuirmann 1987).
         """

@@ -1,4 +1,4 @@
-"""Would a gain hold for other seeds and other test items? Its interval and p-value.
+"""Gain of one encoder over another, with its interval and p-value for other seeds and items.
 
 A gain measured by some seeds on some items varies with both. With seeds and items as crossed random
 effects its variance is, up to their interaction, the sum of
@@ -88,7 +88,7 @@ class Gain:
     flip_p: float | None = None
 
     def __str__(self) -> str:
-        """In points of 100."""
+        """Format the gain in points of 100."""
         flips = "" if self.flip_p is None else f", sign-flip p {self.flip_p:.2g}"
         several = "" if self.candidates == 1 else f", best of {self.candidates} tried"
         interval = f"95 % interval {self.interval}{several}"
@@ -96,12 +96,12 @@ class Gain:
 
     @property
     def interval(self) -> str:
-        """Its two ends in points of 100."""
+        """The two ends of the interval in points of 100."""
         return f"{100 * self.low:+.2f} to {100 * self.high:+.2f}"
 
     @property
     def points(self) -> str:
-        """It and its interval, in points of 100, for a cell of a table."""
+        """The gain and its interval in points of 100, for a cell of a table."""
         return f"{100 * self.mean:+.2f} ({self.interval})"
 
 

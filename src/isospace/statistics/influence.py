@@ -37,7 +37,7 @@ from isospace.statistics.correlation import FloatArray, spearman
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of one encoder, one for each seed, and the influence of each item on them.
+    """Scores of one encoder for each seed, with the influence of each item.
 
     Attributes:
         by_seed: (seed,) scores; an encoder that was not trained has one.
@@ -60,12 +60,12 @@ class Scores:
 
     @property
     def mean(self) -> float:
-        """Over the seeds."""
+        """Mean over the seeds."""
         return float(self.by_seed.mean())
 
     @property
     def effective_groups(self) -> float:
-        """How many groups of one size would say as much; from it come the degrees of freedom."""
+        """Number of equal groups that would say as much; it gives the degrees of freedom."""
         return 1.0 / sum_of_products(self.groups, self.weights, self.weights)
 
 

@@ -1,4 +1,4 @@
-"""What a gain means: the four verdicts, and what a set of items could show at all."""
+"""Verdicts on a gain over the base model, and the gains that a set of items can show."""
 
 from __future__ import annotations
 
