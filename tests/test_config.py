@@ -6,15 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.config import CorpusConfig, TrainConfig, shared_options
-from isospace.corpus.records import keep_texts
-from isospace.corpus.sources import find_sources
 from isospace.errors import UserError
-from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.objectives import DCL, OBJECTIVES, SCD, SimCSE
-from isospace.training.train import train
-from isospace.vectors.encode_config import EncodeConfig
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -108,29 +102,6 @@ def test_names_and_paths_may_be_written_either_way(corpus):
     )
     assert config.text.corpus == ("a.txt",)
     assert (config.pairs, config.output, config.data) == (Path("a.csv"), Path("runs/a"), "sts")
-
-
-def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    text = CorpusConfig(corpus=("~/c", Path("~/d"), "docstrings:~/src", "a~b", "memory://~/x"))
-    assert text.corpus == (
-        f"{tmp_path}/c", f"{tmp_path}/d", f"docstrings:{tmp_path}/src", "a~b", "memory://~/x",
-    )  # fmt: skip
-    config = TrainConfig(
-        model=Path("~/m"), pairs="~/a.csv", output=Path("~/run"), data="~/sts", other_text="~/other"
-    )
-    assert (config.model, config.data, config.other_text) == (
-        f"{tmp_path}/m", f"{tmp_path}/sts", (f"{tmp_path}/other",),
-    )  # fmt: skip
-    assert (config.pairs, config.output) == (tmp_path / "a.csv", tmp_path / "run")
-    assert AdaptConfig(text=text, queries="~/q.tsv").queries == tmp_path / "q.tsv"
-    assert EvaluateConfig(own="~/own.csv").own == (f"{tmp_path}/own.csv",)
-    assert EncodeConfig("~/m", ("~/c",), "~/out").inputs == (f"{tmp_path}/c",)
-    assert keep_texts(["A sentence."], "~/kept.jsonl") == tmp_path / "kept.jsonl"
-    with pytest.raises(UserError, match=rf"{tmp_path}/none: not a run"):
-        train(resume="~/none")
-    (source,) = find_sources(["~/kept.jsonl"], tmp_path, "utf-8")
-    assert source.path == tmp_path / "kept.jsonl"
 
 
 @pytest.mark.parametrize(

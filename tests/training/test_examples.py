@@ -15,8 +15,7 @@ from isospace.corpus.relations import Role
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import TSDAE, SimCSE
-from isospace.training import batches
-from isospace.training.batches import Order, batches_without_shared_origin
+from isospace.training.batches import Order
 from isospace.training.examples import Examples, crop
 from isospace.training.requirements import require_pairs
 
@@ -59,15 +58,6 @@ def test_nothing_that_is_held_out_is_in_a_pair(base, corpus):
     lines = list(found.texts)
     assert held
     assert not held & {lines[line] for line in np.unique(found.rows)}
-
-
-def test_both_adds_every_text_beside_itself(base, corpus):
-    pairs = Examples.from_corpus(base, corpus)
-    both = Examples.from_corpus(replace(base, views="both"), corpus)
-    singles = both.rows[len(pairs) :]
-    assert (singles == corpus.train_rows[:, None]).all()
-    assert not both.cropped[len(pairs) :].any()
-    assert both.origins.shape == (len(both), 4)  # documents and texts, of each of the two
 
 
 def test_related_texts_are_two_that_differ_and_no_crop(base, corpus):
@@ -128,18 +118,6 @@ def test_no_batch_has_a_document_twice_and_every_pair_comes(base, corpus):
     # As a resumed run asks for them.
     assert (Order(found, 16, seed=1).batch(3) == order.batch(3)).all()
     assert (Order(found, 16, seed=2).batch(3) != order.batch(3)).any()
-
-
-def test_a_later_epoch_without_a_batch_is_as_the_first(monkeypatch):
-    lines = np.arange(8).reshape(4, 2)
-    order = Order(Examples(lines, origins=lines), 4, seed=0)
-    first = [order.batch(0)]
-    assert order.per_epoch == 1
-    none = [np.empty((0, 4), np.int64)] * (1 + batches._TRIES)
-    found = iter([*none, batches_without_shared_origin(first[0], lines, 4)])
-    monkeypatch.setattr(batches, "batches_without_shared_origin", lambda *_: next(found))
-    assert order.batch(1).tolist() == first[0].tolist()
-    assert not list(found)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
 from dataclasses import replace
@@ -19,7 +18,7 @@ from isospace.config import objective_name
 from isospace.corpus.tokens import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives import DCLR, PCL, DeCLUTR, DiffCSE, MoCoSE, SimCSE, WhitenedCSE
+from isospace.objectives import DCLR, PCL, DiffCSE, MoCoSE, SimCSE, WhitenedCSE
 from isospace.training import checkpoint, step
 from isospace.training.build import build_training
 from isospace.training.examples import Examples
@@ -158,26 +157,6 @@ def test_without_a_gradient_weights_go_back_to_the_start_geometrically(
         assert torch.equal(parameter, before + 1)
 
 
-def test_a_run_that_is_held_resumes_bit_for_bit_and_stays_nearer(toy_model, tmp_path):
-    config = replace(CONFIG, objective=WhitenedCSE(), learning_rate=1e-3)
-    free, held, first, second = (
-        make_loop(toy_model, tmp_path, replace(config, hold_to_base=strength))
-        for strength in (0.0, 300.0, 300.0, 300.0)
-    )
-    start, random = weights(free).clone(), checkpoint.random_state()
-    for loop in (free, held):
-        checkpoint.set_random_state(random)
-        list(loop)
-    assert (weights(held) - start).norm() < 0.9 * (weights(free) - start).norm()
-    checkpoint.set_random_state(random)
-    iterator = iter(first)
-    next(iterator), next(iterator)
-    second.load_state(copy.deepcopy(first.state()))
-    list(second)
-    assert torch.equal(weights(held), weights(second))
-    assert not free.training.pulled  # no copy of the weights
-
-
 def test_accumulation_is_the_mean_over_batches(toy_model, tmp_path):
     """Two batches a step give the mean of the two gradients (clean views: no noise to differ)."""
     config = replace(CONFIG, objective=SimCSE(head="none"))
@@ -313,24 +292,3 @@ def assert_equal_to_one(by_processes, name, count, dtype, relative, rounding):
 def test_several_processes_equal_one(by_processes, name, count):
     # In float64: in float32 rounding is what the processor's kernels make of it.
     assert_equal_to_one(by_processes, name, count, torch.float64, 1e-13, 1e-14)
-
-
-def test_texts_that_are_left_out_take_their_documents_along(toy_model, tmp_path):
-    """A batch never has two texts of one document, whichever texts are too short."""
-    spans = DeCLUTR(anchors=1, min_span=2, max_span=5, mlm_weight=0.0)
-    config = replace(CONFIG, objective=spans, batch_size=4)
-    made = make_loop(toy_model, tmp_path, config)
-    documents = np.arange(40) // 4
-    examples = replace(Examples.from_lines(np.arange(40)), origins=documents[:, None])
-    training = build_training(
-        config,
-        made.training.encoder,
-        made.training.batches.tokens,
-        examples,
-        made.training.accelerator,
-    )
-    lines = training.batches.examples.rows[:, 0]
-    assert 4 < len(lines) < 40
-    for number in range(20):
-        batch = lines[training.batches.order.batch(number)]
-        assert len(set(documents[batch])) == 4

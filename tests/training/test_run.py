@@ -47,15 +47,6 @@ def test_a_kill_before_there_was_a_run_blocks_no_folder(config):
     assert (config.output / ".notes.tmp").exists()
 
 
-def test_what_may_be_somebody_elses_stays(config):
-    config.output.mkdir()
-    for name in (ADAPT_SETTINGS, "README"):
-        (config.output / name).write_text("the user's")
-    with pytest.raises(UserError, match="exists already"):
-        Run.create(config)
-    assert {path.name for path in config.output.iterdir()} == {ADAPT_SETTINGS, "README"}
-
-
 def cut(path):
     path.write_bytes(path.read_bytes()[:-30])
 

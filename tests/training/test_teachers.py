@@ -77,15 +77,6 @@ def test_cosines_are_the_encoder_s(encoder, cosines):
     assert cosines.score_own(QUERIES, OWN) == pytest.approx(expected, abs=1e-3)
 
 
-def test_vectors_are_made_once(encoder, sided, tmp_path, monkeypatch):
-    first = Cosines.made(encoder, sided, tmp_path, Silent())
-    monkeypatch.setattr(type(encoder), "embed", None)
-    again = Cosines.made(encoder, sided, tmp_path, Silent())
-    assert (again.score_own(QUERIES, OWN) == first.score_own(QUERIES, OWN)).all()
-    with pytest.raises(TypeError):
-        Cosines.made(encoder, sided._replace(digest="other texts"), tmp_path, Silent())
-
-
 def test_fused_is_fusion_over_all_texts_that_are_looked_for(sided, cosines):
     fused = Fused(cosines, sided, weight=1.5)
     looked_for = sided.texts

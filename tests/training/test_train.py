@@ -136,20 +136,6 @@ def test_what_does_not_fit_in_memory_says_what_needs_less(config, monkeypatch):
         train(replace(config, objective=SimCSE()))
 
 
-def test_selection_by_the_users_labels(config, tmp_path):
-    labels = tmp_path / "labels.tsv"
-    lines = [
-        f"{a}\t{b}\t{i % 6}"
-        for i, (a, b) in enumerate(zip(sentences(30, 1), sentences(30, 2), strict=True))
-    ]
-    labels.write_text("\n".join(lines), encoding="utf-8")
-    outcome = train(replace(config, select="labels", labels=str(labels)))
-    evaluations = [evaluation["labels_spearman"] for evaluation in outcome.results.evaluations]
-    best = int(np.argmax(evaluations))
-    assert outcome.results.choice.step == [0, 10, 20][best]
-    assert outcome.results.labels == str(labels)
-
-
 def test_own_pairs_decide_the_verdict_and_are_not_trained_on(config, tmp_path):
     texts = sentences(400)
     pairs = tmp_path / "pairs.csv"

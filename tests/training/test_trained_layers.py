@@ -12,7 +12,6 @@ from isospace.encoders.layers import layers_of
 from isospace.errors import UserError
 from isospace.objectives import ArcCSE, DeCLUTR, DiffCSE, ESimCSE, MoCoSE, WhitenedCSE
 from isospace.training.requirements import require_plain_passes
-from isospace.training.step import backward
 
 CONFIG = replace(CONFIG, trained_layers=1, learning_rate=1e-3)
 SETTINGS = {
@@ -43,25 +42,6 @@ def test_only_the_last_layer_moves(toy_model, tmp_path, more, precision):
     trained = {id(p) for group in loop.training.optimizer.param_groups for p in group["params"]}
     lower = layers_of(loop.training.encoder.model[0].model)[:2]
     assert not trained & {id(p) for layer in lower for p in layer.parameters()}
-
-
-@pytest.mark.parametrize("views", ["dropout", "pairs"])
-def test_a_batch_in_passes_has_the_gradient_of_the_whole(toy_model, tmp_path, views):
-    found = []
-    for tokens in (None, 60):
-        config = replace(CONFIG, pass_tokens=tokens, views=views)
-        loop = make_loop(toy_model, tmp_path, config)
-        loop.training.encoder.double()
-        loop.training.head.double()
-        loop.training.encoder.noise.set(0.0)
-        terms = backward(loop.training, 0).terms
-        named = [*loop.training.encoder.named_parameters(), *loop.training.head.named_parameters()]
-        found.append((terms, {n: p.grad for n, p in named if p.grad is not None}))
-    (terms, whole), (same, parts) = found
-    assert same == pytest.approx(terms, rel=1e-9)
-    assert parts.keys() == whole.keys()
-    for name, expected in whole.items():
-        torch.testing.assert_close(parts[name], expected, rtol=1e-9, atol=1e-12, msg=name)
 
 
 @pytest.mark.parametrize(

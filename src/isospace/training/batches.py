@@ -33,17 +33,8 @@ from isospace.training.sources import Sources
 class Batches:
     """The micro-batches of a run, of each the share of this process.
 
-    Args:
-        config: batch size, seed and the length to which texts are cut.
-        encoder: whose tokenizer read the texts.
-        tokens: (text,) the tokenised corpus, as each text of an example is read: with the prompt of
-            its side.
-        examples: what is drawn from.
-        plan: the passes, of which each reads a text.
-        sources: the distinct inputs of the passes.
-        accelerator: the processes that share a batch.
-        labels: (example,) class of each example of the corpus, where the objective reads labels.
-        lists: a teacher's scores and mined texts, where the objective learns a ranking.
+    `plan` and `sources` are the passes and their distinct inputs; the other arguments are those of
+    `build_training`.
     """
 
     def __init__(

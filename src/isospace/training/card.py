@@ -51,8 +51,8 @@ def classic_usage(prompts: Prompts) -> Usage:
         'queries = model.encode_query(["what is looked for"])\n'
         'documents = model.encode_document(["one text", "another text"])',
     )
-    told = f"\n\n{prompts_text(prompts)}" if prompts.summary else ""
-    return Usage(CLASSIC.library, f"{code}{told}")
+    note = f"\n\n{prompts_text(prompts)}" if prompts.summary else ""
+    return Usage(CLASSIC.library, f"{code}{note}")
 
 
 def prompts_text(prompts: Prompts) -> str:
@@ -148,10 +148,10 @@ def _scores(results: RunResults) -> str:
         for measure in cells[BASE]
     ]
     if gains := results.over_base("this model"):
-        told = gain_cells({column: own.mrr for column, own in pairs.items()}, gains)
+        gained = gain_cells({column: own.mrr for column, own in pairs.items()}, gains)
         rows[1:1] = [
-            {"x 100": measure} | {column: told[column][measure] for column in cells}
-            for measure in told[shipped]
+            {"x 100": measure} | {column: gained[column][measure] for column in cells}
+            for measure in gained[shipped]
         ]
     selected = f"rule {results.choice.rule}"
     if results.labels:
@@ -163,7 +163,7 @@ def _scores(results: RunResults) -> str:
         f"+ BM25: fused by cosine and BM25, weight {with_bm25.weight:g}.",
     ]
     if gains:
-        note = f" {CORRECTED_NOTE}." if CORRECTED in told[shipped] else ""
+        note = f" {CORRECTED_NOTE}." if CORRECTED in gained[shipped] else ""
         lines.append(f"{GAIN}: with 95 % intervals for other pairs.{note}")
     if not results.ships_base and results.other_text:
         table = markdown_table(other_text_rows(results.other_text))

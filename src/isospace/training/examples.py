@@ -139,7 +139,7 @@ class Examples:
         return replace(found, unanswered=unanswered)
 
     def _and(self, rows: Rows, summary: str, first: bool = False) -> Examples:
-        """Return these examples and others, none of them a crop; `first`: they are told first."""
+        """Return these examples and others, no crops; `first`: their summary comes first."""
         assert self.origins is not None
         cropped = self.cropped
         if cropped is not None:

@@ -29,7 +29,7 @@ from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.evaluations import Evaluations, run_evaluation
 from isospace.training.lifecycle import working_in
-from isospace.training.loop import Step
+from isospace.training.loop import Loop, Step
 from isospace.training.prepare import Data, make_accelerator, prepare
 from isospace.training.run import Run
 from isospace.training.schedule import Budget, Paces, evaluation_steps
@@ -188,7 +188,9 @@ class Fit:
                 settings' budget allows, where that is minutes. A run that was stopped keeps the
                 number it had, whatever the clock says.
         """
-        self._show_plan()
+        for label, text in _plan_lines(self.loop):
+            into = f", into {self.run.folder}" if label == "train" else ""
+            self.progress.line(label, f"{text}{into}")
         if self.config.budget[1] == "minutes":
             planned = planned or (lambda: self._budget.updates_by_now(self.paces))
         if self.begun is not None:
@@ -345,32 +347,30 @@ class Fit:
         if self.main and self.choice.step == self.loop.step:
             checkpoint.save_weights(self.run.kept_weights, self.training.shipped.model)
 
-    def _show_plan(self) -> None:
-        """Say what the training is going to do."""
-        size, loop, plan = self.config.batch_size, self.loop, self.training.plan
-        if self.config.accumulate > 1:
-            self.progress.line(
-                "note",
-                f"an update accumulates {self.config.accumulate} batches of {size}: each anchor "
-                f"meets the {size - 1} other sentences of its own batch only, and batch statistics "
-                f"(whitening, decorrelation) are over {size} sentences",
-            )
-        name, rate = objective_name(self.config.objective), self.config.dropout
-        if rate is not None and all(view.dropout is not None for view in plan.views):
-            self.progress.line(
-                "note", f"`dropout` {rate:g} does nothing here: the views of {name} have their own"
-            )
-        others = self.config.objective.auxiliary_passes
-        if len(plan.ways) > 1:  # once for each direction of a pair
-            others = tuple(f"{len(plan.ways)} x {passes}" for passes in others)
-        passes = " + ".join([str(len(plan.views)), *others])
-        unit = "sentences" if self.config.views == "dropout" else "pairs"
-        self.progress.line(
-            "train",
-            f"{name}: {number_of(loop.total_steps, 'updates')} of "
-            f"{loop.sentences_per_step} {unit}, passes {passes}, from step {loop.step}, into "
-            f"{self.run.folder}",
+
+def _plan_lines(loop: Loop) -> Iterator[tuple[str, str]]:
+    """Say what a training is going to do: labels and texts of lines."""
+    config, plan, size = loop.training.config, loop.training.plan, loop.training.config.batch_size
+    if config.accumulate > 1:
+        yield (
+            "note",
+            f"an update accumulates {config.accumulate} batches of {size}: each anchor meets the "
+            f"{size - 1} other sentences of its own batch only, and batch statistics (whitening, "
+            f"decorrelation) are over {size} sentences",
         )
+    name, rate = objective_name(config.objective), config.dropout
+    if rate is not None and all(view.dropout is not None for view in plan.views):
+        yield "note", f"`dropout` {rate:g} does nothing here: the views of {name} have their own"
+    others = config.objective.auxiliary_passes
+    if len(plan.ways) > 1:  # once for each direction of a pair
+        others = tuple(f"{len(plan.ways)} x {passes}" for passes in others)
+    passes = " + ".join([str(len(plan.views)), *others])
+    unit = "sentences" if config.views == "dropout" else "pairs"
+    yield (
+        "train",
+        f"{name}: {number_of(loop.total_steps, 'updates')} of {loop.sentences_per_step} {unit}, "
+        f"passes {passes}, from step {loop.step}",
+    )
 
 
 def _progress_note(step: Step, speed: float) -> str:

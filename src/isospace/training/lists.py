@@ -98,10 +98,12 @@ class Lists:
                 random = np.random.default_rng([self.seed, micro, query, positive])
                 near = highest(usable, DEPTH)
                 near = random.permutation(near[usable[near] > -np.inf])
-                if self.teacher is not None and len(said := self.teacher.scored_rows(query)):
-                    told = np.isin(self.pool, said) & (usable > -np.inf)
-                    told_first = random.permutation(np.flatnonzero(told))
-                    near = np.concatenate([told_first, near[~told[near]]])
+                nothing = np.empty(0, np.int64)
+                in_file = self.teacher.scored_rows(query) if self.teacher else nothing
+                if len(in_file):
+                    scored = np.isin(self.pool, in_file) & (usable > -np.inf)
+                    scored_first = random.permutation(np.flatnonzero(scored))
+                    near = np.concatenate([scored_first, near[~scored[near]]])
                 near = near[: self.mined]
                 if len(near) < self.mined:
                     different = ~np.isin(of_pool, [of_query, of_own])
@@ -145,8 +147,8 @@ class Lists:
             near = self.pool[
                 [highest(row, DEPTH) for row in self.ranker.score_matrix(part, self.pool)]
             ]
-            said = (self.teacher or self.ranker).score_own(part, near)
-            places = np.where(np.isnan(said), -np.inf, said).argmax(axis=1)
+            scores = (self.teacher or self.ranker).score_own(part, near)
+            places = np.where(np.isnan(scores), -np.inf, scores).argmax(axis=1)
             found[start : start + step] = near[np.arange(len(part)), places]
         return found
 
@@ -168,7 +170,7 @@ def make_lists(
     """Make the lists of a run; vectors are made, or found in the cache.
 
     The second text of a query among the examples may still be missing. `choose_weight` gives the
-    weight of BM25 beside an encoder; `progress` is told what the teacher is, and what it costs.
+    weight of BM25 beside an encoder; `progress` shows what the teacher is and what it costs.
 
     Raises:
         UserError: a teacher that cannot be used, or too little text to mine from.

@@ -128,8 +128,8 @@ class RunResults:
     @property
     def summary(self) -> str:
         """The verdict, and what happened on other text."""
-        told = other_text_sentence(self.other_text_gains)
-        return f"{self.verdict.text} {told}".rstrip()
+        other_text = other_text_sentence(self.other_text_gains)
+        return f"{self.verdict.text} {other_text}".rstrip()
 
     @property
     def recommendation(self) -> str:

@@ -394,7 +394,7 @@ class FinishedRun:
     Attributes:
         run: its folder.
         results: what it came to.
-        earlier: whether it had been finished before, so that nothing was told on the way.
+        earlier: whether it had been finished before, so that no progress was shown.
     """
 
     run: Run

@@ -295,7 +295,7 @@ class Training:
 
     @property
     def observers(self) -> list[Auxiliary]:
-        """The auxiliaries, and the head where it is one, that are told of each update."""
+        """The auxiliaries, and the head where it is one, that learn of each update."""
         return [part for part in self.modules.children() if isinstance(part, Auxiliary)]
 
 
@@ -305,7 +305,7 @@ class Gradient:
 
     Attributes:
         terms: of the loss, by name.
-        seen: the views of the last micro-batch, where auxiliaries are told of them.
+        seen: the views of the last micro-batch, where auxiliaries learn of them.
         added: auxiliary -> what it added to the embeddings of the last micro-batch.
     """
 
