@@ -1,18 +1,12 @@
 from __future__ import annotations
 
-import gzip
-import importlib.metadata
 import io
-import logging
-import os
 import random
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,26 +105,6 @@ def test_the_corpus_keeps_the_first_of_each_in_file_order(tmp_path):
         corpus[30]
 
 
-def test_the_smallest_length_counts_characters(tmp_path):
-    lines = ["猫" * 5, "犬" * 4, "鳥 " * 3]
-    assert list(load(tmp_path, put(tmp_path, lines), min_chars=5)) == ["猫" * 5, "鳥 鳥 鳥"]
-
-
-def test_long_texts_are_cut_at_sentence_ends_and_lose_nothing(tmp_path):
-    long = " ".join(f"Number {'i' * i} is the {i}th of these sentences." for i in range(1, 30))
-    corpus = load(tmp_path, put(tmp_path, [long]), passage_words=50, near_duplicates=False)
-    passages = [corpus[line] for line in corpus.passages]
-    assert " ".join(passages) == long
-    assert all(text.endswith(".") and len(text.split()) <= 50 for text in passages)
-    assert list(load(tmp_path, put(tmp_path, [long]), passage_words=None)) == [long]
-
-
-def test_near_duplicates_are_kept_on_request(tmp_path):
-    file = put(tmp_path, [LONG, LONG + " now", LONG])
-    assert len(load(tmp_path, file)) == 1
-    assert list(load(tmp_path, file, near_duplicates=False)) == [LONG, LONG + " now"]
-
-
 @pytest.mark.parametrize("near", [True, False])
 def test_evaluation_texts_are_not_trained_on(tmp_path, near):
     good = sentences(30)
@@ -188,13 +162,6 @@ def test_held_out_sentences_are_a_choice_of_the_texts_alone(tmp_path):
     fewer = load(tmp_path, put(tmp_path, good[:250], "half.txt"), held_out=20)
     kept = set(held) & set(good[:250])
     assert kept <= set(fewer.held_out())
-
-
-@pytest.mark.parametrize(("asked", "given_"), [(0, 0), (3, 3), (1000, 5)])
-def test_at_most_a_tenth_is_held_out(tmp_path, asked, given_):
-    corpus = load(tmp_path, put(tmp_path, sentences(50)), held_out=asked)
-    assert len(corpus.held_out()) == given_
-    assert len(corpus.train_rows) == 50 - given_
 
 
 def test_no_near_twin_of_a_held_out_sentence_is_trained_on(tmp_path):
@@ -262,17 +229,6 @@ def test_another_number_of_the_reading_makes_another_result(tmp_path, monkeypatc
     assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 2
 
 
-def test_another_version_of_a_parser_makes_another_result(tmp_path, monkeypatch):
-    file = put(tmp_path, sentences(30))
-    load(tmp_path, file)
-    version = importlib.metadata.version
-    monkeypatch.setattr(
-        importlib.metadata, "version", lambda name: "0" if name == "docutils" else version(name)
-    )
-    load(tmp_path, file)
-    assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 2
-
-
 def test_text_that_changes_while_it_is_read_is_not_taken_for_what_it_was(tmp_path, monkeypatch):
     file = put(tmp_path, sentences(30))
     build, text = corpus_module.build, Path(file).read_text()
@@ -329,19 +285,6 @@ def test_no_usable_sentence_says_what_became_of_the_lines(tmp_path):
         load(tmp_path)
 
 
-def test_documents_all_of_whose_text_is_excluded_leave_nothing(tmp_path):
-    (tmp_path / "a.md").write_text(f"# A title\n\n{LONG.capitalize()}.\n")
-    with pytest.raises(UserError, match=r"a\.md: no text to train on \(1 read, 1 evaluation pair"):
-        load(tmp_path, str(tmp_path / "a.md"), exclude=(f"{LONG}.",))
-
-
-@pytest.mark.parametrize("name", ["text.txt", "text.md"])
-def test_an_encoding_that_does_not_exist_is_refused(tmp_path, name):
-    file = put(tmp_path, sentences(30), name)
-    with pytest.raises(UserError, match="`encoding` utf-9"):
-        load(tmp_path, file, encoding="utf-9")
-
-
 def test_standard_input_is_found_again_too(tmp_path, monkeypatch):
     piped = "".join(f"{sentence}\r\n" for sentence in sentences(30)).encode()
     digests = set()
@@ -350,38 +293,6 @@ def test_standard_input_is_found_again_too(tmp_path, monkeypatch):
         digests.add(load(tmp_path, "-").digest)
     assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 1
     assert digests == {load(tmp_path, put(tmp_path, sentences(30))).digest}
-
-
-def test_standard_input_beside_a_folder_is_found_again(tmp_path, monkeypatch):
-    (tmp_path / "in").mkdir()
-    put(tmp_path / "in", ["# A title", "", sentences(30)[0]], "a.md")
-    piped = "\n\n".join(" ".join(sentences(30)[i : i + 3]) for i in range(9)).encode()
-    for _ in range(2):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
-        corpus = load(tmp_path, "-", str(tmp_path / "in"))
-    assert corpus.counts["txt files with paragraphs"] == 1
-    assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 1
-
-
-def test_standard_input_that_a_kill_left_behind_goes_in_a_week(tmp_path):
-    file = put(tmp_path, sentences(30))
-    load(tmp_path, file)
-    left = tmp_path / "cache" / "corpus" / ".input-killed"
-    left.mkdir()
-    put(left, sentences(30), "stdin.txt")
-    load(tmp_path, file)
-    assert left.exists()  # another process may read it
-    week_old = time.time() - 8 * 24 * 3600
-    os.utime(left, (week_old, week_old))
-    load(tmp_path, file)
-    assert not left.exists()
-
-
-def test_counts_are_logged(tmp_path, caplog):
-    with caplog.at_level(logging.INFO):
-        load(tmp_path, put(tmp_path, sentences(30)))
-    assert "30 read" in caplog.text
-    assert "27 for training" in caplog.text
 
 
 @pytest.fixture
@@ -419,12 +330,3 @@ def test_docstrings_with_a_file(tmp_path, installed):
     corpus = load(tmp_path, "docstrings", file)
     assert list(corpus) == [*sentences(30), "A sentence of the user's own."]
     assert load(tmp_path, file).pairs == Pairs()
-
-
-def test_compressed_columns_end_to_end(tmp_path):
-    rows = "".join(f'{{"body": "{sentence}"}}\n' for sentence in sentences(30))
-    path = tmp_path / "rows.jsonl.gz"
-    path.write_bytes(gzip.compress(rows.encode()))
-    corpus = load(tmp_path, str(path), column="body")
-    assert list(corpus) == sentences(30)
-    assert corpus.train_rows.dtype == np.int64

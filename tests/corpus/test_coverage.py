@@ -36,25 +36,6 @@ def test_unknown_characters_are_named_and_the_language_is_not_blamed():
     assert "language" not in (found.warning or "")
 
 
-def test_a_language_is_blamed_beside_a_few_signs():
-    found = coverage(load_encoder("minilm"), ["猫は暖かい屋根の上で一日中眠っていた ☠。"])
-    assert found.characters == ("☠",)
-    assert "the language" in (found.warning or "")
-
-
-def test_german_is_warned_of():
-    text = "Das Programm liest die Konfigurationsdatei und gibt anschließend alle Fehler aus."
-    found = coverage(load_encoder("minilm"), [text, "Zeigt eine kurze Hilfemeldung an."])
-    assert 2.5 < found.per_word < 3
-    assert "tokens a word" in (found.warning or "")
-
-
-def test_no_words_are_no_division_by_zero():
-    one = coverage(load_encoder("minilm"), [""])
-    assert not one.same
-    assert one.lengths == {0.5: 2, 0.95: 2, 1.0: 2}
-
-
 def test_word_vectors_have_no_unknown_token(tmp_path):
     (tmp_path / "glove.txt").write_text("cat 0.1 0.2\nmat 0.2 0.1\n")
     found = coverage(load_encoder(f"glove:{tmp_path / 'glove.txt'}"), ["cat mat dog", "mat"])

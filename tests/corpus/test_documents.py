@@ -16,12 +16,10 @@ from docutils.core import publish_string
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 from fpdf import FPDF
-from pypdf import PdfWriter, Transformation
-from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject
 
 from isospace.corpus import streams
 from isospace.corpus.documents import Document, UnreadableDocument
-from isospace.corpus.formats import DOCUMENT_FORMATS, ENDINGS, format_of, read_document, word
+from isospace.corpus.formats import format_of, read_document, word
 from isospace.corpus.formats.boilerplate import paragraph_boilerplate, section_boilerplate
 from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.sources import file_source
@@ -68,10 +66,6 @@ def paragraphs(document: Document) -> list[str]:
 )
 def test_format_by_name(path, format):
     assert format_of(path) == format
-
-
-def test_every_format_has_a_name_or_a_section():
-    assert {*ENDINGS.values(), "man"} == set(DOCUMENT_FORMATS)
 
 
 MARKDOWN = """---
@@ -139,14 +133,6 @@ def test_markdown():
     assert document.left_out == {"code blocks": 1, "footnotes": 1, "tables": 1}
 
 
-def test_markdown_title_is_the_first_heading_of_level_1():
-    document = read("# One\n\ntext\n\n# Two\n\nmore\n", "markdown")
-    assert (document.title, outline(document)) == (
-        "One",
-        [("", 0, ["text"]), ("Two", 1, ["more"])],
-    )
-
-
 @pytest.mark.parametrize(
     ("front", "title"),
     [
@@ -162,12 +148,6 @@ def test_markdown_title_is_the_first_heading_of_level_1():
 def test_markdown_front_matter(front, title):
     document = read(f"{front}\nThe text.\n\n---\n\nMore.\n", "markdown")
     assert (document.title, paragraphs(document)) == (title, ["The text.", "More."])
-
-
-@pytest.mark.parametrize("first", ["\nThe text.", "The text.", "\n# A heading: one\n\nThe text."])
-def test_markdown_that_begins_with_a_rule_is_read_from_there(first):
-    document = read(f"---\n{first}\n\n---\n\nMore.\n", "markdown")
-    assert paragraphs(document) == ["The text.", "More."]
 
 
 RST = """
@@ -272,15 +252,6 @@ def test_rst(capfd):
     assert "evil" not in str(document)
 
 
-def test_rst_with_a_line_of_any_length():
-    text = " ".join(["word"] * 2500)
-    assert paragraphs(read(f"Before it.\n\n{text}\n\nAfter it.\n", "rst")) == [
-        "Before it.",
-        text,
-        "After it.",
-    ]
-
-
 def test_rst_leaves_docutils_as_it_was():
     read(".. frobnicate::\n\n   text\n", "rst")
     html = publish_string(
@@ -289,27 +260,6 @@ def test_rst_leaves_docutils_as_it_was():
         settings_overrides={"report_level": 5, "output_encoding": "unicode"},
     )
     assert "<p>text</p>" not in html
-
-
-def test_html_of_docutils_has_what_the_rst_has():
-    source = "Title\n=====\n\nA paragraph with `a link <x.html>`_.\n\n::\n\n  code\n\nPart\n----\n\nMore of it.\n\nPart 2\n------\n\n- one\n- two\n"
-    settings = {"doctitle_xform": True, "embed_stylesheet": False, "output_encoding": "unicode"}
-    html = publish_string(source, writer="html5", settings_overrides=settings)
-    document, original = read(html, "html"), read(source, "rst")
-    assert document.title == original.title == "Title"
-    assert paragraphs(document) == paragraphs(original)
-    assert document.links == original.links == ("x.html",)
-    assert document.left_out == original.left_out == {"code blocks": 1}
-
-
-def test_html_of_texinfo():
-    document = read((FILES / "thread-safety.html").read_bytes(), "html")
-    assert document.title.startswith("Thread Safety (libffi")
-    (section,) = document.sections[-1:]
-    assert (section.heading, section.level) == ("2.7 Thread Safety", 3)
-    assert section.paragraphs[0].startswith("libffi is not completely thread-safe. However, many")
-    assert len(section.paragraphs) == 4
-    assert document.left_out["navigation"] == 1
 
 
 @pytest.mark.parametrize("theme", ["alabaster", "rtd"])
@@ -384,34 +334,6 @@ def test_html_of_mkdocs():
     assert document.left_out["footnotes"] == 1
 
 
-def test_html_of_javadoc():
-    document = read((FILES / "javadoc.html").read_bytes(), "html")
-    assert document.title == "Class Quay"
-    assert [each for each in outline(document) if each[2]] == [
-        (
-            "",
-            0,
-            [
-                "A place for boats. It has rings of iron, to which boats are tied.",
-                "A quay without rings is a String.",
-            ],
-        ),
-        ("rings", 3, ["How many boats can be tied to it at the same time."]),
-        ("Quay", 3, ["Makes a quay.", "Parameters: rings - how many boats can be tied"]),
-        (
-            "moor",
-            3,
-            [
-                "Ties a boat to the quay where the water is deep enough.",
-                "Parameters: boat - the boat that is tied, by its name",
-                "Returns: the number of the ring that was used",
-                "Throws: IllegalStateException - if all of the rings are taken by others",
-            ],
-        ),
-    ]
-    assert document.left_out["signatures"] == 5
-
-
 HTML = """<html><head><title>Page &#8212; Project</title></head><body>
 <nav>Home <a href="index.html">x</a></nav><div class="related">next</div>
 <div role="main"><h1>Page<a class="headerlink" href="#p">¶</a></h1>
@@ -421,23 +343,6 @@ bare text<div class="highlight"><pre>code</pre></div>
 <dd><p>Return the sum of a and b, both of which are numbers.</p></dd></dl>
 <table><tr><td>cell</td></tr></table><script>x()</script>
 </div><footer>Built with Sphinx</footer></body></html>"""
-
-
-SPHINX = """<main><h1>Library</h1><div class="modindex-jumpbox"><a href="#c">c</a> | d</div>
-<dl><dt class="sig"><span class="descname">range</span>(stop)</dt>
-<dt class="sig"><span class="descname">range</span>(start, stop)</dt>
-<dd><p>Rather than being a function, it is an immutable sequence type of numbers.</p></dd></dl>
-<dl class="field-list"><dt>Author:</dt><dd><p>The one who has written all of this, and
-more.</p></dd></dl> </main>"""
-
-
-def test_html_of_sphinx_names_what_it_describes_once():
-    document = read(SPHINX, "html")
-    assert paragraphs(document) == [
-        "range: Rather than being a function, it is an immutable sequence type of numbers.",
-        "Author: The one who has written all of this, and more.",
-    ]
-    assert document.left_out == {"navigation": 1}
 
 
 def test_html_main_content():
@@ -450,43 +355,6 @@ def test_html_main_content():
     ]
     assert document.links == ("a%20b.html",)
     assert document.left_out == {"code blocks": 1, "tables": 1}
-
-
-POSTS = """<body><h1>Blog</h1><p>What it is about.</p>
-<article><h2>One</h2><p>The first post.</p><article><p>A comment.</p></article></article>
-{}<footer>Built</footer></body>"""
-
-
-def test_html_of_several_articles_is_all_of_them():
-    second = "<article><h2>Two</h2><p>The second post.</p></article>"
-    assert paragraphs(read(POSTS.format(second), "html")) == [
-        "What it is about.",
-        "The first post.",
-        "A comment.",
-        "The second post.",
-    ]
-    assert paragraphs(read(POSTS.format(""), "html")) == ["The first post.", "A comment."]
-
-
-def test_html_in_a_form_is_read_without_its_controls():
-    document = read(
-        """<form id="aspnetForm"><input type="hidden" value="x"><h1>Page</h1><p>The text.</p>
-        <fieldset><legend>Order</legend><label>How many</label>
-        <select><option>1</option></select><textarea>none</textarea><button>Send</button></fieldset>
-        A last word.</form>""",
-        "html",
-    )
-    assert (document.title, paragraphs(document)) == ("Page", ["The text.", "A last word."])
-
-
-def test_html_terms_that_nothing_describes_stand_alone():
-    page = "<dl><dt>Bow</dt><dd>The front.</dd><dt>Mast</dt></dl><p>Another paragraph.</p>"
-    assert paragraphs(read(page, "html")) == ["Bow: The front.; Mast", "Another paragraph."]
-
-
-def test_html_says_its_encoding():
-    page = '<meta charset="iso-8859-1"><title>x</title><p>déjà vu</p>'.encode("latin-1")
-    assert paragraphs(read(page, "html")) == ["déjà vu"]
 
 
 @pytest.mark.parametrize(
@@ -768,14 +636,6 @@ Last.
 """
 
 
-def test_no_rule_is_text():
-    document = read(f"A longer title\n====\n\n{HEADED}\nThe last.\n----\nOf all.\n", "text")
-    assert document.title == "A longer title"
-    assert [heading for heading, *_ in outline(document)][-1] == "Since last year"
-    assert paragraphs(document)[-1] == "The last. Of all."
-    assert "----" not in repr(document)
-
-
 def test_plain_text():
     document = read(TEXT, "text")
     assert document.title == "A Title Here"
@@ -802,35 +662,11 @@ def test_plain_text():
     assert document.left_out == {"tables and drawings": 1}
 
 
-def test_a_word_of_one_letter_is_no_bullet():
-    text = "A pesca depende sempre do mar e\no vento muda, e por isso\no trabalho se organiza.\n"
-    assert paragraphs(read(text, "text")) == [" ".join(text.split())]
-    text = "   o  The first of the items of an RFC, which is long.\n   o  The second one.\n"
-    assert paragraphs(read(text, "text")) == [
-        "The first of the items of an RFC, which is long.",
-        "The second one.",
-    ]
-
-
 def test_a_long_paragraph_takes_no_longer_a_line():
     text = "The boats leave the harbour early, and\nnobody likes to row against the wind.\n" * 1000
     began = time.process_time()
     assert paragraphs(read(text, "text")) == [" ".join(text.split())]
     assert time.process_time() - began < 5
-
-
-def test_headings_of_plain_text_have_a_line_below_or_two():
-    text = "=======\n Title\n=======\nWords.\n\n----\nPart\n----\n\nMore words.\n\n-----\n-----\n"
-    document = read(text, "text")
-    assert document.title == "Title"
-    assert outline(document) == [("", 0, ["Words."]), ("Part", 2, ["More words."])]
-
-
-@pytest.mark.parametrize(
-    "text", ["မြန်မာဘာသာစကားသည် ရုံးသုံးဘာသာစကား ဖြစ်သည်။", "क्या तुम्हें मेरी चिट्ठी मिली थी?"]
-)
-def test_vowels_that_are_marks_make_no_drawing(text):
-    assert paragraphs(read(text, "text")) == [text]
 
 
 def a_pdf(**encryption: str) -> bytes:
@@ -877,47 +713,6 @@ def test_pdf():
     assert document.left_out == {"page headers and footers": 6}
 
 
-def test_ligatures_and_soft_hyphens_of_a_pdf_are_letters():
-    """pdfTeX without glyphtounicode names the glyphs /ffi, /ff, ..., and no character for them."""
-    pdf = FPDF()
-    pdf.add_page()
-    pdf.set_font("Times", "", 11)
-    for line in ("The e\x01cient o\x01ce su\x02ered a \x03re in its Unter\xad", "nehmen at night."):
-        pdf.cell(0, 5, line, new_x="LMARGIN", new_y="NEXT")
-    written = PdfWriter(clone_from=io.BytesIO(bytes(pdf.output())))
-    [font] = written.pages[0]["/Resources"]["/Font"].values()
-    names = [NumberObject(1), *map(NameObject, ("/ffi", "/ff", "/fi"))]
-    font.get_object()[NameObject("/Encoding")] = DictionaryObject(
-        {
-            NameObject("/BaseEncoding"): NameObject("/WinAnsiEncoding"),
-            NameObject("/Differences"): ArrayObject(names),
-        }
-    )
-    content = io.BytesIO()
-    written.write(content)
-    assert paragraphs(read(content.getvalue(), "pdf")) == [
-        "The efficient office suffered a fire in its Unternehmen at night."
-    ]
-
-
-def turned_pdf(scale: float) -> bytes:
-    turned = PdfWriter(clone_from=io.BytesIO(a_pdf()))
-    for page in turned.pages:
-        page.add_transformation(Transformation().scale(scale).rotate(90).translate(842, 0))
-    content = io.BytesIO()
-    turned.write(content)
-    return content.getvalue()
-
-
-def test_pdf_that_was_turned_on_its_side_or_is_tiny():
-    document = read(turned_pdf(1.0), "pdf")
-    texts = [*paragraphs(document), *(section.heading for section in document.sections)]
-    assert "Boats are many." in " ".join(texts)
-    # Of tiny text nobody knows what is a heading.
-    with pytest.raises(UnreadableDocument, match="no text besides headings"):
-        read(turned_pdf(0.001), "pdf")
-
-
 @pytest.mark.parametrize("gap", [0, 4])
 @pytest.mark.parametrize("title", ["", "The harbour"])
 def test_pdf_with_bold_headings_of_the_size_of_the_text(title, gap):
@@ -945,19 +740,6 @@ def test_pdf_with_bold_headings_of_the_size_of_the_text(title, gap):
     assert [(each.heading, each.level) for each in document.sections if each.heading] == headings
     assert document.sections[0].paragraphs[0].startswith("The harbour of the old town is full")
     assert paragraphs(document)[-1].endswith("Nothing of it is sold after dark.")
-
-
-def test_pdf_that_is_mostly_bold_has_no_headings_by_weight():
-    pdf = FPDF()
-    pdf.add_page()
-    pdf.set_font("Times", "B", 11)
-    for chapter in ("Boats", "Crews"):
-        pdf.multi_cell(0, 5, chapter, new_x="LMARGIN", new_y="NEXT")
-        pdf.ln(4)
-        pdf.multi_cell(0, 5, LOREM, new_x="LMARGIN", new_y="NEXT")
-        pdf.ln(4)
-    document = read(bytes(pdf.output()), "pdf")
-    assert not any(each.heading for each in document.sections)
 
 
 def test_pdf_without_text_or_with_a_password():
@@ -1038,11 +820,6 @@ def test_what_cannot_be_read_says_why(format, content):
         read(content, format)
 
 
-def test_an_encoding_that_is_named():
-    assert paragraphs(read("déjà vu".encode("latin-1"), "text", encoding="latin-1")) == ["déjà vu"]
-    assert paragraphs(read("déjà vu".encode("utf-16"), "markdown")) == ["déjà vu"]
-
-
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
@@ -1076,24 +853,6 @@ def test_sections_of_boilerplate_are_left_out_and_counted():
     assert section_boilerplate("Licence servers") is None
 
 
-@pytest.mark.parametrize(
-    "head", ["GNU GENERAL PUBLIC LICENSE\n", "  Apache License\n  Version 2.0, January 2004\n"]
-)
-def test_a_file_that_begins_with_the_head_of_a_licence_is_one(head):
-    text = "Preamble\n\nYou may convey it.\n\nTERMS AND CONDITIONS\n\nTo convey is to give.\n"
-    with pytest.raises(UnreadableDocument, match=r"It has no text besides licences\."):
-        read(f"{head}\n{text}", "text")
-
-
-def test_a_licence_ends_with_its_section():
-    text = "Words.\n\nGNU GENERAL PUBLIC LICENSE\n\nPreamble\n\nYou may.\n\nUSE\n\nMore words.\n"
-    assert paragraphs(read(text, "text")) == ["Words.", "More words."]
-    text = "# Tool\n\nApache License, Version 2.0\n\nIt.\n\n## Mozilla Public License v2.0\n\nYou.\n\n## Use\n\nRun it."
-    document = read(text, "markdown")
-    assert outline(document) == [("", 0, ["It."]), ("Use", 2, ["Run it."])]
-    assert document.left_out == {"licences": 2}
-
-
 def test_archives_that_would_fill_the_memory_are_not_unpacked(tmp_path, monkeypatch):
     for module in (streams, word):
         monkeypatch.setattr(module, "LARGEST", 1 << 20)
@@ -1106,20 +865,6 @@ def test_archives_that_would_fill_the_memory_are_not_unpacked(tmp_path, monkeypa
         archive.writestr("word/document.xml", b"a" * (2 << 20))
     with pytest.raises(UnreadableDocument, match="1 MB"):
         read(out.getvalue(), "word")
-
-
-def test_members_of_an_archive_stay_in_it(tmp_path, monkeypatch):
-    """Nothing is unpacked onto the disk, whatever a member is called."""
-    monkeypatch.chdir(tmp_path)
-    file = docx.Document()
-    file.add_paragraph(LOREM)
-    out = io.BytesIO()
-    file.save(out)
-    with zipfile.ZipFile(out, "a") as archive:
-        archive.writestr("../escaped.txt", "out")
-        archive.writestr("/escaped.txt", "out")
-    assert paragraphs(read(out.getvalue(), "word")) == [LOREM.strip()]
-    assert list(tmp_path.parent.glob("**/escaped.txt")) == []
 
 
 def test_entities_of_word_documents_are_not_followed(tmp_path):
@@ -1146,21 +891,6 @@ def test_entities_of_word_documents_are_not_followed(tmp_path):
         found = str(error)
     assert "secret of" not in found
     assert "lollol" not in found
-
-
-def test_a_word_document_whose_styles_are_none_is_refused():
-    file = docx.Document()
-    file.add_paragraph(LOREM)
-    out, broken = io.BytesIO(), io.BytesIO()
-    file.save(out)
-    with zipfile.ZipFile(out) as source, zipfile.ZipFile(broken, "w") as archive:
-        for name in source.namelist():
-            content = source.read(name)
-            if name == "[Content_Types].xml":
-                content = content.replace(b"wordprocessingml.styles+xml", b"unknown")
-            archive.writestr(name, content)
-    with pytest.raises(UnreadableDocument, match=r"Word document.*AttributeError"):
-        read(broken.getvalue(), "word")
 
 
 NEWSLETTER = f"""<html><head><title>News of the harbour</title></head><body>
@@ -1251,17 +981,6 @@ def test_word_whose_layout_is_a_table_is_read():
     assert read(word_of(lorem * 3, [["Boats", lorem]]), "word").left_out == {"tables": 1}
 
 
-def repeated_pdf(body: str) -> bytes:
-    pdf = FPDF()
-    pdf.set_font("Helvetica")
-    for number in range(3):
-        pdf.add_page()
-        pdf.cell(text="Minutes of the harbour", new_x="LMARGIN", new_y="NEXT")
-        if number == 0 and body:
-            pdf.multi_cell(0, text=body)
-    return bytes(pdf.output())
-
-
 DATA = [[f"boat {number}", f"{number * 7}", "small"] for number in range(80)]
 ROWS = "".join(f"<tr><td>{a}</td><td>{b}</td><td>{c}</td></tr>" for a, b, c in DATA)
 CODE = "".join(f"    sail({number})\n" for number in range(90))
@@ -1300,12 +1019,6 @@ def test_a_document_that_loses_its_text_is_refused_or_warned_of(name):
     assert paragraphs(hardly) == [few]
     assert re.fullmatch(r"Only 13 of [\d,]+ letters .*: [\w, ]+\.", hardly.warning)
     assert read(content(LOREM * 2), format).warning == ""
-
-
-def test_a_pdf_that_repeats_one_line_is_refused():
-    with pytest.raises(UnreadableDocument, match="no text besides page headers and footers"):
-        read(repeated_pdf(""), "pdf")
-    assert read(repeated_pdf(LOREM), "pdf").warning == ""
 
 
 def test_what_has_no_paragraph_is_refused_and_a_page_that_names_others_is_not():

@@ -86,14 +86,6 @@ def test_a_row_with_a_title_is_a_document_of_passages(tmp_path):
     assert f"{first} {rest}" in {corpus[line] for line in corpus.train_rows}
 
 
-def test_japanese_has_no_blanks_that_were_not_there(tmp_path):
-    text = "吾輩は猫である、名前は\nまだ無い。どこで生れたか。とんと見当が\r\nつかぬ。"
-    corpus = load(tmp_path, [{"title": "猫", "text": text}], language="ja")
-    passage = "吾輩は猫である、名前はまだ無い。どこで生れたか。とんと見当がつかぬ。"
-    first = "吾輩は猫である、名前はまだ無い。"
-    assert list(corpus) == ["猫", passage, first, passage.removeprefix(first)]
-
-
 def test_no_text_of_a_held_out_document_is_in_a_pair_to_train_on(tmp_path):
     rows = titled(60)
     rows[7]["title"] = rows[8]["title"].upper()  # one title of two documents tells nothing
@@ -151,21 +143,6 @@ def test_a_passage_that_is_mostly_a_judging_answer_is_not_trained_on(tmp_path):
             assert np.isin(related.to_train(relation), with_answer).any() == trained, relation
 
 
-def test_a_sentence_that_is_held_out_elsewhere_does_not_train(tmp_path):
-    """A first sentence that a held-out document has too is in no pair."""
-    rows = titled(80)
-    shared = "Every one of these documents begins with the very same long first sentence of all."
-    for row in rows:
-        row["text"] = f"{shared} {row['text']}"
-    corpus = load(tmp_path, rows, held_out=20)
-    related = corpus.related
-    assert related is not None
-    assert shared in {corpus[line] for line in range(len(corpus))}
-    firsts = {corpus[line] for line in related.to_train("first-rest")[:, 0]}
-    assert firsts
-    assert shared not in firsts
-
-
 def test_a_held_out_passage_is_no_part_of_a_passage_to_train_on(tmp_path):
     """Nor is a part of one a passage to train on; none is a near duplicate of the other."""
     rng = random.Random(7)
@@ -185,14 +162,6 @@ def test_a_held_out_passage_is_no_part_of_a_passage_to_train_on(tmp_path):
         assert held.isdisjoint(texts)
         assert not [text for text in texts if any(text.endswith(one) for one in held)]
     assert corpus.counts["related to what is held out"] > 5
-
-
-def test_a_passage_that_says_more_than_a_held_out_sentence_is_trained_on(tmp_path):
-    rows = titled(80)
-    for row in rows:
-        row["text"] = f"This is said of each of them. {row['text']}"
-    corpus = load(tmp_path, rows, held_out=20)
-    assert corpus.counts["related to what is held out"] == 0
 
 
 def test_documents_that_repeat_each_other_are_on_one_side(tmp_path):
@@ -230,19 +199,6 @@ def test_the_relation_that_judges_is_named_and_can_be_chosen(tmp_path):
         load(tmp_path, rows, held_out=400, test_relation="links")
     with pytest.raises(UserError, match="`test_relation` links"):
         load(tmp_path, rows[:2], held_out=0, test_relation="links")
-
-
-def test_what_chooses_and_what_judges_are_other_documents(tmp_path):
-    rows = titled(1500)
-    corpus = load(tmp_path, rows, held_out=440)
-    assert corpus.pairs.split
-    chosen, judged = (
-        {title for title, _ in part} for part in (corpus.pairs.dev, corpus.pairs.test)
-    )
-    assert chosen
-    assert judged
-    assert not chosen & judged
-    assert not set(corpus.pairs.dev_groups) & set(corpus.pairs.test_groups)
 
 
 ONE, OTHER = "The first of the pages speaks of boats.", "The second of these is about crews."
@@ -314,53 +270,6 @@ def test_lines_beside_documents_do_not_keep_them_from_being_held_out(tmp_path):
     assert load_corpus(replace(folders, layout="paragraphs"), tmp_path / "cache").related
 
 
-def test_the_top_folder_is_a_group_as_others_are(tmp_path, caplog):
-    names = [row["title"] for row in titled(60)]
-
-    def of_folder() -> Corpus:
-        config = CorpusConfig(corpus=(str(tmp_path / "in"),), group="folder", passage_words=60)
-        return load_corpus(config, tmp_path / "cache")
-
-    def put(name: str, row: dict[str, str]) -> None:
-        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "in" / name).write_text(f"# {row['title']}\n\n{row['text']}\n")
-
-    for name, row in zip(names[:30], titled(60)[:30], strict=True):
-        put(f"{name}.md", row)
-    assert not of_folder().held_groups
-    assert "`group` folder: nothing is held out" in caplog.text
-    caplog.clear()
-    for name, row in zip(names[30:], titled(60)[30:], strict=True):
-        put(f"{name}/a.md", row)
-    corpus = of_folder()
-    structure = corpus.related.structure
-    titles = np.flatnonzero((structure.roles == Role.TITLE) & corpus.related.held)
-    assert {corpus[line] for line in titles} <= set(names[30:])
-    assert len(titles) == len(set(corpus.held_groups)) == 6
-    assert not caplog.text
-
-
-def test_sentences_have_no_relations(tmp_path):
-    rng = random.Random(3)
-    rows = [{"text": f"{sentence(rng)} {sentence(rng)}"} for _ in range(50)]
-    corpus = load(tmp_path, rows, title_column=None)
-    assert corpus.related is None
-    assert list(corpus.passages) == list(range(len(corpus)))
-    assert overview(corpus).relations == {}
-
-
-def test_one_is_not_counted_in_the_plural(tmp_path):
-    summary = load(tmp_path, [*titled(1), {"title": "", "text": "short", "site": ""}]).summary
-    assert summary == "4 read, 1 too short, 1 document, 3 for training"
-
-
-def test_what_is_no_text_takes_no_paragraph_with_it(tmp_path):
-    (tmp_path / "a.md").write_text(f"It is a short one.\n\n{'QUJD' * 2000}\n\nSo is this one.\n")
-    corpus = load_corpus(CorpusConfig(corpus=(str(tmp_path),)), tmp_path / "cache")
-    assert [corpus[row] for row in corpus.passages] == ["It is a short one.", "So is this one."]
-    assert (corpus.counts["read"], corpus.counts["too long"]) == (3, 1)
-
-
 def test_an_overview_counts_what_trains(tmp_path):
     corpus = load(tmp_path, titled(60), held_out=20)
     found = overview(corpus)
@@ -369,31 +278,6 @@ def test_an_overview_counts_what_trains(tmp_path):
     assert len(found.relations["title-passage"].examples) == 3
     assert found.languages["en"] > 0.8
     assert found.relations["links"].examples == []
-
-
-def test_half_of_two_texts_are_as_long_as_the_shorter(tmp_path):
-    texts = tmp_path / "two.txt"
-    texts.write_text("A text of just six words.\n" + " ".join(f"word{i}" for i in range(50)) + "\n")
-    corpus = load_corpus(CorpusConfig(corpus=(str(texts),)), tmp_path / "cache")
-    assert overview(corpus).words == {0.05: 6, 0.5: 6, 0.95: 50, 1.0: 50}
-
-
-@pytest.mark.parametrize("layout", [None, "lines"])
-@pytest.mark.parametrize(
-    "name", ["empty.txt", "blank.txt", "blank.txt.gz", "empty.md", "empty.pdf"]
-)
-def test_an_empty_file_in_a_folder_is_counted_and_skipped(tmp_path, caplog, name, layout):
-    for row in titled(3):
-        (tmp_path / f"{row['title']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n")
-    content = b" \n\t\n" if name.startswith("blank") else b""
-    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    config = CorpusConfig(corpus=(str(tmp_path),), layout=layout)
-    corpus = load_corpus(config, tmp_path / "cache")
-    assert corpus.counts["unreadable files"] == 1
-    assert f"{name}: It is empty." in caplog.text
-    assert corpus.counts["documents"] == 3
-    with pytest.raises(UserError, match=rf"{name}: It is empty\. Leave it out"):
-        load_corpus(replace(config, strict=True), tmp_path / "cache")
 
 
 @pytest.mark.parametrize(
@@ -490,52 +374,6 @@ def test_of_a_file_that_breaks_in_a_folder_no_row_is_read(tmp_path, caplog, name
         load_corpus(replace(config, corpus=named), tmp_path / "cache")
 
 
-def test_settings_that_would_do_nothing_are_refused(tmp_path):
-    (tmp_path / "a.csv").write_text("one,other\nA question.,Its answer.\n")
-    config = CorpusConfig(corpus=(str(tmp_path / "a.csv"),))
-    with pytest.raises(UserError, match=r"`language` klingon: expected one of .* de, .*zh"):
-        load_corpus(replace(config, language="klingon"), tmp_path / "cache")
-    with pytest.raises(UserError, match=r"`layout` lines `columns` one other: "):
-        load_corpus(replace(config, columns=("one", "other"), layout="lines"), tmp_path / "cache")
-
-
-def test_what_judges_pairs_of_columns_of_which_none_can_be_held_out(tmp_path):
-    rows = [{"one": f"The question {number}?", "other": "The only answer."} for number in range(60)]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    config = CorpusConfig(corpus=(str(tmp_path / "a.jsonl"),), columns=("one", "other"))
-    assert re.search(
-        "halves of held-out sentences: of the rows of `columns` one other, which belong together, "
-        "fewer than 2 can be held out",
-        overview(load_corpus(config, tmp_path / "cache")).test_pairs,
-    )
-
-
-def test_a_txt_that_is_marked_as_utf_16_is_read(tmp_path):
-    texts = [row["text"] for row in titled(3)]
-    (tmp_path / "a.txt").write_text("\n\n".join(texts), "utf-16")
-    corpus = load_corpus(CorpusConfig(corpus=(str(tmp_path / "a.txt"),)), tmp_path / "cache")
-    assert corpus.counts["txt files with paragraphs"] == 1
-    lines = [part for text in texts for part in text.split("\n\n")]
-    (tmp_path / "b.txt").write_text("\n".join(lines), "utf-16")
-    corpus = load_corpus(CorpusConfig(corpus=(str(tmp_path / "b.txt"),)), tmp_path / "cache")
-    assert list(corpus) == lines
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.txt", b"", r"a\.txt is empty"),
-        ("a.txt", b" \n \n", r"a\.txt: no text to train on \(2 read, 2 empty, 1 txt"),
-        ("a.md", b"\n", r"a\.md: It is empty\.$"),
-        ("a.pdf", b"%PDF-1.4 and nothing more", r"a\.pdf: It is not a PDF"),
-    ],
-)
-def test_one_file_without_text_is_refused_with_the_reason(tmp_path, name, content, message):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=message):
-        load_corpus(CorpusConfig(corpus=(str(tmp_path / name),)), tmp_path / "cache")
-
-
 def test_of_one_book_parts_are_held_out(tmp_path):
     corpus = load(tmp_path, [document(1, paragraphs=300)])
     assert corpus.counts["documents"] == 1
@@ -545,18 +383,6 @@ def test_of_one_book_parts_are_held_out(tmp_path):
     related = corpus.related
     assert not (related.held & related.trained).any()
     assert len(neighbours(related.structure)) < 300
-
-
-def test_a_book_beside_as_much_of_short_documents_stays_whole(tmp_path):
-    corpus = load(tmp_path, [*titled(60), document(1000, paragraphs=150)])
-    assert "parts of long documents" not in corpus.counts
-    corpus = load(tmp_path, [*titled(60), document(1000, paragraphs=200)])
-    assert corpus.counts["parts of long documents"] >= 20
-
-
-def test_a_group_that_the_user_named_stays_whole(tmp_path):
-    rows = [document(number, paragraphs=100) | {"site": "one"} for number in range(2)]
-    assert "parts of long documents" not in load(tmp_path, rows, group="site").counts
 
 
 @pytest.mark.parametrize("near", [True, False])
@@ -629,19 +455,6 @@ def test_a_file_is_read_once_however_its_path_is_spelled(tmp_path, monkeypatch, 
     assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 2  # a file named by itself
 
 
-def test_docstrings_of_a_folder_are_read_once(tmp_path, monkeypatch):
-    package = tmp_path / "src" / "package"
-    package.mkdir(parents=True)
-    text = "The summary of the module says what it is for.\n\nThe next paragraph says more of it."
-    (package / "__init__.py").write_text(f'"""{text}"""\n')
-    monkeypatch.chdir(tmp_path)
-    config = CorpusConfig(corpus=("docstrings:src",))
-    once = load_corpus(config, tmp_path / "cache")
-    names = ("docstrings:src", "docstrings:./src", f"docstrings:{tmp_path}/src")
-    again = load_corpus(replace(config, corpus=names), tmp_path / "cache")
-    assert (again.counts, list(again)) == (once.counts, list(once))
-
-
 def test_documents_that_lose_their_text_are_named_and_counted(tmp_path, caplog):
     folder = tmp_path / "in"
     folder.mkdir()
@@ -662,22 +475,3 @@ def test_documents_that_lose_their_text_are_named_and_counted(tmp_path, caplog):
         strict = replace(config, corpus=(str(folder / name),), strict=True)
         with pytest.raises(UserError, match=rf"{name}: .*"):
             load_corpus(strict, tmp_path / "cache")
-
-
-def test_one_encoding_for_a_folder_that_has_two(tmp_path, caplog):
-    text = "# Le café\n\nLe café du port est ouvert tôt le matin.\n"
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "old.md").write_bytes(text.replace("port", "vieux port").encode("latin-1"))
-    (folder / "new.md").write_bytes(text.encode())
-    (folder / "page.html").write_bytes(b"<p>" + "Un thé est servi à toute heure.".encode())
-    config = CorpusConfig(corpus=(str(folder),), near_duplicates=False)
-    assert load_corpus(config, tmp_path / "cache").counts["unreadable files"] == 1
-    assert "old.md: It is not utf-8 at byte 8" in caplog.text
-    assert "for instance `encoding` latin-1." in caplog.text
-    corpus = load_corpus(replace(config, encoding="latin-1"), tmp_path / "cache")
-    assert {text for text in corpus if text.endswith(".")} == {
-        "Le café du port est ouvert tôt le matin.",
-        "Le café du vieux port est ouvert tôt le matin.",
-        "Un thé est servi à toute heure.",
-    }

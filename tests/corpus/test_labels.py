@@ -15,14 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from accelerate.state import AcceleratorState
-from safetensors.torch import load_file
 from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.examples import Labels
 from isospace.encoders.loading import load_encoder
-from isospace.errors import Stopped, UserError
+from isospace.errors import UserError
 from isospace.objectives import SBERTSoftmax, SimCSE
 from isospace.training.card import model_card
 from isospace.training.prepare import require_usable
@@ -73,12 +72,6 @@ def test_labels_of_every_format(tmp_path, name, labels):
     assert labelled(corpus) == [(a, b, str(label)) for a, b, label in made]
 
 
-def test_one_label_in_files_of_two_kinds_is_one_class(tmp_path):
-    made = rows(12, (0, 1))
-    files = put(tmp_path / "a.csv", made[:6]), put(tmp_path / "b.jsonl", made[6:])
-    assert load(tmp_path, *files).classes == ["0", "1"]
-
-
 def test_a_row_that_is_dropped_takes_its_label_with_it(tmp_path):
     """By its shortness, as a repetition, as a text of the benchmark; of equal rows the first stays."""
     good = rows(30)
@@ -96,19 +89,6 @@ def test_a_row_that_is_dropped_takes_its_label_with_it(tmp_path):
     assert labelled(corpus) == good
     assert corpus.classes == sorted(NLI)
     assert corpus.label_summary == "10 contradiction, 10 entailment, 10 neutral"
-
-
-def test_labels_stand_beside_groups_and_a_blank_line(tmp_path):
-    made = rows(40)
-    lines = [f"{a},{i // 4},{label},{b}" for i, (a, b, label) in enumerate(made)]
-    file = tmp_path / "a.csv"
-    file.write_text("\n".join(["premise,doc,label,hypothesis", *lines[:7], "", *lines[7:]]))
-    corpus = load(tmp_path, file, group="doc", held_out=10)
-    assert labelled(corpus) == made
-    held = [i for i, row in enumerate(made) if row[:2] in corpus.pairs.test]
-    assert len(held) == len(corpus.pairs.test) > 0
-    assert len({i // 4 for i in held}) == 1
-    assert {made[i][2] for i in held} == {"entailment"}
 
 
 @pytest.mark.parametrize(("labels", "options"), [(NLI, {}), ((0, 1, 2), {"positive_label": "0"})])
@@ -137,23 +117,6 @@ def test_what_shares_a_text_with_what_is_held_out_is_not_trained_on(tmp_path):
     assert len(corpus.train_rows) == 180
 
 
-def test_without_a_positive_label_no_pairs_are_held_out(tmp_path):
-    corpus = load(tmp_path, put(tmp_path / "a.jsonl", rows(100, ("0", "1"))), held_out=10)
-    assert corpus.pairs.dev == corpus.pairs.test == []
-    assert len(corpus.held_out()) == 10
-
-
-def test_other_labels_are_another_corpus(tmp_path):
-    """A run would not be resumed on it."""
-    made = rows(9)
-    one = load(tmp_path, put(tmp_path / "a.jsonl", made))
-    made[0], made[1] = (*made[0][:2], made[1][2]), (*made[1][:2], made[0][2])
-    two = load(tmp_path, put(tmp_path / "a.jsonl", made))
-    assert list(one) == list(two)
-    assert one.classes == two.classes
-    assert one.digest != two.digest
-
-
 @pytest.mark.parametrize(
     ("label", "shown"), [(None, "None"), ("", "''"), (" ", "' '"), (0.5, "0.5"), ([1], r"\[1\]")]
 )
@@ -162,31 +125,6 @@ def test_what_is_no_label_is_named_by_file_and_line(tmp_path, label, shown):
     made[3] = (*made[3][:2], label)
     with pytest.raises(UserError, match=rf'a\.jsonl:4: "label" is {shown}, expected a label'):
         load(tmp_path, put(tmp_path / "a.jsonl", made))
-
-
-def test_half_a_surrogate_pair_is_no_text_in_a_label_either(tmp_path):
-    made = [(a, b, "\ud800") for a, b, _ in rows(5)]
-    assert load(tmp_path, put(tmp_path / "a.jsonl", made)).classes == ["?"]
-
-
-def test_a_file_without_the_column_is_named(tmp_path):
-    file = tmp_path / "a.csv"
-    file.write_text("premise,hypothesis\na,b\n")
-    with pytest.raises(UserError, match=r'a\.csv:1: no column "label".*Name one with `label_col'):
-        load(tmp_path, file)
-
-
-def test_a_positive_label_that_no_row_has_is_refused_with_the_labels(tmp_path):
-    with pytest.raises(UserError, match=r"`positive_label` entails: .* contradiction, entailment"):
-        load(tmp_path, put(tmp_path / "a.jsonl", rows(9)), positive_label="entails")
-
-
-def test_settings_of_labels_need_what_they_are_about():
-    config = CorpusConfig(corpus="a.csv", columns=HEADER[:2], label_column="label")
-    with pytest.raises(UserError, match=r"`label_column` label: .*`columns` ANCHOR POSITIVE"):
-        replace(config, columns=())
-    with pytest.raises(UserError, match=r"`positive_label` 0: .*`label_column`"):
-        replace(config, label_column=None, positive_label="0")
 
 
 def test_classes_of_some_rows_are_sorted_and_numbered_without_gaps():
@@ -247,27 +185,6 @@ def test_a_run_sees_each_pair_with_its_label(config, tmp_path):
     assert "held-out pairs" in outcome.results.verdict.protocol
     adapted = replace(outcome.results, model_step=outcome.results.steps)
     assert "adapted with labels" in model_card(config, adapted, "mean")
-
-
-def test_an_interrupted_run_on_labels_resumes_bit_for_bit(config, tmp_path, monkeypatch):
-    """With noise, and a loss that breaks at step 8: the run goes on from step 5."""
-    noisy = replace(config, dropout=0.1)
-    whole = train(noisy)
-    original, calls = SBERTSoftmax.terms, []
-
-    def terms(self, views):
-        calls.append(1)
-        scale = float("nan") if len(calls) > 7 else 1.0
-        return {name: value * scale for name, value in original(self, views).items()}
-
-    with monkeypatch.context() as patch:
-        patch.setattr(SBERTSoftmax, "terms", terms)
-        with pytest.raises(Stopped, match=r"step 8.*step 5"):
-            train(replace(noisy, output=tmp_path / "broken"))
-    resumed = train(resume=tmp_path / "broken")
-    assert resumed.results.evaluations == whole.results.evaluations
-    one, other = load_file(whole.run.kept_weights), load_file(resumed.run.kept_weights)
-    assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
 def test_labels_and_what_reads_them_come_together(config, monkeypatch):

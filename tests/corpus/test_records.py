@@ -7,7 +7,6 @@ import json
 import logging
 import lzma
 import os
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -170,22 +169,6 @@ def test_several_columns_of_one_pass(tmp_path, monkeypatch):
     assert len(opened) == 1
 
 
-def test_a_required_column_is_in_every_object(tmp_path):
-    jsonl = put(tmp_path, "a.jsonl", '{"text": "a", "b": 1}\n{"text": "a"}\n')
-    with pytest.raises(UserError, match=r'a\.jsonl:2: no column "b".* Name one with `b`\.$'):
-        read(jsonl, columns=SEVERAL)
-
-
-def test_another_column(tmp_path):
-    assert load(put(tmp_path, "a.csv", "id,body\n1,hello\n"), column="body") == ["hello"]
-
-
-def test_a_line_of_a_megabyte(tmp_path):
-    line = "word " * 200_000
-    assert load(put(tmp_path, "a.txt", f"first\n{line}\nlast")) == ["first", line, "last"]
-    assert load(put(tmp_path, "a.jsonl", as_jsonl([line, "last"]))) == [line, "last"]
-
-
 def test_a_line_without_end_is_cut_and_the_next_is_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(streams, "LINE_LIMIT", 8)
     path = put(tmp_path, "a.txt", "short\n" + "x" * 50 + "\nafter\n" + "y" * 8)
@@ -207,13 +190,6 @@ def test_folder_in_order_with_a_warning_for_the_rest(tmp_path, caplog):
         assert load(tmp_path) == ["first", "second", "third", "fourth"]
     assert "picture.png" in caplog.text
     assert "c.txt" not in caplog.text
-
-
-def test_standard_input_and_several_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"from a pipe\r\n")))
-    monkeypatch.chdir(tmp_path)
-    other = put(tmp_path, "a.txt", "from a file")
-    assert load("-", other) == ["from a pipe", "from a file"]
 
 
 @pytest.mark.parametrize(
@@ -281,41 +257,6 @@ def test_parquet_of_another_schema(tmp_path, table, message):
         load(tmp_path / "a.parquet")
 
 
-def test_parquet_with_two_columns_of_one_name(tmp_path):
-    table = pa.table([pa.array(["a"]), pa.array(["b"]), pa.array(["c"])], ["text", "text", "body"])
-    pq.write_table(table, tmp_path / "a.parquet")
-    assert load(tmp_path / "a.parquet", column="body") == ["c"]
-    with pytest.raises(UserError, match=r'a\.parquet: several columns are called "text"\. Rename'):
-        load(tmp_path / "a.parquet")
-
-
-def test_a_table_with_two_columns_of_one_name(tmp_path):
-    path = put(tmp_path, "a.csv", b"text,text,body\na,b,c\n")
-    assert load(path, column="body") == ["c"]
-    with pytest.raises(UserError, match=r'a\.csv:1: several columns are called "text"\. Rename'):
-        load(path)
-
-
-@pytest.mark.parametrize("kind", ["string", "large_string", "string_view"])
-def test_every_kind_of_string_of_parquet_is_text(tmp_path, kind):
-    values = pa.array(["one", None]).cast(getattr(pa, kind)())
-    pq.write_table(pa.table({"text": values}), tmp_path / "a.parquet")
-    assert load(tmp_path / "a.parquet") == ["one", None]
-
-
-def test_missing_file_empty_folder_and_unknown_encoding(tmp_path):
-    with pytest.raises(
-        UserError, match=r"none\.txt: no such .* where a command reads them, docstr"
-    ):
-        load(tmp_path / "none.txt")
-    with pytest.raises(UserError, match="this folder has no file"):
-        load(tmp_path)
-    path = put(tmp_path, "a.txt", "text")
-    for encoding in ("utf-9", "base64"):
-        with pytest.raises(UserError, match=f"`encoding` {encoding}: unknown to Python"):
-            load(path, encoding=encoding)
-
-
 def test_neither_pipes_nor_linked_folders_are_read_and_it_is_said(tmp_path, caplog):
     put(tmp_path, "a.txt", "text")
     os.mkfifo(tmp_path / "pipe.txt")
@@ -325,58 +266,6 @@ def test_neither_pipes_nor_linked_folders_are_read_and_it_is_said(tmp_path, capl
     assert [source.path.name for source in found] == ["a.txt", "nowhere.txt"]
     assert "pipe.txt" in caplog.text
     assert str(tmp_path / "here") in caplog.text
-
-
-def test_standard_input_that_is_named_twice_is_read_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\n")))
-    for source in find_sources(["-", "-"], tmp_path, "utf-8"):
-        assert [r.values[0] for r in records.read_records(source, [TEXT])] == ["one", "two"]
-
-
-def test_no_permission(tmp_path, monkeypatch):
-    path = put(tmp_path, "a.txt", "text")
-
-    def refuse(*args: object, **kwargs: object) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(streams.pa, "input_stream", refuse)  # root may read everything
-    with pytest.raises(UserError, match=r"a\.txt cannot be read as txt: Permission denied"):
-        load(path)
-
-
-def test_check_reads_no_more_than_the_beginning(tmp_path):
-    path = put(tmp_path, "a.txt", b"fine\n" * 10_000 + b"\xff")
-    (source,) = find_sources([str(path)], tmp_path, "utf-8")
-    unreadable([source], [TEXT])
-    with pytest.raises(UserError, match=":10001: not utf-8"):
-        list(records.read_records(source, [TEXT]))
-
-
-def test_utf_16_without_its_mark_is_refused(tmp_path):
-    path = put(tmp_path, "a.txt", b"plain words\n")
-    with pytest.raises(UserError, match=r"a\.txt: not utf-16 \(.*BOM.*`encoding` utf-16-le"):
-        load(path, encoding="utf-16")
-
-
-def test_a_name_that_is_no_text_is_refused(tmp_path):
-    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt"))
-    path.write_bytes(b"plain words\n")
-    with pytest.raises(UserError, match=r"cannot be read as txt: .* surrogates"):
-        load(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "advice"),
-    [
-        ("a.csv", "id,text\n1,one\n2,two, and more\n", "Put quotes"),
-        ("a.tsv", "text\tid\none\t1\ntwo\tthree\t2\n", "Remove the delimiter"),
-    ],
-)
-def test_a_row_with_more_fields_than_the_header_is_refused(tmp_path, name, content, advice):
-    path = put(tmp_path, name, content)
-    with pytest.raises(UserError, match=r":3: 3 fields, the header has 2\.") as error:
-        load(path)
-    assert advice in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -393,20 +282,6 @@ def test_a_delimiter_is_suggested_that_the_header_has(tmp_path, content, advice)
     column = content.split("\n")[0].split(",")[0]
     with pytest.raises(UserError, match=rf":2: \d fields, the header has \d\. .*{advice}"):
         load(path, column=column)
-
-
-def test_a_delimiter_is_suggested_by_which_there_is_such_a_column(tmp_path):
-    path = put(tmp_path, "a.csv", 'id;"title, short";text\n1;a;b\n')
-    with pytest.raises(
-        UserError, match=r'no column "text"\..*With the delimiter \';\' there is one'
-    ):
-        load(path)
-
-
-def test_a_column_with_blanks_around_its_name_is_named(tmp_path):
-    path = put(tmp_path, "a.csv", "id, text\n1,a\n")
-    with pytest.raises(UserError, match=r'no column "text"\..*There is one with blanks: " text"'):
-        load(path)
 
 
 def test_delimiter(tmp_path):
@@ -442,9 +317,3 @@ def test_a_header_without_commas_says_what_parts_the_fields(tmp_path, sign):
     assert [row.values for row in rows] == [("one, two",)]
     with pytest.raises(UserError, match='no column "text"'):  # what is named is what counts
         unreadable([file_source(tmp_path / "a.csv", delimiter=",")], [TEXT])
-
-
-def test_a_column_whose_name_is_no_text_is_refused(tmp_path):
-    content = as_parquet(["a", "b"]).replace(b"text", b"te\xb7t")
-    with pytest.raises(UserError, match=r"a\.parquet cannot be read as parquet: 'utf-8' codec"):
-        load(put(tmp_path, "a.parquet", content))

@@ -11,8 +11,7 @@ from dataclasses import replace
 import fsspec
 import pytest
 
-from isospace.config import CorpusConfig
-from isospace.corpus import reading, records
+from isospace.corpus import records
 from isospace.corpus.records import keep_texts
 from isospace.corpus.sources import find_sources
 from isospace.errors import Interrupted, UserError
@@ -51,21 +50,6 @@ def test_a_url_of_a_folder_gives_the_files_in_it(store, tmp_path):
     assert not list(tmp_path.rglob("*.png"))
 
 
-def test_documents_of_urls_have_the_same_places_each_time(store, tmp_path, monkeypatch):
-    """Groups and links go by them; the copies are elsewhere each time."""
-    store.pipe({"/a/x.md": b"# X", "/a/sub/y.md": b"# Y", "/b/z.md": b"# Z"})
-    (tmp_path / "here.md").write_text("# Here")
-    monkeypatch.chdir(tmp_path)
-    names = ["memory://a", "memory://b/z.md"]
-    for number in range(2):
-        spool = tmp_path / f"spool-{number}"
-        spool.mkdir()
-        found = reading.find(names, spool, CorpusConfig())
-        assert reading.places(found) == ["a/sub/y.md", "a/x.md", "b/z.md"]
-        beside = reading.find([*names, "here.md"], spool, CorpusConfig())
-        assert reading.places(beside)[:3] == ["a/sub/y.md", "a/x.md", "b/z.md"]
-
-
 @pytest.mark.parametrize(
     ("url", "message"),
     [
@@ -79,14 +63,6 @@ def test_what_cannot_be_read_is_named(store, tmp_path, url, message):
     store.pipe({"/a/x.png": b"\x89PNG", "/p/x.png": b"\x89PNG"})
     with pytest.raises(UserError, match=message):
         read(url, spool=tmp_path)
-
-
-def test_no_key_of_a_store_is_written_elsewhere(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(type(store), "isdir", lambda *_: True)
-    monkeypatch.setattr(type(store), "find", lambda *_: ["/a/../../evil.txt"])
-    with pytest.raises(UserError, match=r"evil\.txt is outside the folder"):
-        read("memory://a", spool=tmp_path)
-    assert not list(tmp_path.rglob("*.txt"))
 
 
 def test_an_interrupted_run_goes_on_at_the_right_text(store, config, toy_corpus, monkeypatch):

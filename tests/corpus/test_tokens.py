@@ -46,12 +46,6 @@ def test_made_once_for_a_corpus_and_a_tokenizer(tmp_path):
     assert calls == [2, 2, 2]
 
 
-def test_sentences_without_any_token(tmp_path):
-    tokens = make(tmp_path, ["a", "b"], encode=lambda texts: [[] for _ in texts])
-    assert tokens.lengths.tolist() == [0, 0]
-    assert [ids.tolist() for ids in tokens.batch(np.array([1]))] == [[]]
-
-
 def test_an_encoder_that_loses_a_sentence_is_an_error_and_leaves_nothing(tmp_path):
     with pytest.raises(ValueError, match="1 results for 2 texts"):
         make(tmp_path, ["a", "b"], encode=lambda texts: encode(texts[1:]))

@@ -5,23 +5,17 @@ PDF and Word files that the tests make themselves are in `test_documents.py`.
 
 from __future__ import annotations
 
-import importlib.metadata
-import random
 import re
 import shutil
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from docutils.core import publish_string
-from markdown_it import MarkdownIt
 from prompted import load_again
-from selectolax.lexbor import LexborHTMLParser
 
 from isospace.corpus.documents import Document
 from isospace.corpus.formats import format_of, read_document
-from isospace.corpus.formats.text import txt_layout
 
 FILES = Path(__file__).parent / "files"
 needs_mandoc = pytest.mark.skipif(not shutil.which("mandoc"), reason="no mandoc here")
@@ -107,28 +101,6 @@ def test_what_pandoc_writes(name, level, mooring, rings):
     assert document.left_out == ALL_LEFT_OUT
 
 
-def test_plain_text_of_pandoc_has_no_headings_and_no_code_that_could_be_told():
-    assert txt_layout((FILES / "pandoc.txt").read_text(encoding="utf-8")) == "paragraphs"
-    document = read("pandoc.txt")
-    assert (document.title, document.links) == ("", ())
-    [(heading, level, found)] = outline(document)
-    assert (heading, level) == ("", 0)
-    assert found == [
-        "Small boats",
-        f"{HARBOUR}[1]",
-        "Mooring",
-        MOORING[0],
-        'boats.moor("Anna", depth=2)',
-        *MOORING[1:],
-        "Rings",
-        *NO_TERMS,
-        "Markets",
-        *MARKETS,
-        "[1] A green one to starboard.",
-    ]
-    assert document.left_out == {"tables and drawings": 2}  # of formulas most is no letters
-
-
 @needs_mandoc
 def test_a_man_page_of_pandoc():
     document = read("pandoc.7")
@@ -150,42 +122,6 @@ def test_what_sphinx_quickstart_writes():
     said = "Add your content using reStructuredText syntax. See the reStructuredText documentation for details."
     assert outline(document) == [("", 0, [said])]
     assert document.left_out == {"navigation": 1}
-
-
-def test_text_of_sphinx():
-    """Its title is underlined with stars, and its table of contents ends where a section begins."""
-    assert txt_layout((FILES / "sphinx.txt").read_text(encoding="utf-8")) == "paragraphs"
-    document = read("sphinx.txt")
-    assert document.title == "Small boats"
-    sections = {heading: (level, below) for heading, level, below in outline(document)}
-    assert {heading: level for heading, (level, _) in sections.items()} == {
-        "": 0,
-        "Mooring": 2,
-        "Rings": 3,
-        "Markets": 2,
-    }
-    assert sections["Mooring"][1][:3] == [
-        "Added in version 2.1: The option *depth*.",
-        "boats.moor(boat, depth=2)",
-        "Tie a boat to the quay where the water is deep enough for it.",
-    ]
-    assert MOORING[1] in sections["Mooring"][1]
-    assert sections["Rings"][1][0] == "Quay A place where boats are tied."
-    assert sections["Markets"][1][0] == f"{CREWS}."
-    assert document.left_out == {"navigation": 3, "tables and drawings": 1}
-
-
-def test_the_source_of_that_text():
-    document = read("boats.rst")
-    assert document.title == "Small boats"
-    assert [(heading, level) for heading, level, _ in outline(document)] == [
-        ("", 0),
-        ("Mooring", 2),
-        ("Rings", 3),
-        ("Markets", 2),
-    ]
-    assert document.links == ("crews.html",)
-    assert document.left_out == {**ALL_LEFT_OUT, "images": 1, "signatures": 1}
 
 
 # Of sentence-transformers and docutils, made now
@@ -224,54 +160,6 @@ def test_a_man_page_of_docutils_has_what_the_rst_has():
 
 
 # What the packages here say of themselves
-
-
-def descriptions(kind: str) -> list[tuple[str, str]]:
-    """Name and text of some packages, as their authors and their tools wrote it."""
-    found = {}
-    for package in importlib.metadata.distributions():
-        about = package.metadata
-        if (about["Description-Content-Type"] or "").split(";")[0].strip() == kind:
-            found[package.name] = str(about.get_payload() or about["Description"] or "")
-    chosen = sorted((name, text) for name, text in found.items() if text.strip())
-    return random.Random(0).sample(chosen, min(25, len(chosen)))
-
-
-def shown(text: str, format: str) -> LexborHTMLParser:
-    """The page that the format's own library makes of a text."""
-    if format == "markdown":
-        return LexborHTMLParser(MarkdownIt("commonmark").enable("table").render(text))
-    settings = {
-        "output_encoding": "unicode",
-        "embed_stylesheet": False,
-        "report_level": 5,
-        "file_insertion_enabled": False,
-        "doctitle_xform": False,
-        "_disable_config": True,
-    }
-    html = publish_string(text, writer="html5", settings_overrides=settings)
-    return LexborHTMLParser(html)
-
-
-@pytest.mark.parametrize(("kind", "format"), [("text/markdown", "markdown"), ("text/x-rst", "rst")])
-def test_descriptions_of_packages_are_read_as_they_are_shown(kind, format):
-    packages = descriptions(kind)
-    assert len(packages) >= 5
-    for name, text in packages:
-        document, page = read_document(text.encode(), format, name), shown(text, format)
-        assert page.body is not None
-        found = Counter(words(" ".join([document.title, *paragraphs(document)])))
-        assert sum(found.values()) >= 5, name
-        # A word may be marked in part, and two texts may follow each other without a blank.
-        both = Counter(words(page.body.text())) | Counter(words(page.body.text(separator=" ")))
-        assert not found - both, name
-        headings = [" ".join(words(heading.text())) for heading in page.css("h1,h2,h3,h4,h5,h6")]
-        ours = [each.heading for each in document.sections if each.heading]
-        remaining = iter(headings)  # in this order; sections of licences and contents are not ours
-        assert all(" ".join(words(heading)) in remaining for heading in ours), name
-        left_out = document.left_out
-        assert left_out.get("code blocks", 0) == len(page.css("pre")), name
-        assert left_out.get("tables", 0) == len(page.css("table")), name
 
 
 # Of groff and of a browser, where they are
@@ -329,57 +217,3 @@ def test_terms_as_docbook_and_asciidoc_write_them():
         "What follows is no term of it:",
         "A paragraph that is further in, and longer than what is joined in a list.",
     ]
-
-
-needs_groff = pytest.mark.skipif(not shutil.which("groff"), reason="no groff here")
-
-
-def rendered(page: bytes) -> bytes:
-    """As `man` shows it, in lines of 78 columns with hyphens."""
-    groff = ["groff", "-Kutf8", "-t", "-mandoc", "-Tutf8", "-P-cbou", "-rLL=78n"]
-    return subprocess.run(groff, input=page, capture_output=True, check=True).stdout
-
-
-BOXED = b""".TH BOATS 7
-.SH NAME
-boats \\- moor small boats
-.in 0
-\\l'70n'
-.SH ATTRIBUTES
-.TS
-allbox;
-l l.
-quay	rings
-north	12
-south	7
-.TE
-.sp 1
-In the above table rings are of iron, and whoever ties a boat to one of them leaves room for others.
-"""
-
-
-@needs_groff
-def test_a_table_ends_where_its_box_does_and_a_rule_is_no_heading():
-    text = rendered(BOXED).decode()
-    assert "┘\n       In the above table" in text  # no line between them
-    assert "\n______" in text
-    document = read_document(text.encode(), "text", "boats")
-    assert document.title == "boats - moor small boats"
-    [(heading, _, found)] = outline(document)
-    assert heading == "ATTRIBUTES"
-    assert found == [BOXED.decode().splitlines()[-1]]
-
-
-@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium here")
-def test_a_page_that_a_browser_prints(tmp_path):
-    options = "--headless=new --no-sandbox --disable-gpu --no-pdf-header-footer".split()
-    printed = tmp_path / "printed.pdf"
-    page = (FILES / "pandoc.html").as_uri()
-    command = ["chromium", *options, f"--user-data-dir={tmp_path}", f"--print-to-pdf={printed}"]
-    subprocess.run([*command, page], capture_output=True, check=True, timeout=120)
-    document = read_document(printed.read_bytes(), "pdf", "printed")
-    assert document.title == "Small boats"
-    headings = [(each.heading, each.level) for each in document.sections if each.heading]
-    assert {("Mooring", 1), ("Rings", 2), ("Markets", 1)} <= set(headings)
-    found = " ".join(paragraphs(document))
-    assert all(text in found for text in (*MOORING, HARBOUR, *MARKETS))
