@@ -355,9 +355,9 @@ def _make_shards(folder: Path) -> None:
 
 def _shards(folder: Path) -> tuple[Any, Any]:
     from isospace.vectors.shards import Shards
-    from isospace.vectors.vector_files import Layout
+    from isospace.vectors.vector_files import FileLayout
 
-    layout = Layout("parquet", "float32", 3, "text", {})
+    layout = FileLayout("parquet", "float32", 3, "text", {})
     folder.mkdir(exist_ok=True)
     return layout, Shards(folder, layout.to_json(), 4, 2, ".parquet")
 
