@@ -18,7 +18,6 @@ from isospace.operators.inverse_sqrt import pca, zca
 from isospace.operators.whitening import (
     INVERSE_ROOTS,
     centre,
-    covariance,
     join_groups,
     permute_columns,
     regularise,
@@ -27,6 +26,12 @@ from isospace.operators.whitening import (
 )
 
 METHODS = sorted(INVERSE_ROOTS)
+
+
+def covariance(x: Tensor, ddof: int) -> Tensor:
+    """Of the rows (..., batch, dim)."""
+    centred = x - x.mean(dim=-2, keepdim=True)
+    return centred.mT @ centred / (x.shape[-2] - ddof)
 
 
 @st.composite

@@ -30,17 +30,6 @@ Method = Literal["zca", "pca"]
 INVERSE_ROOTS = {"zca": zca, "pca": pca}
 
 
-def covariance(x: Tensor, *, ddof: int) -> Tensor:
-    """Return the covariance (..., dim, dim) of (..., batch, dim), with divisor `batch - ddof`.
-
-    >>> covariance(torch.tensor([[1.0, 0.0], [3.0, 0.0]]), ddof=0)
-    tensor([[1., 0.],
-            [0., 0.]])
-    """
-    centred = centre(x)
-    return centred.mT @ centred / (x.shape[-2] - ddof)
-
-
 def regularise(covariance: Tensor, *, eps: float = 0.0, shrinkage: float = 0.0) -> Tensor:
     """Return `(1 - shrinkage) C + (shrinkage tr(C) / dim + eps) I` of matrices (..., dim, dim).
 
