@@ -130,7 +130,7 @@ def judged(tmp_path, measure="Avg", **candidates):
     return judge_runs(runs, measure)
 
 
-def test_the_row_that_scores_highest_elsewhere_is_judged_whatever_the_others_gain(tmp_path):
+def test_the_row_with_the_highest_criterion_is_judged_whatever_the_others_gain(tmp_path):
     """The largest of several gains would flatter itself."""
     gains_most, chosen = {"noise": 0.1, "criterion": 0.55}, {"noise": 0.6, "criterion": 0.56}
     found = judged(tmp_path, a=gains_most, b=chosen)

@@ -91,7 +91,7 @@ def test_what_chooses_shares_nothing_with_what_judges(other_text):
 
 
 @pytest.mark.parametrize("judge", [None, "first-rest"])
-def test_docstrings_are_not_elsewhere_for_docstrings(tmp_path, judge):
+def test_docstrings_are_no_other_text_for_docstrings(tmp_path, judge):
     functions = [
         f"def f{number}():\n    {f'{first}{BLANK}{second}'!r}\n"
         for number, (first, second) in enumerate(carried("docstrings", "judge"))
@@ -139,7 +139,7 @@ def test_a_folder_that_is_too_small_to_be_split_only_judges(tmp_path):
         ("src", "docstrings:src/isospace"),
     ],
 )
-def test_a_part_of_the_corpus_is_not_elsewhere(tmp_path, monkeypatch, folder, corpus):
+def test_a_part_of_the_corpus_is_no_other_text(tmp_path, monkeypatch, folder, corpus):
     (tmp_path / "docs" / "api").mkdir(parents=True)
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -153,7 +153,7 @@ def test_the_folder_in_which_one_is_has_its_name(tmp_path, monkeypatch):
     assert tmp_path.name in OtherText.make(LINES, ["."]).test_pairs
 
 
-def test_other_text_is_elsewhere(tmp_path, monkeypatch):
+def test_other_text_may_be_near_by_name(tmp_path, monkeypatch):
     (tmp_path / "docs").mkdir()
     monkeypatch.chdir(tmp_path)
     require_other_text(["docs", "docstrings"], ["docs2", "docs.txt", "docstrings:src", "-"])

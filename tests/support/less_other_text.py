@@ -1,4 +1,4 @@
-"""Less of what every run measures, where few tests are about it."""
+"""Less other text in tests, of which few are about it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from isospace.evaluation.other_text import Part
     from isospace.evaluation.pairs import TextPairs
 
-LESS_ELSEWHERE = "ISOSPACE_TESTS_LESS_ELSEWHERE"
-"""A variable of the environment: processes of tests measure less elsewhere, too."""
+LESS_OTHER_TEXT = "ISOSPACE_TESTS_LESS_OTHER_TEXT"
+"""Environment variable by which the processes of tests measure less other text too."""
 
 
 def measure_less_other_text() -> None:
-    """Of the other text that every verdict is about little is measured in this process."""
+    """Measure a tenth of the other text in this process."""
     from isospace.evaluation import other_text
 
     whole = other_text.carried

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from accelerate.state import AcceleratorState
-from less_other_text import LESS_ELSEWHERE, measure_less_other_text
+from less_other_text import LESS_OTHER_TEXT, measure_less_other_text
 from toy import sentences, short_run, write_toy_model
 from warm import end_all
 
@@ -51,7 +51,7 @@ def _less_other_text() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(other_text, "carried", other_text.carried)
         measure_less_other_text()
-        patch.setenv(LESS_ELSEWHERE, "1")
+        patch.setenv(LESS_OTHER_TEXT, "1")
         yield
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from less_other_text import LESS_ELSEWHERE, measure_less_other_text
+from less_other_text import LESS_OTHER_TEXT, measure_less_other_text
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
@@ -173,7 +173,7 @@ def isospace_main(words: list[str]) -> int:
     """`isospace` in a process of `together`."""
     from isospace.cli import main
 
-    if LESS_ELSEWHERE in os.environ and words[0] in _MEASURING:
+    if LESS_OTHER_TEXT in os.environ and words[0] in _MEASURING:
         measure_less_other_text()
     return main(words)
 

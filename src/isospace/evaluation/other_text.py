@@ -1,6 +1,6 @@
 """Small sets of other text, which show what an adaptation costs outside its corpus.
 
-Two sets are carried (`data/`, made by benchmarks/elsewhere_sets.py): docstrings, summary to next
+Two sets are carried (`data/`, made by benchmarks/other_text_sets.py): docstrings, summary to next
 paragraph, and definitions, words to what a dictionary says of them. The STS sets join them where
 there is data, and other corpora that the user names by their held-out pairs. Of each set one part
 may choose, such as how much of an adaptation is kept, and the other judges; they share no group.

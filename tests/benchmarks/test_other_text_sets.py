@@ -1,4 +1,4 @@
-"""benchmarks/elsewhere_sets.py: what is carried is what it makes."""
+"""benchmarks/other_text_sets.py: what is carried is what it makes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOUNS = """  1 This software and database is being provided to you, the LICENSEE
 @pytest.fixture
 def sets(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
-    return importlib.import_module("elsewhere_sets")
+    return importlib.import_module("other_text_sets")
 
 
 @pytest.mark.parametrize("name", CARRIED)

