@@ -376,7 +376,7 @@ def _make_index(folder: Path) -> None:
     database = Database(folder, columns, 3, new=True)
     rows = {f"t{i}": (text, i, None, None) for i, text in enumerate(_LINES)}
     database.write(rows, np.eye(len(rows), 3, dtype=np.float32))
-    About("minilm", "hash", "mean", 3, columns, ".").write(folder)
+    About("minilm", "hash", "mean", 3, columns, ".", "", "").write(folder)
 
 
 def _read_index(folder: Path) -> None:
@@ -400,7 +400,7 @@ def _about(folder: Path) -> list[bytes]:
     from isospace.search.about import ABOUT, About, ApproximateIndex
 
     approximate = ApproximateIndex(10, 0.9, 5)
-    About("minilm", "hash", "mean", 3, {"year": "int"}, ".", 2, approximate).write(folder)
+    About("minilm", "hash", "mean", 3, {"year": "int"}, ".", "", "", 2, approximate).write(folder)
     return [(folder / ABOUT).read_bytes()]
 
 
@@ -421,7 +421,7 @@ def _make_model(folder: Path) -> None:
 
 
 def _read_sums(content: bytes, folder: Path) -> None:
-    from isospace.encoders.loading import require_undamaged
+    from isospace.encoders.places import require_undamaged
 
     (folder / "weights.bin").write_bytes(b"weights")
     (folder / SUMS).write_bytes(content)
