@@ -301,7 +301,7 @@ SHARED = {"one of two processes dies": ("train",)}
 """Trouble -> the commands that can meet it; others can meet all."""
 
 
-def commands(folder: Path) -> list[Command]:
+def all_commands(folder: Path) -> list[Command]:
     """The commands, on texts and encoders that are made in a folder."""
     model = write_toy_model(folder / "toy")
     broken = shutil.copytree(model, folder / "broken") / "model.safetensors"
@@ -471,7 +471,7 @@ def trouble(
     """
     with tempfile.TemporaryDirectory() as place, small_disk(Path(place, "disk")) as mounted:
         os.environ["XDG_CACHE_HOME"] = str(Path(place, "cache"))
-        found = [c for c in commands(Path(place)) if not commands or c.command in commands]
+        found = [c for c in all_commands(Path(place)) if not commands or c.command in commands]
         for command in found:
             output = Path(place, "disk", command.command)
             whole, seconds, size = _undisturbed(command, output)
