@@ -173,7 +173,7 @@ def tasks(tmp_path_factory):
 def test_sts_is_the_average_of_the_test_sets(tasks, start):
     found = OtherText.make(LINES, tasks=tasks)
     assert found.described.startswith("STS (average of the test sets), docstrings (400 pairs)")
-    corpus = SimpleNamespace(held_out=lambda places: [], judges=None)
+    corpus = SimpleNamespace(held_out=lambda places: [], test=None)
     benchmark = Benchmark.make(corpus, OtherText.make(LINES).test_pairs["definitions"], tasks)
     measured = benchmark.measure(encode)
     [average] = found.measure(encode)["STS"].by_seed
