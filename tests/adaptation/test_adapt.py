@@ -486,7 +486,7 @@ def test_a_teacher_that_cannot_teach_is_refused_before_anything_is_tried(
     for teacher, message in (
         (tmp_path / "nowhere/at/all", "not a folder"),
         (tmp_path / "lines.txt", "lines.txt: "),
-        (tmp_path / "others.csv", "none of its 2 pairs is of texts that are trained on"),
+        (tmp_path / "others.csv", "others.csv: none of its 2 pairs"),
         (f"base+bm25,{cross}", "`teacher`.*"),
         (f"{cross}+bm25", "`teacher`.*"),
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -113,7 +114,7 @@ def load_task(config: AdaptConfig, progress: Progress) -> tuple[Task, CandidateE
 
 
 def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | None]:
-    """How this text is trained on: by pairs of it where there are enough, else by dropout.
+    """Choose how the text trains: by pairs of it where there are enough, else by dropout.
 
     Queries from a file are further pairs; text that has none trains by dropout beside them.
     """
@@ -161,12 +162,12 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | 
 
 
 def _without_batches(error: TooLittle) -> str:
-    """What there is too little of, without advice to those who choose a batch."""
-    return str(error).replace(", or train with a smaller `batch_size`", "")
+    """Return the message without its advice on `batch_size`, which adapt chooses itself."""
+    return re.sub(r", or [^.]*`batch_size`", "", str(error))
 
 
 def _training(config: AdaptConfig, recipe: str, cosines: bool) -> TrainConfig:
-    """The settings of a recipe, whose training follows the teacher's ranking too, if there is one.
+    """Return the settings of a recipe, which follow the teacher's ranking too, if there is one.
 
     Scores that are no cosines have units of their own: of them the order alone is followed.
     """
@@ -186,7 +187,7 @@ def _training(config: AdaptConfig, recipe: str, cosines: bool) -> TrainConfig:
 
 
 def _in_batches(pairs: TrainConfig, corpora: Sequence[Corpus]) -> TrainConfig:
-    """With the largest of some sizes of a batch in which each of these corpora can train.
+    """Return the settings with the largest batch in which each of these corpora can train.
 
     `FEWEST_UPDATES` in `MOST_EPOCHS` passes are enough; of the smallest size one batch is.
 
