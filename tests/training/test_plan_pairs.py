@@ -393,7 +393,7 @@ def test_gradient_reaches_both_texts_and_no_two_passes_are_the_same(model, tmp_p
     assert len(torch.unique(passes, dim=0)) == len(passes)
 
     ways = views_of(loop, batch)
-    total = torch.stack([sum(loop.objective(views).values()) for views in ways]).sum()
+    total = torch.stack([sum(loss_terms(loop.training, [views]).values()) for views in ways]).sum()
     gradients = torch.autograd.grad(total, [views.encoded for views in ways])
     reached: dict[int, int] = {0: 0, 1: 0}
     for way, gradient in zip(loop.training.plan.ways, gradients, strict=True):
