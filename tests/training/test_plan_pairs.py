@@ -122,7 +122,7 @@ class Seen:
         """(batch, dim) with changed embeddings or positions."""
         [source] = self._sources(text, change)
         with torch.no_grad():
-            return self.loop.encoder(self.batch, [view], [source])[0]
+            return self.loop.training.encoder(self.batch, [view], [source])[0]
 
 
 def both_ways(seen: Seen, loss: Callable[[Tensor, Tensor, int], Tensor]) -> float:
@@ -342,7 +342,7 @@ def test_diffcse_detects_the_anchor_s_words_by_the_anchor_s_vector(model, tmp_pa
     detector: Any = loop.training.auxiliaries["detector"]
     seen, edit, losses = Seen(loop), objective.inputs[1].edit, []
     with torch.no_grad():
-        projected = loop.head(torch.stack(seen.texts))
+        projected = loop.training.head(torch.stack(seen.texts))
     for text in (0, 1):
         original = tokens(loop.training.encoder.tokens.collate(seen.ids[text]))
         drawn = seen.all_changed(text, edit)
