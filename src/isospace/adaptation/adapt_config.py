@@ -1,4 +1,4 @@
-"""What `adapt` is asked for. Nothing heavy is imported: the command line shows it as its help."""
+"""Settings of `adapt`, which the command line shows as its help without importing torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would let a verdict tell more: how many documents, or how many pairs of the user's own."""
+"""Advice after a verdict that cannot tell: how many documents or pairs would be enough."""
 
 from __future__ import annotations
 

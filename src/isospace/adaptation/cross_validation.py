@@ -66,7 +66,7 @@ documents tell (docs/results/placebo.md)."""
 
 @dataclass(frozen=True)
 class Folds:
-    """The documents of a small folder, divided into parts that judge one after the other.
+    """The documents of a small folder, divided into parts that test one after the other.
 
     Attributes:
         pairs: of all documents.
@@ -136,7 +136,7 @@ class Folds:
 
     @property
     def note(self) -> str:
-        """What the verdict is about, in words."""
+        """The sentence that says what was cross-validated."""
         return (
             f"The verdict is about the procedure: it was tested on {FOLDS} models, each made "
             "without a part of the documents. The model in the folder is made of all documents."
@@ -232,7 +232,7 @@ def _pool(
 
 
 class CrossValidated:
-    """What each candidate finds of every pair, made without the pair's document.
+    """Scores of every candidate on all pairs, each by a model made without the pair's document.
 
     Args:
         folds: the parts.

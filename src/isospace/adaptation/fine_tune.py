@@ -37,7 +37,7 @@ from isospace.training.step import Diverged
 
 @dataclass(frozen=True)
 class FineTuned:
-    """What the trainings came to.
+    """Results of all trainings of a search.
 
     Attributes:
         facts: of the first training that was kept; where none was, of the first.

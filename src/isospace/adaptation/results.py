@@ -1,4 +1,4 @@
-"""What candidates.json holds: the one place that knows its fields."""
+"""The contents of candidates.json; no other module knows its fields."""
 
 from __future__ import annotations
 

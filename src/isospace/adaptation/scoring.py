@@ -1,4 +1,4 @@
-"""What a candidate finds of the validation pairs, which select, and of the test pairs."""
+"""Scores of candidates on the validation pairs, which select, and on the test pairs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from isospace.training.run import Run
 
 @dataclass(frozen=True)
 class Search:
-    """What every step of a search reads.
+    """The values that every step of a search reads.
 
     Attributes:
-        task: what is adapted to what.
+        task: the base model, the text, and the pairs.
         run: the folder.
         encoders: of the candidates.
         parts: of a small folder that is cross-validated.
@@ -46,7 +46,7 @@ class Search:
 
 @dataclass(frozen=True)
 class ValidationScores:
-    """What a candidate finds of the validation items.
+    """Scores of one candidate on the validation items.
 
     Attributes:
         pairs: MRR of the validation pairs.

@@ -1,4 +1,4 @@
-"""What is adapted to what: the text, how it trains, and the pairs that select and test."""
+"""The task of `adapt`: the base model, the text, and the pairs that select and test."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 
 @dataclass(frozen=True)
 class Task:
-    """What is adapted to what.
+    """One task: the base model, the text, and the pairs that select and test.
 
     Attributes:
         config: what the user asked for.
         training: the settings of the first training.
         data: the texts, with the test pairs.
         validation: the pairs that select.
-        folds: the parts of a small folder, which judge one after the other; else `None`.
+        folds: the parts of a small folder, which test one after the other; else `None`.
         notes: remarks for the user.
     """
 

@@ -1,10 +1,10 @@
-"""How a budget of minutes is spent: what is measured, and how many updates a training has.
+"""Plan of a budget of minutes: how much is measured, and how many updates a training has.
 
-The plan is made of measured speeds before the work, and anew while a training goes on: a laptop
-that was busy while speeds were taken is free a minute later, or the other way round.
+The plan follows measured speeds. It is made before the work and again during a training, because a
+laptop that was busy at first may be free a minute later.
 
-Work is counted in tokens and not in characters. A word of a language that the tokenizer hardly
-knows is many tokens, and of a long text no more pass than the encoder reads.
+Work is counted in tokens. A word of a language that the tokenizer hardly knows has many tokens, and
+the encoder cuts long texts.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _AT_ONCE = 4096  # texts whose tokens are in memory
 
 @dataclass(frozen=True)
 class Amounts:
-    """How much a search measures. It is kept in the run's folder: a resumed run does the same.
+    """Amounts that a search measures, kept in the run's folder so that a resumed run does the same.
 
     Attributes:
         fitted_on: pairs on which maps are fitted, at most.

@@ -21,7 +21,7 @@ from isospace.system.settings import settings
 # Two settings as the command line writes them; their help is that of the class below.
 @settings
 class _Arguments(AdaptConfig):
-    """What to adapt, to what, and how much time there is."""
+    """Adapt a base model to a text within a budget of time."""
 
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
 
@@ -34,7 +34,7 @@ class Adapt(LoadsModels):
     """The text to adapt to: folders or files, or docstrings for those of installed Python
     packages."""
     config: _Arguments = field(default_factory=_Arguments)
-    """What to adapt, to what, and how much time there is."""
+    """Adapt a base model to a text within a budget of time."""
     resume: Path | None = None
     """Continue the run in this folder with its own settings."""
     json: bool = False

@@ -1,4 +1,4 @@
-"""What a person sees while a command works, all of it on standard error.
+"""The display of a command at work, all of it on standard error.
 
 A terminal has one display of two lines that is redrawn: the newest step, and how far the work is.
 What a reader needs afterwards (results, notes, warnings, tables) is printed above it and stays. In

@@ -1,8 +1,8 @@
 """Checks that a written model is the model that was measured, and that no byte of it has changed.
 
-SHA256SUMS stands beside every model, since neither safetensors nor a tokenizer's files would say
-that a disk has turned a bit. `sha256sum --check SHA256SUMS` reads it too. Settings and card are not
-in it: people edit them.
+Every model folder has a file SHA256SUMS, because neither safetensors nor the files of a tokenizer
+show that a disk has changed a bit. `sha256sum --check SHA256SUMS` reads it too. It leaves out
+settings and card, which people edit.
 """
 
 from __future__ import annotations

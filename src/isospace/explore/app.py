@@ -172,7 +172,7 @@ def listen(port: int) -> socket.socket:
         port: 0 is any free one.
 
     Raises:
-        UserError: the port is taken, not allowed, or none.
+        UserError: the port is in use, not allowed, or no port.
     """
     if not 0 <= port < 1 << 16:
         raise UserError(f"`port` {port}: expected 1 to 65535, or 0 for any that is free")

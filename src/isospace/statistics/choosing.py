@@ -1,16 +1,16 @@
 """Selection among checkpoints, powers, objectives or candidates, and the gain of the selected.
 
-Items are split, by groups, into some that choose (at most a third, at most 1,000) and others that
-judge what was chosen, once. The candidates stand in order from the base model outwards.
+Items are split by groups. Validation items select (at most a third of all, at most 1,000), and test
+items test the selected candidate once. The first candidate is the base model.
 
-1. The one with the highest mean on the validation items is taken.
-2. What was chosen is judged on other items (`verdict.judge`).
+1. Select the candidate with the highest mean on the validation items.
+2. Test it on the test items (`verdict.judge`).
 
 Below `corpus.groups.SMALLEST_SPLIT` pairs a split would leave too few on either side. Then all
-items choose and judge: the interval covers every candidate at once (max-t, with multipliers for the
-groups; Chernozhukov, Chetverikov & Kato 2013), and the gain is cross-fitted: in each fold that of
-the candidate which the other folds choose, so that no item has chosen what it judges. It is told
-where the base model is chosen too.
+items select and test. The interval covers every candidate at once (max-t, with multipliers for the
+groups; Chernozhukov, Chetverikov & Kato 2013). The gain is cross-fitted: each fold gives the gain
+of the candidate that the other folds select, so that no item tests what it has selected. The gain
+is reported where the base model is selected, too.
 """
 
 from __future__ import annotations

@@ -141,10 +141,11 @@ def reason(kind: VerdictKind, gain: Gain) -> str:
 
 
 def pairs_needed(gain: Gain) -> float:
-    """Count the items that would tell in `POWER` of the cases, were the gain what it seems to be.
+    """Count the items that would decide in `POWER` of the cases, if the gain is what it seems.
 
-    They show a gain of `SMALLEST_GAIN` or more to be above zero, and a smaller one to be below
-    `SMALLEST_GAIN`; one just below it would never be told, and half of it is taken instead.
+    They show that a gain of `SMALLEST_GAIN` or more is above zero, or that a smaller one is below
+    `SMALLEST_GAIN`. No number of items decides about a gain just below it; half of `SMALLEST_GAIN`
+    stands for the distance there.
     """
     away = gain.mean if gain.mean >= SMALLEST_GAIN else SMALLEST_GAIN - gain.mean
     ahead = stats.norm.isf((1 - CONFIDENCE) / 2)

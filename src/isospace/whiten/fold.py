@@ -23,7 +23,7 @@ FittedMap: TypeAlias = WhiteningMap | Flow
 
 
 def drop_normalize(encoder: Encoder) -> list[Module]:
-    """Take a closing L2 normalisation off an encoder, in place, and return what was taken off.
+    """Remove a closing L2 normalisation from an encoder, in place, and return its modules.
 
     Cosines stay what they are.
     """
