@@ -367,6 +367,13 @@ def test_every_measure_is_there_before_and_after_beside_bm25(tmp_path):
     assert (rows["base model"][NO_SHARED], NO_SHARED in rows["BM25"]) == ("40.00", False)
     assert "weight 1.5" in table.note
     assert "Plain BM25 finds less." in page_of(runs[0].folder)
+    for run in runs:
+        change(
+            run,
+            base=replace(run.finished.base, with_bm25=None),
+            adapted=replace(run.finished.adapted, with_bm25=None),
+        )
+    assert retrieval_table(collect([run.folder for run in runs])) is None
 
 
 def test_what_each_row_loses_on_other_text(which):

@@ -120,12 +120,12 @@ def _kept(done: Sequence[RunResults]) -> str:
 
 
 def retrieval_table(run_set: RunSet) -> Table | None:
-    """Return every measure of the test pairs; `None` if no run is finished."""
+    """Return every measure of the test pairs, before and after, with BM25; `None` without BM25."""
     rows: list[dict[str, str]] = []
     weights: set[str] = set()
     for group, runs in run_set.groups().items():
-        done = finished(runs)
-        weights |= {f"{results.base.with_bm25.weight:g}" for results in done}
+        done = [results for results in finished(runs) if results.base.with_bm25 is not None]
+        weights |= {f"{one.base.with_bm25.weight:g}" for one in done if one.base.with_bm25}
         rows += [{"objective": group} | row for row in _state_rows(done)]
     if not rows:
         return None
@@ -148,8 +148,9 @@ def _state_rows(done: Sequence[RunResults]) -> list[dict[str, str]]:
     for results in done:
         for name, scores in ((BASE, results.base), (after, results.adapted)):
             found.setdefault(name, []).append(scores.pairs)
-            found.setdefault("BM25", []).append(scores.with_bm25.bm25)
-            found.setdefault(f"{name} + BM25", []).append(scores.with_bm25.hybrid)
+            if scores.with_bm25 is not None:
+                found.setdefault("BM25", []).append(scores.with_bm25.bm25)
+                found.setdefault(f"{name} + BM25", []).append(scores.with_bm25.hybrid)
     gains: dict[str, dict[str, str]] = {}
     if len(done) == 1 and (over_base := done[0].over_base(after)):
         gains = gain_cells({name: seeds[0].mrr for name, seeds in found.items()}, over_base)
