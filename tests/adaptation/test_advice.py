@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 import pytest
-from isospace.adaptation.states import START, State, allowed_states
 from scipy import stats
 
 from isospace.adaptation.advice import advice
+from isospace.adaptation.candidates import BASE_MODEL, Candidate, allowed_candidates
 from isospace.statistics.choosing import (
     ChosenAmong,
     added_by_choosing,
@@ -149,9 +149,9 @@ def test_what_may_be_lost_elsewhere_is_chosen_by_one_part_and_told_by_another(ca
     taken = wrong = untold = untold_by_what_chose = 0
     for _ in range(cases):
         home, away = drawn(rng, [0.0] * RUNGS), drawn(rng, [-lost] * RUNGS)
-        found = dict(zip([START, *map(State, range(1, RUNGS + 1))], away, strict=True))
+        found = dict(zip([BASE_MODEL, *map(Candidate, range(1, RUNGS + 1))], away, strict=True))
         changes = {state: {"away": gain(own, away[0])} for state, own in found.items()}
-        allowed = allowed_states(changes, max_drop=0.5)
+        allowed = allowed_candidates(changes, max_drop=0.5)
         places = [list(found).index(state) for state in allowed]
         place = places[choose([home[at] for at in places])]
         if place == 0:
@@ -177,9 +177,9 @@ def test_the_bound_of_what_may_be_lost_is_of_the_change_that_was_seen():
     allowed = 0
     for _ in range(cases):
         start, one = drawn(rng, [-0.02])
-        changes = {START: {}, State(1.0): {"away": gain(one, start)}}
-        found = allowed_states(changes, max_drop=2.0)
-        assert found[0] == START
+        changes = {BASE_MODEL: {}, Candidate(1.0): {"away": gain(one, start)}}
+        found = allowed_candidates(changes, max_drop=2.0)
+        assert found[0] == BASE_MODEL
         allowed += len(found) - 1
     assert stats.binom.ppf(0.005, cases, 0.5) <= allowed <= stats.binom.ppf(0.995, cases, 0.5)
 

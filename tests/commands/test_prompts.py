@@ -124,7 +124,7 @@ def test_index_and_search(prompted, wanted, texts, tmp_path, capsys):
         assert [found[text] for text in TEXTS] == pytest.approx(cosines.tolist(), abs=1e-5)
     words = [str(texts), "--to", str(folder), "--document-prompt", "the dog: "]
     assert main(["index", *words]) == 2
-    assert "keeps those that it was made with" in capsys.readouterr().err
+    assert "query-prompt" in capsys.readouterr().err
 
 
 def test_neighbours(prompted, wanted, texts, capsys):

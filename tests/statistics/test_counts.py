@@ -78,7 +78,7 @@ def _named_in_the_sources() -> set[str]:
     for path in Path(isospace.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             called = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "number_of"
-            if called and isinstance(node.args[1], ast.Constant):
+            if called and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
                 found.add(node.args[1].value)
     return found
 

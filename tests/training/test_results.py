@@ -20,7 +20,7 @@ def test_a_number_that_a_disk_has_changed_is_noticed(tmp_path):
     assert read_results(path) == results_of(sts=True)
     place = whole.index("0.", whole.index('"adapted"')) + 2
     path.write_text(whole[:place] + str((int(whole[place]) + 1) % 10) + whole[place + 1 :])
-    with pytest.raises(UserError, match=r"not what was written \(sha256\)\. The file is damaged"):
+    with pytest.raises(UserError, match="sha256"):
         read_results(path)
 
 

@@ -155,7 +155,7 @@ def bad_inputs(folder: Path):
         ({"inputs": ("rows.jsonl",), "id_column": "id"}, r"rows.jsonl:2: no column \"id\""),
         ({"inputs": ("rows.jsonl",), "id_column": "key"}, 'no column "key"'),
         ({"id_column": "id"}, "has no columns"),
-        ({"reading": Reading(title_column="t")}, r"^`title_column` t: nothing of .* has columns. Expected csv"),
+        ({"reading": Reading(title_column="t")}, r"^`title_column` t: .*text.txt"),
         ({"model": "none"}, "none: no such folder here, and the Hub cannot be reached"),
         ({"model": "./none"}, "not a folder"),
         ({"inputs": (".",), "output": Path("out")}, "`output`"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from isospace.errors import UserError
 from isospace.evaluation.other_text import other_text_sentence
 from isospace.evaluation.scores import ADAPTED, BASE, HYBRID_ADAPTED, HYBRID_BASE, recommendation
 from isospace.statistics.decision import Difference
@@ -200,4 +201,25 @@ def read_results(path: Path) -> ComparisonResults:
     Raises:
         UserError: the file is damaged, or of another format.
     """
-    return typed_json.read(path, ComparisonResults, "results of a comparison", FORMAT)
+    results = typed_json.read(path, ComparisonResults, "results of a comparison", FORMAT)
+    if not _is_whole(results):
+        raise UserError(f"{path}: its parts do not fit together. The file is damaged")
+    return results
+
+
+def _is_whole(results: ComparisonResults) -> bool:
+    """Tell whether every row has what the tables ask it for."""
+    measure, columns = results.measure, {frozenset(row) for row in results.gains.values()}
+    pairs = [
+        sorted(sorted((one.ahead, one.behind)) for one in differences)
+        for differences in results.differences.values()
+    ]
+    return (
+        bool(results.settings and results.scores)
+        and all(isinstance(row.get("objective"), dict) for row in results.settings.values())
+        and len(columns) == 1
+        and all(measure in row for row in (*columns, *results.scores.values()))
+        and measure in results.differences
+        and all(each == pairs[0] for each in pairs)
+        and len({tuple(pair) for pair in pairs[0]}) == len(pairs[0])
+    )

@@ -94,7 +94,7 @@ class Candidates:
         >>> among = Candidates(("a", "b", "c"), ("1", "1", None), {"q": np.array([0, 2])}, "texts")
         >>> half = among.with_share(0.5)
         >>> half.texts, half.right["q"].tolist(), half.described
-        (('b', 'c'), [1], '50 % of texts')
+        (('a', 'b'), [0], '50 % of texts')
         """
         kept = [place for place, text in enumerate(self.texts) if _position(text) < share]
         place_of = {place: new for new, place in enumerate(kept)}

@@ -107,12 +107,12 @@ class BenchmarkScores:
     Attributes:
         pairs: of the test pairs.
         sts: of the STS sets, `None` where there is no data.
-        with_bm25: of the test pairs with BM25.
+        with_bm25: of the test pairs with BM25; `None` in archived runs of older studies.
     """
 
     pairs: PairScores
     sts: STSScores | None
-    with_bm25: BM25Scores
+    with_bm25: BM25Scores | None
 
     def cells(self) -> dict[str, str]:
         """Return the cells of the table that people see, x 100."""

@@ -140,7 +140,8 @@ def _scores(results: RunResults) -> str:
         shipped = "this model"
         columns[shipped] = results.adapted
     pairs, with_bm25 = {n: own.pairs for n, own in columns.items()}, columns[shipped].with_bm25
-    pairs |= {"BM25": with_bm25.bm25, f"{shipped} + BM25": with_bm25.hybrid}
+    if with_bm25 is not None:
+        pairs |= {"BM25": with_bm25.bm25, f"{shipped} + BM25": with_bm25.hybrid}
     cells = {column: percent_cells(own.row()) for column, own in pairs.items()}
     rows = [
         {"x 100": f"recall{measure[1:]}" if measure.startswith("R@") else measure}
@@ -160,8 +161,9 @@ def _scores(results: RunResults) -> str:
         markdown_table(rows),
         f"\nProtocol: {results.verdict.protocol}; {results.base.pairs.protocol}.",
         f"Checkpoint ({selected}): {results.kept}.",
-        f"+ BM25: fused by cosine and BM25, weight {with_bm25.weight:g}.",
     ]
+    if with_bm25 is not None:
+        lines.append(f"+ BM25: fused by cosine and BM25, weight {with_bm25.weight:g}.")
     if gains:
         note = f" {CORRECTED_NOTE}." if CORRECTED in gained[shipped] else ""
         lines.append(f"{GAIN}: with 95 % intervals for other pairs.{note}")

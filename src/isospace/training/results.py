@@ -30,7 +30,7 @@ class CorpusFacts:
     """The training text: sentences left after cleaning, their digest, and what cleaning did.
 
     Attributes:
-        longest: tokens to which they were cut.
+        longest: tokens to which they were cut; `None` in archived runs of older studies.
     """
 
     sentences: int
@@ -57,13 +57,13 @@ class RunResults:
         choice: which checkpoint was chosen, and why.
         model_step: the step of the weights in model/; 0 where the verdict keeps the base model.
         verdict: whether the result gains over the base model.
-        with_bm25: what the result is beside plain BM25.
+        with_bm25: gains over BM25 and over hybrid search; `None` in archived runs of older studies.
         other_text: set of other text -> what the base and the adapted model came to there.
         split: whether the validation pairs are others than those of the verdict.
         evaluations: measurements during training, the base model (step 0) first.
         seconds: wall clock, sessions before a resumption included.
         memory_mb: at its peak, of the GPU where there is one, else of the process, of several the
-            first.
+            first; `None` in archived runs of older studies.
         environment: versions and machine.
         pairs: digest of the test pairs alone.
         candidate: what was done to the weights of the choice to make the result, such as a map
@@ -84,12 +84,12 @@ class RunResults:
     choice: Choice
     model_step: int
     verdict: Verdict
-    with_bm25: BM25Gains
+    with_bm25: BM25Gains | None
     other_text: dict[str, OtherTextScores]
     split: bool
     evaluations: tuple[dict[str, float], ...]
     seconds: float
-    memory_mb: float
+    memory_mb: float | None
     environment: dict[str, str | int]
     pairs: str = ""
     candidate: str = ""
@@ -112,6 +112,8 @@ class RunResults:
         `result` is what a table calls the result, which has a row like "BM25", "base model + BM25"
         and itself fused; none where it is the base model.
         """
+        if self.with_bm25 is None:
+            return {}
         found = {
             way.replace("adapted", result): own for way, own in self.with_bm25.over_base.items()
         }
@@ -160,7 +162,8 @@ class RunResults:
     @property
     def cost(self) -> str:
         """Time and memory, in words."""
-        return f"{self.seconds:.0f} s, {self.memory_mb / 1e3:.1f} GB"
+        memory = "" if self.memory_mb is None else f", {self.memory_mb / 1e3:.1f} GB"
+        return f"{self.seconds:.0f} s{memory}"
 
     def evaluation(self, step: int) -> dict[str, float]:
         """The measurements at a step; 0 is the base model."""

@@ -384,7 +384,8 @@ def maker_of(model: str) -> Run | None:
 def chosen_weight(model: str) -> float | None:
     """Return the BM25 weight of the run that made a model, `None` where none did."""
     run = maker_of(model)
-    return None if run is None else run.finished.base.with_bm25.weight
+    with_bm25 = None if run is None else run.finished.base.with_bm25
+    return None if with_bm25 is None else with_bm25.weight
 
 
 @dataclass(frozen=True)
