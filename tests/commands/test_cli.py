@@ -90,7 +90,7 @@ def test_names_of_columns_are_parted_by_blanks(capsys, tmp_path):
     (tmp_path / "faq.csv").write_text("q,a\nwhat purrs,cats do\n", encoding="utf-8")
     status, _, err = run(capsys, "corpus", tmp_path / "faq.csv", "--columns", "q,a")
     assert status == 2
-    assert "--columns" in err and "q,a" in err
+    assert "--columns q,a" in err
 
 
 def test_warnings_name_options_as_they_are_typed(capsys):

@@ -231,17 +231,23 @@ def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
     token = evaluating = _seconds_per_token(search)
     if fit.accelerator.mixed_precision == "bf16":
         evaluating = seconds_per_token(encoder, task.validation.second, "bf16")
-    trainings, validating = task.config.seeds, passes.validating
+    # Tokens that maps are fitted on pass in another precision: as many as take the same time.
+    fitting = evaluating if search.encoders.fit_precision == "bf16" else token
+    mapped = round(passes.mapped * fitting / token)
+    trained_have_a_map = search.encoders.through is not None
+    validating = passes.validating - (passes.mapped - mapped if trained_have_a_map else 0)
+    testing = passes.testing - (0 if trained_have_a_map else passes.mapped - mapped)
+    trainings = task.config.seeds
     if task.folds is not None:  # each part has its trainings, its pairs and its maps
         pairs = sum(of_pairs(encoder, part) for part in task.folds.of_part)
         trainings *= 1 + FOLDS
-        validating += pairs - passes.pairs + FOLDS * passes.mapped
+        validating += pairs - passes.pairs + FOLDS * mapped
     return TimePlan(
         until=until,
         update=fit.loop.seconds_per_step(),
         evaluation=passes.evaluation * evaluating,
         validating=validating,
-        testing=passes.testing,
+        testing=testing,
         token=token,
         trainings=trainings,
         evaluations=fit.training.config.evaluations,
