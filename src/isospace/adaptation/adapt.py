@@ -121,7 +121,7 @@ def _amounts(task: Task, encoders: CandidateEncoders, kept: Path, begins: float)
         passes = Passes.count(encoders, task.data, task.validation, task.training)
         left = begins + _seconds(config) - time.monotonic()
         natural = task.data.held_out.natural
-        amounts = Amounts.of(passes, token, config.budget[0], left, whole=not natural)
+        amounts = Amounts.planned(passes, token, config.budget[0], left, whole=not natural)
     typed_json.write(file, amounts)
     return amounts
 

@@ -75,7 +75,7 @@ class Amounts:
     format: int = 1
 
     @classmethod
-    def of(
+    def planned(
         cls,
         passes: Passes,
         token: float,
@@ -95,9 +95,9 @@ class Amounts:
         >>> passes = Passes(
         ...     validating=2000, pairs=900, mapped=600, testing=1000, other_text=1000, evaluation=10
         ... )
-        >>> Amounts.of(passes, token=0.005, minutes=1, left=50, whole=False)
+        >>> Amounts.planned(passes, token=0.005, minutes=1, left=50, whole=False)
         Amounts(fitted_on=3000, share=1.0, fine_tunes=True, enough=0, format=1)
-        >>> found = Amounts.of(passes, token=0.02, minutes=1, left=50, whole=False)
+        >>> found = Amounts.planned(passes, token=0.02, minutes=1, left=50, whole=False)
         >>> found.fitted_on, round(found.share, 2), found.fine_tunes, found.enough
         (1909, 0.64, False, 4)
         """
