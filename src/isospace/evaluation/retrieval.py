@@ -152,16 +152,16 @@ def rank_scores(
     """Rank targets as `rank_targets` does, by any score.
 
     Args:
-        blocks: the row of the first query of a block, and the scores (queries of it, target), which
-            are overwritten.
+        blocks: for each block of queries the row of its first query, and the scores (query of the
+            block, target). The scores are overwritten.
         candidates: number of targets.
-        own: as in `rank_targets`, like what follows.
-        left_out: as there.
-        second_half: as there.
-        score: its name.
-        bearers: (target,) the query whose chance each is too, -1 for a target that is taken as it
-            is. Default: the first query that has it.
-        own_scores: (query,) of each query with its own target, where not that of the block.
+        own: `own` of `rank_targets`.
+        left_out: `left_out` of `rank_targets`.
+        second_half: `second_half` of `rank_targets`.
+        score: name of the score.
+        bearers: (target,) the query to which the sampling error of a target belongs, -1 for a
+            target that is no sample. Default: the first query that has the target.
+        own_scores: (query,) score of each query with its own target. Default: the block's score.
     """
     ranks, displacement = np.empty(len(own)), np.zeros((2, candidates))
     if second_half is None:
