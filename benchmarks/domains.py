@@ -6,9 +6,9 @@
 
 FOLDER holds the corpora as benchmarks/corpora.py makes them, STS the seven sets in SentEval's
 layout. A base model other than minilm is a folder, such as benchmarks/mpnet.py makes. Every row is
-measured in a process of its own, whose scores of all pairs go to `--output`; the command goes on
-where it was stopped. What the pages need of them is in docs/results/domains.json, from which --draw
-draws the pages again.
+measured in a process of its own, whose scores of all pairs go to `--output`, as do the runs of
+`adapt`; the command goes on where it was stopped. What the pages need of them is in
+docs/results/domains.json, from which --draw draws the pages again.
 
 All rows of a corpus that are trained see as many tokens, if their name does not say another number.
 Test pairs are of a relation of the documents that trains none of them. All rows are in float32.
@@ -159,7 +159,7 @@ def _unit(unit: Unit, folder: Path, options: argparse.Namespace) -> float:
     torch.set_num_threads(1)
     path = _path(folder, unit)
     path.parent.mkdir(parents=True, exist_ok=True)
-    study = _Study(unit, options)
+    study = _Study(unit, options, path.with_suffix(""))
     arrays: dict[str, np.ndarray] = {}
     about: dict[str, Any] = {}
     for row, encode, more in study.rows():
@@ -174,8 +174,8 @@ def _unit(unit: Unit, folder: Path, options: argparse.Namespace) -> float:
 class _Study:
     """One corpus and one base model, as a process reads them."""
 
-    def __init__(self, unit: Unit, options: argparse.Namespace) -> None:
-        self.unit, self.base = unit, options.base
+    def __init__(self, unit: Unit, options: argparse.Namespace, output: Path) -> None:
+        self.unit, self.base, self.output = unit, options.base, output
         self.source, self.folder = SOURCES[unit.corpus], options.folder
         self.tokens = options.tokens
         self.config = self._set(pairs(self.source, self.folder, self.base))
@@ -224,9 +224,8 @@ class _Study:
             ):
                 yield name, encode, {}
         elif row in ADAPT_TOKENS:
+            model, more = self._adapted(row, self.output)
             with TemporaryDirectory() as folder:
-                output = Path(folder, "run")
-                model, more = self._adapted(row, output)
                 yield row, cached(model, Path(folder)), more
         elif row == MNRL:
             with TemporaryDirectory() as folder:
