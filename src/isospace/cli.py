@@ -18,11 +18,12 @@ from rich.console import Console as Terminal
 
 import isospace
 from isospace.commands import COMMANDS, load_command
-from isospace.commands.console import Console
+from isospace.commands.console import Console, ask_user
 from isospace.commands.help import ALL, WORDS, show_help
 from isospace.commands.options import MARKERS, as_options, checked_words, write_help
 from isospace.commands.printing import print_result
 from isospace.errors import Interrupted, Stopped, UserError, no_such
+from isospace.system.consent import Consent, consenting
 from isospace.system.imports import lazy_imports, quick_imports, run_lazy_modules, wait_passively
 from isospace.system.launch import (
     is_lost_peer_error,
@@ -165,7 +166,11 @@ def _run(arguments: Sequence[str]) -> int:
     if processes > 1 and not launched():
         return launch(arguments, processes)
     _silence_libraries()
-    with saying_once(), trusting_code(getattr(command, "trust_remote_code", False)):
+    consent = Consent(
+        getattr(command, "api_key_env", None), getattr(command, "yes", False), ask_user()
+    )
+    trusted = getattr(command, "trust_remote_code", False)
+    with saying_once(), trusting_code(trusted), consenting(consent):
         return int(command.run())
 
 

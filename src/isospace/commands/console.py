@@ -7,8 +7,9 @@ a file or a pipe, every step and each tenth of longer work is a line.
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +22,7 @@ from rich.text import Text
 
 from isospace.commands.options import as_options
 from isospace.commands.tables import draw_table
-from isospace.system.launch import is_main_process
+from isospace.system.launch import is_main_process, launched
 from isospace.system.progress import Advance
 from isospace.system.unicode import in_one_line
 
@@ -69,6 +70,7 @@ class Console:
     def __enter__(self) -> Console:
         """Begin the display."""
         if self.terminal.is_interactive and not self.terminal.quiet:
+            _displays.append(self)
             self._live = Live(
                 get_renderable=self._display,
                 console=self.terminal,
@@ -88,6 +90,7 @@ class Console:
         """Remove the display; after an error its newest step stays."""
         if self._live is None:
             return
+        _displays.remove(self)
         self._live.stop()
         self._live = None
         if error is not None and self._newest is not None:
@@ -147,6 +150,30 @@ class Console:
         for line in lines:  # with room for a terminal's own ^C
             line.truncate(self.terminal.width - 3, overflow="ellipsis")
         return Group(*lines)
+
+
+_displays: list[Console] = []
+"""Those of this process that are drawn now."""
+
+
+def ask_user() -> Callable[[str], bool] | None:
+    """Return what asks the user a question; `None` where no terminal is there to answer."""
+    terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    return _ask if terminal and not launched() else None
+
+
+def _ask(question: str) -> bool:
+    """Show a question, without the displays meanwhile; return whether the user types yes."""
+    shown = [console._live for console in _displays if console._live is not None]
+    for live in shown:
+        live.stop()
+    try:
+        sys.stderr.write(f"{in_one_line(question)} [y/N] ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+    finally:
+        for live in shown:
+            live.start()
 
 
 class _Bar:

@@ -33,6 +33,17 @@ class LoadsModels:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CallsEndpoints:
+    """Options of commands that may send text to an endpoint."""
+
+    api_key_env: str | None = None
+    """The environment variable that holds the key of an endpoint. Default: OPENAI_API_KEY for
+    api.openai.com, and no key for any other host."""
+    yes: bool = False
+    """Send as much text to an endpoint as the command needs, without asking."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Encodes(LoadsModels):
     """Options of commands that encode queries and documents."""
 

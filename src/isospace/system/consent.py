@@ -1,0 +1,119 @@
+"""Consent to send text to an endpoint: the key, and how much is sent without a question.
+
+The key comes from an environment variable that the user names; it is neither written nor logged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from isospace.errors import UserError
+from isospace.system.progress import Progress
+
+ASKED_FROM = 1_000_000
+"""Tokens from which a user is asked before text is sent."""
+DEFAULT_KEY = "OPENAI_API_KEY"
+OPENAI = "api.openai.com"
+_BYTES = 4  # of UTF-8 in a token, roughly, of English and of Japanese
+
+
+@dataclass(frozen=True)
+class Consent:
+    """What the user of this process allows. It never comes from a file.
+
+    Attributes:
+        key_env: the environment variable that holds the key. Default: OPENAI_API_KEY for
+            api.openai.com, and no key for any other host.
+        yes: send as much text as the command needs without asking.
+        ask: shows a question, and returns the answer; `None`: nobody can be asked.
+    """
+
+    key_env: str | None = None
+    yes: bool = False
+    ask: Callable[[str], bool] | None = None
+
+    def key(self, host: str) -> str | None:
+        """Return the key for an endpoint on this host; `None` without one.
+
+        Raises:
+            UserError: the variable that was named is empty, or the key itself was given.
+        """
+        if self.key_env is not None:
+            if not self.key_env.isidentifier():  # not shown, as it may be a key
+                raise UserError(
+                    "`api_key_env`: expected the name of an environment variable that holds the "
+                    "key, and never the key itself"
+                )
+            key = os.environ.get(self.key_env, "").strip()
+            if not key:
+                raise UserError(
+                    f"`api_key_env` {self.key_env}: this environment variable is empty. Set it to "
+                    "the key of the endpoint"
+                )
+            return key
+        return os.environ.get(DEFAULT_KEY) if host == OPENAI else None
+
+
+_consent: ContextVar[Consent] = ContextVar("consent", default=Consent())  # noqa: B039 - frozen
+
+
+def current_consent() -> Consent:
+    """Return what the user allows now."""
+    return _consent.get()
+
+
+@contextmanager
+def consenting(consent: Consent) -> Iterator[None]:
+    """Let endpoints that are called inside work by this consent."""
+    token = _consent.set(consent)
+    try:
+        yield
+    finally:
+        _consent.reset(token)
+
+
+def estimated_tokens(texts: Iterable[str]) -> int:
+    """Estimate the number of tokens of texts: a token for every four bytes.
+
+    >>> estimated_tokens(["How do I reset the device?"])
+    6
+    """
+    return sum(len(text.encode("utf-8", "replace")) for text in texts) // _BYTES
+
+
+def announce(address: object, what: str, tokens: int, progress: Progress) -> None:
+    """Show what is about to be sent, and ask where it is much. Call it before the first request.
+
+    Args:
+        address: where it goes.
+        what: such as "41,000 texts".
+        tokens: their number, estimated.
+        progress: shows the line.
+
+    Raises:
+        UserError: the user does not agree, or is not there to be asked.
+    """
+    cost = f"{what}, about {in_short(tokens)} tokens, to {address}"
+    progress.line("cost", cost)
+    consent = current_consent()
+    if tokens < ASKED_FROM or consent.yes:
+        return
+    if consent.ask is None:
+        raise UserError(f"{cost}: nothing was sent. To send as much, give `yes`")
+    if not consent.ask(f"{cost}. Go on?"):
+        raise UserError(f"{cost}: nothing was sent, as you decided")
+
+
+def in_short(count: int) -> str:
+    """Write a number of tokens.
+
+    >>> in_short(812), in_short(41_234), in_short(3_149_000)
+    ('812', '41 k', '3.1 M')
+    """
+    if count < 1_000:
+        return str(count)
+    return f"{count / 1e3:.0f} k" if count < 999_500 else f"{count / 1e6:.1f} M"

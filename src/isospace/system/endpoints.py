@@ -1,0 +1,279 @@
+"""OpenAI-compatible endpoints: the address that a user names, and the client.
+
+The package `openai` does retries with back-off, `Retry-After` and time-outs.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isospace.errors import UserError, first_line
+from isospace.system.consent import DEFAULT_KEY, OPENAI, current_consent
+
+if TYPE_CHECKING:
+    import openai
+
+SECONDS = 120.0
+"""Time in which an endpoint must answer a request."""
+_TRIES, _FIRST_TRIES = 8, 2
+"""Retries of a request; fewer before the first answer, as a wrong port never answers."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """A model behind an endpoint.
+
+    Attributes:
+        url: of the API, without a slash at the end, such as http://localhost:8080/v1.
+        model: the model's name there.
+    """
+
+    url: str
+    model: str
+
+    @classmethod
+    def parse(cls, setting: str, value: str) -> Address:
+        """Read an address such as http://localhost:8080/v1#NAME.
+
+        Args:
+            setting: its name, for messages.
+            value: of it.
+
+        Raises:
+            UserError: no such address, or one that holds a password or a key.
+
+        >>> Address.parse("model", "http://localhost:8080/v1/#nomic/embed")
+        Address(url='http://localhost:8080/v1', model='nomic/embed')
+        """
+        url, _, model = value.partition("#")
+        wrong = f"`{setting}` {value}: "
+        try:
+            parts = urlsplit(url)
+            known = parts.scheme in ("http", "https") and bool(parts.hostname)
+            parts.port  # noqa: B018 - raises where it is no number
+        except ValueError:
+            known = False
+        if known and ("@" in parts.netloc or parts.query):
+            raise UserError(
+                f"`{setting}`: an address is written into files, so it must hold no password and "
+                "no key. Put the key into an environment variable, and name that with `api_key_env`"
+            )
+        if not known or not model:
+            raise UserError(
+                f"{wrong}expected an address and a model's name, such as http://localhost:8080/v1"
+                "#NAME. In a shell, quote it"
+            )
+        return cls(url.rstrip("/"), model)
+
+    @property
+    def host(self) -> str:
+        """Name of the machine."""
+        return urlsplit(self.url).hostname or ""
+
+    def __str__(self) -> str:
+        return f"{self.url}#{self.model}"
+
+
+def is_address(name: str) -> bool:
+    """Tell whether the name of a model is an address: http:// or https://."""
+    return name.startswith(("http://", "https://"))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a language model answered, and the tokens that the endpoint counted (0: it does not)."""
+
+    text: str
+    prompt_tokens: int
+    answer_tokens: int
+
+
+class Endpoint:
+    """The client of a model behind an address; several threads may share it.
+
+    Args:
+        address: of the model.
+        seconds: in which each request must be answered.
+
+    Raises:
+        UserError: the extra `endpoints` is not installed, or the key is missing.
+    """
+
+    def __init__(self, address: Address, seconds: float = SECONDS) -> None:
+        try:
+            import openai
+        except ImportError as error:
+            raise UserError(
+                f"{address}: endpoints need the extra `endpoints`. Install it with "
+                "pip install 'isospace[endpoints]'"
+            ) from error
+        self.address, self.seconds = address, seconds
+        self._consent = current_consent()
+        self._key = self._consent.key(address.host)
+        # No redirects: text goes to the host that was named, and to no other.
+        http = openai.DefaultHttpxClient(follow_redirects=False)
+        self._client = openai.OpenAI(
+            base_url=address.url,
+            api_key=self._key or "none",
+            timeout=seconds,
+            max_retries=_FIRST_TRIES,
+            http_client=http,
+        )
+        if address.host != OPENAI:  # which alone these are meant for
+            self._client.organization = self._client.project = None
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of texts by one request to /embeddings, (text, dim).
+
+        Raises:
+            UserError: the request failed, or the answer is not a finite vector for each text.
+        """
+        response = self._ask(
+            lambda client: client.embeddings.with_raw_response.create(
+                model=self.address.model, input=list(texts), encoding_format="float"
+            )
+        )
+        try:
+            content = response.http_response.json()
+            return _vectors(content["data"], len(texts))
+        except (ValueError, TypeError, LookupError) as error:
+            raise UserError(
+                f"{self.address}: expected {len(texts)} vectors from /embeddings; {_wrong(error)}"
+            ) from None
+
+    def complete(self, messages: Sequence[Mapping[str, str]], **settings: Any) -> Answer:
+        """Return the answer of a language model to a conversation (/chat/completions).
+
+        Args:
+            messages: each with `role` and `content`.
+            settings: of the API, such as `temperature`, `max_tokens` and `seed`.
+
+        Raises:
+            UserError: the request failed, or the answer holds no text.
+        """
+        given: Any = list(messages)
+        answer = self._ask(
+            lambda client: client.chat.completions.create(
+                model=self.address.model, messages=given, **settings
+            )
+        )
+        choices = getattr(answer, "choices", None)
+        text = choices[0].message.content if choices and choices[0].message else None
+        if text is None:
+            raise UserError(f"{self.address}: the answer of /chat/completions holds no text")
+        used = answer.usage
+        counts = (used.prompt_tokens, used.completion_tokens) if used else (0, 0)
+        return Answer(text, *counts)
+
+    def _ask(self, request: Callable[[openai.OpenAI], Any]) -> Any:
+        """Make a request; later ones are tried more often."""
+        import openai
+
+        try:
+            answer = request(self._client)
+        except openai.APIError as error:
+            raise UserError(f"{self.address}: {self._in_words(error)}") from None
+        self._client.max_retries = _TRIES
+        return answer
+
+    def _in_words(self, error: openai.APIError) -> str:
+        """Say what went wrong, and what to do."""
+        import openai
+
+        if isinstance(error, openai.APITimeoutError):
+            return (
+                f"no answer within {self.seconds:g} s. Is the server overloaded, or still loading "
+                "the model? Answers so far are kept; run the command again"
+            )
+        if isinstance(error, openai.APIConnectionError):
+            cause = first_line(error.__cause__ or error)  # type: ignore[arg-type]
+            return f"no connection ({cause}). Is the server running, on this host and port?"
+        status = getattr(error, "status_code", None)
+        said = f"{status}: {self._said(error)}"
+        if status in (401, 403):
+            if self._key is None:
+                return (
+                    f"refused without a key ({said}). Put the key into an environment variable, "
+                    "and name the variable with `api_key_env`"
+                )
+            return (
+                f"refused the key in {self._consent.key_env or DEFAULT_KEY} ({said}). Check the key"
+            )
+        if status == 404:
+            return (
+                f"not found ({said}). Check the path, which mostly ends in /v1, and the model's "
+                f"name; {self.address.url}/models lists the names"
+            )
+        if status == 429:
+            return (
+                f"too many requests, after several tries ({said}). Answers so far are kept; run "
+                "the command again later"
+            )
+        if status is not None and status >= 500:
+            return (
+                f"the server failed, after several tries ({said}). Look into its log. Answers so "
+                "far are kept; run the command again"
+            )
+        return f"refused the request ({said})"
+
+    def _said(self, error: openai.APIError) -> str:
+        """Return what an endpoint said, short and without the key."""
+        body: Any = error.body
+        if isinstance(body, Mapping):
+            body = body.get("message") or body.get("detail") or body.get("error") or error.message
+        said = re.sub(r"\s+", " ", str(body or error.message)).strip()
+        if self._key:
+            said = said.replace(self._key, "***")
+        return said if len(said) <= 200 else f"{said[:200]} ..."
+
+
+def _vectors(items: Any, count: int) -> NDArray[np.float32]:
+    """Return the vectors of an answer in the order of the request, (count, dim).
+
+    Raises:
+        ValueError: not one finite vector for each text, or of several widths.
+    """
+    if len(items) != count:
+        raise ValueError(f"{len(items)} came back")
+    places = [item.get("index", place) for place, item in enumerate(items)]
+    if sorted(places) != list(range(count)):
+        raise ValueError(f"their `index` is {_some(places)}")
+    rows = [_numbers(item["embedding"]) for item in items]
+    widths = sorted({len(row) for row in rows})
+    if len(widths) > 1 or not widths[0]:
+        raise ValueError(f"their widths are {_some(widths)}")
+    vectors = np.empty((count, widths[0]), np.float32)
+    vectors[places] = rows
+    bad = ~np.isfinite(vectors).all(axis=1)
+    if bad.any():
+        raise ValueError(f"{bad.sum()} of them hold NaN or infinity, the first at {bad.argmax()}")
+    return vectors
+
+
+def _numbers(embedding: Any) -> NDArray[np.float32]:
+    """Read a vector: a list of numbers, or float32 in base64."""
+    if isinstance(embedding, str):
+        return np.frombuffer(base64.b64decode(embedding, validate=True), np.float32)
+    return np.array(embedding, np.float32).reshape(-1)  # null becomes NaN
+
+
+def _some(values: Sequence[Any]) -> str:
+    return ", ".join(map(str, values[:5])) + ", ..." * (len(values) > 5)
+
+
+def _wrong(error: Exception) -> str:
+    """Say what an answer lacks."""
+    if isinstance(error, KeyError):
+        return f"the answer has no {error}"
+    if isinstance(error, json.JSONDecodeError):
+        return "the answer is no JSON"
+    return first_line(error)
