@@ -1,6 +1,6 @@
-"""Batches by number: which examples are in one, and their padded tokens.
+"""Batches: the examples of each, and their padded tokens.
 
-A batch depends on the seed and its number alone, so that resuming needs no state.
+A batch depends only on the seed and its number, so resuming needs no state.
 """
 
 from __future__ import annotations
@@ -31,10 +31,18 @@ from isospace.training.sources import Sources
 
 
 class Batches:
-    """The micro-batches of a run, of each the share of this process.
+    """This process's share of each micro-batch of a run.
 
-    `plan` and `sources` are the passes and their distinct inputs; the other arguments are those of
-    `build_training`.
+    Args:
+        config: the settings.
+        encoder: its tokenizer pads and cuts.
+        tokens: as in `build_training`.
+        examples: the examples to train on.
+        plan: the passes of an update.
+        sources: the distinct inputs of the passes.
+        accelerator: the number of processes, and which one this is.
+        labels: as in `build_training`.
+        lists: as in `build_training`.
     """
 
     def __init__(
@@ -62,7 +70,7 @@ class Batches:
         ]
 
     def batch(self, number: int) -> Batch:
-        """Return this process's share of a micro-batch, counted over the run."""
+        """Return this process's share of the micro-batch `number`, counted over the whole run."""
         drawn = self.order.batch(number)
         own = drawn[self._first : self._first + self._share]
         rows = self.examples.rows[own]
@@ -89,9 +97,9 @@ class Batches:
         anchors: Rows,
         number: int,
     ) -> list[list[NDArray[Any]]]:
-        """Draw crops in place of some examples, and cut all texts to the length of training."""
+        """Replace some examples by random crops, and cut all texts to the length of training."""
         longest = self.config.max_length
-        assert longest is not None  # of what was prepared
+        assert longest is not None  # set by `prepare`
         found = [list(of_text) for of_text in texts]
         for place in np.flatnonzero(cropped).tolist():
             draws = np.random.default_rng([self.config.seed, number, int(anchors[place])])
@@ -104,12 +112,12 @@ class Batches:
 
     @property
     def per_epoch(self) -> int:
-        """Batches that one pass over the examples makes; what fills none is left out."""
+        """Number of full batches in one pass over the examples."""
         return self.order.per_epoch
 
     @property
     def tokens_per_example(self) -> float:
-        """Tokens in the texts of an example, on average; each text counts once."""
+        """Mean number of tokens of an example's texts; each text counts once."""
         own = self.examples.rows.shape[1]
         longest = longest_read(self.config)
         tokens = self.examples.mean_tokens(self.tokens[:own], longest)
@@ -127,19 +135,19 @@ def longest_read(config: TrainConfig) -> int | None:
 
 _AT_ONCE = 1 << 16
 _TRIES = 10
-"""Further orders of an epoch, where the first gives no batch of examples that lie apart."""
+"""Orders to try again if the first gives no batch without shared origins."""
 
 
 class Order:
-    """The examples of each batch, by seed and epoch alone, so that resuming needs no state.
+    """The examples of each batch; they depend only on the seed and the epoch.
 
     Args:
-        examples: what is drawn from.
-        size: of a batch.
-        seed: of the run.
+        examples: the examples to draw.
+        size: examples in a batch.
+        seed: the seed of the run.
 
     Raises:
-        TooLittle: not a single batch can be made.
+        TooLittle: there are too few examples for a single batch.
     """
 
     def __init__(self, examples: Examples, size: int, seed: int) -> None:
@@ -148,7 +156,7 @@ class Order:
         self._batches = np.empty((0, size), np.int64)
 
     def batch(self, number: int) -> Rows:
-        """(size,) places of the examples in the batch of this number, counted over the run."""
+        """Return the positions (size,) of the examples of batch `number`, counted over the run."""
         if number < self._first:
             self._epoch, self._first = -1, 0
             self._batches = self._batches[:0]
@@ -161,12 +169,12 @@ class Order:
 
     @property
     def per_epoch(self) -> int:
-        """Batches of the first epoch; later ones have about as many."""
+        """Number of batches in the first epoch; later epochs have about as many."""
         self.batch(0)
         return len(self._batches)
 
     def _drawn(self, epoch: int) -> Rows:
-        """(batch, size) of an epoch; what fills no batch is left out."""
+        """Return the full batches (batch, size) of an epoch."""
         random, examples = np.random.default_rng([self._seed, epoch]), self._examples
         if examples.similar is None:
             order = random.permutation(len(examples))
@@ -178,7 +186,7 @@ class Order:
                 raise TooLittle(fewer_than_a_batch(number_of(len(examples), "texts"), self._size))
             return batches
         batches = batches_without_shared_origin(order, examples.origins, self._size)
-        for _ in range(_TRIES):  # near the size of a batch it is a matter of the order
+        for _ in range(_TRIES):  # with hardly enough examples, the order decides
             if len(batches):
                 break
             batches = batches_without_shared_origin(
@@ -186,7 +194,7 @@ class Order:
             )
         if len(batches):
             return batches
-        if epoch:  # the first had some, or there would be no second
+        if epoch:  # the first epoch had batches, or there would be no second
             return self._drawn(0)
         raise TooLittle(
             f"{len(examples):,} pairs make no batch of {self._size}: pairs of one document, or "
@@ -196,17 +204,17 @@ class Order:
 
 
 def batches_without_shared_origin(order: Rows, origins: Rows, size: int) -> Rows:
-    """Batches in which no two examples have an origin in common.
+    """Form batches in which no two examples share an origin.
 
-    An example that would meet its own waits for the next batch.
+    An example that shares an origin with the current batch waits for the next one.
 
     Args:
-        order: (n,) places of examples, in the order in which they are to come.
-        origins: (example, n), as `Examples` has them.
-        size: of a batch.
+        order: (n,) positions of the examples, in the order to use them.
+        origins: (example, n), as in `Examples`.
+        size: examples in a batch.
 
     Returns:
-        (batch, size) places of examples; those that fill no batch at the end are left out.
+        (batch, size) positions of examples in full batches.
 
     >>> batches_without_shared_origin(np.arange(4), np.array([[0, 0], [0, 0], [1, 2], [3, 3]]), 2)
     array([[0, 2],
@@ -218,7 +226,7 @@ def batches_without_shared_origin(order: Rows, origins: Rows, size: int) -> Rows
     while True:
         batch: list[int] = []
         met: set[int] = set()
-        for origin in list(waiting):  # one of each at the most
+        for origin in list(waiting):  # at most one example of each
             example, own = waiting[origin][0]
             if len(batch) < size and met.isdisjoint(own):
                 batch.append(example)
@@ -240,7 +248,7 @@ def batches_without_shared_origin(order: Rows, origins: Rows, size: int) -> Rows
 
 
 def _one_by_one(order: Rows, origins: Rows) -> Iterator[tuple[int, list[int]]]:
-    """Each example with its origins; few at a time are Python's numbers, of ten times the size."""
+    """Yield each example with its origins, converted to Python numbers in parts to save memory."""
     for start in range(0, len(order), _AT_ONCE):
         part = order[start : start + _AT_ONCE]
         yield from zip(part.tolist(), origins[part].tolist(), strict=True)

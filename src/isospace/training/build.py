@@ -1,4 +1,4 @@
-"""Set-up of a training: plan, head, auxiliaries, batches and optimiser, made once at its start."""
+"""Set-up of a training: plan, head, auxiliary networks, batches and optimiser."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from isospace.views import View
 from isospace.views.edits import Template
 
 _TRIED = 4
-"""Examples by which it is seen what a loss reaches, and whether views differ."""
+"""Examples in the trial pass, which finds unused parameters and equal views."""
 
 
 def build_training(
@@ -42,18 +42,17 @@ def build_training(
     labels: np.ndarray | None = None,
     lists: Lists | None = None,
 ) -> Training:
-    """Make everything that updates read and change, for an encoder at its start.
+    """Build everything that updates read and change.
 
     Args:
         config: batch size, learning rate, seed and the objective.
-        encoder: trained in place.
-        tokens: (text,) the tokenised corpus, as each text of an example is read: with the prompt of
-            its side.
-        examples: what may be trained on.
+        encoder: the base model; trained in place.
+        tokens: (text,) the tokenised corpus, once for each text of an example, with the prompt of
+            that text's side.
+        examples: the examples to train on.
         accelerator: devices, processes and precision.
-        labels: (example,) class of each example of the corpus, from 0 on, for an objective that
-            reads labels.
-        lists: a teacher's scores and mined texts, for an objective that learns a ranking.
+        labels: (example,) class of each example from 0 on, if the objective reads labels.
+        lists: scores of the teacher and mined texts, if the objective learns a ranking.
 
     Raises:
         UserError: the objective does not fit the encoder or the texts.
@@ -61,7 +60,7 @@ def build_training(
     examples = _long_enough(config, encoder, tokens, examples)
     torch.manual_seed(config.seed + accelerator.process_index)
     encoder.to(accelerator.device)
-    # What the objectives and the scores compare by, whatever the base model did.
+    # Objectives and scores use cosines, whatever the base model used.
     encoder.model.similarity_fn_name = "cosine"
     parts = build_parts(config, encoder, 0 if labels is None else int(labels.max()) + 1)
     if examples.cropped is not None and encoder.pooling == "mask":
@@ -92,7 +91,7 @@ def build_training(
         fused=accelerator.device.type in ("cpu", "cuda"),
     )
     pulled = _pulled(encoder) if config.hold_to_base else []
-    # For its precision alone: gradients are summed here, in an order that no step changes.
+    # For its precision only: `step.backward` sums the gradients itself, always in the same order.
     accelerator.prepare_model(encoder, evaluation_mode=True)
     return Training(
         config=config,
@@ -114,7 +113,7 @@ def build_training(
 def _long_enough(
     config: TrainConfig, encoder: Encoder, tokens: Sequence[Tokens], examples: Examples
 ) -> Examples:
-    """Keep the examples that have as many tokens as the objective needs."""
+    """Return the examples that are long enough for the objective."""
     needed = config.objective.tokens_needed
     if not needed:
         return examples
@@ -126,7 +125,7 @@ def _long_enough(
 
 
 def too_short(config: TrainConfig, long_enough: int, texts: int) -> str:
-    """Say why these texts cannot be trained on."""
+    """Return the message for texts that are too short to train on."""
     return (
         f"`corpus` {' '.join(config.text.corpus)}: {long_enough} of {texts} texts have the "
         f"{config.objective.tokens_needed} tokens that this objective needs of each, fewer than a "
@@ -136,7 +135,7 @@ def too_short(config: TrainConfig, long_enough: int, texts: int) -> str:
 
 
 def _freeze_unreached(encoder: Encoder, encoded: Sequence[Tensor]) -> None:
-    """Freeze the parameters that a loss of these views does not reach."""
+    """Freeze the parameters that get no gradient from these views."""
     torch.stack([view.sum() for view in encoded]).sum().backward()  # type: ignore[no-untyped-call]
     for parameter in encoder.parameters():
         if parameter.grad is None:
@@ -145,14 +144,14 @@ def _freeze_unreached(encoder: Encoder, encoded: Sequence[Tensor]) -> None:
 
 
 def _frozen(modules: nn.ModuleDict) -> dict[str, nn.Module]:
-    """Setting -> the module that came from it and never changes."""
+    """Map settings to the modules that were made from them and never change."""
     own = [part for part in modules.children() if isinstance(part, Auxiliary)]
     return {setting: module for one in own for setting, module in one.frozen.items()}
 
 
 def _pulled(encoder: Encoder) -> list[tuple[nn.Parameter, Tensor]]:
-    """The parameters that each update pulls to the base model, with their values there."""
-    # What an adapter adds is B A, so that B held to 0 is all of it held to the base model.
+    """Return the parameters that updates pull to the base model, with their values there."""
+    # An adapter adds B A: if B is pulled to 0, the whole adapter is pulled to the base model.
     held = [p for name, p in encoder.named_parameters() if adapters.IN not in name]
     return [(p, p.detach().clone()) for p in held if p.requires_grad]
 
@@ -160,12 +159,13 @@ def _pulled(encoder: Encoder) -> list[tuple[nn.Parameter, Tensor]]:
 def require_distinct_views(
     encoder: Encoder, batch: Batch, plan: Sequence[View], texts: Sequence[int]
 ) -> list[Tensor]:
-    """Return the encoder's views of a batch, in training; the CPU's random state does not move.
+    """Return the encoder's views of a batch, in training mode.
 
-    `texts` (view,) says which source of the batch each view of the plan encodes.
+    The CPU's random state is restored. `texts` (view,) is the source of the batch that each view
+    encodes.
 
     Raises:
-        UserError: two views of one text are equal, for want of dropout.
+        UserError: two views of one text are equal, because the encoder has no dropout.
     """
     own = [i for i, view in enumerate(plan) if view.by == "encoder"]
     plan, texts = [plan[i] for i in own], [texts[i] for i in own]
@@ -187,14 +187,14 @@ def require_distinct_views(
 
 
 class Parts(NamedTuple):
-    """The parts that an objective makes for an encoder.
+    """The parts of a training that the objective and the encoder determine.
 
     Attributes:
-        plan: the passes of a step.
-        head: on what the encoder gives.
-        auxiliaries: what is trained or remembered beside the encoder.
+        plan: the passes of an update.
+        head: the projection of the encoder's vectors.
+        auxiliaries: networks and memories beside the encoder, by name.
         sources: the distinct inputs of the passes.
-        shipped: the encoder, with the same weights, as it is measured and shipped once trained.
+        shipped: the encoder as it is measured and saved, sharing its weights.
     """
 
     plan: PassPlan
@@ -205,10 +205,10 @@ class Parts(NamedTuple):
 
 
 def build_parts(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Parts:
-    """Make the parts of a training for an encoder at its start.
+    """Build the parts of a training.
 
-    `classes` are those of the labels, where the objective reads some; what ships is the same for
-    any.
+    `classes` is the number of label classes, for objectives that read labels. It does not change
+    the saved model.
 
     Raises:
         UserError: the objective does not fit the encoder.

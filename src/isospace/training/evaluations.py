@@ -33,14 +33,20 @@ def run_evaluation(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> dict[str, float]:
-    """Measure the encoder without touching a random state.
+    """Measure the encoder on held-out text; all random states are restored.
 
-    It has the arithmetic of training (`mixed_precision`, in Accelerate's words), as it is for
-    choosing; the benchmark keeps float32. With `cache` clean vectors are kept there, for a base
-    model, which many runs measure. `progress` shows the texts of these.
+    Args:
+        config: seed and length of texts.
+        encoder: the encoder to measure.
+        held_out: the validation text.
+        benchmark: the labels, if there are any.
+        mixed_precision: the arithmetic of training, as Accelerate names it. The test scores are
+            always measured in float32.
+        cache: folder that keeps vectors without dropout, for a base model that many runs measure.
+        progress: shows the encoding of the texts.
 
     Returns:
-        What `HeldOut.measure` measures, and labels_spearman where there are labels; NaN where
+        The measurements of `HeldOut.measure`, and labels_spearman if there are labels; NaN if
         vectors are not finite.
     """
     noise = _noise(config, encoder)
@@ -67,24 +73,24 @@ def run_evaluation(
 
 
 def _noise(config: TrainConfig, encoder: Encoder) -> View:
-    """The encoder's own dropout, by which runs of all objectives compare; else the objective's."""
+    """Return the encoder's own dropout, shared by all objectives, or else the objective's."""
     rates = (view.dropout for view in config.objective.views if view.dropout != 0.0)
     return View() if any(encoder.noise.rates) else View(dropout=next(rates, None))
 
 
 class Evaluations:
-    """Evaluations during a training, and the choice of a checkpoint; the first process has them.
+    """The evaluations of a training and the selected checkpoint, in the first process.
 
     Args:
-        config: by which the checkpoint is selected.
+        config: its `select` says how a checkpoint is selected.
         held_out: the validation text.
         benchmark: the test items.
-        start_competes: whether the base model is kept where no evaluation beats it.
+        start_competes: keep the base model if no evaluation is better.
 
     Attributes:
-        measured: the evaluations in their order, the base model first.
-        ranks: where the validation pairs are the test pairs: what they came to, (1 + halves, pair),
-            at each evaluation.
+        measured: the evaluations in order, the base model first.
+        ranks: reciprocal ranks and displacements (1 + halves, pair) of each evaluation, if the
+            validation pairs are also the test pairs.
     """
 
     def __init__(
@@ -100,7 +106,7 @@ class Evaluations:
         self.ranks: list[torch.Tensor] = []
 
     def add(self, evaluation: dict[str, float]) -> None:
-        """Add an evaluation that `run_evaluation` has just measured."""
+        """Add the evaluation that `run_evaluation` measured last."""
         self.measured.append(evaluation)
         if self.by_test_pairs and (ranks := self._held_out.ranks) is not None:
             items = np.stack([ranks.reciprocal_ranks, *ranks.displacement])
@@ -108,7 +114,7 @@ class Evaluations:
 
     @property
     def by_test_pairs(self) -> bool:
-        """True if the test pairs select the checkpoint, as there are too few to split."""
+        """True if the test pairs also select the checkpoint, because they are too few to split."""
         return (
             not self._benchmark.split
             and self._held_out.natural
@@ -117,9 +123,9 @@ class Evaluations:
 
     @property
     def tried(self) -> dict[int, Scores]:
-        """Step -> MRR of the test pairs, of the evaluations among which one was chosen.
+        """Step -> MRR of the test pairs at each evaluation that could be selected.
 
-        Empty where other pairs chose.
+        Empty if other pairs select.
         """
         if not self.by_test_pairs:
             return {}
@@ -132,13 +138,13 @@ class Evaluations:
 
     @property
     def choice(self) -> Choice:
-        """The evaluation to keep so far."""
+        """The checkpoint to keep so far."""
         natural = self._held_out.natural
         return choose(self.measured, self._config.select, natural, self._start_competes)
 
     @property
     def newest(self) -> str:
-        """The newest evaluation in words, with the base model's in brackets."""
+        """The newest evaluation as text, with the base model's in brackets."""
         shown = ("pairs_loss", "pairs_mrr", "uniformity", "effective_rank", "labels_spearman")
         now, base = self.measured[-1], self.measured[0]
         cells = [f"{name} {now[name]:.4g} (was {base[name]:.4g})" for name in shown if name in now]

@@ -1,6 +1,6 @@
-"""Training itself: an encoder goes through its updates, and the best of its checkpoints is kept.
+"""Fine-tuning: do all updates, evaluate now and then, and keep the best checkpoint.
 
-`train` scores what comes out and ships it; `adapt` makes candidates of it.
+`train` scores and ships the kept weights; `adapt` makes candidates of them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from isospace.training.selection import Choice
 from isospace.training.step import Diverged
 
 _TO_FALL = 0.1
-"""So many updates follow, as a share of those that are done, however late it is: the learning rate
-falls in them."""
+"""Share of the updates done so far that always follows, even if the time is over: the learning rate
+needs these updates to fall to 0."""
 _SAME = 0.1
-"""By less than this share of the updates that remain a plan is no other."""
+"""A new plan that differs by less than this share of the remaining updates is ignored."""
 NOTHING_TO_LEARN = (
     "the first update has no gradient, so nothing is learnt: its texts may all be equal, or its "
     "loss may be 0 already; look at the texts with `isospace corpus`"
@@ -48,27 +48,26 @@ NOTHING_TO_LEARN = (
 
 
 class Fit:
-    """One process's part in a training: everything loaded, then `begin` and `go`.
+    """One process of a training. Call `holding`, then `begin`, `measure_start` and `go`.
 
     Args:
         config: the settings.
-        progress: where it is shown.
-        stop: what a signal asks for.
-        data: the texts, where they are loaded already.
-        start_competes: whether the base model is kept where no evaluation beats it, as where
-            nothing more is done with what was trained.
-        due: gives the updates after which there is an evaluation, of the number that there are in
-            all and the last one that was evaluated; default: `evaluation_steps` of the settings.
-        vectors: a folder in which the vectors of evaluations are kept, for who measures the same
-            weights on the same texts again; default: those of the base model alone are, in the
+        progress: shows the stages, the bar and the lines.
+        stop: tells when a signal asked to stop.
+        data: the texts, if they are already loaded.
+        start_competes: keep the base model if no checkpoint beats it.
+        due: (updates in all, last evaluated update) -> updates to evaluate after; default:
+            `evaluation_steps` of the settings.
+        vectors: folder that keeps the vectors of all evaluations, for a caller that measures the
+            same weights on the same texts again. By default only the base model's are kept, in the
             cache.
 
     Attributes:
-        main: whether this process is the first.
-        evaluations: what has been measured.
-        evaluated: the last update after which there was an evaluation.
-        paces: how long updates and evaluations take in this session.
-        begun: updates of the whole of a run that `begin` found, `None` where it is new.
+        main: true in the first process.
+        evaluations: the evaluations so far.
+        evaluated: the update of the last evaluation.
+        paces: seconds of updates and evaluations in this session.
+        begun: total updates of the stopped run that `begin` read; `None` for a new run.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class Fit:
         self._saved_step, self._saved_at = 0, time.monotonic()
         self.begun: int | None = None
         self._state: dict[str, Any] | None = None
-        """Of the checkpoint, until the run has gone back to it."""
+        """The state of the checkpoint, until it is restored."""
         self._digests = {
             "corpus": self.corpus.digest,
             **self._file_digests(),
@@ -110,7 +109,7 @@ class Fit:
         }
 
     def _file_digests(self) -> dict[str, str]:
-        """Setting -> digest of its file, of those that train or select beside the corpus."""
+        """Map settings to the digests of their files (queries, labels and pairs)."""
         found = {
             "queries": self.training.batches.examples.texts.digest,
             "labels": self.benchmark.labels_digest(),
@@ -120,11 +119,11 @@ class Fit:
 
     @contextmanager
     def holding(self, run: Run, how_to_resume: str) -> Iterator[None]:
-        """Keep other processes off a run, in which the other methods write, meanwhile.
+        """Lock the run's folder while the other methods write into it.
 
         Raises:
-            Stopped: a loss that diverged, a full disk, or a signal (`Interrupted`); the message
-                says how to continue.
+            Stopped: the loss diverged, the disk is full, or a signal came (`Interrupted`). The
+                message says how to continue.
         """
         self.run, self._how_to_resume = run, how_to_resume
         if self.config.trackers:
@@ -144,10 +143,10 @@ class Fit:
                 tracker.finish()
 
     def begin(self) -> None:
-        """Read the checkpoint of a run that was stopped.
+        """Read the checkpoint of a stopped run, if there is one.
 
         Raises:
-            UserError: it is of another text, base model or number of processes.
+            UserError: the checkpoint has another text, base model or number of processes.
         """
         if not self.run.last_checkpoint.is_file():
             return
@@ -162,10 +161,10 @@ class Fit:
         self._state, self.begun = state, int(state["total_steps"])
 
     def measure_start(self, updates: int | None = None) -> None:
-        """Evaluate the base model and write the first checkpoint, or go back to the last one.
+        """Evaluate the base model and write the first checkpoint, or restore the last one.
 
         Args:
-            updates: how many a new run has; default: what the settings' budget allows.
+            updates: number of updates of a new run; default: what the budget allows.
         """
         if self._state is None:
             updates = self._budget.updates if updates is None else updates
@@ -181,12 +180,12 @@ class Fit:
             self._save()
 
     def go(self, planned: Callable[[], int] | None = None) -> None:
-        """Train; `choice` is then about the weights in `run.kept_weights`.
+        """Do all updates. Afterwards `choice` describes the weights in `run.kept_weights`.
 
         Args:
-            planned: asked after each update how many the whole has by then; default: what the
-                settings' budget allows, where that is minutes. A run that was stopped keeps the
-                number it had, whatever the clock says.
+            planned: returns the total number of updates; called after each update. Default: what a
+                budget in minutes allows. A resumed run keeps its number of updates, whatever the
+                clock says.
         """
         for label, text in _plan_lines(self.loop):
             into = f", into {self.run.folder}" if label == "train" else ""
@@ -200,12 +199,12 @@ class Fit:
                 self._train(planned)
 
     def show_too_little(self) -> None:
-        """Say before anything is measured that the budget allows hardly any training."""
+        """Warn, before anything is measured, if the budget is too small to fine-tune."""
         if self.begun is None and (shortfall := self._budget.shortfall):
             self.progress.line("budget", shortfall)
 
     def _train(self, planned: Callable[[], int] | None) -> None:
-        """Do the updates that remain, or those until their number is planned anew."""
+        """Do the remaining updates; return early if their number changes."""
         loop, total = self.loop, self.loop.total_steps
         due = self._due(total, self.evaluated)
         with self.progress.bar("train", total, loop.step) as advance:
@@ -240,7 +239,7 @@ class Fit:
                     return
 
     def _plan_anew(self, planned: Callable[[], int]) -> None:
-        """End the training where that is planned by now, if that is another end."""
+        """Move the end of the training to the planned number of updates, if it differs enough."""
         loop = self.loop
         step, total = loop.step, loop.total_steps
         if 1 < step < total:
@@ -250,7 +249,11 @@ class Fit:
                 loop.end_at(now)
 
     def _evaluate(self) -> None:
-        """Measure the encoder by what selection may see; NaN in its vectors is a divergence."""
+        """Evaluate the encoder on the validation text.
+
+        Raises:
+            Diverged: a measurement is not finite.
+        """
         started, evaluation, step = time.monotonic(), None, self.loop.step
         if self.main:
             # The base model has its own pooling. A template takes nothing of a sentence's length.
@@ -280,12 +283,12 @@ class Fit:
 
     @property
     def choice(self) -> Choice:
-        """The evaluation to keep so far; the first process knows it."""
+        """The checkpoint to keep so far; known in the first process only."""
         return self.evaluations.choice
 
     @property
     def tried(self) -> dict[int, Scores]:
-        """Step -> MRR of the test pairs, of the evaluations among which these chose one."""
+        """Step -> MRR of the test pairs, if these also select the checkpoint; else empty."""
         return self.evaluations.tried
 
     def _record_evaluation(self) -> None:
@@ -295,19 +298,19 @@ class Fit:
             self.accelerator.log({f"evaluation/{k}": v for k, v in newest.items()}, self.loop.step)
 
     def _show_evaluation(self) -> None:
-        """Show the newest evaluation, beside the base model."""
+        """Show the newest evaluation and that of the base model."""
         if self.main:
             step = f"step {self.loop.step} of {self.loop.total_steps}"
             self.progress.line("evaluation", f"{step}: {self.evaluations.newest}")
 
     @property
     def seconds(self) -> float:
-        """Wall clock of the run, the sessions before a resumption included."""
+        """Wall-clock seconds of the run, earlier sessions included."""
         return self._earlier_seconds + time.monotonic() - self._started
 
     @property
     def memory_mb(self) -> float:
-        """The run's most memory, the sessions before a resumption included."""
+        """Peak memory of the run in MB, earlier sessions included."""
         return max(self._earlier_memory_mb, peak_memory_mb())
 
     def _save(self) -> None:
@@ -343,13 +346,13 @@ class Fit:
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
 
     def _keep_if_best(self) -> None:
-        """Write the weights if they are of the evaluation to keep so far."""
+        """Write the weights if the newest evaluation is the one to keep."""
         if self.main and self.choice.step == self.loop.step:
             checkpoint.save_weights(self.run.kept_weights, self.training.shipped.model)
 
 
 def _plan_lines(loop: Loop) -> Iterator[tuple[str, str]]:
-    """Say what a training is going to do: labels and texts of lines."""
+    """Yield the label and text of each line that announces a training."""
     config, plan, size = loop.training.config, loop.training.plan, loop.training.config.batch_size
     if config.accumulate > 1:
         yield (
@@ -374,6 +377,6 @@ def _plan_lines(loop: Loop) -> Iterator[tuple[str, str]]:
 
 
 def _progress_note(step: Step, speed: float) -> str:
-    """Say how the training goes, beside its bar."""
+    """Return the text beside the bar: terms of the loss, speed and memory."""
     terms = "  ".join(f"{name} {value:.4g}" for name, value in step.terms.items())
     return f"{terms}  {speed:.0f} sentences/s  {memory_gb():.1f} GB"

@@ -29,12 +29,12 @@ Config = TypeVar("Config")
 
 @contextmanager
 def stoppable(what_is_left: Callable[[], str]) -> Iterator[StopRequest]:
-    """Let signals end a block, and put back the caller's random state at its end.
+    """Turn signals in a block into `Interrupted`, and restore the random state after the block.
 
-    A warning of `warn_once` is logged once within the block.
+    `warn_once` logs each warning once in the block.
 
     Args:
-        what_is_left: says what a signal left behind, and how to continue.
+        what_is_left: returns a text that says what the signal left behind, and how to continue.
 
     Raises:
         Interrupted: a signal came.
@@ -51,15 +51,15 @@ def stoppable(what_is_left: Callable[[], str]) -> Iterator[StopRequest]:
 
 @contextmanager
 def working_in(folder: Path, how_to_resume: str, lock: str = ".lock") -> Iterator[None]:
-    """Keep other processes off a folder, and say how to continue after whatever stops the work.
+    """Lock a folder during a block, and say how to continue if the block is stopped.
 
-    Of processes that share the work the first holds the lock. It removes what killed processes left
-    half written.
+    If several processes share the work, the first one holds the lock. It also removes files that
+    killed processes left half-written.
 
     Args:
-        folder: in which the block writes.
-        how_to_resume: what to tell a person whose work was stopped.
-        lock: the lock file in the folder.
+        folder: the folder that the block writes to.
+        how_to_resume: the advice to show if the block is stopped.
+        lock: path of the lock file in the folder.
 
     Raises:
         UserError: another process holds the lock.
@@ -89,13 +89,13 @@ def start_or_resume(
     read: Callable[[Run], Config],
     work: Callable[[Config, Run | None, StopRequest], FinishedRun],
 ) -> FinishedRun:
-    """Make a new run, or continue one; a complete run gives its results.
+    """Make a new run, continue a stopped one, or return the results of a finished one.
 
     Args:
         config: the settings of a new run.
         resume: the folder of a run to continue, instead of `config`.
-        read: reads the settings of that run; refuses a run of another command.
-        work: makes the run of these settings, or continues the one that is given.
+        read: reads the settings of that run, and refuses a run of another command.
+        work: makes a run with the settings, or continues the given run.
 
     Raises:
         UserError: bad input; refused before the work starts.

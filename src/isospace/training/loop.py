@@ -1,4 +1,4 @@
-"""The updates of a training in order: their number, learning rate and state."""
+"""The sequence of updates: number, learning rate and state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from isospace.training.checkpoint import random_state, set_random_state
 from isospace.training.step import Diverged, Training, check_terms, update
 
 _TIMED = 4
-"""Updates that are timed to estimate how many there is time for; the first warms up."""
+"""Updates that are timed to plan a budget in minutes; the first warms up."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Step:
     """The outcome of an update.
 
     Attributes:
-        step: 1 for the first update.
-        sentences: seen so far, over all processes.
-        terms: the objective's named terms; the loss is their sum.
-        learning_rate: used in this update.
-        gradient_norm: before clipping.
-        seconds: wall clock of this update.
+        step: number of the update; 1 for the first.
+        sentences: sentences seen so far by all processes.
+        terms: name -> term of the loss.
+        learning_rate: learning rate of this update.
+        gradient_norm: norm of the gradient before clipping.
+        seconds: wall-clock seconds of this update.
     """
 
     step: int
@@ -46,20 +46,20 @@ class Step:
 
 
 class Loop:
-    """A training as an iterator over its updates.
+    """Iterator over the updates of a training.
 
     Args:
-        training: what the updates read and change.
-        total_steps: how many updates there are.
+        training: everything that updates read and change.
+        total_steps: number of updates.
 
     Attributes:
-        step: updates done.
+        step: number of updates done.
     """
 
     def __init__(self, training: Training, total_steps: int = 0) -> None:
         self.training, self.step, self.total_steps = training, 0, total_steps
         self._falls_from = (training.config.learning_rate, 0)
-        """A rate, and the step from which it falls to 0 at the end."""
+        """The learning rate, and the step from which it falls linearly to 0."""
         self._first_terms: dict[str, float] = {}
 
     def __iter__(self) -> Iterator[Step]:
@@ -80,34 +80,34 @@ class Loop:
         self._first_terms = check_terms(self.step, terms, self._first_terms)
 
     def learning_rate(self, step: int) -> float:
-        """Linear decay to zero over the run, no warm-up; `step` counts from 0."""
+        """Return the learning rate of a step from 0 on: linear decay to 0 without warm-up."""
         rate, since = self._falls_from
         return rate * (1.0 - (step - since) / (self.total_steps - since))
 
     def end_at(self, total_steps: int) -> None:
-        """Give a training that has begun another length: its rate falls from where it is."""
+        """Change the number of updates; the learning rate falls to 0 from its current value."""
         self._falls_from = (self.learning_rate(self.step), self.step)
         self.total_steps = total_steps
 
     @property
     def sentences_per_step(self) -> int:
-        """Sentences, or pairs, of an update."""
+        """Sentences, or pairs, in an update."""
         return self.training.config.batch_size * self.training.config.accumulate
 
     @property
     def updates_per_epoch(self) -> float:
-        """Updates that one pass over the examples makes; what fits no batch makes none."""
+        """Updates in one pass over the examples; incomplete batches are left out."""
         return self.training.batches.per_epoch / self.training.config.accumulate
 
     @property
     def tokens_per_step(self) -> float:
-        """Tokens in the texts of an update, on average; each text counts once."""
+        """Mean number of tokens in the texts of an update; each text counts once."""
         return self.training.batches.tokens_per_example * self.sentences_per_step
 
     def seconds_per_step(self) -> float:
-        """Time whole updates, leaving no trace in weights, moments or random states.
+        """Time the first updates at a learning rate of 0, and return the median seconds.
 
-        For a run that has done none yet: they are its first ones, at a learning rate of 0.
+        Call it before the first update. It changes no weight, optimiser state or random state.
         """
         state, auxiliary = random_state(), copy.deepcopy(self._auxiliary_state())
         seconds, terms = [], dict[str, float]()
@@ -117,7 +117,7 @@ class Loop:
 
         for step in range(_TIMED):
             started = time.perf_counter()
-            with contextlib.suppress(Diverged):  # the training itself will tell
+            with contextlib.suppress(Diverged):  # the training itself will report it
                 update(self.training, step, 0.0, check)
             seconds.append(time.perf_counter() - started)
         self.training.optimizer.state.clear()
@@ -131,18 +131,18 @@ class Loop:
         return tuple(f"{name}." for name in self.training.frozen.values())
 
     def _auxiliary_state(self) -> dict[str, Any]:
-        """Return the state of head and auxiliaries, without what never changes."""
+        """Return the state of head and auxiliaries, without the frozen parts."""
         state, frozen = self.training.modules.state_dict(), self._frozen_names
         return {name: x for name, x in state.items() if not name.startswith(frozen)}
 
     def _load_auxiliary(self, state: dict[str, Any]) -> None:
-        """Put back what `_auxiliary_state` returned."""
+        """Restore what `_auxiliary_state` returned."""
         own, frozen = self.training.modules.state_dict(), self._frozen_names
         kept = {name: x for name, x in own.items() if name.startswith(frozen)}
         self.training.modules.load_state_dict({**kept, **state})
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides the rest of the run, but for the random states."""
+        """Return the state of the run for a checkpoint, without the random states."""
         return {
             "step": self.step,
             "total_steps": self.total_steps,
@@ -155,7 +155,7 @@ class Loop:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Put back what `state` returned."""
+        """Restore what `state` returned."""
         self.step, self.total_steps = state["step"], state["total_steps"]
         self._falls_from = state["falls_from"]
         adapters.load_trained(self.training.encoder.model, state["encoder"])

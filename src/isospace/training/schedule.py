@@ -1,4 +1,4 @@
-"""The length of a training: its budget in updates, how long they take, when it is evaluated."""
+"""The length of a training: updates that the budget allows, their time, and when to evaluate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from isospace.training.loop import Loop
 FEWEST_UPDATES = 10
 """A budget for fewer updates is too small to fine-tune."""
 _RECENT = 20
-"""Updates by which it is seen how long one takes: texts differ, and what else a machine does."""
+"""Recent updates whose times are averaged, as texts and the load of the machine vary."""
 
 
 def evaluation_steps(
@@ -23,12 +23,12 @@ def evaluation_steps(
     """Return the updates after which a training is evaluated, evenly spaced up to the last update.
 
     Args:
-        total: updates.
-        evaluations: how many.
-        earliest: where it is given, there are further ones at half of the first, half of that and
-            so on, but none before this update.
-        last: the update that was evaluated last, maybe when the training had another length. What
-            would follow it in less than half of the usual distance is left out.
+        total: number of updates.
+        evaluations: number of evaluations.
+        earliest: if given, add evaluations at half of the first one's update, at a quarter, and so
+            on, but none before this update.
+        last: the last update that was evaluated. An evaluation that would follow it after less than
+            half of the usual distance is left out.
 
     >>> evaluation_steps(300, 2), evaluation_steps(300, 2, earliest=24)
     ([150, 300], [38, 75, 150, 300])
@@ -48,10 +48,10 @@ def evaluation_steps(
 
 
 class Budget:
-    """The budget of the settings, in updates of a training.
+    """The budget of the settings, converted to updates.
 
     Args:
-        loop: the training, which has done no update yet where the budget is in minutes.
+        loop: the training; for a budget in minutes, it must not have done any update.
     """
 
     def __init__(self, loop: Loop) -> None:
@@ -60,7 +60,7 @@ class Budget:
 
     @cached_property
     def _per_update(self) -> float:
-        """Share of the budget that an update takes, in its unit."""
+        """Cost of an update in the unit of the budget."""
         if self._unit == "minutes":
             return self._loop.seconds_per_step() / 60
         if self._unit == "epochs":
@@ -75,7 +75,7 @@ class Budget:
 
     @property
     def shortfall(self) -> str:
-        """Say that the budget allows hardly any training; empty where it allows enough."""
+        """A message if the budget is too small to fine-tune; else empty."""
         if self.updates >= FEWEST_UPDATES:
             return ""
         enough = math.ceil(FEWEST_UPDATES * self._per_update)
@@ -86,7 +86,7 @@ class Budget:
         )
 
     def updates_by_now(self, paces: Paces) -> int:
-        """Return how many updates a budget of minutes allows in all, by how long they take."""
+        """Return the total number of updates that a budget in minutes allows at this pace."""
         left = 60 * self._amount - paces.updating
         return self._loop.step + int(left / paces.update)
 
@@ -95,9 +95,9 @@ class Paces:
     """Seconds that updates and evaluations take in this session.
 
     Attributes:
-        updating: of all updates.
-        evaluation: of the last one that was not of the base model, of which much is known before;
-            `None` before the first.
+        updating: seconds of all updates.
+        evaluation: seconds of the last evaluation; `None` before the first. The base model's does
+            not count, because most of its vectors are in the cache.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Paces:
         self._warm = False
 
     def note_update(self, seconds: float) -> None:
-        """Note what an update took; the first, which warms up, counts until there is another."""
+        """Note the seconds of an update; the first, which warms up, counts until the second."""
         self.updating += seconds
         if self._recent and not self._warm:
             self._recent.clear()
@@ -116,5 +116,5 @@ class Paces:
 
     @property
     def update(self) -> float:
-        """Seconds of an update, by the recent ones, of which there is at least one."""
+        """Mean seconds of the recent updates."""
         return fmean(self._recent)

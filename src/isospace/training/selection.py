@@ -1,24 +1,23 @@
 """Selection of a checkpoint: by labels, without labels, or the last.
 
-**label-free** (the default). Every evaluation measures text that is not trained on. Where the
-corpus has natural pairs (a docstring's summary and its next paragraph, anchor and positive), the
-criterion is their retrieval: all are encoded clean, each first text ranks all second texts by
-cosine, and
+**label-free** (the default). Every evaluation measures held-out text. If the corpus has natural
+pairs (a docstring's summary and its next paragraph, or anchor and positive), the criterion is their
+retrieval: all texts are encoded without dropout, each first text ranks all second texts by cosine,
+and
 
     MRR = mean_i 1 / (rank of its own second text).
 
-Like a contrastive loss it asks that what belongs together lies close and all else lies far; unlike
-the training loss its two sides are different texts, so that it cannot be raised by growing
-insensitive to dropout, and unlike a loss it does not move with the spread of the cosines alone.
-The base model is one of the evaluations: it is kept where nothing beats it (but by adapt, where
-the best of the others is merged with it).
+Like a contrastive loss, MRR rewards vectors of related texts that are close and others that are
+far. Unlike the training loss, it compares different texts, so a model cannot raise it by ignoring
+dropout. Unlike a loss, it does not depend on the spread of the cosines. The base model is one of
+the evaluations and is kept if no other is better (in `adapt` the best of the others is kept, to be
+merged with it).
 
-Where the corpus has none, the last evaluation is kept: neither the halves of sentences nor any
-other measurement without labels was found to choose better (docs/results/selection.md).
+Without natural pairs the last evaluation is kept. Neither halves of sentences nor any other
+label-free measurement selected better (docs/results/selection.md).
 
-In both cases an evaluation is set aside as collapsed where the effective rank has fallen below half
-of the base model's, or where a sentence's ten nearest neighbours keep less than a tenth of the base
-model's.
+In both cases, collapsed evaluations are set aside: those whose effective rank is below half of the
+base model's, or whose sentences keep less than a tenth of their ten nearest neighbours.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from isospace.config import Rule
 from isospace.statistics import choosing
 
 PAIRS, LABELS, LAST = "pairs_mrr", "labels_spearman", "step"
-"""Measurements of which a rule keeps the highest."""
+"""Names of the measurements that select; the highest is kept."""
 
 SMALLEST_RANK_SHARE = 0.5
 SMALLEST_NEIGHBOUR_OVERLAP = 0.1
@@ -39,15 +38,15 @@ SMALLEST_NEIGHBOUR_OVERLAP = 0.1
 
 @dataclass(frozen=True)
 class Choice:
-    """The evaluation that is kept.
+    """The checkpoint that is kept.
 
     Attributes:
-        step: the optimiser step of the evaluation; 0 is the base model.
-        rule: how it was chosen.
-        criterion: name of the measurement that decided.
-        value: its value at the evaluation kept.
-        base_value: its value for the base model.
-        collapsed: steps of evaluations that have collapsed, which the label-free rule sets aside.
+        step: the optimiser step of the checkpoint; 0 is the base model.
+        rule: the setting `select`.
+        criterion: name of the measurement that selected it.
+        value: that measurement of the checkpoint.
+        base_value: that measurement of the base model.
+        collapsed: steps of collapsed evaluations, which the label-free rule sets aside.
         reason: one sentence for people.
     """
 
@@ -61,7 +60,7 @@ class Choice:
 
 
 def is_collapsed(evaluation: Mapping[str, float], start: Mapping[str, float]) -> bool:
-    """Return true if a space has degenerated against the base model's (see the module)."""
+    """Return true if the space has collapsed, compared with the base model's (see the module)."""
     return not (
         evaluation["effective_rank"] >= SMALLEST_RANK_SHARE * start["effective_rank"]
         and evaluation["neighbour_overlap"] >= SMALLEST_NEIGHBOUR_OVERLAP
@@ -74,14 +73,15 @@ def choose(
     natural_pairs: bool,
     start_competes: bool = True,
 ) -> Choice:
-    """Pick an evaluation.
+    """Select an evaluation.
 
     Args:
-        evaluations: in order of step, the first the base model (step 0).
-        rule: by which.
-        natural_pairs: whether their pairs_mrr is of pairs that the corpus brought along.
-        start_competes: whether the base model is picked where no other is better, and not only
-            where all others are set aside.
+        evaluations: in order of their steps; the first is the base model (step 0).
+        rule: the setting `select`.
+        natural_pairs: true if their pairs_mrr is measured on pairs of the corpus, and not on
+            halves of sentences.
+        start_competes: select the base model if no other is better; if false, only if all others
+            are set aside.
 
     >>> start = {"step": 0, "pairs_mrr": 0.4, "effective_rank": 90.0, "neighbour_overlap": 1.0}
     >>> later = {"step": 9, "pairs_mrr": 0.3, "effective_rank": 95.0, "neighbour_overlap": 0.7}

@@ -33,13 +33,13 @@ Check = Callable[[Mapping[str, float]], None]
 def update(
     training: Training, number: int, learning_rate: float, check: Check
 ) -> tuple[dict[str, float], float]:
-    """Do one update; return the terms of the loss, and the gradient's norm before clipping.
+    """Do one update; return the terms of the loss, and the gradient norm before clipping.
 
     Args:
-        training: weights, moments and auxiliary networks, which change.
-        number: of the update, from 0 on.
-        learning_rate: of this update.
-        check: refuses terms that have diverged.
+        training: weights, optimiser state and auxiliary networks; all are changed.
+        number: number of the update, from 0 on.
+        learning_rate: learning rate of this update.
+        check: raises `Diverged` for diverged terms.
 
     Raises:
         Diverged: the terms or the gradient are not finite; nothing was updated.
@@ -59,7 +59,7 @@ def update(
 
 
 def backward(training: Training, number: int) -> Gradient:
-    """Add up the gradient of an update over its micro-batches and over all processes."""
+    """Compute the gradient of an update: the mean over its micro-batches and processes."""
     parts, accelerator = training.config.accumulate, training.accelerator
     terms: dict[str, float] = {}
     for part in range(parts):
@@ -74,7 +74,7 @@ def backward(training: Training, number: int) -> Gradient:
 
 
 def _backward_of(training: Training, batch: Batch) -> Gradient:
-    """Add the gradient of a micro-batch."""
+    """Add the gradient of one micro-batch to the parameters."""
     batch, added = with_added(training, batch)
 
     def of_vectors(vectors: Iterable[Tensor]) -> Gradient:
@@ -95,13 +95,13 @@ def _backward_of(training: Training, batch: Batch) -> Gradient:
 
 
 def encode(training: Training, batch: Batch) -> list[Tensor]:
-    """Encode each view of the plan of this process's batch by its network."""
+    """Encode this process's batch: (view, batch, dim), each view by the network that it names."""
     plan, of_view = training.plan.views, training.sources.of_view
     made: dict[int, Tensor] = {}
     for by in dict.fromkeys(view.by for view in plan):
         places = [i for i, view in enumerate(plan) if view.by == by]
         views, sources = [plan[i] for i in places], [of_view[i] for i in places]
-        if by == "encoder":  # which Accelerate has compute in its precision, and give float32
+        if by == "encoder":  # Accelerate sets its precision and returns float32
             vectors = training.encoder(batch, views, sources)
         else:
             network = find_auxiliary(training.auxiliaries, by, Network)
@@ -113,12 +113,15 @@ def encode(training: Training, batch: Batch) -> list[Tensor]:
 
 
 def make_views(training: Training, batch: Batch, vectors: Iterable[Tensor]) -> list[Views]:
-    """Gather the vectors of all processes, project them, and give each way the objective's views.
+    """Gather the vectors of all processes, project them, and build the objective's views.
 
     Args:
-        training: plan, head and auxiliaries.
-        batch: of this process.
-        vectors: (view, batch, dim) of the plan, as `encode` makes them.
+        training: plan, head and auxiliary networks.
+        batch: the batch of this process.
+        vectors: (view, batch, dim), as `encode` returns them.
+
+    Returns:
+        The views of each direction: two for pairs, else one.
     """
     plan, of_view, made = training.plan, training.sources.of_view, list(vectors)
     tokens = {}
@@ -134,9 +137,9 @@ def make_views(training: Training, batch: Batch, vectors: Iterable[Tensor]) -> l
     found = []
     for number, way in enumerate(plan.ways):
         own, mined = encoded[list(way)], () if number else plan.candidates
-        # By the head at once, which may whiten.
+        # In one call, because the head may whiten over all of them.
         projected = training.head(torch.cat([own, encoded[list(mined)]]) if mined else own)
-        if number and teacher is not None:  # what it says of a pair, looked for by the other
+        if number and teacher is not None:  # scores of the opposite direction
             teacher = teacher[:, : len(teacher)].T
         found.append(
             Views(
@@ -155,14 +158,14 @@ def make_views(training: Training, batch: Batch, vectors: Iterable[Tensor]) -> l
 
 
 def loss_terms(training: Training, ways: Sequence[Views]) -> dict[str, Tensor]:
-    """Return the terms of the loss, each the mean over the ways of the plan."""
+    """Return the terms of the loss, each the mean over the directions of the plan."""
     terms = [training.config.objective(views) for views in ways]
     return {name: torch.stack([own[name] for own in terms]).mean() for name in terms[0]}
 
 
 @torch.no_grad()
 def pull_to_base(training: Training, rate: float) -> None:
-    """Pull the weights to the base model's (L2-SP, Li et al. 2018, https://arxiv.org/abs/1802.01483).
+    """Pull the weights to the base model (L2-SP, Li et al. 2018, https://arxiv.org/abs/1802.01483).
 
     The pull is decoupled from the gradient, as AdamW's decay is, so that Adam does not scale it.
     """
@@ -171,7 +174,7 @@ def pull_to_base(training: Training, rate: float) -> None:
 
 
 def tell_auxiliaries(training: Training, found: Gradient) -> None:
-    """Give auxiliaries the gradient of what they added, and the views of the update."""
+    """Pass the update's views to the auxiliary networks, and the gradient of what they added."""
     for name, added in found.added.items():
         assert added.grad is not None
         gradient = gather_tokens(training, added.grad)
@@ -182,7 +185,7 @@ def tell_auxiliaries(training: Training, found: Gradient) -> None:
 
 
 def with_added(training: Training, batch: Batch) -> tuple[Batch, dict[str, Tensor]]:
-    """Return the batch with what auxiliaries add to its embeddings, and that by auxiliary."""
+    """Return the batch with the additions of auxiliaries, and auxiliary -> addition."""
     changed, found = dict(batch.changed), {}
     for source, name in training.sources.added_by.items():
         first = training.accelerator.process_index * len(batch)
@@ -193,11 +196,11 @@ def with_added(training: Training, batch: Batch) -> tuple[Batch, dict[str, Tenso
 
 
 def gather(local: Tensor) -> Tensor:
-    """Gather the views (view, batch, dim) of all processes, with gradient to each one's own rows.
+    """Gather views (view, batch, dim) of all processes, with gradients for the own rows.
 
-    Every process then computes the same loss. The mean over the processes of their gradients
-    divides what is summed here by their number again, so that W processes with B / W sentences
-    equal one with B.
+    Every process then computes the same loss. The backward pass sums the gradients of all
+    processes, and `backward` takes their mean. So W processes with B / W sentences each equal one
+    process with B sentences.
     """
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         gathered: Tensor = _Gather.apply(local)  # type: ignore[no-untyped-call]
@@ -206,7 +209,7 @@ def gather(local: Tensor) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """Concatenate every process's rows; the backward hands each its rows of the summed gradient."""
+    """Concatenation of all processes' rows; its gradient is summed and cut to the own rows."""
 
     @staticmethod
     def forward(ctx: Any, local: Tensor) -> Tensor:
@@ -224,12 +227,12 @@ class _Gather(torch.autograd.Function):
 
 
 def gather_tokens(training: Training, tokens: Tensor) -> Tensor:
-    """Gather a tensor (batch, length, ...) of tokens of all processes; padding is zero."""
+    """Gather token tensors (batch, length, ...) of all processes, padded with zeros."""
     return gather(training.accelerator.pad_across_processes(tokens, dim=1)[None])[0]
 
 
 def _input(training: Training, batch: Batch, source: int) -> TokenIds:
-    """Return the token ids of one source, of the global batch."""
+    """Return the token ids of one source for the global batch."""
     own = batch.stack([source])
     return TokenIds(
         gather_tokens(training, own.input_ids), gather_tokens(training, own.attention_mask)
@@ -237,7 +240,7 @@ def _input(training: Training, batch: Batch, source: int) -> TokenIds:
 
 
 def _without_gradient(ways: Sequence[Views]) -> Views:
-    """Return the batch for auxiliaries: of pairs both directions, row by row in turn."""
+    """Return detached views for the auxiliaries; rows of both directions of pairs alternate."""
     views = ways[0]
     tokens = {i: replace(read, states=read.states.detach()) for i, read in views.tokens.items()}
     encoded, projected = (
@@ -253,17 +256,16 @@ class Training:
 
     Attributes:
         config: the settings.
-        encoder: trained in place.
-        shipped: the encoder as it is measured and shipped, with the same weights.
+        encoder: the encoder; trained in place.
+        shipped: the encoder as it is measured and saved, sharing its weights.
         plan: the passes of an update.
         sources: the distinct inputs of the passes.
-        batches: what each update reads.
-        modules: the head, and the auxiliaries by name: what trains or remembers beside the
-            encoder.
-        optimizer: of `parameters`.
-        parameters: all that train.
-        pulled: parameters with their values in the base model, to which each update pulls them.
-        frozen: setting -> the module that came from it and never changes, as `modules` names it.
+        batches: the batches by number.
+        modules: the head, and the auxiliary networks and memories by name.
+        optimizer: the optimiser of `parameters`.
+        parameters: all trained parameters.
+        pulled: parameters that each update pulls to the base model, with their values there.
+        frozen: setting -> name in `modules` of the module that it made and that never changes.
         digests: setting -> hash of that module, or of the teacher.
         accelerator: device, processes and precision.
     """
@@ -284,29 +286,29 @@ class Training:
 
     @property
     def head(self) -> nn.Module:
-        """The module on what the encoder gives."""
+        """The projection head."""
         return self.modules["head"]
 
     @property
     def auxiliaries(self) -> dict[str, Auxiliary]:
-        """The networks and memories beside the encoder, but for the head."""
+        """The networks and memories beside the encoder, without the head."""
         parts: Any = self.modules.items()
         return {name: part for name, part in parts if name != "head"}
 
     @property
     def observers(self) -> list[Auxiliary]:
-        """The auxiliaries, and the head where it is one, that learn of each update."""
+        """The modules to call after each update: the auxiliaries, and a head that is one."""
         return [part for part in self.modules.children() if isinstance(part, Auxiliary)]
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """The outcome of a backward pass, apart from the gradients of the parameters.
+    """The results of a backward pass besides the gradients of the parameters.
 
     Attributes:
-        terms: of the loss, by name.
-        seen: the views of the last micro-batch, where auxiliaries learn of them.
-        added: auxiliary -> what it added to the embeddings of the last micro-batch.
+        terms: name -> term of the loss.
+        seen: the views of the last micro-batch, if auxiliaries read them.
+        added: auxiliary -> its addition to the embeddings of the last micro-batch.
     """
 
     terms: dict[str, float]
@@ -329,12 +331,12 @@ class Diverged(Exception):
 def check_terms(
     step: int, terms: Mapping[str, float], first_terms: Mapping[str, float]
 ) -> dict[str, float]:
-    """Refuse terms that have diverged; return the largest size of each in the first ten updates.
+    """Refuse diverged terms; return the largest absolute value of each in the first ten updates.
 
     Args:
-        step: updates before this one.
-        terms: of this update.
-        first_terms: what this function returned for the update before.
+        step: number of updates before this one.
+        terms: terms of this update.
+        first_terms: result of this function for the previous update.
 
     Raises:
         Diverged: a term is not finite, or has exploded.
