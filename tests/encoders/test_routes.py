@@ -1,13 +1,14 @@
-"""Encoders that end with a `Router`: queries pass other modules than documents."""
+"""Encoders with a `Router`: queries pass other modules than documents."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from prompted import load_again
-from routed import write_routed
+from routed import write_asymmetric, write_routed, write_static
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize, Router
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Router
 from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
@@ -70,14 +71,84 @@ def test_what_needs_one_way_for_all_texts_refuses(toy_model, toy_corpus, tmp_pat
             export(model, target, tmp_path / target, progress=Silent())
 
 
+@pytest.mark.parametrize("kind", ["static queries", "two poolings", "two layers", "nested"])
+def test_each_side_has_sentence_transformers_vectors(toy_model, tmp_path, kind):
+    folder = write_asymmetric(toy_model, tmp_path / "model", kind)
+    texts = [*TEXTS, "", "the cat " * 100, "Größe"]
+    ours, theirs = load_encoder(str(folder), device="cpu"), load_again(folder)
+    wanted = {
+        None: theirs.encode(texts),
+        "query": theirs.encode_query(texts),
+        "document": theirs.encode_document(texts),
+    }
+    assert not np.allclose(wanted["query"], wanted["document"], atol=0.01)
+    kept = cached(ours, tmp_path / "cache")
+    for side, vectors in wanted.items():
+        assert np.allclose(ours.embed(texts, side=side), vectors, atol=1e-6)
+        assert np.allclose(kept.for_side(side)(texts), vectors, atol=1e-6)
+    assert weights_hash(ours, "query") != weights_hash(ours, "document")
+
+
+def test_a_hash_knows_the_modules_of_its_side_alone(toy_model, tmp_path):
+    ours = load_encoder(str(write_asymmetric(toy_model, tmp_path / "a", "static queries")))
+    documents, queries = weights_hash(ours, "document"), weights_hash(ours, "query")
+    with torch.no_grad():
+        ours.of_side("query").model[0].embedding.weight += 1
+    assert weights_hash(ours, "document") == documents
+    assert weights_hash(ours, "query") != queries
+
+
+def test_prompts_that_are_given_reach_both_sides(toy_model, tmp_path):
+    folder = write_asymmetric(toy_model, tmp_path / "a", "static queries")
+    ours = load_encoder(str(folder), device="cpu", query_prompt="the dog: ", document_prompt="")
+    theirs = load_again(folder)
+    for side, encode, prompt in (
+        ("query", theirs.encode_query, "the dog: "),
+        ("document", theirs.encode_document, ""),
+    ):
+        assert np.allclose(ours.embed(TEXTS, side=side), encode(TEXTS, prompt=prompt), atol=1e-6)
+
+
+def test_static_vectors_are_read_and_written(toy_model, tmp_path):
+    folder = write_static(toy_model, tmp_path / "static")
+    texts = [*TEXTS, ""]
+    ours, vectors = load_encoder(str(folder)), load_again(folder).encode(texts)
+    assert np.allclose(ours.embed(texts), vectors, atol=1e-6)
+    assert np.allclose(ours.embed([""]), 0)
+    export(str(folder), "st", tmp_path / "again", progress=Silent())
+    assert np.allclose(load_again(tmp_path / "again").encode(texts), vectors, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["static queries", "two layers"])
+def test_a_model_of_two_ways_is_not_trained_whitened_or_converted(
+    toy_model, toy_corpus, tmp_path, kind
+):
+    model = str(write_asymmetric(toy_model, tmp_path / "model", kind))
+    text = CorpusConfig(corpus=(str(toy_corpus),))
+    with pytest.raises(UserError, match="Router"):
+        train(TrainConfig(text=text, model=model, output=tmp_path / "run"), progress=Silent())
+    with pytest.raises(UserError, match="Router"):
+        whiten_model(WhitenConfig(text=text, model=model, output=tmp_path / "out"), Silent())
+    targets = ("hf", "onnx", "st") if kind == "static queries" else ("hf", "onnx")
+    for target in targets:
+        with pytest.raises(UserError, match="Router"):
+            export(model, target, tmp_path / target, progress=Silent())
+    with pytest.raises(UserError, match="Router" if kind == "static queries" else "training"):
+        train(
+            TrainConfig(text=text, model=model, pooling="cls", output=tmp_path / "run"),
+            progress=Silent(),
+        )
+
+
 @pytest.mark.parametrize(
-    "router",
+    ("router", "words"),
     [
-        Router({"query": [Normalize()], "passage": []}, "passage"),
-        Router({"query": [Normalize()], "document": []}, "query"),
+        (Router({"query": [Normalize()], "passage": []}, "passage"), "Router"),
+        (Router({"query": [], "document": []}, "query", True, {(None, "text"): "query"}), "Router"),
+        (Router({"query": [Dense(32, 8)], "document": [Dense(32, 16)]}), "8.*16"),
     ],
 )
-def test_other_routers_are_refused(toy_model, router):
+def test_other_routers_are_refused(toy_model, router, words):
     modules = SentenceTransformer(str(toy_model), device="cpu")
-    with pytest.raises(UserError, match="Router"):
+    with pytest.raises(UserError, match=words):
         Encoder(SentenceTransformer(modules=[*modules, router], device="cpu"), "model")

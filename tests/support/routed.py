@@ -1,4 +1,4 @@
-"""The toy, and the toy with a map behind its queries alone."""
+"""The toy, the toy with a map behind its queries alone, and other models with a `Router`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from pathlib import Path
 
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Router
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Normalize,
+    Pooling,
+    Router,
+    StaticEmbedding,
+)
+from tokenizers import Tokenizer
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.saving import save_model
@@ -23,3 +30,58 @@ def write_routed(toy: Path, folder: Path, *, normalised: bool = True) -> tuple[P
         model = SentenceTransformer(modules=[*modules, *last], device="cpu")
         save_model(Encoder(model, name), folder / name)
     return folder / "base", folder / "routed"
+
+
+def write_static(toy: Path, folder: Path) -> Path:
+    """Write the toy's tokenizer with random static vectors, by sentence-transformers itself."""
+    SentenceTransformer(modules=[_static(toy)], device="cpu").save(
+        str(folder), create_model_card=False
+    )
+    return folder
+
+
+def write_asymmetric(toy: Path, folder: Path, kind: str) -> Path:
+    """Write a model whose queries and documents differ, by sentence-transformers itself.
+
+    Args:
+        toy: the folder of the toy.
+        folder: to write.
+        kind: "static queries" or "two poolings", whose first module is the Router; "two layers",
+            whose last is; or "nested", a router in a route of another, with queries as default.
+    """
+    torch.manual_seed(2)
+    transformer, pooling = SentenceTransformer(str(toy), device="cpu")
+    first, second, third = (Dense(32, 24) for _ in range(3))
+    modules = {
+        "static queries": [
+            Router.for_query_document([_static(toy)], [transformer, pooling]),
+            Normalize(),
+        ],
+        "two poolings": [
+            Router.for_query_document(
+                [transformer, Pooling(32, "cls"), first], [transformer, pooling, second]
+            )
+        ],
+        "two layers": [transformer, pooling, Router.for_query_document([first], [second])],
+        "nested": [
+            transformer,
+            pooling,
+            Router(
+                {
+                    "query": [first],
+                    "document": [Router({"query": [second], "document": [third]}, "query")],
+                },
+                "query",
+            ),
+        ],
+    }[kind]
+    prompts = {"query": "question: ", "document": "the text: "}
+    model = SentenceTransformer(modules=modules, device="cpu", prompts=prompts)
+    model.save(str(folder), create_model_card=False)
+    return folder
+
+
+def _static(toy: Path) -> StaticEmbedding:
+    tokenizer = SentenceTransformer(str(toy), device="cpu").tokenizer.backend_tokenizer
+    torch.manual_seed(3)
+    return StaticEmbedding(Tokenizer.from_str(tokenizer.to_str()), embedding_dim=32)

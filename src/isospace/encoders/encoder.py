@@ -7,7 +7,7 @@ for both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -18,6 +18,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import (
     Normalize,
     Pooling,
+    StaticEmbedding,
     Transformer,
     WordEmbeddings,
     WordWeights,
@@ -32,15 +33,15 @@ from isospace.encoders.batch import Batch
 from isospace.encoders.language import LanguageModel, masked_language_model
 from isospace.encoders.layers import LastLayers, runs_layers_again
 from isospace.encoders.modules import (
+    default_route,
     includes_prompt,
-    modules_of,
+    one_way,
     pooling_of,
-    router_of,
     with_pooling,
 )
 from isospace.encoders.noise import Noise
 from isospace.encoders.pooling import PoolingName, Precision
-from isospace.encoders.prompts import Prompts, Side
+from isospace.encoders.prompts import NAMES, Prompts, Side
 from isospace.encoders.tokenisation import Tokenisation
 from isospace.errors import UserError
 from isospace.system.cores import side_by_side
@@ -51,26 +52,29 @@ class Encoder(nn.Module):
     """A sentence-transformers model with control over its noise.
 
     Args:
-        model: any text `SentenceTransformer` whose first module is a transformer, or word vectors.
+        model: any text `SentenceTransformer` that begins with a transformer or with word vectors.
+            Its queries may pass other modules than its documents (`Router`).
         source: where it came from (a name or path), for records and messages.
         prompts: put before the texts; default: those of the model.
 
     Attributes:
-        tokens: makes token ids of texts.
+        tokens: makes token ids of texts; of documents, where queries have another tokenizer.
         noise: the dropout rates.
         last_layers: the layers that training runs alone; `None`: all layers.
 
     Raises:
-        UserError: not a text encoder, a tokenizer that cannot pad, or a `Router` with other routes
-            than those of queries and documents.
+        UserError: not a text encoder, a tokenizer that cannot pad, a `Router` with other routes
+            than those of queries and documents, or sides with vectors of different widths.
     """
 
     def __init__(
         self, model: SentenceTransformer, source: str, prompts: Prompts | None = None
     ) -> None:
         super().__init__()
-        _require_text_encoder(model, source)
-        for module in model:
+        default = default_route(model, source)
+        if default is None:
+            _require_text_encoder(model, source)
+        for module in model.modules():
             if isinstance(module, WordWeights):  # its weights are settings, and never trained
                 module.requires_grad_(False)
         self.model = model
@@ -78,9 +82,26 @@ class Encoder(nn.Module):
         self.noise = Noise(model)
         self.last_layers: LastLayers | None = None
         own = Prompts.of_model(model.prompts, model.default_prompt_name)
-        routed = router_of(model, source) is not None
-        given = replace(own if prompts is None else prompts, routed=routed)
-        self.tokens = Tokenisation(model, source, given)
+        given = replace(own if prompts is None else prompts, default_route=default)
+        self._sides: dict[Side, Encoder] = {}
+        if default is not None:
+            one = replace(given, default_route=None)
+            self._sides = {side: Encoder(one_way(model, side), source, one) for side in NAMES}
+            _require_same_width(self._sides, source)
+        self.tokens = Tokenisation(self._documents, source, given)
+
+    def of_side(self, side: Side | None) -> Encoder:
+        """Return the encoder of a side's own modules; itself where all texts pass the same.
+
+        Weights are shared. `None` is the side of texts that are neither queries nor documents.
+        """
+        route = side or self.prompts.default_route
+        return self._sides[route] if route and self._sides else self
+
+    @property
+    def _documents(self) -> SentenceTransformer:
+        """The model that documents pass; the model itself where all texts pass the same."""
+        return self._sides["document"].model if self._sides else self.model
 
     @property
     def prompts(self) -> Prompts:
@@ -90,6 +111,8 @@ class Encoder(nn.Module):
     @prompts.setter
     def prompts(self, prompts: Prompts) -> None:
         self.tokens.prompts = prompts
+        for own in self._sides.values():
+            own.prompts = replace(prompts, default_route=None)
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -109,17 +132,17 @@ class Encoder(nn.Module):
     @property
     def is_transformer(self) -> bool:
         """Tell whether the first module is a transformer; if not, it looks up word vectors."""
-        return isinstance(self.model[0], Transformer)
+        return isinstance(self._documents[0], Transformer)
 
     @property
     def dim(self) -> int:
         """Width of the vectors."""
-        return int(self.model.get_embedding_dimension() or 0)
+        return int(self._documents.get_embedding_dimension() or 0)
 
     @property
     def token_dim(self) -> int:
         """Width of the states of tokens."""
-        first: Any = self.model[0]
+        first: Any = self._documents[0]
         return int(first.get_embedding_dimension())
 
     @property
@@ -135,7 +158,7 @@ class Encoder(nn.Module):
     @property
     def pooling(self) -> str:
         """The name in `POOLINGS`, or a description of a pooling that has no name there."""
-        return pooling_of(self.model)
+        return pooling_of(self._documents)
 
     @property
     def path(self) -> str:
@@ -151,7 +174,7 @@ class Encoder(nn.Module):
     @property
     def transformer(self) -> Any:
         """The Hugging Face model inside the first module, where `is_transformer`."""
-        return self.model[0].model
+        return self._documents[0].model
 
     @property
     def family(self) -> str:
@@ -203,9 +226,9 @@ class Encoder(nn.Module):
         Raises:
             UserError: the model cannot be pooled so (`modules.with_pooling`).
         """
-        self.model = with_pooling(self.model, name, self.source)
-        self.noise = Noise(self.model)
-        self.tokens = Tokenisation(self.model, self.source, self.prompts)
+        changed = Encoder(with_pooling(self.model, name, self.source), self.source, self.prompts)
+        self.model, self.noise, self.tokens = changed.model, changed.noise, changed.tokens
+        self._sides = changed._sides
 
     @property
     def word_embeddings(self) -> nn.Embedding:
@@ -213,23 +236,20 @@ class Encoder(nn.Module):
         table: nn.Embedding = self.transformer.get_input_embeddings()
         return table
 
-    def vectors(
-        self, batch: Batch, *, normalised: bool, read: Read = "pooled", side: Side | None = None
-    ) -> Tensor:
+    def vectors(self, batch: Batch, *, normalised: bool, read: Read = "pooled") -> Tensor:
         """Encode a batch of single texts under the current dropout.
 
         Args:
             batch: on the encoder's device.
             normalised: with the L2 normalisation that closes the model, if it has one.
             read: what of the states.
-            side: whose modules the texts pass.
 
         Returns:
             (batch, dim); of all tokens (batch, length, dim), zero at the padding.
         """
         ids, mask = batch.input_ids, batch.attention_mask
         features = self.features(batch)
-        modules = modules_of(self.model, side)
+        modules = list(self.model)
         while not normalised and isinstance(modules[-1], Normalize):
             modules.pop()
         changed = batch.changed.get(0)
@@ -263,6 +283,10 @@ class Encoder(nn.Module):
 
     def features(self, batch: Batch) -> dict[str, Any]:
         """Return a batch of single texts in the form that the model's modules take."""
+        if isinstance(self.model[0], StaticEmbedding):
+            lengths = batch.attention_mask.sum(1)
+            pieces = batch.input_ids[batch.attention_mask.bool()]
+            return {"input_ids": pieces, "offsets": lengths.cumsum(0) - lengths}
         features: dict[str, Any] = {
             "input_ids": batch.input_ids,
             "attention_mask": batch.attention_mask,
@@ -463,6 +487,18 @@ class Encoder(nn.Module):
         Returns:
             (n, dim) float32.
         """
+        if (own := self.of_side(side)) is not self:
+            return own.embed(
+                texts,
+                view,
+                max_length,
+                batch_tokens,
+                batch_size,
+                on_batch,
+                precision,
+                one_thread,
+                side,
+            )
         ids = self.tokens.ids(texts, max_length, side=side) if len(texts) else []
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]), reverse=True)
         batches: list[list[int]] = []
@@ -476,7 +512,7 @@ class Encoder(nn.Module):
             bf16 = torch.autocast(self.device.type, torch.bfloat16, enabled=precision == "bf16")
             with torch.inference_mode(), bf16:
                 batch = self.tokens.collate([ids[i] for i in rows], sides=(side,)).to(self.device)
-                vectors = self.vectors(batch, normalised=True, side=side)
+                vectors = self.vectors(batch, normalised=True)
                 encoded: np.ndarray = vectors.float().cpu().numpy()
                 return encoded
 
@@ -496,10 +532,11 @@ class Encoder(nn.Module):
 
 def _require_text_encoder(model: SentenceTransformer, source: str) -> None:
     """Refuse a model that isospace would read otherwise than sentence-transformers does."""
-    if not isinstance(model[0], Transformer | WordEmbeddings) or model.tokenizer is None:
+    known = Transformer | WordEmbeddings | StaticEmbedding
+    if not isinstance(model[0], known) or model.tokenizer is None:
         raise UserError(
             f"{source}: the first module is {type(model[0]).__name__}. Give a text encoder that "
-            "starts with a transformer and its tokenizer"
+            "starts with a transformer and its tokenizer, or with static word vectors"
         )
     if model.truncate_dim is not None:
         raise UserError(
@@ -511,6 +548,16 @@ def _require_text_encoder(model: SentenceTransformer, source: str) -> None:
         raise UserError(
             f"{source}: isospace cannot pass processing_kwargs on to the tokenizer. Remove them "
             "from sentence_bert_config.json"
+        )
+
+
+def _require_same_width(sides: Mapping[Side, Encoder], source: str) -> None:
+    """Refuse a model whose queries and documents cannot be compared."""
+    widths = {side: encoder.dim for side, encoder in sides.items()}
+    if len(set(widths.values())) > 1:
+        raise UserError(
+            f"{source}: vectors of queries have {widths['query']} dimensions, those of documents "
+            f"{widths['document']}. Give a model whose routes end with the same width"
         )
 
 

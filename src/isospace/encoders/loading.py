@@ -259,10 +259,17 @@ def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
     count.
     """
     asked = sides or (None,)
-    of_texts = dict.fromkeys(encoder.tokens.fingerprint(None, side=side) for side in asked)
+    of_texts = dict.fromkeys(
+        encoder.of_side(side).tokens.fingerprint(None, side=side) for side in asked
+    )
     passed = {tuple(modules_of(encoder.model, side)): side for side in asked}
     names = [module_names(encoder.model, side) for side in passed.values()]
-    about = [*of_texts, encoder.pooling, *names, architecture(encoder)]
+    ways = dict.fromkeys(encoder.of_side(side) for side in passed.values())
+    poolings = dict.fromkeys(way.pooling for way in ways)
+    built: list[dict[str, Any]] = []
+    for settings in map(architecture, ways):
+        built += [settings] if settings not in built else []
+    about = [*of_texts, *poolings, *names, *built]
     every = dict.fromkeys(module for modules in passed for module in modules)
     return state_hash(nn.Sequential(*every), json.dumps(about, sort_keys=True, default=str))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -12,6 +12,7 @@ from sentence_transformers.sentence_transformer.modules import (
     Dense,
     Pooling,
     Router,
+    StaticEmbedding,
     Transformer,
     WeightedLayerPooling,
     WordWeights,
@@ -25,31 +26,32 @@ from isospace.errors import UserError
 _ROUTES = {"query", "document"}
 
 
-def router_of(model: SentenceTransformer, source: str) -> Router | None:
-    """Return the router that ends a model; `None` where all texts pass the same modules.
+def default_route(model: SentenceTransformer, source: str) -> Side | None:
+    """Return the side whose modules a text without a side passes; `None` without a `Router`.
 
-    A router has a list of modules for queries and another for documents. Texts without a side take
-    the route of documents.
+    A router has a list of modules for queries and another for documents. A router without a default
+    encodes texts without a side as documents.
 
     Raises:
-        UserError: a router at another place, or with other routes.
+        UserError: a router with other routes, or routers with different defaults.
     """
-    routers = [module for module in model if isinstance(module, Router)]
+    routers = [module for module in model.modules() if isinstance(module, Router)]
     if not routers:
         return None
-    last = routers[-1]
-    if (
-        len(routers) == 1
-        and last is model[-1]
-        and last.sub_modules.keys() == _ROUTES
-        and last.default_route == "document"
-        and not last.route_mappings
+    defaults = {router.default_route or "document" for router in routers}
+    if len(defaults) == 1 and all(
+        router.sub_modules.keys() == _ROUTES and not router.route_mappings for router in routers
     ):
-        return last
+        return cast(Side, defaults.pop())
     raise UserError(
-        f"{source}: isospace reads a Router only as the last module, with the routes query and "
-        "document, and document as the default. Give another model"
+        f"{source}: isospace reads a Router only with the routes query and document, no "
+        "route_mappings, and the same default as any other Router of the model. Give another model"
     )
+
+
+def one_way(model: SentenceTransformer, side: Side) -> SentenceTransformer:
+    """Return a model of the modules that texts of a side pass; weights are shared."""
+    return rebuilt(model, modules_of(model, side))
 
 
 def require_one_way(prompts: Prompts, source: str, what: str) -> None:
@@ -58,24 +60,25 @@ def require_one_way(prompts: Prompts, source: str, what: str) -> None:
     Args:
         prompts: of the encoder.
         source: where it came from, for the message.
-        what: needs the same modules for all texts.
+        what: needs the same modules for all texts, such as "training".
     """
     if prompts.routed:
         raise UserError(
             f"{source}: queries pass other modules than documents (Router), and {what} needs the "
-            "same for all texts. Give the base model that it was made of"
+            "same for all texts. Give a model without a Router"
         )
 
 
 def modules_of(model: SentenceTransformer, side: Side | None) -> list[nn.Module]:
     """Return the modules that a text of a side passes, in order."""
-    return list(_passed(model, "document" if side is None else side))
+    return list(_passed(model, side))
 
 
-def _passed(model: SentenceTransformer, route: Side) -> Iterator[nn.Module]:
-    for module in model:
+def _passed(modules: Iterable[nn.Module], side: Side | None) -> Iterator[nn.Module]:
+    for module in modules:
         if isinstance(module, Router):
-            yield from cast(nn.Sequential, module.sub_modules[route])
+            route = side or module.default_route or "document"
+            yield from _passed(cast(nn.Sequential, module.sub_modules[route]), side)
         else:
             yield module
 
@@ -101,6 +104,8 @@ def includes_prompt(model: SentenceTransformer) -> bool:
 
 def pooling_of(model: SentenceTransformer) -> str:
     """Return the name in `POOLINGS`, or a description of a pooling that has no name there."""
+    if isinstance(model[0], StaticEmbedding):
+        return "mean"
     layer_pooling = next((m for m in model if isinstance(m, WeightedLayerPooling)), None)
     token_pooling = next((m for m in model if isinstance(m, Pooling)), None)
     if token_pooling is None:
@@ -132,6 +137,11 @@ def with_pooling(model: SentenceTransformer, name: PoolingName, source: str) -> 
             of its training, such as the state at the mask token.
     """
     own = pooling_of(model)
+    if isinstance(model[0], Router):
+        raise UserError(
+            f"`pooling` {name}: in {source} queries and documents have poolings of their own "
+            "(Router). Leave `pooling` out"
+        )
     if not isinstance(model[0], Transformer):
         if name == own:
             return model

@@ -32,14 +32,14 @@ class Prompts:
         plain: before texts without a side.
         query: before queries.
         document: before documents.
-        routed: whether queries pass other modules than all other texts do, so that their vectors
-            differ without a prompt too.
+        default_route: the side whose modules a text without a side passes, where queries pass other
+            modules than documents (`Router`); `None` where all texts pass the same.
     """
 
     plain: str = ""
     query: str = ""
     document: str = ""
-    routed: bool = False
+    default_route: Side | None = None
 
     @classmethod
     def of_model(cls, prompts: Mapping[str, str | None], default: str | None) -> Prompts:
@@ -50,7 +50,7 @@ class Prompts:
             default: name of the prompt of texts without a side.
 
         >>> Prompts.of_model({"query": "query: ", "document": "", "passage": "passage: "}, None)
-        Prompts(plain='', query='query: ', document='passage: ', routed=False)
+        Prompts(plain='', query='query: ', document='passage: ', default_route=None)
         """
         query, document = (
             next((text for name in names if (text := prompts.get(name))), "")
@@ -67,9 +67,14 @@ class Prompts:
         changed: dict[str, Any] = {side or "plain": text}
         return replace(self, **changed)
 
+    @property
+    def routed(self) -> bool:
+        """Tell whether queries pass other modules than documents, and differ without a prompt."""
+        return self.default_route is not None
+
     def way(self, side: Side | None) -> tuple[str, bool]:
         """Name how texts of a side are encoded; equal for sides whose vectors are the same."""
-        return self.for_side(side), self.routed and side == "query"
+        return self.for_side(side), self.routed and (side or self.default_route) == "query"
 
     @property
     def sides(self) -> tuple[Side | None, ...]:

@@ -36,8 +36,8 @@ from isospace.system.files import atomic_folder
 from isospace.system.quiet import no_weight_bars
 
 _CLASSIC_TYPES = {
-    "CNN", "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Router", "Transformer",
-    "WeightedLayerPooling", "WordEmbeddings", "WordWeights",
+    "CNN", "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Router", "StaticEmbedding",
+    "Transformer", "WeightedLayerPooling", "WordEmbeddings", "WordWeights",
 }  # fmt: skip
 _CLASSIC_POOLING = {
     "cls": "pooling_mode_cls_token",
@@ -154,7 +154,8 @@ def require_known_modules(encoder: Encoder) -> None:
     """Refuse an encoder that sentence-transformers cannot read.
 
     Raises:
-        UserError: a module that cannot be loaded without further code.
+        UserError: a module that cannot be loaded without further code, or a model that begins with
+            a `Router`.
     """
     model = encoder.model
     every = [*model, *modules_of(model, "query"), *modules_of(model, "document")]
@@ -166,8 +167,13 @@ def require_known_modules(encoder: Encoder) -> None:
             f"{', '.join(foreign)} without further code. A model may have "
             f"{', '.join(sorted(_CLASSIC_TYPES))}"
         )
-    first: Any = encoder.model[0]
-    if not encoder.is_transformer and not isinstance(first.tokenizer, WhitespaceTokenizer):
+    first = model[0]
+    if isinstance(first, Router):
+        raise UserError(
+            f"{encoder.source}: queries and documents begin with modules of their own (Router). "
+            "isospace reads and measures such a model, and cannot write one. Use it as it is"
+        )
+    if isinstance(first, WordEmbeddings) and not isinstance(first.tokenizer, WhitespaceTokenizer):
         raise UserError(
             f"{encoder.source}: no folder can hold this way of cutting texts into words. Use "
             "glove:FILE or glove:whitespace:FILE"

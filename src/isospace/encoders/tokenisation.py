@@ -15,11 +15,12 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import (
     TransformersTokenizerWrapper,
     WordTokenizer,
 )
+from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
 from isospace.encoders.batch import Batch
 from isospace.encoders.prompts import Prompts, Side
-from isospace.encoders.words import WordIds
+from isospace.encoders.words import PieceIds, WordIds
 from isospace.errors import UserError
 from isospace.system.unicode import without_surrogates
 from isospace.views import Vocabulary
@@ -62,6 +63,8 @@ class Tokenisation:
             tokenizer = tokenizer.tokenizer
         elif isinstance(tokenizer, WordTokenizer):
             tokenizer = WordIds(tokenizer)
+        elif isinstance(tokenizer, Tokenizer):
+            tokenizer = PieceIds(tokenizer)
         return cast(PreTrainedTokenizerBase, tokenizer)
 
     @functools.cached_property

@@ -32,6 +32,7 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import (
     WhitespaceTokenizer,
     WordTokenizer,
 )
+from tokenizers import Tokenizer
 
 from isospace.errors import UserError, first_line
 from isospace.system.files import expanded
@@ -108,6 +109,26 @@ class WordIds:
         """Return all that decides the numbers: the words, and how a text is cut."""
         settings = vars(self.words).items()
         return {name: sorted(s) if isinstance(s, set) else s for name, s in settings}
+
+
+class PieceIds(WordIds):
+    """A tokenizer of static embeddings with the methods that an encoder calls.
+
+    As in sentence-transformers, a text gets no special tokens.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.backend_tokenizer = tokenizer
+
+    def __call__(
+        self, texts: str | Sequence[str], max_length: int | None = None, **_: Any
+    ) -> dict[str, list[Any]]:
+        """Return the numbers of the pieces of a text, or of each text."""
+        if isinstance(texts, str):
+            [ids] = self([texts], max_length)["input_ids"]
+            return {"input_ids": ids}
+        found = self.backend_tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return {"input_ids": [own.ids[:max_length] for own in found]}
 
 
 def word_file(name: str) -> tuple[Path, Tokens] | None:

@@ -82,7 +82,7 @@ def fingerprint(encoder: Encoder, side: Side | None) -> tuple[str, ...]:
     """Identify the vectors of texts of this side: code, libraries, device, weights."""
     libraries = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
     # Two paths give the same to rounding, and adapters that are not trained yet change the path.
-    place = encoder.device.type, encoder.path
+    place = encoder.device.type, encoder.of_side(side).path
     return (*_code(), *libraries, *place, weights_hash(encoder, side))
 
 
