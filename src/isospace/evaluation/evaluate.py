@@ -16,11 +16,9 @@ from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.isotropy import Isotropy
-from isospace.evaluation.mteb import MTEB
 from isospace.evaluation.own import OwnFiles, differences
 from isospace.evaluation.own_data import load_own
 from isospace.evaluation.pairs import PromptedEncoders, remembering
-from isospace.evaluation.retrieval import SameMeaning
 from isospace.evaluation.sts import PAPER_COLUMNS, STS, load_sts_data, sts_data
 from isospace.evaluation.stsb_geometry import STSBGeometry
 from isospace.evaluation.task import (
@@ -36,15 +34,7 @@ from isospace.evaluation.transfer import Transfer
 from isospace.system.files import expanded
 from isospace.system.progress import Logged, Progress
 
-TASKS: tuple[type[Task[Any]], ...] = (
-    STS,
-    MTEB,
-    STSBGeometry,
-    Isotropy,
-    SameMeaning,
-    Transfer,
-    OwnFiles,
-)
+TASKS: tuple[type[Task[Any]], ...] = (STS, STSBGeometry, Isotropy, Transfer, OwnFiles)
 """Evaluation tasks in the order in which they are scored and shown."""
 
 
@@ -123,9 +113,8 @@ def evaluate_models(
             "own file (`own` FILE)"
         )
     folder = expanded(where) if where and where != "hub" else None
-    if folder is None and (config.transfer or config.mteb):  # before the Hub is asked for anything
-        option = "transfer" if config.transfer else "mteb"
-        raise UserError(f"`{option}`: needs the folder of the tasks. Name it with `data` FOLDER")
+    if folder is None and config.transfer:  # before the Hub is asked for anything
+        raise UserError("`transfer`: needs the folder of the tasks. Name it with `data` FOLDER")
     request = Request(config, folder, load_sts_data(where) if where else {}, own)
     loaded = [task.load(request) for task in TASKS]
     tasks = [task for task in loaded if task is not None]

@@ -55,8 +55,6 @@ class EvaluateConfig:
     settings, sklearn a faster one."""
     geometry: bool = False
     """Also measure the isotropy of the vectors, on STS-B dev or on the files of `own`."""
-    mteb: bool = False
-    """Also score the STS sets of `data` by mteb's own code; needs isospace[mteb]."""
     precision: Precision = "float32"
     """Arithmetic of the encoder: bf16 is faster where the processor has it, and moves a score by a
     few hundredths of a point."""

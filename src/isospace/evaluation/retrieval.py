@@ -2,7 +2,6 @@
 
 A measure of domain adaptation that needs no labels: the pairs are a question and its answer, a
 summary and its description, or, where a corpus has no such pairs, the two halves of one sentence.
-On STS-B the pairs of one meaning, gold 5, are looked for among all its sentences.
 """
 
 from __future__ import annotations
@@ -17,27 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.corpus.dedup import UNSPACED
-from isospace.evaluation.pairs import (
-    Encode,
-    ScoredPairs,
-    TextPairs,
-    encode_distinct,
-    unit_vectors,
-)
-from isospace.evaluation.task import (
-    Conditions,
-    Request,
-    Subject,
-    Task,
-    TitledRows,
-    percent_cells,
-)
+from isospace.evaluation.pairs import Encode, TextPairs, unit_vectors
 from isospace.operators.nearest import TIE, product_blocks, unit_rows
 from isospace.statistics.correlation import FloatArray
 from isospace.statistics.influence import Scores, mean_scores
-
-DEPTHS = (1, 5, 10)
-"""The k of recall@k, of pairs of one meaning."""
 
 MIN_WORDS = 8
 MIN_CHARACTERS = 16
@@ -87,21 +69,6 @@ class RetrievalScores:
             "nDCG@10": float((in_ten / np.log2(1 + self.ranks)).mean()),
             "MRR@10": float((in_ten / self.ranks).mean()),
         } | {f"R@{k}": self.recall(k) for k in (1, 10, 100)}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the numbers with their protocol, without the ranks."""
-        return {
-            "protocol": self.protocol,
-            "queries": len(self.ranks),
-            "candidates": self.candidates,
-            "mrr": self.mrr,
-            "mean_rank": self.mean_rank,
-        } | {f"recall@{k}": self.recall(k) for k in DEPTHS}
-
-    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
-        """Return MRR and recall."""
-        row = {"MRR": self.mrr} | {f"R@{k}": self.recall(k) for k in DEPTHS}
-        return [TitledRows(f"retrieval, x 100 ({self.protocol})", [percent_cells(row)])]
 
 
 def rank_targets(
@@ -323,68 +290,6 @@ def mrr_of_items(seeds: Sequence[Items], column: str, groups: NDArray[np.int64])
     if all(f"{column}{DISPLACEMENT}" in items for items in seeds):
         displacement = np.stack([items[f"{column}{DISPLACEMENT}"] for items in seeds], axis=1)
     return mean_scores(np.stack([items[column] for items in seeds]), groups, displacement)
-
-
-SAME_MEANING = 5.0
-"""The highest score of STS-B: two sentences of one meaning."""
-
-
-def same_meaning_retrieval(encode: Encode, pairs: ScoredPairs) -> RetrievalScores:
-    """Rank, for both sides of each pair of one meaning, the other among all sentences.
-
-    The experiment of DiffCSE (Chuang et al. 2022, on STS-B test), over distinct sentences and
-    without the query itself. The paper's 2,758 sentences count repetitions: a repeated query is
-    found before its partner.
-
-    Args:
-        encode: the encoder.
-        pairs: of which one or more of two different sentences have the highest score.
-
-    Returns:
-        The ranks, pair after pair.
-    """
-    chosen = _pairs_of_one_meaning(pairs)
-    rows, embeddings = encode_distinct(encode, (*pairs.first, *pairs.second))
-    both_ways = np.array([(rows[a], rows[b]) for pair in chosen for a, b in (pair, pair[::-1])])
-    queries, own = both_ways.T
-    scores = rank_targets(embeddings[queries], embeddings, own, list(queries[:, None]))
-    candidates = len(embeddings) - 1
-    protocol = (
-        f"{pairs.name}: both sides of the {len(chosen)} pairs with gold >= {SAME_MEANING:g}, each "
-        f"ranked for the other by cosine among the {candidates:,} other distinct sentences, ties "
-        "at their mean rank"
-    )
-    return replace(scores, candidates=candidates, protocol=protocol)
-
-
-class SameMeaning(Task[RetrievalScores]):
-    """Retrieval of STS-B test's pairs of one meaning."""
-
-    name = "retrieval"
-
-    def __init__(self, pairs: ScoredPairs) -> None:
-        self.pairs = pairs
-
-    @classmethod
-    def load(cls, request: Request) -> SameMeaning | None:
-        """Take STS-B test, where it has such pairs."""
-        if not request.sts:
-            return None
-        test = request.sts["STSBenchmark"].subsets["test"]
-        return cls(test) if _pairs_of_one_meaning(test) else None
-
-    def score(self, subject: Subject) -> RetrievalScores:
-        """Rank each sentence for its partner."""
-        return same_meaning_retrieval(subject.encode, self.pairs)
-
-
-def _pairs_of_one_meaning(pairs: ScoredPairs) -> list[tuple[str, str]]:
-    """Return the pairs of two different sentences that have the highest score."""
-    return [
-        (first, second)
-        for (first, second), score in zip(pairs, pairs.gold, strict=True)
-        if score >= SAME_MEANING and first != second
-    ]
 
 
 def halves(

@@ -18,7 +18,7 @@ _LOWEST = 4.0
 
 
 @dataclass(frozen=True)
-class AlignmentUniformity:
+class STSBGeometryScores:
     """Alignment and uniformity on STS-B dev.
 
     Papers differ in split, threshold, repeated sentences and noise, and seldom say so.
@@ -28,18 +28,26 @@ class AlignmentUniformity:
     uniformity: float
     n_positives: int
     n_sentences: int
-    name: str = "stsb-dev >= 4"
 
     @property
     def protocol(self) -> str:
         """The protocol in words."""
         return (
-            f"STS-B dev, L2-normalised; alignment over {self.n_positives} pairs (gold >= 4), "
-            f"uniformity over {self.n_sentences} distinct sentences, no dropout"
+            f"STS-B dev, L2-normalised; alignment over {self.n_positives:,} pairs (gold >= 4), "
+            f"uniformity over {self.n_sentences:,} distinct sentences, no dropout"
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """Return all fields and the protocol in words."""
+        return asdict(self) | {"protocol": self.protocol}
 
-def stsb_geometry(encode: Encode, sets: Mapping[str, STSSet]) -> AlignmentUniformity:
+    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
+        """Return one row."""
+        row = {"alignment": f"{self.alignment:.4f}", "uniformity": f"{self.uniformity:.4f}"}
+        return [TitledRows(self.protocol, [row])]
+
+
+def stsb_geometry(encode: Encode, sets: Mapping[str, STSSet]) -> STSBGeometryScores:
     """Measure alignment of pairs with gold >= 4, and uniformity of distinct sentences.
 
     Args:
@@ -50,40 +58,11 @@ def stsb_geometry(encode: Encode, sets: Mapping[str, STSSet]) -> AlignmentUnifor
     rows, clean = encode_distinct(encode, (text for pair in dev for text in pair))
     pairs = [pair for pair, positive in zip(dev, _positive(dev), strict=True) if positive]
     x, y = (clean[[rows[pair[side]] for pair in pairs]] for side in (0, 1))
-    return AlignmentUniformity(alignment(x, y), uniformity(clean), len(x), len(clean))
+    return STSBGeometryScores(alignment(x, y), uniformity(clean), len(x), len(clean))
 
 
 def _positive(pairs: ScoredPairs) -> np.ndarray:
     return np.asarray(pairs.gold >= _LOWEST)
-
-
-@dataclass(frozen=True)
-class STSBGeometryScores:
-    """Alignment and uniformity, where there is data."""
-
-    found: AlignmentUniformity | None
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return all fields and the protocol in words."""
-        found = self.found
-        return [] if found is None else [asdict(found) | {"protocol": found.protocol}]
-
-    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
-        """Return one row."""
-        if self.found is None:
-            return []
-        row = {
-            "protocol": self.found.name,
-            "alignment": f"{self.found.alignment:.4f}",
-            "uniformity": f"{self.found.uniformity:.4f}",
-            "pairs": f"{self.found.n_positives:,}",
-            "sentences": f"{self.found.n_sentences:,}",
-        }
-        title = (
-            "STS-B, L2-normalised; alignment over the pairs, uniformity over the distinct "
-            "sentences without dropout"
-        )
-        return [TitledRows(title, [row])]
 
 
 class STSBGeometry(Task[STSBGeometryScores]):
@@ -95,11 +74,11 @@ class STSBGeometry(Task[STSBGeometryScores]):
         self.sets = sets
 
     @classmethod
-    def load(cls, request: Request) -> STSBGeometry:
+    def load(cls, request: Request) -> STSBGeometry | None:
         """Take STS-B from the STS sets, if it has positive pairs."""
         usable = request.sts and _positive(request.sts["STSBenchmark"].subsets["dev"]).any()
-        return cls(request.sts if usable else {})
+        return cls(request.sts) if usable else None
 
     def score(self, subject: Subject) -> STSBGeometryScores:
         """Measure both."""
-        return STSBGeometryScores(stsb_geometry(subject.encode, self.sets) if self.sets else None)
+        return stsb_geometry(subject.encode, self.sets)

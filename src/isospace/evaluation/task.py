@@ -36,7 +36,7 @@ class Request:
 
     Attributes:
         config: what was asked for.
-        folder: the tasks in SentEval's layout; given where `transfer` or `mteb` is asked for.
+        folder: the tasks in SentEval's layout; given where `transfer` is asked for.
         sts: the STS sets, of that folder or of the Hub; empty without.
         own: the user's files.
     """
