@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -23,9 +22,8 @@ from isospace.report.figures import (
     score_name,
     sentence_map,
     spectra,
-    write_picture,
 )
-from isospace.report.run_set import RunSet, collect
+from isospace.report.run_set import collect
 from isospace.report.runs import runs_table
 from isospace.training.run import FinishedRun, Run
 
@@ -130,8 +128,6 @@ def test_pages_of_unfinished_runs_say_how_to_go_on(tmp_path):
     assert runs_table(collect([run.folder])).rows[0]["verdict"] == "unfinished"
     run.rewind(-1)  # killed before the first evaluation
     assert "<svg" not in page_of(run.folder)
-    with pytest.raises(UserError, match="has not made an update yet"):
-        write_picture(collect([run.folder]), tmp_path / "curves.svg")
 
 
 def test_several_runs_need_a_file(run, tmp_path):
@@ -171,23 +167,12 @@ def test_a_folder_whose_name_is_no_text_has_a_page(tmp_path):
     assert "<h1>isospace: caf?</h1>" in page_of(run.folder)
 
 
-def test_pictures_by_suffix(run, tmp_path):
-    found: RunSet = collect([run.folder])
-    write_picture(found, tmp_path / "new" / "curves.svg")
-    ElementTree.parse(tmp_path / "new" / "curves.svg")
-    write_picture(found, tmp_path / "curves.png")
-    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(UserError, match=r"curves\.xyz"):
-        write_picture(found, tmp_path / "curves.xyz")
-
-
 def test_the_command(run, tmp_path, capsys):
     words = ["report", str(run.folder), "--output", str(tmp_path / "p.html"), "--json"]
-    assert main([*words, "--picture", str(tmp_path / "p.svg")]) == 0
+    assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["verdict"] == "adapted"
     tables = ("other-text", "retrieval", "runs", "sts")
     assert sorted(path.name for path in tmp_path.glob("p*")) == [
         *(f"p-{table}.{suffix}" for table in tables for suffix in ("csv", "md", "tex")),
         "p.html",
-        "p.svg",
     ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from safetensors.torch import load_file
@@ -11,17 +9,12 @@ from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
-from isospace.errors import UserError
 from isospace.objectives import SimCSE
-from isospace.report.run_set import collect
 from isospace.report.space import (
     kept_shares,
     layouts,
-    neighbours_of,
-    query_neighbours,
     spectrum,
 )
-from isospace.report.write import write_report
 from isospace.training.run import Run, Sample
 from isospace.training.train import train
 
@@ -68,12 +61,7 @@ def test_neighbours_by_hand():
         for i in (0, 1)
     )
     sample = Sample(tuple(angles), before, after)
-    query = np.array([[1.0, 0.0]])
-    (found,) = neighbours_of(["a query"], query, query, sample)
-    assert [near.sentence for near in found.before] == ["a", "b", "c", "d", "e"]
-    assert [near.sentence for near in found.after] == ["a", "b", "d", "e", "c"]
-    assert found.before[0].cosine == pytest.approx(np.cos(np.radians(10)))
-    (found,) = neighbours_of(["c"], before[2:3], after[2:3], sample)
+    (found,) = most_changed(sample, np.array([1, 1, 0, 1, 1, 1, 1.0]), 1)
     assert [near.sentence for near in found.before] == ["b", "a", "d", "e", "f"]
     assert [near.sentence for near in found.after] == ["g", "f", "e", "d", "a"]
     assert [near.shared for near in found.before] == [False, True, True, True, True]
@@ -119,27 +107,3 @@ def test_a_run_keeps_held_out_sentences_and_their_vectors(trained, toy_model):
     assert np.allclose(sample.after, encoder.embed(sample.sentences), atol=2e-3)
     assert not np.allclose(sample.before, sample.after, atol=2e-3)
     assert trained.sample_path.stat().st_size < 20_000
-
-
-def test_queries_go_through_both_encoders(trained, toy_model):
-    sample = trained.sample
-    assert sample is not None
-    text = "the big red dog walks in the city"
-    (found,) = query_neighbours(trained, sample, [text])
-    start = load_encoder(str(toy_model), device="cpu")
-    vectors = np.vstack([start.embed([text]), sample.before])
-    wanted = [sample.sentences[row - 1] for row in slow_neighbours(vectors, 0, 5)]
-    assert [near.sentence for near in found.before] == wanted
-    assert [near.sentence for near in found.after] != wanted
-    page = write_report(collect([trained.folder]), queries=[text]).read_text(encoding="utf-8")
-    assert f'<h4 dir="auto">{text}</h4>' in page
-
-
-def test_queries_without_the_results_weights(trained, tmp_path):
-    folder = tmp_path / "copy"
-    folder.mkdir()
-    for name in ("config.json", "sample.npz"):
-        (folder / name).write_bytes((Path(trained.folder) / name).read_bytes())
-    run = Run(folder)
-    with pytest.raises(UserError, match=r"kept\.safetensors is gone"):
-        query_neighbours(run, random_sample(), ["a"])

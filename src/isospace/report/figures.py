@@ -10,7 +10,6 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -18,11 +17,9 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from isospace.errors import UserError
 from isospace.evaluation.scores import BASE
 from isospace.report.run_set import RunSet
 from isospace.report.space import Vectors, spectrum
-from isospace.system.files import atomic_path
 from isospace.training.run import Run
 from isospace.training.selection import LABELS, PAIRS
 
@@ -48,7 +45,7 @@ SCORES = {
 """What an evaluation calls its score -> its name for people."""
 
 
-def styled(chart: Chart | alt.ConcatChart) -> Any:
+def styled(chart: Chart) -> Any:
     """Give a chart the letters, lines and colours of a report's pictures."""
     text = {"labelFontSize": 12, "titleFontSize": 12, "labelColor": INK, "titleColor": INK}
     lines = {"gridColor": INK, "gridOpacity": 0.25, "domainColor": INK, "tickColor": INK}
@@ -332,25 +329,3 @@ def candidates(best: Values) -> Chart:
         ),
         base.encode(x=x, y=y, color=colour, shape=shape, description="label:N"),
     )
-
-
-def write_picture(run_set: RunSet, path: Path) -> None:
-    """Write the curves of one run as a picture; the suffix decides the format (svg, png, pdf).
-
-    Raises:
-        UserError: another suffix, several runs, or one without an update.
-    """
-    if len(run_set.runs) != 1:
-        raise UserError("`picture` shows the curves of one run; give one folder")
-    suffix = path.suffix.removeprefix(".")
-    if suffix not in ("svg", "png", "pdf"):
-        raise UserError(f"`picture` {path}: expected a name that ends in .svg, .png or .pdf")
-    if not run_set.runs[0].run.steps():
-        raise UserError(f"`picture`: {run_set.runs[0].run.folder} has not made an update yet")
-    titled = {"Training loss": losses(run_set.runs[0].run)}
-    titled |= {title: curve(run_set, measure) for measure, title in curves(run_set)}
-    titled["Alignment and uniformity, by score"] = plane(run_set)
-    sized = [p.properties(title=t, width=WIDTH, height=HEIGHT) for t, p in titled.items()]
-    charts = alt.concat(*sized, columns=2).resolve_scale(color="independent", shape="independent")
-    with atomic_path(path) as temporary:
-        styled(charts).save(str(temporary), format=suffix)

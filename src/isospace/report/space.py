@@ -9,16 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
-from isospace.encoders.loading import load_encoder
-from isospace.errors import UserError
 from isospace.evaluation.geometry import common_neighbours
 from isospace.evaluation.isotropy import NEIGHBOURS
 from isospace.operators.nearest import nearest, unit_rows
-from isospace.system.run_folder import ADAPT_SETTINGS
-from isospace.training import checkpoint
-from isospace.training.build import build_parts
-from isospace.training.prepare import start_of
-from isospace.training.run import Run, Sample
+from isospace.training.run import Sample
 
 SMALLEST_SAMPLE = 12
 """Fewer sentences have no ten neighbours."""
@@ -105,25 +99,6 @@ class NeighboursBeforeAfter:
     after: tuple[SampleNeighbour, ...]
 
 
-def neighbours_of(
-    texts: Sequence[str], before: Vectors, after: Vectors, sample: Sample
-) -> list[NeighboursBeforeAfter]:
-    """Return the nearest sentences of a sample to each text, without the text itself.
-
-    `before` and `after` are the vectors of the n texts, (n, dim), under start and result.
-    """
-    rows = {sentence: row for row, sentence in enumerate(sample.sentences)}
-    own = np.array([rows.get(text, -1) for text in texts])
-    first, second = (
-        _lists(vectors, space, own, sample.sentences)
-        for vectors, space in ((before, sample.before), (after, sample.after))
-    )
-    return [
-        NeighboursBeforeAfter(text, _marked(near, other), _marked(other, near))
-        for text, near, other in zip(texts, first, second, strict=True)
-    ]
-
-
 def _lists(
     vectors: Vectors, space: Vectors, own: NDArray[np.int64], sentences: Sequence[str]
 ) -> list[dict[str, float]]:
@@ -148,32 +123,11 @@ def most_changed(
     `shares` are what `kept_shares` says; among equals the first in the sample are taken.
     """
     rows = np.argsort(shares, kind="stable")[:count]
-    texts = [sample.sentences[row] for row in rows]
-    return neighbours_of(texts, sample.before[rows], sample.after[rows], sample)
-
-
-def query_neighbours(
-    run: Run, sample: Sample, queries: Sequence[str]
-) -> list[NeighboursBeforeAfter]:
-    """Load the encoders, and return the nearest sentences of a run's sample to the queries.
-
-    Raises:
-        UserError: the encoder that the run started from, or its result's weights, are gone.
-    """
-    is_adapt = (run.folder / ADAPT_SETTINGS).is_file()
-    if not (is_adapt or run.kept_weights.is_file()):
-        raise UserError(f"`query`: {run.kept_weights} is gone; it holds the result's weights")
-    config, results = run.config, run.finished
-    encoder = start_of(config)
-    before = after = encoder.embed(queries, side="query")
-    if is_adapt and not results.ships_base:  # what was taken is no checkpoint
-        after = load_encoder(str(run.model_folder)).embed(queries, side="query")
-    elif is_adapt and not np.array_equal(sample.before, sample.after):
-        raise UserError(
-            f"`query`: {run.folder} kept the base model, and its best candidate is not there"
-        )
-    elif not is_adapt and results.choice.step:
-        shipped = build_parts(config, encoder).shipped
-        checkpoint.put_weights(run.kept_weights, shipped.model)
-        after = shipped.embed(queries, side="query")
-    return neighbours_of(queries, before, after, sample)
+    first, second = (
+        _lists(space[rows], space, rows, sample.sentences)
+        for space in (sample.before, sample.after)
+    )
+    return [
+        NeighboursBeforeAfter(sample.sentences[row], _marked(near, other), _marked(other, near))
+        for row, near, other in zip(rows, first, second, strict=True)
+    ]

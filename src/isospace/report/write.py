@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -30,7 +30,7 @@ from isospace.training.run import REPORT, Run, Sample
 MAPPED = 300
 """Sentences on the map, at most."""
 EXAMPLES = 3
-"""Sentences whose neighbours are listed where nobody asks for others."""
+"""Sentences whose neighbours are listed."""
 
 MEASURES = {
     "effective_rank": "effective rank",
@@ -71,25 +71,20 @@ class Section:
 
 
 def write_report(
-    run_set: RunSet,
-    output: Path | None = None,
-    queries: Sequence[str] = (),
-    in_words: Callable[[str], str] = str,
+    run_set: RunSet, output: Path | None = None, in_words: Callable[[str], str] = str
 ) -> Path:
     """Write one HTML page about runs, which loads nothing from other places.
 
     Args:
         run_set: what to show.
         output: the page; default: report.html in the folder of the run or of the comparison.
-        queries: texts whose nearest neighbours are listed; by default the page takes sentences
-            whose neighbours changed most. They need the encoders of every run.
         in_words: how settings named in `backticks` are written for the reader.
 
     Returns:
         The page.
 
     Raises:
-        UserError: no file to write to, or queries where no run is finished.
+        UserError: no file to write to.
         Stopped: the page cannot be written there.
     """
     if output is None:
@@ -103,11 +98,6 @@ def write_report(
         raise UserError(f"`output` {output}: is a folder; give a file, such as {output / REPORT}")
     if output.suffix.lower() not in (".html", ".htm"):  # it may be a text of the user's
         raise UserError(f"`output` {output}: expected a name that ends in .html")
-    if queries and not any(_has_map(named.run.sample) for named in run_set.runs):
-        raise UserError(
-            f"`query`: {run_set.title}: no sample of {space.SMALLEST_SAMPLE} sentences or more to "
-            "look for neighbours in; nothing is finished here, or an older version made it"
-        )
     environment = templates("isospace.report")
     environment.tests.update(number=is_number, published=is_published)
     environment.filters.update(sha256=_sha256)
@@ -120,7 +110,7 @@ def write_report(
         curves=list(_curves(run_set)),
         key=figures.line_styles(run_set),
         evaluations=_evaluations_table(run_set),
-        sections=[_section(named, i, queries, in_words) for i, named in enumerate(run_set.runs)],
+        sections=[_section(named, i, in_words) for i, named in enumerate(run_set.runs)],
     )
     try:
         write_text(output, page)
@@ -191,9 +181,7 @@ def _evaluations_table(run_set: RunSet) -> Table:
     return Table("evaluations", "Every evaluation", rows)
 
 
-def _section(
-    named: NamedRun, number: int, queries: Sequence[str], in_words: Callable[[str], str]
-) -> Section:
+def _section(named: NamedRun, number: int, in_words: Callable[[str], str]) -> Section:
     run, results = named.run, named.run.results
     losses = None
     if run.steps():
@@ -216,7 +204,7 @@ def _section(
         resume=(in_words(run.to_resume[0]), run.to_resume[1]),
         candidates=candidates_part(run, number, results is None or results.split),
         losses=losses,
-        space=_space(run, number, queries),
+        space=_space(run, number),
         facts={} if results is None else _facts(run, results),
         cleaning=cleaning,
     )
@@ -255,23 +243,12 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
     return facts
 
 
-def _has_map(sample: Sample | None) -> bool:
-    return sample is not None and len(sample.sentences) >= space.SMALLEST_SAMPLE
-
-
-def _space(run: Run, number: int, queries: Sequence[str]) -> Space | None:
+def _space(run: Run, number: int) -> Space | None:
     """Return what the run's sample shows; `None` without one."""
     sample = run.sample
-    if sample is None or not _has_map(sample):
+    if sample is None or len(sample.sentences) < space.SMALLEST_SAMPLE:
         return None
     kept_share = space.kept_shares(sample)
-    if queries:
-        rule, neighbours = "Your queries.", space.query_neighbours(run, sample, queries)
-    else:
-        rule = (
-            f"The {EXAMPLES} sentences of the sample that kept the fewest of their ten neighbours."
-        )
-        neighbours = space.most_changed(sample, kept_share, EXAMPLES)
     spectra = spectra_picture(
         {"before": sample.before, "after": sample.after},
         f"spectra-{number}",
@@ -283,8 +260,8 @@ def _space(run: Run, number: int, queries: Sequence[str]) -> Space | None:
         _measures(sample),
         tuple(maps(sample, kept_share, ("Before", "After"), f"-{number}")),
         min(MAPPED, len(sample.sentences)),
-        rule,
-        neighbours,
+        f"The {EXAMPLES} sentences of the sample that kept the fewest of their ten neighbours.",
+        space.most_changed(sample, kept_share, EXAMPLES),
     )
 
 
