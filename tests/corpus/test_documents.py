@@ -517,56 +517,6 @@ def test_a_page_that_is_another():
     assert (document.links, paragraphs(document)) == (("printf(3)",), [])
 
 
-WRAPPED = """FROB(1)                          User Commands                         FROB(1)
-
-NAME
-       frob - turn things into others
-
-SYNOPSIS
-       frob [FILE]
-
-DESCRIPTION
-       The harbour of the old town is full of small boats that leave before the
-       sun  has  risen.   Their crews come back around noon with what they have
-       caught, and sell it on the quay to whoever comes, as is custom in every‐
-       where else.
-
-       -a, --all
-              Do it with all the files that are found in the folder, whatever it
-              is that they hold.
-
-       -b     Do others.
-
-SEE ALSO
-       ls(1), cat(1)
-
-pack 1                            January 2024                         FROB(1)
-"""
-
-
-def test_a_rendered_man_page_in_a_text_file():
-    assert txt_layout(WRAPPED) == "paragraphs"
-    bold = WRAPPED.replace("NAME\n", "N\bNA\bAM\bME\bE\n")
-    document = read(bold, "text")
-    assert document.title == "frob - turn things into others"
-    assert outline(document) == [
-        (
-            "DESCRIPTION",
-            2,
-            [
-                "The harbour of the old town is full of small boats that leave before the sun has "
-                "risen. Their crews come back around noon with what they have caught, and sell it "
-                "on the quay to whoever comes, as is custom in everywhere else.",
-                "-a, --all Do it with all the files that are found in the folder, whatever it is "
-                "that they hold.",
-                "-b Do others.",
-            ],
-        )
-    ]
-    assert document.links == ("ls(1)", "cat(1)")
-    assert document.left_out["page headers and footers"] == 2
-
-
 HEADED = """Notes of the Harbour
 ====================
 

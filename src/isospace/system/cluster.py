@@ -13,7 +13,7 @@ import os
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
@@ -22,14 +22,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from isospace.errors import Stopped, UserError, first_line
-from isospace.system.signals import polite_stop
 from isospace.system.trust import trusting_code, trusts_code
 
 Engine = Literal["local", "ray"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_POLL_SECONDS = 0.2
 _CONNECT_SECONDS = 10
 _RETRIES = 3
 """How often an item is begun again whose worker died; one that kills its workers is no accident."""
@@ -39,7 +37,7 @@ _AHEAD = 2
 
 @contextmanager
 def connected(engine: Engine) -> Iterator[None]:
-    """A cluster for `map_on_cluster` and `run_on_cluster`, where the engine needs one.
+    """A cluster for `map_on_cluster`, where the engine needs one.
 
     A connection that there was before stays. What Ray itself says goes to the standard error.
 
@@ -111,54 +109,6 @@ def map_on_cluster(
         pool.end()
 
 
-def run_on_cluster(
-    items: Iterable[Item],
-    at_once: int,
-    work: Callable[[Item], Result],
-    begin: Callable[[Item], None],
-    end: Callable[[Item, Result], None],
-) -> None:
-    """Do something for each item, each in a new process.
-
-    Args:
-        items: in the order in which they are begun; they and `work` can be pickled.
-        at_once: how many; they share the cluster's processors, or have a GPU each.
-        work: what a worker does. A signal here raises KeyboardInterrupt in those that run.
-        begin: called here as an item is handed over.
-        end: takes what `work` gave. An exception from either stops the workers, politely.
-
-    Raises:
-        KeyboardInterrupt: on a signal, once the workers have stopped.
-        Exception: what `work` raised.
-        Stopped: workers died again and again over one item.
-    """
-    waiting = deque(items)
-    running: dict[Any, Item] = {}
-    ray = _ray()
-    share = _share(ray, at_once)
-    with polite_stop() as request, request.delayed():
-        remote = ray.remote(**share, max_calls=1, max_retries=_RETRIES)(_work_anew)
-        entered = partial(_in_place_of, os.getcwd(), trusts_code(), share["num_cpus"])
-        try:
-            while (waiting or running) and not request.received:
-                while waiting and len(running) < at_once:
-                    item = waiting.popleft()
-                    begin(item)
-                    running[remote.remote(entered, work, item)] = item
-                for result in ray.wait(list(running), timeout=_POLL_SECONDS)[0]:
-                    item = running.pop(result)
-                    try:
-                        ended = _get(ray, result)
-                    except ray.exceptions.RayError as error:
-                        raise _gave_up(error) from error
-                    end(item, ended)
-        finally:
-            for result in running:
-                ray.cancel(result)
-            if running:
-                ray.wait(list(running), num_returns=len(running))
-
-
 def require_seen(path: Path) -> None:
     """Refuse, in a worker, an output of which it sees nothing.
 
@@ -227,13 +177,19 @@ class _Pool:
         for result in self._ray.wait(list(self._running))[0]:
             worker, task = self._running.pop(result)
             try:
-                task.result, task.done = _get(self._ray, result), True
+                task.result, task.done = self._ray.get(result), True
                 self.idle.append(worker)
-            except self._ray.exceptions.RayError as error:
+            except self._ray.exceptions.RayTaskError as error:
+                raise error.cause from error
+            except self._ray.exceptions.RayError as error:  # the worker has died
                 self._ray.kill(worker)
                 task.deaths += 1
                 if task.deaths > _RETRIES:
-                    raise _gave_up(error) from error
+                    raise Stopped(
+                        f"`engine` ray: {task.deaths} workers died on the same work, perhaps "
+                        f"because memory ran out ({first_line(error)}). What is finished is kept: "
+                        "run the same command again"
+                    ) from error
                 if not task.starts:
                     self._again.append(task)
                 self._start(task if task.starts else _Task(None, starts=True))
@@ -270,13 +226,6 @@ class _Worker:
             return self._work(item)
 
 
-def _work_anew(
-    enter: Callable[[], AbstractContextManager[None]], work: Callable[[Any], Any], item: Any
-) -> Any:
-    with enter():
-        return work(item)
-
-
 @contextmanager
 def _in_place_of(folder: str, trusted: bool, threads: int) -> Iterator[None]:
     """Take the place of the process that asked: relative paths mean what they do there.
@@ -309,25 +258,6 @@ def _reach(address: str) -> None:
 
 def _ray() -> Any:
     return importlib.import_module("ray")
-
-
-def _get(ray: Any, result: Any) -> Any:
-    """A result that is there, or the error that was raised in its place.
-
-    Raises:
-        RayError: nobody lives to say.
-    """
-    try:
-        return ray.get(result)
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause from error
-
-
-def _gave_up(error: Exception) -> Stopped:
-    return Stopped(
-        f"`engine` ray: {1 + _RETRIES} workers died on the same work, perhaps because memory ran "
-        f"out ({first_line(error)}). What is finished is kept: run the same command again"
-    )
 
 
 def _share(ray: Any, count: int) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Plain text: paragraphs between blank lines, their lines joined; man pages as `man` renders them.
+"""Plain text: paragraphs between blank lines, their lines joined.
 
 Whether a file has paragraphs or a sentence a line is asked by `txt_layout`.
 """
@@ -11,12 +11,9 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from isospace.corpus.formats.draft import Draft, decode, one_line
-from isospace.corpus.formats.man import LEFT_OUT, references, section_kind
+from isospace.corpus.formats.draft import Draft, decode
 
 _TERMINAL = re.compile("\x1b\\[[0-9;]*m|.\x08")  # colours; letters struck twice for bold
-_RENDERED = re.compile(r"\s*(\S[^()]*\(\d\w*\)).*\1\s*")
-_BOXED = re.compile(r"\s*(?:[│├└┌|]|\+[-=])")  # a line of a table
 _ENDS = tuple(".!?:;…。！？।؟")
 _UNDERLINE = re.compile(r"([=\-~^*#])\1{2,}\s*")
 _SIGNS = "#*=-~^"  # from the highest headings to the lowest, as Sphinx writes them
@@ -35,8 +32,6 @@ def txt_layout(sample: str) -> Literal["paragraphs", "lines"]:
     'lines'
     """
     lines = _TERMINAL.sub("", sample).expandtabs().strip().splitlines()
-    if lines and _RENDERED.fullmatch(lines[0]):
-        return "paragraphs"
     rules = [bool(_UNDERLINE.fullmatch(line.strip())) for line in lines]
     texts = ["" if rule else line for line, rule in zip(lines, rules, strict=True)]
     within = [
@@ -70,30 +65,11 @@ def _one_case(text: str) -> bool:
 def read_text(content: bytes, encoding: str | None) -> Draft:
     """Read plain text; headings are underlined, or in capitals and set apart."""
     text = _TERMINAL.sub("", decode(content, encoding)).expandtabs().replace("\f", "\n\n")
-    lines = text.split("\n")
-    first = next((line for line in lines if line.strip()), "")
-    rendered = _RENDERED.fullmatch(first)
     draft = Draft()
-    if rendered:
-        lines = _without_page_lines(draft, lines, rendered[1])
-    words = vocabulary(text)
-    reader = _Rendered(draft, words) if rendered else _Plain(draft, words)
-    for block in _blocks(lines):
+    reader = _Plain(draft, vocabulary(text))
+    for block in _blocks(text.split("\n")):
         reader.block(block)
     return draft
-
-
-def _without_page_lines(draft: Draft, lines: Sequence[str], page: str) -> list[str]:
-    """Leave out the first and last line of each page, which name it."""
-    last = next(line for line in reversed(lines) if line.strip())
-    foot = last if re.search(r"\S {3,}\S.* {3,}\S", last) and last[0] != " " else page
-    kept = [
-        line
-        for line in lines
-        if not (line.startswith(page) or line.rstrip().endswith(page) or line == foot)
-    ]
-    draft.leave_out("page headers and footers", len(lines) - len(kept))
-    return kept
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
@@ -183,65 +159,6 @@ class _Plain:
                 piece = []
             piece.append(line)
         yield piece
-
-
-class _Rendered:
-    """A man page as `man` shows it: section headings alone are not indented."""
-
-    def __init__(self, draft: Draft, words: set[str]) -> None:
-        self._draft = draft
-        self._words = words
-        self._kind: str | None = None
-
-    def block(self, lines: list[str]) -> None:
-        """Add what stands between two blank lines."""
-        if len(lines) == 1 and not lines[0].startswith(" "):
-            self._heading(lines[0])
-            return
-        for piece in self._pieces(lines):
-            text = one_line(joined(piece, self._words, hyphenates=True))
-            if self._kind == "name":
-                self._draft.title = self._draft.title or text
-            elif self._kind == "see also":
-                for page in references(text):
-                    self._draft.link(page)
-            elif self._kind is None and not _is_drawing(piece):
-                self._draft.paragraph(text)
-            else:
-                what = LEFT_OUT.get(self._kind or "", "tables and drawings")
-                self._draft.leave_out(what, 0, text)
-
-    def _heading(self, line: str) -> None:
-        heading = one_line(line)
-        if not any(map(str.isalnum, heading)):  # a rule
-            return
-        self._kind = section_kind(heading)
-        if self._kind in LEFT_OUT:
-            self._draft.leave_out(LEFT_OUT[self._kind])
-        elif self._kind is None:
-            self._draft.heading(heading, 2)
-
-    def _pieces(self, lines: Sequence[str]) -> Iterator[list[str]]:
-        """Yield paragraphs, items and tables of lines without a blank line between them."""
-        piece: list[str] = []
-        for line in lines:
-            if not line.startswith(" "):
-                if piece:
-                    yield piece
-                self._heading(line)
-                piece = []
-                continue
-            of_table = bool(_BOXED.match(line)) != bool(piece and _BOXED.match(piece[-1]))
-            if piece and (of_table or _indent(line) < _indent(piece[-1])):
-                yield piece
-                piece = []
-            piece.append(line)
-        if piece:
-            yield piece
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 def _is_drawing(lines: Sequence[str]) -> bool:
