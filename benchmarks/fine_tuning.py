@@ -104,7 +104,6 @@ WAYS = {
     "half the rate": Way(rate=0.5),
     "double the rate": Way(rate=2.0),
     "twice the tokens, half the rate": Way(tokens=2.0, rate=0.5),
-    "batches of 16 sets of like texts": Way({"similar": 4}),
     "through the fixed map, temperature 0.03": Way(
         {"objective": SimCSE(head="none", temperature=0.03)}, map="fixed"
     ),

@@ -320,9 +320,6 @@ class TrainConfig:
     documents and `columns` the length of 95 % of the texts."""
     batch_size: Annotated[int, Field(ge=2)] = 64
     """Sentences in a batch, over all processes. Each is contrasted with the others of its batch."""
-    similar: Annotated[int, Field(ge=2)] | None = None
-    """Size of the groups of similar texts that batches are made of, which gives harder negatives.
-    Default: batches are drawn at random."""
     accumulate: PositiveInt = 1
     """Number of batches whose gradients are summed for one update. Sentences are contrasted within
     their own batch only."""
@@ -339,8 +336,6 @@ class TrainConfig:
     """Initial learning rate of AdamW; it falls linearly to 0 without warm-up."""
     weight_decay: NonNegativeFloat = 0.0
     """Weight decay of AdamW."""
-    hold_to_base: NonNegativeFloat = 0.0
-    """Strength of the pull of the weights towards those of the base model (L2-SP)."""
     clip_norm: PositiveFloat = 1.0
     """Largest norm of a gradient; larger ones are scaled down."""
     precision: PrecisionChoice = "auto"
@@ -397,6 +392,8 @@ class TrainConfig:
             raise UserError(f"not the settings of a run: {error}") from error
         if not isinstance(values, dict) or not {"text", "objective"} <= set(values):
             raise UserError("not the settings of a run: the keys text and objective are missing")
+        for gone in ("similar", "hold_to_base"):  # of runs that were made before these went
+            values.pop(gone, None)
         try:
             return cls(**values)
         except UserError as error:

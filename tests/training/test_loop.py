@@ -18,12 +18,12 @@ from isospace.config import objective_name
 from isospace.corpus.tokens import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives import DCLR, PCL, DiffCSE, MoCoSE, SimCSE, WhitenedCSE
+from isospace.objectives import DCLR, PCL, DiffCSE, MoCoSE, SimCSE
 from isospace.training import checkpoint, step
 from isospace.training.build import build_training
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop
-from isospace.training.step import Diverged, Gradient, backward, with_added
+from isospace.training.step import Diverged, backward, with_added
 
 
 def weights(loop: Loop) -> torch.Tensor:
@@ -130,31 +130,6 @@ def test_every_sentence_once_an_epoch_and_another_order_in_the_next(toy_model, t
     ]
     assert all(sorted(rows) == list(range(40)) for rows in epochs)
     assert not np.array_equal(*epochs)
-
-
-def test_without_a_gradient_weights_go_back_to_the_start_geometrically(
-    toy_model, tmp_path, monkeypatch
-):
-    config = replace(CONFIG, hold_to_base=100.0, learning_rate=1e-3, objective=WhitenedCSE())
-    loop = make_loop(toy_model, tmp_path, config)
-    monkeypatch.setattr(step, "backward", lambda *_: Gradient({"nothing": 0.0}))
-    start = {name: p.detach().clone() for name, p in loop.training.encoder.named_parameters()}
-    beside = [p.detach().clone() for p in loop.training.head.parameters()]
-    assert beside
-    with torch.no_grad():
-        for parameter in (*loop.training.encoder.parameters(), *loop.training.head.parameters()):
-            parameter += 1
-    list(loop)
-    # The learning rate falls linearly over 4 updates.
-    left = math.prod(1 - 100 * 1e-3 * share for share in (1, 0.75, 0.5, 0.25))
-    trained = 0
-    for name, parameter in loop.training.encoder.named_parameters():
-        expected = left if parameter.requires_grad else 1.0
-        trained += parameter.requires_grad
-        assert (parameter - start[name]).detach().numpy() == pytest.approx(expected, abs=1e-5)
-    assert 0 < trained < len(start)  # the pooler of BERT is frozen
-    for parameter, before in zip(loop.training.head.parameters(), beside, strict=True):
-        assert torch.equal(parameter, before + 1)
 
 
 def test_accumulation_is_the_mean_over_batches(toy_model, tmp_path):

@@ -17,7 +17,7 @@ from warm import WarmProcess
 from isospace.encoders import adapters
 from isospace.encoders.loading import load_encoder
 from isospace.objectives import CT, ArcCSE, SimCSE, WhitenedCSE
-from isospace.training.step import backward, pull_to_base
+from isospace.training.step import backward
 from isospace.training.train import train
 
 CONFIG = replace(CONFIG, lora=4, learning_rate=1e-2)
@@ -77,19 +77,6 @@ def test_a_batch_in_passes_has_the_gradient_of_the_whole(toy_model, tmp_path):
     assert parts.keys() == whole.keys()
     for name, expected in whole.items():
         torch.testing.assert_close(parts[name], expected, rtol=1e-9, atol=1e-12, msg=name)
-
-
-def test_holding_to_the_start_takes_its_share_of_what_was_added(toy_model, tmp_path):
-    loop = make_loop(toy_model, tmp_path, replace(CONFIG, hold_to_base=25.0))
-    start = adapters.plain_state(loop.training.encoder.model)
-    next(iter(loop))
-    moved = adapters.plain_state(loop.training.encoder.model)
-    pull_to_base(loop.training, 0.01)  # a quarter of the way
-    held = adapters.plain_state(loop.training.encoder.model)
-    name = "0.model.encoder.layer.1.attention.self.value.weight"
-    way = moved[name] - start[name]
-    assert way.abs().max() > 1e-4
-    torch.testing.assert_close(held[name] - start[name], 0.75 * way, rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.exhaustive

@@ -121,14 +121,10 @@ def test_ctrl_c_ends_cleanly_and_resumes(config, whole):
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 3])
 def test_several_processes_share_a_run_and_go_on_with_it(config, tmp_path, world):
-    """What holds to the base model, and what groups the texts of a batch, is found again.
-
-    Of three processes it is the order that decides a sum.
-    """
+    """Of three processes it is the order that decides a sum."""
     stopped = replace(config, output=tmp_path / "stopped")
-    settings = ["train", "--similar", "4", "--hold-to-base", "100"]
-    run_together(2, isospace_main, [*settings, *command(config, 12)[1:]])
-    processes = together(2, isospace_main, [*settings, *command(stopped, 12)[1:]])
+    run_together(2, isospace_main, command(config, 12))
+    processes = together(2, isospace_main, command(stopped, 12))
     wait_for_steps(tmp_path / "stopped", 5, *processes)
     for process in processes:  # as torchrun passes it on
         process.send(signal.SIGTERM)

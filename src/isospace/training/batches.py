@@ -26,8 +26,8 @@ from isospace.statistics.counts import number_of
 from isospace.training.examples import Examples, crop, fewer_than_a_batch
 from isospace.training.lists import Lists
 from isospace.training.plan import PassPlan
-from isospace.training.similar import Rows
 from isospace.training.sources import Sources
+from isospace.training.texts import Rows
 
 
 class Batches:
@@ -176,10 +176,7 @@ class Order:
     def _drawn(self, epoch: int) -> Rows:
         """Return the full batches (batch, size) of an epoch."""
         random, examples = np.random.default_rng([self._seed, epoch]), self._examples
-        if examples.similar is None:
-            order = random.permutation(len(examples))
-        else:
-            order = examples.similar.order(examples.rows[:, 0], examples.origins, random)
+        order = random.permutation(len(examples))
         if examples.origins is None:
             batches = order[: len(order) // self._size * self._size].reshape(-1, self._size)
             if not len(batches):

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus.tokens import Tokens
-from isospace.encoders import adapters
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import state_hash
@@ -90,7 +89,6 @@ def build_training(
         weight_decay=config.weight_decay,
         fused=accelerator.device.type in ("cpu", "cuda"),
     )
-    pulled = _pulled(encoder) if config.hold_to_base else []
     # For its precision only: `step.backward` sums the gradients itself, always in the same order.
     accelerator.prepare_model(encoder, evaluation_mode=True)
     return Training(
@@ -103,7 +101,6 @@ def build_training(
         modules=modules,
         optimizer=optimizer,
         parameters=parameters,
-        pulled=pulled,
         frozen={setting: names[module] for setting, module in frozen.items()},
         digests=digests,
         accelerator=accelerator,
@@ -147,13 +144,6 @@ def _frozen(modules: nn.ModuleDict) -> dict[str, nn.Module]:
     """Map settings to the modules that were made from them and never change."""
     own = [part for part in modules.children() if isinstance(part, Auxiliary)]
     return {setting: module for one in own for setting, module in one.frozen.items()}
-
-
-def _pulled(encoder: Encoder) -> list[tuple[nn.Parameter, Tensor]]:
-    """Return the parameters that updates pull to the base model, with their values there."""
-    # An adapter adds B A: if B is pulled to 0, the whole adapter is pulled to the base model.
-    held = [p for name, p in encoder.named_parameters() if adapters.IN not in name]
-    return [(p, p.detach().clone()) for p in held if p.requires_grad]
 
 
 def require_distinct_views(

@@ -18,8 +18,7 @@ from isospace.corpus.tokens import Tokens
 from isospace.errors import TooLittle, UserError
 from isospace.statistics.counts import number_of
 from isospace.training.queries import Queries, read_queries
-from isospace.training.similar import Rows, Similar
-from isospace.training.texts import Texts
+from isospace.training.texts import Rows, Texts
 from isospace.views import Vocabulary
 
 SHORTEST_CROP, LONGEST_CROP = 0.1, 0.5
@@ -41,7 +40,6 @@ class Examples:
             example.
         unanswered: (example,) true for a query whose second text is still to be found, so that its
             row has the query twice; `None` for no example.
-        similar: groups like texts in a batch; `None` where nothing does.
         summary: what the examples are, in words.
     """
 
@@ -50,7 +48,6 @@ class Examples:
     origins: Rows | None = None
     cropped: NDArray[np.bool_] | None = None
     unanswered: NDArray[np.bool_] | None = None
-    similar: Similar | None = None
     summary: str = ""
 
     @classmethod

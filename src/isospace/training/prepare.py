@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,14 +34,13 @@ from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.system.processes import STDIN_IS_OF_ONE, arithmetic, join_processes
 from isospace.system.progress import Progress
-from isospace.training.batches import Order, longest_read
+from isospace.training.batches import Order
 from isospace.training.build import build_parts, build_training, require_distinct_views, too_short
 from isospace.training.examples import Examples, fewer_than_a_batch
 from isospace.training.lists import Lists, make_lists, needs_lists
 from isospace.training.loop import Loop
 from isospace.training.plan import PassPlan
 from isospace.training.requirements import require_settings, require_trackers
-from isospace.training.similar import AMONG, Similar
 
 _TWO_SENTENCES = (
     "Eight words that dropout should tell apart twice.",
@@ -142,26 +140,11 @@ def prepare(
             tokens[side] = _tokenise(config, corpus, examples, encoder, side, advance)
     own = [tokens[side] for side in sides]
     with accelerator.main_process_first():
-        lists, examples = _by_vectors(config, data, examples, own, encoder, progress)
+        lists, examples = _with_lists(config, data, examples, encoder, progress)
     training = build_training(config, encoder, own, examples, accelerator, corpus.labels, lists)
     if cost := costs(training.auxiliaries):
         progress.line("beside", cost)
     return data, Loop(training)
-
-
-def _by_vectors(
-    config: TrainConfig,
-    data: Data,
-    examples: Examples,
-    tokens: Sequence[Tokens],
-    encoder: Encoder,
-    progress: Progress,
-) -> tuple[Lists | None, Examples]:
-    """Make what needs encoded texts, after refusing settings that cannot run."""
-    if config.similar is not None or needs_lists(config, examples):
-        _require_fit(config, encoder, len(data.corpus.classes))
-    lists, examples = _with_lists(config, data, examples, encoder, progress)
-    return lists, _grouped(config, data.corpus, examples, tokens, encoder, progress)
 
 
 def _with_lists(
@@ -170,6 +153,7 @@ def _with_lists(
     """Make the lists to rank, and find passages for queries without one."""
     if not needs_lists(config, examples):
         return None, examples
+    _require_fit(config, encoder, len(data.corpus.classes))  # before texts are encoded
 
     def choose_weight(teacher: Encoder) -> float:
         return data.benchmark.choose_weight(cached(teacher, cache_folder()), data.held_out)
@@ -178,46 +162,6 @@ def _with_lists(
         config, data.corpus, examples, encoder, choose_weight, cache_folder(), progress
     )
     return lists, examples if examples.unanswered is None else examples.answered(lists.best)
-
-
-def _grouped(
-    config: TrainConfig,
-    corpus: Corpus,
-    examples: Examples,
-    tokens: Sequence[Tokens],
-    encoder: Encoder,
-    progress: Progress,
-) -> Examples:
-    """Return the examples with groups of similar ones, where the settings want these.
-
-    It groups as many of them as are some times those that a run reaches; the same ones, evenly
-    spread, for each seed, so that their vectors are made once.
-    """
-    if config.similar is None:
-        return examples
-    count, (amount, unit) = len(examples), config.budget
-    reached = {
-        "sentences": amount,
-        "tokens": amount
-        / examples.mean_tokens(tokens[: examples.rows.shape[1]], longest_read(config)),
-        "epochs": amount * count,
-        "minutes": count,
-    }
-    among = min(count, math.ceil(AMONG * reached[unit]))
-    anchors = np.unique(examples.rows[np.arange(among) * count // among, 0])
-    with progress.bar("encode", len(anchors)) as advance:
-        near = Similar.build(
-            config.similar,
-            anchors,
-            examples.texts.__getitem__,
-            examples.texts.digest,
-            encoder,
-            side_of(0, len(tokens)),
-            config.max_length,
-            cache_folder(),
-            advance,
-        )
-    return replace(examples, similar=near)
 
 
 def _tokenise(

@@ -23,7 +23,6 @@ def require_settings(config: TrainConfig) -> None:
     _require_texts(config)
     _require_labels(config)
     _require_teacher(config)
-    _require_sizes(config)
     _require_adapters(config)
 
 
@@ -113,20 +112,6 @@ def _require_texts(config: TrainConfig) -> None:
         f"example, but `columns` names {len(columns)}. Name the columns of all texts: `columns` "
         f"{wanted}"
     )
-
-
-def _require_sizes(config: TrainConfig) -> None:
-    if config.hold_to_base * config.learning_rate > 1:
-        raise UserError(
-            f"`hold_to_base` {config.hold_to_base:g}: with `learning_rate` "
-            f"{config.learning_rate:g} an update would overshoot the base model. Give "
-            f"{1 / config.learning_rate:g} or less"
-        )
-    if config.similar is not None and config.batch_size % config.similar:
-        raise UserError(
-            f"`similar` {config.similar}: groups of this size do not fill a batch of `batch_size` "
-            f"{config.batch_size}. Give a divisor of the batch size, such as 16"
-        )
 
 
 def _require_adapters(config: TrainConfig) -> None:

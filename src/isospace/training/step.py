@@ -49,7 +49,6 @@ def update(
     norm = float(nn.utils.clip_grad_norm_(training.parameters, training.config.clip_norm))
     if not math.isfinite(norm):
         raise Diverged(number + 1, "gradient norm", norm)
-    pull_to_base(training, learning_rate)
     for group in training.optimizer.param_groups:
         group["lr"] = learning_rate
     training.optimizer.step()
@@ -163,16 +162,6 @@ def loss_terms(training: Training, ways: Sequence[Views]) -> dict[str, Tensor]:
     return {name: torch.stack([own[name] for own in terms]).mean() for name in terms[0]}
 
 
-@torch.no_grad()
-def pull_to_base(training: Training, rate: float) -> None:
-    """Pull the weights to the base model (L2-SP, Li et al. 2018, https://arxiv.org/abs/1802.01483).
-
-    The pull is decoupled from the gradient, as AdamW's decay is, so that Adam does not scale it.
-    """
-    for parameter, base in training.pulled:
-        parameter.lerp_(base, rate * training.config.hold_to_base)
-
-
 def tell_auxiliaries(training: Training, found: Gradient) -> None:
     """Pass the update's views to the auxiliary networks, and the gradient of what they added."""
     for name, added in found.added.items():
@@ -264,7 +253,6 @@ class Training:
         modules: the head, and the auxiliary networks and memories by name.
         optimizer: the optimiser of `parameters`.
         parameters: all trained parameters.
-        pulled: parameters that each update pulls to the base model, with their values there.
         frozen: setting -> name in `modules` of the module that it made and that never changes.
         digests: setting -> hash of that module, or of the teacher.
         accelerator: device, processes and precision.
@@ -279,7 +267,6 @@ class Training:
     modules: nn.ModuleDict
     optimizer: torch.optim.Optimizer
     parameters: Sequence[nn.Parameter]
-    pulled: Sequence[tuple[nn.Parameter, Tensor]]
     frozen: Mapping[str, str]
     digests: Mapping[str, str]
     accelerator: Accelerator

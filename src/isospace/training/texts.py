@@ -9,11 +9,13 @@ from hashlib import blake2b
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.dedup import near_clusters, without_words_of
 from isospace.corpus.groups import name_hash
-from isospace.training.similar import Rows
+
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
