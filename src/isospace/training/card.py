@@ -1,4 +1,4 @@
-"""The model card: what the model is, what it was measured at. Never a sentence of the corpus."""
+"""The model card: what the model is, and its scores. It never contains text of the corpus."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STS_PROTOCOL = (
 
 @dataclass(frozen=True)
 class Usage:
-    """The way to load a folder: the Hub's name of the library, and Markdown with the code."""
+    """How to load a model folder: the library's name on the Hub, and Markdown with the code."""
 
     library: str
     text: str
@@ -43,7 +43,7 @@ vectors = model.encode(["one sentence", "another sentence"])
 
 
 def classic_usage(prompts: Prompts) -> Usage:
-    """Return the way to load the sentence-transformers folder of a model with these prompts."""
+    """Return how to load a sentence-transformers folder whose model has these prompts."""
     if not (prompts.query or prompts.document or prompts.routed):
         return CLASSIC
     code = CLASSIC.text.replace(
@@ -56,14 +56,14 @@ def classic_usage(prompts: Prompts) -> Usage:
 
 
 def prompts_text(prompts: Prompts) -> str:
-    """Name the prompts, for a card."""
+    """Describe the prompts for a card."""
     return f"Put before every text (its prompt): {prompts.summary}."
 
 
 def model_card(
     config: TrainConfig, results: RunResults, pooling: str, usage: Usage = CLASSIC
 ) -> str:
-    """Markdown for the README.md of a run's model, which has this pooling."""
+    """Return the Markdown of a run's model card."""
     title = f"adapted {'with' if config.objective.reads_labels else 'without'} labels"
     if results.ships_base:
         title = f"the base model, {'in bfloat16' if config.half_weights else 'unchanged'}"
@@ -87,12 +87,12 @@ def model_card(
 
 
 def _untrained(results: RunResults) -> bool:
-    """Return true if the model has the base model's weights with something behind them."""
+    """Return true if the model has the base model's weights and a map behind them."""
     return results.model_step == 0 and bool(results.candidate)
 
 
 def _reading(pooling: str) -> str:
-    """Say how the model makes a vector of token states."""
+    """Describe how the model pools token states."""
     if pooling == "mask":
         return (
             "This model's pooling: mask, the state at the mask token of a template that its "
@@ -102,9 +102,9 @@ def _reading(pooling: str) -> str:
 
 
 def plain_card(model: str, about: str, usage: Usage) -> str:
-    """Markdown for the README.md of a model that no run of isospace made.
+    """Return the Markdown of the card of a model that no run of isospace made.
 
-    `model` is what the user named; `about` says e.g. "384 dimensions, pooling mean".
+    `model` is the name that the user gave; `about` is text such as "384 dimensions, pooling mean".
     """
     origin = Origin.from_model(model)
     return f"""{heading(origin, "as it was given", usage)}
@@ -118,9 +118,9 @@ def plain_card(model: str, about: str, usage: Usage) -> str:
 
 
 def heading(origin: Origin, state: str, usage: Usage) -> str:
-    """Front matter and title of a card, and whether code was trusted.
+    """Return front matter and title of a card, and a line if the model's own code was trusted.
 
-    `state` says in a few words what was done to the origin.
+    `state` says in a few words what was done to the base model.
     """
     lines = [f"library_name: {usage.library}", "pipeline_tag: sentence-similarity"]
     if origin.licence is not None:
@@ -133,7 +133,7 @@ def heading(origin: Origin, state: str, usage: Usage) -> str:
 
 
 def _scores(results: RunResults) -> str:
-    """Scores before and after as tables, with their protocols."""
+    """Return tables of the scores before and after, with their protocols."""
     columns = {BASE: results.base}
     shipped = BASE
     if not results.ships_base:
@@ -180,7 +180,7 @@ def _scores(results: RunResults) -> str:
 
 
 def _training(config: TrainConfig, results: RunResults) -> str:
-    """Say how the model was made; the corpus by its size and digest only."""
+    """Describe how the model was made; of the corpus, only its size and digest."""
     objective, corpus = config.objective, results.corpus
     counts = ", ".join(number_of(count, what) for what, count in corpus.counts.items() if count)
     paper = f"{objective.paper.title}, {objective.paper.year}"
@@ -203,7 +203,7 @@ def _training(config: TrainConfig, results: RunResults) -> str:
 
 
 def _without_folders(teacher: str) -> str:
-    """Name the teachers, without the folders above a folder or file, which are private."""
+    """Return the teachers' names without their parent folders, which are private."""
     shown = []
     for name in names_of(teacher):
         base = name.removesuffix(BM25)

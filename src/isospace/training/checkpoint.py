@@ -1,4 +1,4 @@
-"""Checkpoints: everything needed to continue bit for bit, in one file written atomically."""
+"""Checkpoints: one file, written atomically, with everything needed to resume bit for bit."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_path
 
 FORMAT = 6
-"""Version of the checkpoint's layout; raised when a reader must know."""
+"""Version of the layout; other versions are refused."""
 
 _DIGEST = "sha256"
-"""In the metadata of weights: `_digest` of them."""
+"""Key of the weights' digest in the metadata."""
 
 
 def random_state() -> dict[str, Any]:
-    """Return the state of every global random generator of this process, on its device.
+    """Return the state of all global random generators of this process.
 
-    Of CUDA only the current device: a process uses no other, and what a run resumes on may see
-    fewer of them, or more.
+    Only the current CUDA device counts: a process uses no other, and the machine on which a run
+    resumes may have another number of devices.
     """
     kind, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)
     return {
@@ -44,7 +44,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Put back what `random_state` returned."""
+    """Restore what `random_state` returned."""
     torch.set_rng_state(state["torch"])
     if torch.cuda.is_available() and state["cuda"]:
         torch.cuda.set_rng_state(state["cuda"][0])
@@ -56,10 +56,10 @@ def set_random_state(state: dict[str, Any]) -> None:
 
 
 def save_weights(path: Path, model: nn.Module) -> None:
-    """Write a model's weights alone, adapters merged into them.
+    """Write a model's weights, with adapters merged into them.
 
     Raises:
-        OSError: they cannot be written, because the disk is full for instance.
+        OSError: the file cannot be written, for example because the disk is full.
     """
     # Copies, because tied weights share memory and the format knows no sharing.
     weights = {
@@ -90,7 +90,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _digest(weights: Mapping[str, Tensor]) -> str:
-    """Hash names and bits, which the format itself does not check."""
+    """Return a hash of names and bits, which the file format itself does not check."""
     content = hashlib.sha256()
     for name, tensor in sorted(weights.items()):
         content.update(name.encode())
@@ -99,10 +99,10 @@ def _digest(weights: Mapping[str, Tensor]) -> str:
 
 
 def put_weights(path: Path, model: nn.Module) -> None:
-    """Put what `save_weights` wrote into a model of the same parts; adapters give way.
+    """Load the file of `save_weights` into a model; its adapters are removed.
 
     Raises:
-        UserError: the file is missing or damaged, or another model's.
+        UserError: the file is missing, damaged, or of another model.
     """
     weights = load_weights(path)
     try:
@@ -117,7 +117,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
     """Write a checkpoint of tensors, numbers, strings, lists and dicts.
 
     Raises:
-        OSError: it cannot be written, because the disk is full for instance.
+        OSError: the file cannot be written, for example because the disk is full.
     """
     with atomic_path(path) as temporary:
         try:
@@ -127,10 +127,10 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read a checkpoint onto the CPU; no code in it is run.
+    """Read a checkpoint to the CPU, without running any code in it.
 
     Raises:
-        UserError: missing, damaged, or of another version's layout.
+        UserError: the file is missing, damaged, or has another format.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -158,12 +158,12 @@ def require_unchanged(folder: Path, then: Mapping[str, str], now: Mapping[str, s
     """Refuse to resume a run whose settings, text, files or models have changed.
 
     Args:
-        folder: of the run.
-        then: setting -> digest of what it named when the checkpoint was written.
-        now: setting -> digest of what it names now.
+        folder: the folder of the run.
+        then: setting -> digest of its file or model when the checkpoint was written.
+        now: setting -> digest of its file or model today.
 
     Raises:
-        UserError: naming the first setting that differs.
+        UserError: a digest differs; the message names the setting.
     """
     for setting, digest in now.items():
         if then.get(setting) != digest:

@@ -22,25 +22,24 @@ from isospace.training.texts import Rows, Texts
 from isospace.views import Vocabulary
 
 SHORTEST_CROP, LONGEST_CROP = 0.1, 0.5
-"""Of the tokens of a passage, as far as the encoder can read it (Izacard et al. 2022, appendix). Of
-the beginning to which a training cuts texts they would be a few words."""
+"""Length of a crop as a share of the passage's tokens, up to the encoder's limit (Izacard et al.
+2022, appendix). A share of a text that was cut for training would be only a few words."""
 _UNDER_TITLES = ("title-passage", "heading-section")
 
 
 @dataclass(frozen=True)
 class Examples:
-    """The examples of a training, each drawn once an epoch.
+    """The examples of a training; each is drawn once an epoch.
 
     Attributes:
-        rows: (example, text) numbers of its texts.
-        source: the texts that have these numbers, where they are of a corpus.
-        origins: (example, n) of each text of an example what `Texts.origins` has; a batch has none
-            of these in two examples. `None` where batches are drawn freely.
-        cropped: (example,) true where a crop of each text is drawn in its place; `None` for no
-            example.
-        unanswered: (example,) true for a query whose second text is still to be found, so that its
-            row has the query twice; `None` for no example.
-        summary: what the examples are, in words.
+        rows: (example, text) numbers of the texts of each example.
+        source: the texts with these numbers, if they are from a corpus.
+        origins: (example, n) origins of the example's texts, as in `Texts.origins`. Two examples of
+            a batch never share one. `None`: no restriction.
+        cropped: (example,) true if random crops replace the texts; `None`: no example is cropped.
+        unanswered: (example,) true for a query without a passage yet; its row has the query twice.
+            `None`: no such example.
+        summary: a description for people.
     """
 
     rows: Rows
@@ -52,22 +51,23 @@ class Examples:
 
     @classmethod
     def from_lines(cls, anchors: Rows, count: int = 1, source: Texts | None = None) -> Examples:
-        """Return examples of so many consecutive lines, from these on."""
+        """Return examples of `count` consecutive lines that start at `anchors`."""
         return cls(anchors[:, None] + np.arange(count), source)
 
     @classmethod
     def from_corpus(cls, config: TrainConfig, corpus: Corpus) -> Examples:
-        """Return what the settings train on of a corpus.
+        """Return the examples of a corpus that the settings train on.
 
         Raises:
-            UserError: there are no pairs where they are wanted; `TooLittle` for less than a batch.
+            UserError: the settings need pairs and there are none; `TooLittle` if the examples do
+                not fill a batch.
         """
         texts = Texts.from_corpus(corpus)
         if config.views == "dropout":
             found = cls.from_lines(corpus.train_rows, config.objective.texts, texts)
             if config.objective.texts == 1 or config.objective.reads_labels:
                 return found
-            # A hard negative may be many rows' own: it is right for none of them.
+            # Several rows may share a hard negative, because it is the right text of none.
             return replace(found, origins=_of_texts(texts.origins, found.rows[:, :2]))
         if corpus.related is not None:
             found = _of_relations(config, corpus, corpus.related)
@@ -96,7 +96,7 @@ class Examples:
 
     @property
     def texts(self) -> Texts:
-        """The texts that the rows number."""
+        """The texts to which the numbers in `rows` refer."""
         assert self.source is not None  # of a corpus
         return self.source
 
@@ -104,9 +104,9 @@ class Examples:
         return len(self.rows)
 
     def mean_tokens(self, tokens: Sequence[Tokens], longest: int | None = None) -> float:
-        """Tokens in the texts of an example, on average; each text counts once, a crop as such.
+        """Return the mean number of tokens of an example; each text or crop counts once.
 
-        `longest`: to how many tokens texts and crops are cut that are not cut yet.
+        `longest`: the number of tokens to which texts and crops will still be cut.
         """
         most = np.inf if longest is None else longest
         total = 0.0
@@ -119,11 +119,11 @@ class Examples:
         return total
 
     def _with_singles(self, lines: Rows) -> Examples:
-        """Return these examples, and every text of these lines paired with itself."""
+        """Return these examples and, for each line, its text paired with itself."""
         return self._and(np.stack([lines, lines], 1), number_of(len(lines), "single texts"), True)
 
     def _with_queries(self, queries: Queries) -> Examples:
-        """Return these examples, and queries with their passages, where there are some."""
+        """Return these examples and the queries with their passages."""
         added = tuple(dict.fromkeys([*chain.from_iterable(queries.pairs), *queries.alone]))
         number = {text: len(self.texts) + place for place, text in enumerate(added)}
         pairs = [(number[query], number[passage]) for query, passage in queries.pairs]
@@ -136,7 +136,7 @@ class Examples:
         return replace(found, unanswered=unanswered)
 
     def _and(self, rows: Rows, summary: str, first: bool = False) -> Examples:
-        """Return these examples and others, no crops; `first`: their summary comes first."""
+        """Return these examples and uncropped others; `first` puts the others' summary first."""
         assert self.origins is not None
         cropped = self.cropped
         if cropped is not None:
@@ -151,7 +151,7 @@ class Examples:
         )
 
     def where(self, keep: NDArray[np.bool_]) -> Examples:
-        """Return the examples that `keep`, (example,), is true of."""
+        """Return the examples for which `keep` (example,) is true."""
         columns = {
             name: column[keep]
             for name in ("rows", "origins", "cropped", "unanswered")
@@ -161,15 +161,15 @@ class Examples:
 
     @property
     def pairs(self) -> Rows:
-        """(pair, 2) first and last text of the examples that have all their texts."""
+        """Return (pair, 2): first and last text of all examples that are not unanswered."""
         rows = self.rows if self.unanswered is None else self.rows[~self.unanswered]
         return rows[:, [0, -1]]
 
     def answered(self, best: Callable[[Rows], Rows]) -> Examples:
-        """Return the examples with the second texts that were missing.
+        """Return the examples with passages for the queries that had none.
 
         Args:
-            best: (query,) numbers of queries to those of the texts that answer them.
+            best: maps (query,) numbers of queries to the numbers of their passages.
         """
         assert self.unanswered is not None
         rows = self.rows.copy()
@@ -178,10 +178,10 @@ class Examples:
         return replace(self, rows=rows, origins=origins, unanswered=None)
 
     def related_texts(self, most: int) -> tuple[list[str], list[str]]:
-        """Return the two sides of at most `most` pairs, spread evenly over those there are.
+        """Return the two sides of at most `most` pairs, spread evenly over all pairs.
 
-        Pairs of equal texts, crops and queries without an answer are left out: of these no two
-        texts are known that differ and belong together.
+        Pairs of equal texts, crops and queries without a passage are left out, because they hold
+        no two different texts that belong together.
         """
         rows = self.rows if self.cropped is None else self.rows[~self.cropped]
         rows = rows[rows[:, 0] != rows[:, 1]]  # as those of queries without an answer are not
@@ -191,7 +191,7 @@ class Examples:
 
 
 def fewer_than_a_batch(found: str, size: int) -> str:
-    """Say that the texts to train on fill no batch."""
+    """Return the message for texts that do not fill a batch."""
     return (
         f"{found} to train on, fewer than a batch of {size}. Give more text, or set a smaller "
         "`batch_size`"
@@ -199,13 +199,13 @@ def fewer_than_a_batch(found: str, size: int) -> str:
 
 
 def _of_texts(numbers: Rows, rows: Rows) -> Rows:
-    """(example, text * n) of (text, n) numbers and (example, text) rows."""
+    """Return (example, text * n): the numbers (text, n) of each example's texts."""
     found: Rows = numbers[rows].reshape(len(rows), rows.shape[1] * numbers.shape[1])
     return found
 
 
 def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Examples:
-    """Return the pairs of the relations of documents."""
+    """Return the pairs of related texts in documents."""
     judge = None if config.pairs else corpus.pairs.relation
     counts = related.counts()
     names: tuple[str, ...] = config.relations
@@ -228,9 +228,9 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
 
 
 def _mean_crop(lengths: Rows, most: float) -> NDArray[np.float64]:
-    """(text,) mean length of the crops of texts of these lengths, of which `most` tokens are read.
+    """Return (text,) the mean length of crops, of which at most `most` tokens are read.
 
-    Up to the share at which a crop is as long as that, it grows with the share; from there on not.
+    A crop grows with its share of the text until it has `most` tokens.
     """
     full = np.clip(most / np.maximum(lengths, 1), SHORTEST_CROP, LONGEST_CROP)
     below = lengths * (full**2 - SHORTEST_CROP**2) / 2
@@ -242,13 +242,13 @@ def _mean_crop(lengths: Rows, most: float) -> NDArray[np.float64]:
 def crop(
     ids: NDArray[Any], random: np.random.Generator, vocabulary: Vocabulary, before: int = 0
 ) -> NDArray[Any]:
-    """A run of tokens inside the special ones (independent cropping, Izacard et al. 2022).
+    """Draw consecutive tokens of a text (independent cropping, Izacard et al. 2022).
 
     Args:
-        ids: (token,) of a text.
-        random: which draws the run.
-        vocabulary: which tokens are special.
-        before: tokens of the text's prompt, with what opens it; they stay.
+        ids: (token,) token ids of the text; special tokens stay.
+        random: draws the crop.
+        vocabulary: says which tokens are special.
+        before: number of tokens of the prompt and before it; they stay.
     """
     inner = vocabulary.inner(ids)
     first = max(inner.start, before)

@@ -1,4 +1,4 @@
-"""The end of a run: everything that it came to, and the model that it leaves."""
+"""The end of a run: collect its results, write them and the model."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class ModelScores:
     """Scores of one encoder on the test items.
 
     Attributes:
-        measured: on the benchmark.
-        other_text: set of other text -> its score.
+        measured: scores on the benchmark.
+        other_text: set of other text -> score.
     """
 
     measured: BenchmarkResult
@@ -52,12 +52,12 @@ class ModelScores:
 
     @property
     def table(self) -> tuple[str, list[dict[str, str]]]:
-        """Return title and rows of what an encoder comes to before it is trained."""
+        """Title and rows of the table that shows the scores of the base model."""
         return BEFORE, table_rows("", {BASE: self.measured.scores})
 
     @classmethod
     def of_base_model(cls, encoder: Encoder, data: Data, progress: Progress) -> ModelScores:
-        """Measure an encoder that is not trained; it encodes each text once on this machine."""
+        """Score an untrained encoder; its vectors are kept in the cache."""
         encode = cached(encoder, cache_folder(), progress=progress)
         weight = data.benchmark.choose_weight(encode, data.held_out)
         return cls.measure(encode, data, weight)
@@ -65,17 +65,17 @@ class ModelScores:
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """What is said of a training, beside the scores of its result.
+    """The facts of a training, besides the scores of its result.
 
     Attributes:
-        choice: the evaluation that was kept.
-        evaluations: all of them, the base model first; none where nothing was trained.
-        steps: updates.
-        longest: tokens to which texts were cut.
-        pooling: tokens to sentence.
+        choice: the checkpoint that was kept.
+        evaluations: all evaluations, the base model first; empty if nothing was trained.
+        steps: number of updates.
+        longest: number of tokens to which texts were cut.
+        pooling: pooling of the encoder.
         precision: device and arithmetic, in words.
-        seconds: wall clock, sessions before a resumption included.
-        memory_mb: at its peak, likewise.
+        seconds: wall-clock seconds, earlier sessions included.
+        memory_mb: peak memory in MB, earlier sessions included.
     """
 
     choice: Choice
@@ -114,19 +114,19 @@ def run_results(
     selected: str = "the checkpoint that was selected",
     among: ChosenAmong | None = None,
 ) -> RunResults:
-    """Collect what a training came to.
+    """Collect the results of a run.
 
     Args:
         config: the settings of the run.
-        data: its texts.
-        training: the facts of it.
-        step: of the weights of the result; 0 are the base model's.
-        before: the base model.
-        after: the result.
-        verdict: on the two.
-        candidate: what else was done to the weights that were kept, in words.
-        selected: what the result is called where the verdict keeps the base model.
-        among: what the verdict's own pairs chose the result among; `None` where others chose.
+        data: the texts.
+        training: the facts of the training.
+        step: update whose weights the result has; 0 for those of the base model.
+        before: scores of the base model.
+        after: scores of the result.
+        verdict: the comparison of the two.
+        candidate: post-processing of the kept weights, in words.
+        selected: name of the result in tables if the verdict keeps the base model.
+        among: the candidates among which the test pairs selected; `None` if other pairs did.
     """
     benchmark, corpus, choice = data.benchmark, data.corpus, training.choice
     other_text = other_text_scores(before.other_text, after.other_text)
@@ -164,7 +164,7 @@ def run_results(
 
 
 def show_verdict(run: Run, results: RunResults, progress: Progress, advice: str = "") -> None:
-    """Show the last lines of a run: the verdict, other text, what to use, how to load it."""
+    """Show the last lines of a run: verdict, other text, which search to use, how to load it."""
     progress.line("verdict", results.verdict.text)
     if results.other_text_gains:
         progress.line("other text", other_text_words(results.other_text_gains))
@@ -182,9 +182,9 @@ def write_run(
     before: ModelScores,
     after: ModelScores,
 ) -> None:
-    """Write the model, the items and the results; these last, as they say that a run is finished.
+    """Write the model and the items, and then the results, which mark the run as finished.
 
-    `encoder` is the result; the base model is written in its place where that is to be kept.
+    `encoder` is the result. If the verdict keeps the base model, that is written instead.
     """
     config, benchmark = run.config, data.benchmark
     if results.ships_base:

@@ -1,7 +1,8 @@
-"""Gradient caching: the backward pass of a large batch with the activations of few texts in memory.
+"""Gradient caching: the backward pass of a large batch with little memory.
 
-Gao et al. 2021, https://arxiv.org/abs/2101.06983. The batch is encoded without a gradient; the loss
-gives the gradient of its vectors; then each part is encoded again, under the same noise, with it.
+The batch is encoded without gradients, and the loss gives the gradient of its vectors. Then each
+part is encoded again with the same noise, and its gradient is passed on to the encoder. Source: Gao
+et al. 2021, https://arxiv.org/abs/2101.06983.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ def backward_by_parts(
     encode: Callable[[Tensor], Tensor],
     backward: Callable[[Tensor], Result],
 ) -> Result:
-    """Add the gradient of a batch to the encoder's parameters, as its backward pass would.
+    """Add the gradient of a batch to the encoder's parameters, part by part.
 
     Args:
-        parts: (example,) places of the examples of each part.
-        encode: makes the vectors (view, example, dim) of the examples at such places.
-        backward: does the backward pass of the loss of all vectors.
+        parts: (example,) positions of the examples of each part.
+        encode: returns the vectors (view, example, dim) of the examples at such positions.
+        backward: computes the loss of all vectors and its backward pass.
 
     Returns:
-        What `backward` returned.
+        The result of `backward`.
     """
     states, found = [], []
     for rows in parts:

@@ -1,4 +1,4 @@
-"""Lists to rank: what a teacher says of the texts of a batch, and candidates mined beside them."""
+"""Lists of texts to rank: a batch, mined candidates, and the scores of a teacher."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ from isospace.training.teachers import (
 )
 
 DEPTH = 50
-"""Nearest texts from which candidates are drawn (GPL mines as many by each of its retrievers)."""
+"""Nearest texts among which candidates are drawn (as many as GPL takes from each retriever)."""
 FALSE_NEGATIVE = 0.95
-"""A text that scores above this share of what a query's own text scores may well be right too
-(TopK-PercPos, Moreira et al. 2024)."""
+"""A text that scores above this share of the score of the query's own text is probably right too,
+and is not mined (TopK-PercPos, Moreira et al. 2024)."""
 BM25 = "+bm25"
 
 
 @dataclass(frozen=True)
 class Lists:
-    """The teacher and the mined texts of an objective that learns a ranking.
+    """The teacher and the mined texts for an objective that learns a ranking.
 
     Attributes:
-        ranker: by what texts are looked for in the corpus.
-        teacher: by what they are scored, where there is one.
-        mined: candidates of an example.
-        pool: (n,) lines from which they come, ascending.
-        numbers: (line,) of the document of each line, or of the text itself.
-        pairs: (pair, 2) of these numbers that belong together, sorted.
-        seed: of the draws.
+        ranker: finds the nearest texts in the corpus.
+        teacher: scores the texts; `None` without a teacher.
+        mined: number of candidates of an example.
+        pool: (n,) lines that can be candidates, ascending.
+        numbers: (line,) number of each line's document, or of the text itself.
+        pairs: (pair, 2) numbers that belong together, sorted.
+        seed: seed of the draws.
     """
 
     ranker: Teacher
@@ -65,21 +65,21 @@ class Lists:
     seed: int
 
     def _related(self, number: int) -> Rows:
-        """Return the numbers of what belongs to a document or text, and its own."""
+        """Return the numbers that belong to a document or text, its own included."""
         first, last = np.searchsorted(self.pairs[:, 0], [number, number + 1])
         return np.append(self.pairs[first:last, 1], number)
 
     def candidates(self, rows: Rows, micro: int) -> Rows:
         """Mine texts that are near the first text of each example and do not belong to it.
 
-        They are drawn from the `DEPTH` nearest that are none of its documents, nor likely to be
-        right as well; those first of which a teacher's file says something, near or not. Where
-        there are fewer, others of the corpus stand in.
+        They are drawn among the `DEPTH` nearest texts. Texts of the example's documents and texts
+        that are probably right too are left out. Texts with a score in the teacher's file come
+        first. If there are too few, random texts of the corpus fill up.
 
         Args:
             rows: (example, text) lines.
-            micro: number of the micro-batch in the run; with the seed and the lines it decides the
-                draws, whichever process makes them.
+            micro: number of the micro-batch in the run. With the seed and the lines it determines
+                the draws, so that all processes draw alike.
 
         Returns:
             (example, mined) lines.
@@ -117,12 +117,12 @@ class Lists:
         """Score the lists of examples by the teacher.
 
         Args:
-            rows: (example, text + mined) lines, the candidates last.
-            second: (batch,) the second texts of all examples of the batch, or its only ones.
-            first: place in the batch of the first of these examples.
+            rows: (example, text + mined) lines; candidates come last.
+            second: (batch,) the last texts of all examples of the batch.
+            first: position in the batch of the first of these examples.
 
         Returns:
-            (example, batch + mined) scores, NaN where it says nothing; `None` without a teacher.
+            (example, batch + mined) scores; NaN without a score. `None` without a teacher.
         """
         if self.teacher is None:
             return None
@@ -136,9 +136,10 @@ class Lists:
         return np.concatenate([scores, of_own[:, 1:]], axis=1)
 
     def best(self, queries: Rows) -> Rows:
-        """Return the text of the pool that answers each query best, (query,).
+        """Return the best text of the pool for each query, (query,).
 
-        Of the `DEPTH` nearest it is the one that the teacher scores highest, where it does.
+        It is the nearest text, or with a teacher the one with the highest score among the `DEPTH`
+        nearest.
         """
         found = np.empty(len(queries), np.int64)
         step = max(1, BLOCK // len(self.pool))
@@ -154,7 +155,7 @@ class Lists:
 
 
 def needs_lists(config: TrainConfig, examples: Examples) -> bool:
-    """Return true if a run mines texts, or asks a teacher."""
+    """Return true if a run mines texts or has a teacher."""
     return config.teacher is not None or config.mined > 0 or examples.unanswered is not None
 
 
@@ -167,13 +168,13 @@ def make_lists(
     cache: Path,
     progress: Progress,
 ) -> Lists:
-    """Make the lists of a run; vectors are made, or found in the cache.
+    """Build the lists of a run; encode what is not in the cache.
 
-    The second text of a query among the examples may still be missing. `choose_weight` gives the
-    weight of BM25 beside an encoder; `progress` shows what the teacher is and what it costs.
+    Examples may include queries without a passage. `choose_weight` returns the weight of BM25
+    beside an encoder; `progress` shows the teacher and its cost.
 
     Raises:
-        UserError: a teacher that cannot be used, or too little text to mine from.
+        UserError: the teacher cannot be used, or there is too little text to mine from.
     """
     numbers = examples.texts.documents
     pool = _pool(config, corpus, numbers)
@@ -200,7 +201,7 @@ def make_lists(
 
 
 def _require_others(mined: int, numbers: Rows) -> None:
-    """Refuse more candidates than there are documents or texts beside an example's own."""
+    """Refuse to mine more candidates than there are other documents or texts."""
     others = len(np.unique(numbers)) - 2
     if mined > others:
         raise UserError(
@@ -210,10 +211,10 @@ def _require_others(mined: int, numbers: Rows) -> None:
 
 
 def require_scores(config: TrainConfig, corpus: Corpus) -> None:
-    """Refuse a file of scores as `teacher` that says nothing of what is trained on.
+    """Refuse a file of scores as `teacher` if it scores none of the training texts.
 
     Raises:
-        UserError: none of its pairs is of these texts.
+        UserError: no pair of the file is in the training text.
     """
     if config.teacher is not None and (file := expanded(config.teacher)).is_file():
         examples = Examples.from_corpus(config, corpus)
@@ -222,7 +223,7 @@ def require_scores(config: TrainConfig, corpus: Corpus) -> None:
 
 
 def _pool(config: TrainConfig, corpus: Corpus, numbers: Rows) -> Rows:
-    """Return the texts that a search can find, each once."""
+    """Return the distinct texts that a search can find."""
     pool = np.unique(corpus.train_rows + (1 if config.text.columns else 0))
     if config.text.columns:  # a text may be in several rows
         pool = np.sort(pool[np.unique(numbers[pool], return_index=True)[1]])
@@ -230,7 +231,7 @@ def _pool(config: TrainConfig, corpus: Corpus, numbers: Rows) -> Rows:
 
 
 def _sided(config: TrainConfig, examples: Examples, pool: Rows) -> LinesBySide:
-    """Return the texts of a run by the sides on which they are read."""
+    """Return the texts of a run, divided into queries and documents."""
     texts = examples.texts
     return LinesBySide(
         np.unique(examples.rows[:, 0]),
@@ -242,7 +243,7 @@ def _sided(config: TrainConfig, examples: Examples, pool: Rows) -> LinesBySide:
 
 
 def _megabytes(*teachers: Teacher | None) -> float:
-    """Return the megabytes of the vectors that these teachers read."""
+    """Return the size in megabytes of the vectors of these teachers."""
     files = {
         vectors.file: vectors.vectors.nbytes
         for teacher in teachers
@@ -253,11 +254,11 @@ def _megabytes(*teachers: Teacher | None) -> float:
 
 
 def gives_cosines(teacher: str) -> bool:
-    """Return true if `teacher` names encoders, and no cross-encoder or file of scores.
+    """Return true if `teacher` names encoders, and not a cross-encoder or a file of scores.
 
     Raises:
-        UserError: there is nothing of that name, the file has no scores, or a cross-encoder is not
-            named alone.
+        UserError: the name leads nowhere, the file has no scores, or a cross-encoder is combined
+            with other teachers.
     """
     file = expanded(teacher)
     if file.is_file():
@@ -267,7 +268,7 @@ def gives_cosines(teacher: str) -> bool:
 
 
 def _cross_encoder(teacher: str) -> str | None:
-    """The cross-encoder that `teacher` names, if it names one."""
+    """Return the cross-encoder that `teacher` names, or `None`."""
     names = names_of(teacher)
     found = next(filter(_is_cross_encoder, names), None)
     if found is not None and names != [found.removesuffix(BM25)]:
@@ -279,7 +280,7 @@ def _cross_encoder(teacher: str) -> str | None:
 
 
 def names_of(teacher: str) -> list[str]:
-    """Split the names in `teacher`, each with or without `BM25` at its end."""
+    """Return the names in `teacher`; each may end in `BM25`."""
     return [name.strip() for name in teacher.split(",")]
 
 
@@ -295,7 +296,7 @@ def _teacher(
     cosines: Callable[[Encoder], Cosines],
     choose_weight: Callable[[Encoder], float],
 ) -> tuple[Teacher, str]:
-    """Make the teacher that `teacher` names, and describe it."""
+    """Build the teacher that the setting names; return it with a description."""
     assert config.teacher is not None
     file = expanded(config.teacher)
     if file.is_file():

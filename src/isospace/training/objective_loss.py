@@ -1,4 +1,4 @@
-"""Our objectives in sentence-transformers' own trainer."""
+"""isospace's objectives as losses for sentence-transformers' trainer."""
 
 from __future__ import annotations
 
@@ -20,35 +20,34 @@ from isospace.views import View, Views
 
 
 class ObjectiveLoss(nn.Module):
-    """An isospace objective as a loss of sentence-transformers' own trainer.
+    """An isospace objective as a loss for sentence-transformers' trainer.
 
-    Those that edit tokens, read them, have networks beside the encoder, or learn from labels or a
-    teacher are refused.
+    `SentenceTransformerTrainer(model, args, train_dataset, loss=ObjectiveLoss(model, SimCSE()))`
 
-    `SentenceTransformerTrainer(model, args, train_dataset, loss=ObjectiveLoss(model, SimCSE()))`.
-    The views are made by dropout rate, as `Encoder.forward` makes them: each is a pass of its own,
-    at its own rate, of its own text column, and a closing L2 normalisation is left out. The trainer
-    trains on the sum of the terms and logs each by its name.
+    Each view is a pass of its own text column at its own dropout rate, as in `Encoder.forward`. A
+    final L2 normalisation is left out. The trainer minimises the sum of the terms and logs each.
 
-    What the stock trainer does not do, and `isospace train` does:
+    Objectives that edit or read tokens, have auxiliary networks, or learn from labels or a teacher
+    are refused.
 
-    - The head's parameters are trained but not saved: a checkpoint holds the model alone, and
-      resuming starts a new head.
-    - The head's parameters are not synchronised across processes. Here every process gathers all
-      views and computes the same loss, so that heads which start equal (`seed`) stay equal.
+    Differences to `isospace train`:
+
+    - The head is trained but not saved: a resumed training starts with a new head.
+    - The trainer does not synchronise the head across processes. Every process gathers all views
+      and computes the same loss, so heads that start equal (`seed`) stay equal.
     - Nothing is measured without labels.
-    - A batch of one sentence, the last one of an epoch for instance, has nothing to tell it from:
-      its terms and their gradient are zero. `isospace train` has whole batches only.
+    - The loss of a batch of one sentence, such as the last one of an epoch, is zero. `isospace
+      train` has full batches only.
 
     Args:
-        model: as the trainer gets it.
-        objective: one of `isospace.objectives`; of a class, the one with the paper's values.
-        seed: of the head's weights.
+        model: the model that the trainer gets.
+        objective: one of `isospace.objectives`; a class means its defaults, the paper's values.
+        seed: seed of the head's weights.
 
     Raises:
-        UserError: no objective; or the model's own dropout is 0 where the objective needs it for
-            two views.
-        ValueError: the head does not fit the model's width.
+        UserError: `objective` is not an objective, or the model has no dropout and the objective
+            needs it for two views.
+        ValueError: the head does not fit the model's number of dimensions.
     """
 
     def __init__(
@@ -99,14 +98,14 @@ class ObjectiveLoss(nn.Module):
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """The objective's terms for a batch.
+        """Return the terms of the loss for a batch.
 
         Args:
-            sentence_features: of each text column, as the trainer's collator makes them.
+            sentence_features: features of each text column, from the trainer's collator.
             labels: not used.
 
         Raises:
-            UserError: the data set has more or fewer text columns than the objective sees texts.
+            UserError: the number of text columns does not fit the objective.
         """
         columns = list(sentence_features)
         if len(columns) != self.objective.texts:
@@ -123,7 +122,7 @@ class ObjectiveLoss(nn.Module):
         return self.objective(Views(encoded=encoded, projected=self.head(encoded)))
 
     def _encode(self, columns: Sequence[dict[str, Any]]) -> list[Tensor]:
-        """(batch, dim) of each view."""
+        """Return the vectors (batch, dim) of each view."""
 
         def keep(_module: nn.Module, _args: Any, features: dict[str, Any]) -> dict[str, Any]:
             return {**features, "view": features["sentence_embedding"]}
@@ -137,10 +136,10 @@ class ObjectiveLoss(nn.Module):
         return views
 
     def get_config_dict(self) -> dict[str, Any]:
-        """The objective, for sentence-transformers' model card."""
+        """Return the objective's settings for sentence-transformers' model card."""
         return {"objective": objective_name(self.objective), **self.objective.to_json()}
 
     @property
     def citation(self) -> str:
-        """BibTeX of the paper, for the model card."""
+        """BibTeX of the paper for the model card."""
         return self.objective.paper.bibtex

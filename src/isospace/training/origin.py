@@ -1,4 +1,4 @@
-"""The model that another was made from: its name and its licence."""
+"""Name and licence of a base model."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from isospace.system.trust import trusts_code
 
 @dataclass(frozen=True)
 class Origin:
-    """The base model as a model card names it, seen when the model was made.
+    """The base model as a model card describes it, when the model was made.
 
     Attributes:
-        name: without the folders above it, which are nobody's business.
-        hub_name: its name on the Hub, `None` for a folder.
-        licence: that its own card states, `None` where no card on this machine does.
-        trusted: whether code that comes with it was allowed to run.
+        name: its name, without parent folders, which are private.
+        hub_name: its name on the Hub; `None` for a folder.
+        licence: the licence in its own card; `None` if no card on this machine names one.
+        trusted: true if the code of the model was allowed to run.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Origin:
 
     @classmethod
     def from_model(cls, model: str) -> Origin:
-        """Describe minilm, a folder, or a Hub name; the Hub itself is not asked."""
+        """Describe minilm, a folder or a Hub name, without contacting the Hub."""
         folder = folder_of(model)
         if folder is None and re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?(@\S+)?", model):
             hub_name, revision = pinned(MINILM_HUB_NAME if model == "minilm" else model)
@@ -44,7 +44,7 @@ class Origin:
 
     @property
     def code_text(self) -> str:
-        """For a card: that code was allowed to run; else empty."""
+        """A sentence for the card if the model's code was allowed to run; else empty."""
         if not self.trusted:
             return ""
         return (
@@ -68,7 +68,7 @@ def _stated_licence(card: Path | None) -> str | None:
 
 
 def _hub_card(model: str, hub_name: str, revision: str | None) -> Path | None:
-    """Find the card of a model on the Hub on this machine."""
+    """Return the card of a Hub model in the local cache."""
     wheel = wheel_minilm() if model == "minilm" else None
     if wheel is not None:
         return wheel / "README.md"

@@ -1,4 +1,4 @@
-"""The passes of a run: the plan of an objective, or that plan over pairs of texts."""
+"""The passes of an update: the plan of an objective, for single texts or for pairs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from isospace.views import View
 
 @dataclass(frozen=True)
 class PassPlan:
-    """The passes through the encoder in an update, and the views that the objective sees.
+    """The passes through the encoder in an update, and the views that the objective gets.
 
     Attributes:
-        views: the passes, each once.
-        ways: in how many ways the objective sees them, and in each the place of each view of its
-            own plan; its loss is the mean over the ways.
-        texts: of an example, those that were mined for it among them.
-        candidates: places of the passes of what was mined, which the objective sees in the first
-            way, beside its own plan.
-        inputs: whose tokens the objective reads: in the first way, and behind them in the second.
+        views: the passes.
+        ways: the directions in which the objective is computed (two for pairs), each with the
+            position in `views` of each view of the objective. The loss is the mean over them.
+        texts: number of texts of an example, mined ones included.
+        candidates: positions in `views` of the mined texts. The objective gets them in the first
+            direction only.
+        inputs: views whose tokens the objective reads, of the first direction and then the second.
     """
 
     views: tuple[View, ...]
@@ -33,14 +33,14 @@ class PassPlan:
 
     @classmethod
     def from_config(cls, config: TrainConfig) -> PassPlan:
-        """Make the plan of a training.
+        """Return the plan of a training.
 
-        Over pairs the first view and those `of_anchor` are of one text and all others of the other,
-        those that are clean too; and the other way round, by as few passes as serve both. Mined
-        texts of an example are each passed once, behind its own.
+        With pairs, the first view and views `of_anchor` encode one text, and all others the other
+        text. The second direction exchanges the texts; both share passes where they can. Each mined
+        text is passed once.
 
         Args:
-            config: its objective is one that `takes_pairs`, where there are such.
+            config: the settings; with pairs, the objective must have `takes_pairs`.
         """
         plan, mined = cls._of_own(config.objective, config.views != "dropout"), config.mined
         passes = tuple(View(text=plan.texts + number) for number in range(mined))
@@ -56,7 +56,7 @@ class PassPlan:
             return cls(own, (every,), objective.texts, inputs=objective.inputs)
         sided = (replace(own[0], of_anchor=True), *own[1:])
         ways = [_over_pair(sided, anchor) for anchor in (0, 1)]
-        # The ways share no input, as they share passes: each has edits drawn for itself.
+        # Directions share passes but no inputs, because each draws its own edits.
         inputs = [view for anchor in (0, 1) for view in _over_pair(objective.inputs, anchor)]
         counts = Counter(ways[0]) | Counter(ways[1])
         views = tuple(counts.elements())
@@ -65,7 +65,7 @@ class PassPlan:
 
 
 def _over_pair(views: Sequence[View], anchor: int) -> list[View]:
-    """Each view of its text of a pair of which text number `anchor` is the anchor."""
+    """Return the views for a pair whose anchor is text number `anchor`."""
     return [
         replace(view, text=anchor if view.of_anchor else 1 - anchor, of_anchor=False)
         for view in views
@@ -73,7 +73,7 @@ def _over_pair(views: Sequence[View], anchor: int) -> list[View]:
 
 
 def _places(way: Sequence[View], views: Sequence[View]) -> tuple[int, ...]:
-    """The place of each view of a way, equal ones one after the other."""
+    """Return the position of each view of a direction; equal views get different positions."""
     places = []
     for number, view in enumerate(way):
         earlier = list(way[:number]).count(view)

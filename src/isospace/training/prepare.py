@@ -1,4 +1,4 @@
-"""Preparation of a run: data, corpus, encoder, tokens, in the order of cost."""
+"""Preparation of a run: data, corpus, encoder and tokens, the cheap parts first."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _TWO_SENTENCES = (
 
 
 LENGTH_OF_LINES = 32
-"""Tokens to which lines of text are cut, if nothing else is asked for (SimCSE's, appendix A)."""
+"""Default number of tokens to which lines of text are cut (SimCSE, appendix A)."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class Data:
     """The texts of a run.
 
     Attributes:
-        benchmark: what start and result are both scored on.
-        held_out: what an evaluation measures; no text of the benchmark is in it.
+        benchmark: the test items, for base model and result.
+        held_out: the validation text; it shares no text with the benchmark.
         corpus: the cleaned text.
-        other_text: other text, on which start and result are scored as well.
+        other_text: text of other domains, for base model and result.
     """
 
     benchmark: Benchmark
@@ -70,10 +70,10 @@ class Data:
 
 
 def make_accelerator(config: TrainConfig) -> Accelerator:
-    """Join the processes of a run, in its precision.
+    """Return the accelerator of a run, which joins its processes and sets its precision.
 
     Raises:
-        UserError: the batch cannot be shared by the processes.
+        UserError: the batch cannot be divided among the processes.
     """
     bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16())
     precision = "bf16" if bf16 else "no"
@@ -98,12 +98,12 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
 def prepare(
     config: TrainConfig, accelerator: Accelerator, progress: Progress, data: Data | None = None
 ) -> tuple[Data, Loop]:
-    """Load the texts and make the training; refuse bad input before the encoder is loaded.
+    """Load the texts and build the training; refuse bad input before the encoder is loaded.
 
-    `data` are the texts, where they are loaded already.
+    `data`: the texts, if they are already loaded.
 
     Raises:
-        UserError: what is wrong, where, and what to do.
+        UserError: bad input.
     """
     require_settings(config)
     if "-" in config.text.corpus and accelerator.num_processes > 1:
@@ -150,7 +150,7 @@ def prepare(
 def _with_lists(
     config: TrainConfig, data: Data, examples: Examples, encoder: Encoder, progress: Progress
 ) -> tuple[Lists | None, Examples]:
-    """Make the lists to rank, and find passages for queries without one."""
+    """Build the lists to rank, and find passages for queries that have none."""
     if not needs_lists(config, examples):
         return None, examples
     _require_fit(config, encoder, len(data.corpus.classes))  # before texts are encoded
@@ -172,9 +172,9 @@ def _tokenise(
     side: Side | None,
     advance: Callable[[int], None],
 ) -> Tokens:
-    """Tokenise the texts of the examples as they are read on one side.
+    """Tokenise the texts of the examples with the prompt of one side.
 
-    Where some are cropped, no text is cut but to what the encoder can read: the loop does that.
+    With crops, texts are only cut to the encoder's limit; `Batches` cuts them after cropping.
     """
     whole = config.objective.reads_whole_texts
     longest = config.max_length if examples.cropped is None else None
@@ -189,7 +189,7 @@ def _tokenise(
 
 
 def _length(config: TrainConfig, corpus: Corpus, encoder: Encoder, found: Coverage) -> int:
-    """Return the number of tokens to which texts are cut."""
+    """Return the number of tokens to which training cuts texts."""
     longest = config.max_length
     if longest is None:
         if corpus.related is None and not config.text.columns:
@@ -199,7 +199,7 @@ def _length(config: TrainConfig, corpus: Corpus, encoder: Encoder, found: Covera
 
 
 def _length_note(config: TrainConfig, found: Coverage) -> str | None:
-    """Say to which length texts are cut, where much is cut off or the corpus decided it."""
+    """Return a note on the length of texts, if much is cut off or the corpus determined it."""
     half, most, longest = found.lengths[0.5], found.lengths[0.95], config.max_length
     if config.objective.reads_whole_texts or longest is None or longest == LENGTH_OF_LINES >= half:
         return None
@@ -210,13 +210,13 @@ def _length_note(config: TrainConfig, found: Coverage) -> str | None:
 
 
 def require_usable(configs: Sequence[TrainConfig]) -> Data:
-    """Refuse now what `prepare` would refuse of later runs on one corpus and one benchmark.
+    """Check several runs with one corpus and one benchmark, as `prepare` would check each later.
 
     Returns:
-        The texts of all of them.
+        The texts, which all runs share.
 
     Raises:
-        UserError: as `prepare`.
+        UserError: as in `prepare`.
     """
     for config in configs:
         require_settings(config)
@@ -240,19 +240,19 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
 
 
 def say_corpus(corpus: Corpus, judged_by_others: bool, progress: Progress) -> None:
-    """Say what was read, and why it gives no test pairs, where nothing else does either."""
+    """Show what was read; if there are no test pairs, say why."""
     progress.line("corpus", corpus.summary)
     if not (judged_by_others or corpus.pairs.test):
         progress.line("test pairs", describe_pairs(corpus))
 
 
 def load_data(config: TrainConfig, other_text_selects: bool = False) -> Data:
-    """Read the user's own files first, then the corpus, and divide what is held out of it.
+    """Read the user's own files, then the corpus, and split its held-out pairs.
 
-    `other_text_selects`: a part of other text may select, as of STS the dev sets.
+    `other_text_selects`: keep a part of other text, such as the STS dev sets, for selection.
 
     Raises:
-        UserError: a file cannot be used, or the corpus leaves too little to measure on.
+        UserError: a file cannot be used, or too little text is left to measure on.
     """
     resolve(config.model)  # a name that leads nowhere is refused before a long text is read
     pairs = load_pairs(config.pairs, config.text.group) if config.pairs else None
@@ -276,7 +276,7 @@ def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:
     """Return the held-out text that selects checkpoints.
 
     Raises:
-        TooLittle: of this, or of what is left to train on.
+        TooLittle: there is too little held-out text, or too little to train on.
     """
     _require_a_batch(config, corpus)
     held_out = validation_text(corpus)
@@ -297,7 +297,7 @@ def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:
 
 
 def start_of(config: TrainConfig, device: str | None = None) -> Encoder:
-    """Load the base model as it is."""
+    """Load the base model unchanged."""
     return load_encoder(
         config.model,
         config.pooling,
@@ -310,7 +310,7 @@ def start_of(config: TrainConfig, device: str | None = None) -> Encoder:
 
 
 def require_trainable(config: TrainConfig, encoder: Encoder) -> None:
-    """Refuse a base model that has no layers to train, or cannot be written as standard modules."""
+    """Refuse a base model without trainable layers, or with modules that cannot be saved."""
     if not encoder.is_transformer:
         raise UserError(
             f"`model` {config.model}: an average of word vectors has no layers to train and no "
@@ -322,7 +322,7 @@ def require_trainable(config: TrainConfig, encoder: Encoder) -> None:
 
 
 def _load_encoder(config: TrainConfig, device: str) -> Encoder:
-    """Load the base model, with what the settings change about its training."""
+    """Load the base model and apply the settings that change its training."""
     encoder = start_of(config, device)
     require_trainable(config, encoder)
     if config.dropout is not None:
@@ -337,7 +337,7 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
 
 
 def _require_fit(config: TrainConfig, encoder: Encoder, classes: int) -> None:
-    """Refuse what `Loop` would refuse, without the corpus' own sentences."""
+    """Refuse an encoder that does not fit the objective, by a trial with made-up sentences."""
     plan, _, _, sources, _ = build_parts(config, encoder, classes)
     times = 1 + config.objective.tokens_needed // 8
     texts = [" ".join([text] * times) for text in _TWO_SENTENCES]

@@ -1,4 +1,4 @@
-"""Queries to train on, from a file: logged by people, or written by another program."""
+"""Training queries from a file: logged by people, or written by another program."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _NUMBER = re.compile(r"[-+]?[\d.,]+")
 
 @dataclass(frozen=True)
 class Queries:
-    """The queries of a file, cleaned, without held-out texts.
+    """The cleaned queries of a file, without those that repeat held-out text.
 
     Attributes:
-        pairs: queries with the passage that answers them.
-        alone: queries without one.
-        left_out: rows that (nearly) repeat a text that is held out.
+        pairs: queries with their passages.
+        alone: queries without a passage.
+        left_out: number of rows that repeat or nearly repeat held-out text.
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -39,7 +39,7 @@ class Queries:
 
     @property
     def summary(self) -> str:
-        """The counts in words."""
+        """The counts, as text."""
         parts = [
             (len(self.pairs), "queries with their passage"),
             (len(self.alone), "queries whose passage is looked for"),
@@ -49,16 +49,16 @@ class Queries:
 
 
 def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
-    """Read the queries of a file that may be trained on, each once.
+    """Read the distinct queries of a file that may be trained on.
 
     Args:
-        path: txt, jsonl, csv, tsv or parquet. Rows have a query, and perhaps its passage: in two
-            columns, or under the names that pairs of one's own have, such as query and passage.
+        path: txt, jsonl, csv, tsv or parquet. A row has a query and optionally its passage: in the
+            first two columns, or under names such as query and passage.
         config: the settings of the run.
-        corpus: its text, with what is held out of it.
+        corpus: the corpus, with its held-out texts.
 
     Raises:
-        UserError: the file cannot be read, has other columns, or no query.
+        UserError: the file cannot be read, has other columns, or has no query.
     """
     found = rows_of_queries(path)
     held = list(dict.fromkeys(_held_out(config, corpus)))
@@ -75,10 +75,10 @@ def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
 
 
 def rows_of_queries(path: Path) -> list[tuple[str, str]]:
-    """Return query and passage of each row, once; the passage is empty where there is none.
+    """Return the distinct (query, passage) rows of a file; a missing passage is empty.
 
     Raises:
-        UserError: as `read_queries` does.
+        UserError: as in `read_queries`.
     """
     found = list(dict.fromkeys(_rows(path)))
     if not found:
@@ -87,7 +87,7 @@ def rows_of_queries(path: Path) -> list[tuple[str, str]]:
 
 
 def _held_out(config: TrainConfig, corpus: Corpus) -> list[str]:
-    """Return the texts that must not be trained on."""
+    """Return the held-out texts, which must not be trained on."""
     texts = corpus.held_out()
     texts += [text for pair in (*corpus.pairs.dev, *corpus.pairs.test) for text in pair]
     if corpus.related is not None:
@@ -120,7 +120,7 @@ def _rows(path: Path) -> list[tuple[str, str]]:
 
 
 def _values(path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Line of each row, and its cells: of named columns those of query and passage."""
+    """Yield the line number and the cells of each row; of named columns, query and passage only."""
     for line, cells in read_named_rows(file_source(path), _is_header):
         if isinstance(cells, dict):
             names = _columns(tuple(cells))
@@ -135,14 +135,14 @@ def _values(path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
 
 
 def _columns(names: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the columns of query and passage; `None` where there are other columns."""
+    """Return the names of the query and passage columns, or `None` if there is no query column."""
     if len(names) == 1:
         return names if names[0].strip().lower() in COLUMNS["pairs"]["query"] else None
     return match_columns("pairs", names)
 
 
 def _is_header(cells: Sequence[str]) -> bool:
-    """Return true if a first line names the columns; a single name could be a query."""
+    """Return true if the first line names the columns; a single name could also be a query."""
     if len(cells) == 1:
         return cells[0].strip().lower() == "query"
     return _columns(tuple(cells)) is not None

@@ -1,4 +1,4 @@
-"""The map of queries of a run that leaves documents as they are: its file, and how to deploy it."""
+"""The matrix for queries of `adapt --queries-only`: its file, and how to deploy it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from isospace.system.files import atomic_path
 from isospace.training.card import Usage, classic_usage
 
 FILE = "query_map.safetensors"
-"""The matrix (dim, dim) of the map, float32, under the key `weight`, in the folder of a run."""
+"""File in the run's folder: the matrix (dim, dim), float32, under the key `weight`."""
 
 _DEPLOY = f"""## How to deploy
 
@@ -41,7 +41,7 @@ def map_query(vector):  # the API's vector of a query, or (n, dim) of several
 
 
 def write_query_map(folder: Path, encoder: Encoder) -> None:
-    """Write the matrix that an encoder maps its queries by into the folder of a run."""
+    """Write the matrix that maps an encoder's queries into the run's folder."""
     modules = modules_of(encoder.model, "query")
     [*_, dense] = [module for module in modules if isinstance(module, Dense)]
     with atomic_path(folder / FILE) as temporary:

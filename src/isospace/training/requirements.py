@@ -1,4 +1,4 @@
-"""Settings that do not go together, refused before any text is read."""
+"""Checks across settings, made before any text is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from isospace.training.queries import rows_of_queries
 
 
 def require_settings(config: TrainConfig) -> None:
-    """Refuse what does not go together or is not there, before the corpus is read."""
+    """Refuse settings that do not fit together, and files that are missing."""
     require_pairs(config)
     require_plain_passes(config)
     require_other_text(config.other_text, config.text.corpus)
@@ -27,10 +27,10 @@ def require_settings(config: TrainConfig) -> None:
 
 
 def require_pairs(config: TrainConfig) -> None:
-    """Refuse settings whose objective takes no pairs, or that say two things.
+    """Refuse pairs if the objective cannot use them, and contradictory settings of pairs.
 
     Raises:
-        UserError: naming the setting.
+        UserError: the message names the setting.
     """
     if config.views == "dropout":
         for name in ("relations", "without_title_words", "queries"):
@@ -57,10 +57,10 @@ def require_pairs(config: TrainConfig) -> None:
 
 
 def require_plain_passes(config: TrainConfig) -> None:
-    """Refuse passes in parts, or at half precision, where an objective needs more than vectors.
+    """Refuse `pass_tokens` and similar settings if the objective needs more than vectors.
 
     Raises:
-        UserError: naming the setting.
+        UserError: the message names the setting.
     """
     views = config.objective.views
     vectors = not config.objective.inputs and all(

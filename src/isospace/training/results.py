@@ -1,4 +1,4 @@
-"""The results of a run: the one place that knows the fields of results.json."""
+"""The results of a run; only this module knows the fields of results.json."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from isospace.training.origin import Origin
 from isospace.training.selection import Choice
 
 FORMAT = 8
-"""Of results.json."""
+"""Format number of results.json."""
 
 
 @dataclass(frozen=True)
 class CorpusFacts:
-    """The training text: sentences left after cleaning, their digest, and what cleaning did.
+    """The training text: number of sentences after cleaning, digest, and counts of the cleaning.
 
     Attributes:
-        longest: tokens to which they were cut; `None` in archived runs of older studies.
+        longest: number of tokens to which texts were cut; `None` in archived runs of older studies.
     """
 
     sentences: int
@@ -41,34 +41,34 @@ class CorpusFacts:
 
 @dataclass(frozen=True)
 class RunResults:
-    """Everything that a finished run says, every number with its protocol.
+    """All results of a finished run, each number with its protocol.
 
     Attributes:
-        isospace: the version that wrote it.
+        isospace: the version that wrote the results.
         config: the settings, as in config.json.
-        origin: of the encoder that training began with.
-        corpus: what was trained on.
-        pooling: tokens to sentence.
-        steps: updates of the whole run.
-        benchmark: digest of the test items; equal for runs that can be compared item by item.
-        base: scores of the encoder that training began with.
-        adapted: scores of the checkpoint that was chosen.
-        labels: which labelled pairs took part in choosing, `None` where none did.
-        choice: which checkpoint was chosen, and why.
-        model_step: the step of the weights in model/; 0 where the verdict keeps the base model.
-        verdict: whether the result gains over the base model.
-        with_bm25: gains over BM25 and over hybrid search; `None` in archived runs of older studies.
-        other_text: set of other text -> what the base and the adapted model came to there.
-        split: whether the validation pairs are others than those of the verdict.
+        origin: name and licence of the base model.
+        corpus: the training text.
+        pooling: pooling of the encoder.
+        steps: number of updates.
+        benchmark: digest of the test items; runs with equal digests can be compared item by item.
+        base: scores of the base model.
+        adapted: scores of the selected model.
+        labels: the labelled pairs that selected the checkpoint; `None` without labels.
+        choice: the selected checkpoint, and why.
+        model_step: update whose weights are in model/; 0 if the verdict keeps the base model.
+        verdict: the verdict on the gain over the base model.
+        with_bm25: gains over BM25 and hybrid search; `None` in archived runs of older studies.
+        other_text: set of other text -> scores of base model and adapted model.
+        split: true if the validation pairs and the test pairs are different pairs.
         evaluations: measurements during training, the base model (step 0) first.
-        seconds: wall clock, sessions before a resumption included.
-        memory_mb: at its peak, of the GPU where there is one, else of the process, of several the
-            first; `None` in archived runs of older studies.
+        seconds: wall-clock seconds, earlier sessions included.
+        memory_mb: peak memory in MB, of the GPU if there is one, else of the first process; `None`
+            in archived runs of older studies.
         environment: versions and machine.
-        pairs: digest of the test pairs alone.
-        candidate: what was done to the weights of the choice to make the result, such as a map
-            behind them, in words; empty where nothing was, or the base model is kept.
-        format: of the file.
+        pairs: digest of the test pairs.
+        candidate: post-processing of the selected weights, in words; empty without one, or if the
+            base model is kept.
+        format: format number of the file.
     """
 
     isospace: str
@@ -102,15 +102,15 @@ class RunResults:
 
     @property
     def not_shipped(self) -> str:
-        """Words to follow "adapted" where model/ holds the base model in its place."""
+        """Words that follow "adapted" in tables if model/ holds the base model; else empty."""
         other = self.adapted.pairs != self.base.pairs
         return " (not shipped)" if self.ships_base and other else ""
 
     def over_base(self, result: str = "adapted") -> dict[str, Gain]:
-        """Gains in MRR over the base model, of the verdict's pairs.
+        """Return the gains in MRR over the base model on the test pairs, by row of the table.
 
-        `result` is what a table calls the result, which has a row like "BM25", "base model + BM25"
-        and itself fused; none where it is the base model.
+        `result` is the result's name in the table. Rows are BM25, the base model with BM25, and,
+        unless the result is the base model, the result alone and with BM25.
         """
         if self.with_bm25 is None:
             return {}
@@ -123,19 +123,19 @@ class RunResults:
 
     @property
     def other_text_gains(self) -> dict[str, Gain]:
-        """Set of other text -> gain; empty where no other model than the base was tested."""
+        """Set of other text -> gain; empty if only the base model was tested."""
         gains = {name: scores.gain for name, scores in self.other_text.items()}
         return gains if any(one.changed for one in gains.values()) else {}
 
     @property
     def summary(self) -> str:
-        """The verdict, and what happened on other text."""
+        """The verdict, and the change on other text."""
         other_text = other_text_sentence(self.other_text_gains)
         return f"{self.verdict.text} {other_text}".rstrip()
 
     @property
     def recommendation(self) -> str:
-        """The way to search that finds most of the test pairs, in words."""
+        """A sentence that recommends the search with the highest MRR on the test pairs."""
         base = self.base.pairs.mrr
         mrr = {BASE: base} | {way: base + one.mean for way, one in self.over_base().items()}
         if self.ships_base:
@@ -144,12 +144,12 @@ class RunResults:
 
     @property
     def selected_by(self) -> str:
-        """The rule that chose the checkpoint, in words, with the labels that it used."""
+        """The rule that selected the checkpoint, with its labels, as text."""
         return f"dev-selected on {self.labels}" if self.labels else self.choice.rule
 
     @property
     def kept(self) -> str:
-        """The checkpoint that model/ holds, and the reason."""
+        """The checkpoint in model/, and the reason, as text."""
         if self.candidate:
             return f"{self.candidate}; of the (first) training: {self.choice.reason}"
         if self.model_step == self.choice.step:
@@ -161,12 +161,12 @@ class RunResults:
 
     @property
     def cost(self) -> str:
-        """Time and memory, in words."""
+        """Time and memory, as text."""
         memory = "" if self.memory_mb is None else f", {self.memory_mb / 1e3:.1f} GB"
         return f"{self.seconds:.0f} s{memory}"
 
     def evaluation(self, step: int) -> dict[str, float]:
-        """The measurements at a step; 0 is the base model."""
+        """Return the measurements at a step; step 0 is the base model."""
         return next(measured for measured in self.evaluations if measured["step"] == step)
 
 
@@ -179,6 +179,6 @@ def read_results(path: Path) -> RunResults:
     """Read results.json.
 
     Raises:
-        UserError: the file is damaged, or another version's.
+        UserError: the file is damaged, or has another format.
     """
     return typed_json.read(path, RunResults, "results of a run", FORMAT)

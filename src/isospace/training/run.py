@@ -1,16 +1,16 @@
-"""A run: one folder that holds everything about one training.
+"""A run: one folder with everything about one training.
 
 config.json     the settings
-adapt.json      those of adapt, where it made the run
-metrics.jsonl   a line per logged update ("step") and per measurement ("evaluation")
-checkpoints/    last.pt (to go on bit for bit), kept.safetensors (weights of the evaluation to keep)
-items.npz       what each test item came to, before and after, and its group; of STS pairs gold
-                score, and whether labels chose by them
-sample.npz      held-out sentences and their vectors, before and after
-transfer.json   scores of the transfer tasks, once `evaluate` was asked for them (`transfer`)
-results.json    scores with their protocols, the choice, the verdict, the environment
-model/          the encoder, loadable by sentence-transformers
-report.html     the same for people
+adapt.json      the settings of adapt, if it made the run
+metrics.jsonl   a line for each logged update ("step") and each evaluation ("evaluation")
+checkpoints/    last.pt (resumes bit for bit), kept.safetensors (weights of the kept checkpoint)
+items.npz       rank of each test item before and after, and its group; for STS pairs also the gold
+                score, and whether they selected the checkpoint
+sample.npz      held-out sentences with their vectors before and after
+transfer.json   scores of transfer tasks, after `evaluate --transfer`
+results.json    scores with their protocols, the selected checkpoint, the verdict, the environment
+model/          the encoder, for sentence-transformers
+report.html     the results for people
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from isospace.system.typed_json import first_problem, read_json
 from isospace.training.results import RunResults, read_results
 
 _RUNS = Path("runs")
-"""Below which a run has its folder where none was named."""
+"""Default folder for new runs."""
 REPORT = "report.html"  # in the folder of a run or of a comparison
 
 
@@ -86,12 +86,12 @@ _Transfer = TypeAdapter(dict[str, _TransferScores])
 
 @dataclass(frozen=True)
 class Sample:
-    """Sentences that were not trained on, and what start and result make of them.
+    """Held-out sentences and their vectors before and after training.
 
     Attributes:
-        sentences: n of them.
-        before: (n, dim) float32, of the base model.
-        after: (n, dim) float32, of the evaluation that was kept.
+        sentences: n sentences.
+        before: (n, dim) float32, vectors of the base model.
+        after: (n, dim) float32, vectors of the kept checkpoint.
     """
 
     sentences: tuple[str, ...]
@@ -103,7 +103,7 @@ class Run:
     """A run's folder.
 
     Args:
-        folder: an existing run; make new ones with `Run.create`.
+        folder: the folder of an existing run; `Run.create` makes a new one.
 
     Raises:
         UserError: the folder is not a run.
@@ -132,11 +132,11 @@ class Run:
 
         Args:
             config: the settings.
-            name: what a new folder's name says of the work; default: the objective.
-            adapt: the settings of `adapt` that the run is of, as JSON.
+            name: the part of a new folder's name that describes the work; default: the objective.
+            adapt: the settings of `adapt` as JSON, if it makes the run.
 
         Raises:
-            UserError: the folder exists and holds something, or cannot be written.
+            UserError: the folder is not empty, or cannot be written.
         """
         try:
             folder = _new_folder(config, name) if config.output is None else config.output
@@ -154,10 +154,10 @@ class Run:
 
     @property
     def config(self) -> TrainConfig:
-        """The settings that the run was made with.
+        """The settings of the run.
 
         Raises:
-            UserError: the file is damaged, or another version's.
+            UserError: config.json is damaged, or has another format.
         """
         path = self.folder / "config.json"
         try:
@@ -167,26 +167,26 @@ class Run:
 
     @property
     def settings_digest(self) -> str:
-        """Digest of config.json as it is now."""
+        """Digest of config.json."""
         return hashlib.sha256((self.folder / "config.json").read_bytes()).hexdigest()
 
     @property
     def to_resume(self) -> tuple[str, str]:
-        """The command that goes on with the run, and what else it needs, in words or empty."""
+        """The command that resumes the run, and a sentence on what else it needs, or empty."""
         needs = "with the same text on standard input" if "-" in self.config.text.corpus else ""
         return resume_command(self.folder), needs
 
     @property
     def how_to_resume(self) -> str:
-        """Advice for a person whose run was stopped."""
+        """Advice on how to resume the run."""
         return f"nothing is lost. Continue with: {', '.join(filter(None, self.to_resume))}"
 
     @property
     def results(self) -> RunResults | None:
-        """Results of the run, `None` while it is not finished.
+        """Results of the run; `None` if it is not finished.
 
         Raises:
-            UserError: results.json is damaged, or a newer version's.
+            UserError: results.json is damaged, or has another format.
         """
         return read_results(self.results_path) if self.results_path.is_file() else None
 
@@ -195,7 +195,7 @@ class Run:
         """Results of the run.
 
         Raises:
-            UserError: it is not finished, or results.json is damaged.
+            UserError: the run is not finished, or results.json is damaged.
         """
         results = self.results
         if results is None:
@@ -204,9 +204,9 @@ class Run:
 
     @property
     def complete(self) -> RunResults | None:
-        """Results of the run, `None` where there is something left to make.
+        """Results of the run; `None` if it is not finished or its model was removed.
 
-        That is a model too that somebody removed: it is made again, of the weights that were kept.
+        A removed model is made again from the kept weights when the run is resumed.
 
         Raises:
             UserError: results.json or the model is damaged.
@@ -228,7 +228,7 @@ class Run:
         write_arrays(self.items_path, **arrays)
 
     def items(self, part: str) -> dict[str, np.ndarray]:
-        """One part of items.npz, by column.
+        """Return one part of items.npz: column -> array.
 
         Raises:
             UserError: the file is damaged.
@@ -240,9 +240,9 @@ class Run:
         }
 
     def write_sample(self, sentences: Sequence[str], before: np.ndarray, after: np.ndarray) -> None:
-        """Write sample.npz, in half precision where it fits: enough for pictures and neighbours.
+        """Write sample.npz, in half precision if the values fit.
 
-        `before` and `after` are the vectors (n, dim) of the sentences under start and result.
+        `before` and `after` are the vectors (n, dim) of base model and result.
         """
         write_arrays(
             self.sample_path,
@@ -253,7 +253,7 @@ class Run:
 
     @property
     def sample(self) -> Sample | None:
-        """Content of sample.npz, `None` for a run that is not finished or has none.
+        """Content of sample.npz; `None` if the run is not finished or has no sample.
 
         Raises:
             UserError: the file is damaged.
@@ -277,7 +277,7 @@ class Run:
 
     @property
     def transfer(self) -> dict[str, Any]:
-        """Protocol -> scores of the transfer tasks; empty where nobody asked for them.
+        """Protocol -> scores of the transfer tasks; empty if they were not measured.
 
         Raises:
             UserError: the file is damaged.
@@ -295,7 +295,7 @@ class Run:
         return content
 
     def write_transfer(self, protocol: str, scores: Mapping[str, Any]) -> None:
-        """Put the scores by one protocol into transfer.json."""
+        """Write the scores of one protocol into transfer.json."""
         content = {**self.transfer, protocol: scores}
         write_text(self.transfer_path, json.dumps(content, indent=2) + "\n")
 
@@ -305,10 +305,10 @@ class Run:
             file.write(json.dumps({"kind": kind, **values}) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl; a line torn by a kill is left out.
+        """The lines of metrics.jsonl, without a last line that a kill cut off.
 
         Raises:
-            UserError: a line that no run has written.
+            UserError: a line is damaged.
         """
         if not self.metrics_path.is_file():
             return []
@@ -326,7 +326,7 @@ class Run:
         return lines
 
     def steps(self) -> list[dict[str, Any]]:
-        """The logged updates; each has the terms of the first.
+        """The logged updates; all have the same terms.
 
         Raises:
             UserError: the file is damaged.
@@ -339,7 +339,7 @@ class Run:
         return steps
 
     def evaluations(self) -> list[dict[str, Any]]:
-        """Return the evaluations, with the number of sentences seen before each."""
+        """Return the evaluations, each with the number of sentences seen before it."""
         config = self.config
         per_step = config.batch_size * config.accumulate
         return [
@@ -349,7 +349,7 @@ class Run:
         ]
 
     def rewind(self, step: int) -> None:
-        """Drop the metrics of updates after `step`: a resumed run will make them again."""
+        """Drop the metrics of updates after `step`, which a resumed run will repeat."""
         earlier = [line for line in self.metrics() if line.get("step", 0) <= step]
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in earlier))
 
@@ -360,7 +360,7 @@ def _half(vectors: np.ndarray) -> np.ndarray:
 
 
 def run_of(model: str) -> Run | None:
-    """Return the run that a model's name means, `None` where it means something else.
+    """Return the run that a model's name refers to, or `None`.
 
     Raises:
         UserError: the run is not finished.
@@ -370,9 +370,9 @@ def run_of(model: str) -> Run | None:
 
 
 def maker_of(model: str) -> Run | None:
-    """Return the finished run that made a model, `None` where none did.
+    """Return the finished run that made a model, or `None`.
 
-    `model` is the folder of the run, or the model's in it.
+    `model` is the folder of the run or its folder `model`.
     """
     folder = folder_of(model)
     for place in () if folder is None else (folder, folder.resolve().parent):
@@ -382,7 +382,7 @@ def maker_of(model: str) -> Run | None:
 
 
 def chosen_weight(model: str) -> float | None:
-    """Return the BM25 weight of the run that made a model, `None` where none did."""
+    """Return the BM25 weight of the run that made a model, or `None`."""
     run = maker_of(model)
     with_bm25 = None if run is None else run.finished.base.with_bm25
     return None if with_bm25 is None else with_bm25.weight
@@ -393,9 +393,9 @@ class FinishedRun:
     """A finished run and its results.
 
     Attributes:
-        run: its folder.
-        results: what it came to.
-        earlier: whether it had been finished before, so that no progress was shown.
+        run: the folder of the run.
+        results: its results.
+        earlier: true if the run was already finished, so that no progress was shown.
     """
 
     run: Run
@@ -404,33 +404,33 @@ class FinishedRun:
 
     @property
     def verdict(self) -> str:
-        """The verdict, and what happened on other text."""
+        """The verdict, and the change on other text."""
         return self.results.summary
 
     @property
     def model_folder(self) -> Path:
-        """Loads with `SentenceTransformer(str(model_folder))`."""
+        """Folder of the model, for `SentenceTransformer(str(model_folder))`."""
         return self.run.model_folder
 
 
 def begun(folder: Path) -> bool:
-    """Return true if a folder is a run, finished or not."""
+    """Return true if a folder holds a run, finished or not."""
     return (folder / "config.json").is_file()
 
 
 def require_free(folder: Path | None) -> None:
-    """Refuse a folder that holds something already, or that cannot be made.
+    """Refuse an output folder that is not empty, or that cannot be made.
 
     Args:
-        folder: of a run to be; `None` is one of a new name.
+        folder: the folder of a new run; `None`: a new name, which is always free.
 
     Raises:
-        UserError: with the ways out.
+        UserError: the folder cannot be used; the message says what to do.
     """
     if folder is None:
         require_writable(_RUNS, inside=True)
         return
-    # What a kill left before there was a run; beside anything else it is somebody's own.
+    # Files that a kill left before the run began. Beside other files they are the user's own.
     names = (".config.json.*.tmp", f".{ADAPT_SETTINGS}.*.tmp", ADAPT_SETTINGS)
     torn = {path for name in names for path in folder.glob(name)}
     if torn and torn == set(folder.iterdir()):
@@ -445,7 +445,7 @@ def require_free(folder: Path | None) -> None:
 
 
 def _new_folder(config: TrainConfig, work: str) -> Path:
-    """Make an empty folder of an unused name, also when several runs start in one second."""
+    """Make an empty folder with an unused name, even if several runs start in one second."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     work = work or objective_name(config.objective)
     name = f"{stamp}-{work}-{Path(config.model).name or 'model'}"

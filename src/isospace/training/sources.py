@@ -1,4 +1,4 @@
-"""Inputs of the views of a plan: each text of an example as it is, or as changes draw it."""
+"""The inputs of a plan's views: the texts of an example, unchanged or edited."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class _Source:
     edit: Edit | None
     perturb: Perturbation | None
     stream: int
-    """Edits of one stream draw alike."""
+    """Edits with equal streams make equal draws."""
     changes_embeddings: bool
 
 
 @dataclass(frozen=True)
 class _Input:
-    """The input that a source makes of a sentence; shapes (token,), `kept` (token, dim) or less."""
+    """The input that a source makes from a text; shapes (token,), `kept` (token, dim) or less."""
 
     ids: NDArray[Any]
     positions: Ids | None = None
@@ -42,17 +42,17 @@ class Sources:
     """The distinct inputs of a plan's views.
 
     Args:
-        plan: of the objective, views and then inputs.
-        encoder: whose tokenizer the edits need.
-        seed: of the draws.
+        plan: the views of the objective, then its inputs.
+        encoder: the encoder, whose tokenizer the edits need.
+        seed: seed of the draws.
 
     Attributes:
-        of_view: (view,) which source each view encodes.
-        added_by: number of a source -> the auxiliary that adds to its embeddings, where one does.
+        of_view: (view,) number of the source that each view encodes.
+        added_by: number of a source -> the auxiliary that adds to its embeddings.
 
     Raises:
-        UserError: a view needs a mask token that the tokenizer does not have, edits tokens among
-            which is a template, or changes embeddings that cannot be changed.
+        UserError: a view needs a mask token that the tokenizer lacks, edits the tokens of a
+            template, or changes embeddings that cannot be changed.
     """
 
     def __init__(self, plan: Sequence[View], encoder: Encoder, seed: int) -> None:
@@ -86,12 +86,12 @@ class Sources:
     def batch(
         self, texts: Sequence[Sequence[NDArray[Any]]], rows: NDArray[np.int64], micro: int
     ) -> Batch:
-        """The padded ids of every source.
+        """Return the padded ids of every source.
 
         Args:
-            texts: token ids of each text of the examples, (text, example).
-            rows: (example,) numbers in the corpus; with `micro` and the seed they decide the draws,
-                whichever process makes them.
+            texts: (text, example) token ids of each text of the examples.
+            rows: (example,) numbers of the examples. With `micro` and the seed they determine the
+                draws, so that all processes draw alike.
             micro: number of the micro-batch in the run.
         """
         inputs = [
@@ -129,12 +129,12 @@ class Sources:
         return _Input(ids, positions, kept)
 
     def _fitting(self, edit: Edit, ids: Ids) -> Ids:
-        """A sentence, so short that the encoder can read what the edit makes of it."""
+        """Return a text cut so that its edited version fits the encoder's limit."""
         limit = self.encoder.max_length
         if limit is None or edit.whole:
             return ids
         words = self.vocabulary.inner(ids)
-        # One word at a time: what an edit may add depends on the length.
+        # One word at a time, because the number of added tokens depends on the length.
         for last in reversed(range(words.start, words.stop)):
             if len(ids) + edit.adds(ids, self.vocabulary) <= limit:
                 break

@@ -1,4 +1,4 @@
-"""Teachers, whose ranking of texts an encoder learns: encoders, BM25, cross-encoders, files."""
+"""Teachers, which score texts for an encoder to follow: encoders, BM25, cross-encoders, files."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ Scores = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 _SLICE = 1 << 12
-"""Texts whose vectors are in memory at once."""
+"""Number of texts whose vectors are in memory at once."""
 _HELD = 1 << 26
-"""Scores of BM25 that are held, of a batch's queries: 256 MB."""
+"""Number of BM25 scores to remember for the queries of a batch: 256 MB."""
 
 
 class LinesBySide(NamedTuple):
-    """The lines that a run reads, by the side on which it reads them.
+    """The lines of a run, divided into queries and documents.
 
     Attributes:
-        queries: (n,) lines of texts that look for others, ascending.
-        texts: (m,) lines of texts that are looked for, ascending.
-        side: of the queries.
-        read: the text of a line.
-        digest: identifies the texts of all lines.
+        queries: (n,) lines that are queries, ascending.
+        texts: (m,) lines that are documents, ascending.
+        side: the side of the queries, which determines their prompt.
+        read: returns the text of a line.
+        digest: identifies all texts.
     """
 
     queries: Rows
@@ -57,12 +57,12 @@ class LinesBySide(NamedTuple):
 
 
 class Teacher(ABC):
-    """Scores of texts for queries, both given as lines; the higher, the better the text fits.
+    """A model or file that scores texts for queries, both given as lines. Higher is better.
 
     Attributes:
-        ranks_all: True where `score_matrix` scores every text, so that a search can use it.
+        ranks_all: true if `score_matrix` scores every text, so that a search can use it.
         digest: identifies the scores.
-        reads: the vectors that are read from disk.
+        reads: the vectors that it reads from disk.
     """
 
     ranks_all = True
@@ -71,23 +71,23 @@ class Teacher(ABC):
 
     @abstractmethod
     def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
-        """Score every text for every query, (query, text); NaN where there is no score."""
+        """Return the score of every text for every query (query, text); NaN without a score."""
 
     @abstractmethod
     def score_own(self, queries: Rows, texts: Rows) -> Scores:
-        """Score the texts (query, n) that are each query's own, in the same shape."""
+        """Return the scores (query, n) of the texts (query, n) that are each query's own."""
 
     def scored_rows(self, query: int) -> Rows:
-        """Return the lines that alone have scores for a query; empty where all lines have."""
+        """Return the lines with scores for a query, if not all have one; else an empty array."""
         return np.empty(0, np.int64)
 
 
 class LineVectors:
-    """Vectors of lines, float16 on disk.
+    """Vectors of lines, stored on disk as float16.
 
     Args:
-        lines: (n,) ascending.
-        file: of (n, dim) vectors of length 1.
+        lines: (n,) lines, ascending.
+        file: file of (n, dim) unit vectors.
     """
 
     def __init__(self, lines: Rows, file: Path) -> None:
@@ -104,7 +104,7 @@ class LineVectors:
         cache: Path,
         progress: Progress,
     ) -> LineVectors:
-        """By an encoder, once; kept in `cache / "teachers"`."""
+        """Encode the lines, or read their vectors from `cache / "teachers"`."""
         about = (*fingerprint(encoder, side), of.digest)
         name = blake2b("\0".join(about).encode() + lines.tobytes(), digest_size=16).hexdigest()
 
@@ -124,16 +124,16 @@ class LineVectors:
         )
 
     def __getitem__(self, lines: Rows) -> Doubles:
-        # In float32 a product would depend on how many are made at once, and so on the processes.
+        # In float32, products would depend on the batch size, and so on the number of processes.
         return self.vectors[np.searchsorted(self.lines, lines)].astype(np.float64)
 
 
 class Cosines(Teacher):
-    """An encoder's cosines.
+    """The cosines of an encoder.
 
     Args:
-        queries: vectors of texts that look for others.
-        texts: of texts that are looked for.
+        queries: vectors of the queries.
+        texts: vectors of the documents.
         digest: identifies the encoder and the texts.
     """
 
@@ -143,7 +143,7 @@ class Cosines(Teacher):
 
     @classmethod
     def made(cls, encoder: Encoder, of: LinesBySide, cache: Path, progress: Progress) -> Cosines:
-        """By an encoder, of the lines that a run reads; each text is encoded once."""
+        """Encode the lines of a run; each text is encoded once."""
         digest = weights_hash(encoder, of.side, "document") + of.digest
         if encoder.prompts.for_side(of.side) == encoder.prompts.for_side("document"):
             lines = np.union1d(of.queries, of.texts)
@@ -170,15 +170,15 @@ class Cosines(Teacher):
 
 
 class Fused(Teacher):
-    """An encoder's cosines fused with BM25 (`operators.fusion`).
+    """Hybrid scores: an encoder's cosines and BM25 (`operators.fusion`).
 
-    The formula needs two numbers over all texts that are searched: the standard deviation of a
-    query's cosines, from the covariance of the vectors, and the highest BM25, from the index.
+    The formula needs two numbers over all documents: the standard deviation of the query's cosines,
+    computed from the covariance of the vectors, and the highest BM25 score, from the index.
 
     Args:
-        cosines: of the encoder.
+        cosines: the cosines of the encoder.
         of: the lines.
-        weight: of BM25.
+        weight: the weight of BM25.
     """
 
     def __init__(self, cosines: Cosines, of: LinesBySide, weight: float) -> None:
@@ -197,18 +197,18 @@ class Fused(Teacher):
         self._covariance = squares / len(of.texts) - np.outer(mean, mean)
 
     def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
-        """Fuse the scores of these texts."""
+        """Return hybrid scores (query, text)."""
         places = np.searchsorted(self._of.texts, texts)
         of_each = np.broadcast_to(places, (len(queries), len(texts)))
         return self._fused(queries, of_each, self._cosines.score_matrix(queries, texts))
 
     def score_own(self, queries: Rows, texts: Rows) -> Scores:
-        """Fuse the scores of each query's own texts."""
+        """Return hybrid scores (query, n) of each query's own texts."""
         places = np.searchsorted(self._of.texts, texts)
         return self._fused(queries, places, self._cosines.score_own(queries, texts))
 
     def _fused(self, queries: Rows, places: Rows, cosines: Scores) -> Scores:
-        """`places` (query, n) are those of the texts among all that are looked for."""
+        """Return hybrid scores of the documents at `places` (query, n)."""
         words = np.empty((len(queries), 1 + places.shape[1]), np.float32)
         for row, (query, own) in enumerate(zip(queries.tolist(), places, strict=True)):
             of_query = self._words(query)
@@ -216,12 +216,12 @@ class Fused(Teacher):
         looking = self._cosines.queries[queries]
         variance = (looking @ self._covariance * looking).sum(1)
         spread = np.sqrt(np.maximum(variance, 0.0))
-        # Before the texts stands what has the query's highest BM25, which may be none of them.
+        # The first column is the text with the query's highest BM25 score, which `texts` may lack.
         with_best = np.concatenate([np.zeros((len(queries), 1), np.float32), cosines], axis=1)
         return fuse(with_best, words, self.weight, spread)[:, 1:].astype(np.float32)
 
     def _words(self, query: int) -> Scores:
-        """(text,) BM25 of all texts that are looked for; a batch asks several times."""
+        """Return the BM25 scores (text,) of all documents, and remember them."""
         if query not in self._held:
             if len(self._held) * len(self._of.texts) > _HELD:
                 self._held.clear()
@@ -251,11 +251,11 @@ class Mean(Teacher):
 
 
 class CrossEncoderTeacher(Teacher):
-    """A cross-encoder, which reads pair by pair and so scores a query's own texts alone.
+    """A cross-encoder. It reads each pair, so it scores only the texts that are a query's own.
 
     Args:
         scorer: the model.
-        read: the text of a line.
+        read: returns the text of a line.
     """
 
     ranks_all = False
@@ -278,14 +278,14 @@ class CrossEncoderTeacher(Teacher):
 
 
 class FileTeacher(Teacher):
-    """Scores of queries and texts in a file.
+    """Scores from a file of queries and texts.
 
     Args:
-        path: a file as `pairs.load_scored_pairs` reads it.
+        path: a file for `pairs.load_scored_pairs`.
         of: the lines.
 
     Raises:
-        UserError: it cannot be read, or none of its pairs is of texts that are trained on.
+        UserError: the file cannot be read, or it scores no pair of the training text.
     """
 
     ranks_all = False
@@ -313,18 +313,18 @@ class FileTeacher(Teacher):
             )
 
     def scored_rows(self, query: int) -> Rows:
-        """Return what the file holds."""
+        """Return the lines that the file scores for a query."""
         return np.array(self._lines.get(self._key(query), []), np.int64)
 
     def _key(self, line: int) -> int:
         return name_hash(self._read(line))
 
     def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
-        """Return what the file holds."""
+        """Return the scores in the file."""
         return self.score_own(queries, np.broadcast_to(texts, (len(queries), len(texts))))
 
     def score_own(self, queries: Rows, texts: Rows) -> Scores:
-        """Return what the file holds."""
+        """Return the scores in the file."""
         keys = {line: self._key(line) for line in np.unique(texts).tolist()}
         rows: list[list[Any]] = [
             [self._scores.get((query, keys[text]), np.nan) for text in own]

@@ -1,4 +1,4 @@
-"""The texts that a training reads, by number: the lines of a corpus, then others made of them."""
+"""The numbered texts of a training: the lines of a corpus, then shortened and added texts."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts by number: the lines of the corpus, then shortened passages, then added texts.
+    """Numbered texts: the lines of the corpus, then shortened passages, then added texts.
 
     Attributes:
-        corpus: whose lines come first.
+        corpus: the corpus, whose lines come first.
         titles: (n,) lines of titles.
-        passages: (n,) lines of the passages that are read without the words of these titles.
+        passages: (n,) lines of passages; each is read without the words of its title.
         added: texts of a file of queries.
         origins: (text, m) the document of each text, if the corpus has documents, and a number that
-            (nearly) equal texts share.
+            equal and nearly equal texts share.
     """
 
     corpus: Corpus
@@ -42,8 +42,8 @@ class Texts:
         """Return the texts of a corpus.
 
         Args:
-            corpus: the lines.
-            shortened: (n, 2) lines of titles, and of passages that are read without their words.
+            corpus: the corpus.
+            shortened: (n, 2) lines of titles and of passages to read without the titles' words.
         """
         if shortened is None:
             shortened = np.empty((0, 2), np.int64)
@@ -52,7 +52,7 @@ class Texts:
         return cls(corpus, titles, passages, (), np.concatenate([own, own[passages]]))
 
     def with_added(self, texts: Sequence[str]) -> Texts:
-        """Return these texts and others behind them."""
+        """Return these texts, followed by others."""
         origins = np.concatenate([self.origins, _origins_of_added(texts, self.corpus)])
         return replace(self, added=(*self.added, *texts), origins=origins)
 
@@ -76,12 +76,12 @@ class Texts:
 
     @property
     def documents(self) -> Rows:
-        """(text,) the document of each text, or a number that (nearly) equal texts share."""
+        """(text,) document of each text, or a number that equal and nearly equal texts share."""
         return self.origins[:, 0]
 
     @property
     def digest(self) -> str:
-        """A digest of all texts."""
+        """Digest of all texts."""
         if not len(self.titles) and not self.added:
             return self.corpus.digest
         shortened = np.stack([self.titles, self.passages], 1).tobytes()
@@ -91,7 +91,7 @@ class Texts:
 
 @functools.lru_cache(maxsize=1)
 def _origins_of_lines(corpus: Corpus) -> Rows:
-    """(line, m) the document of each line, if any, and a number that (nearly) equal texts share."""
+    """Return (line, m): each line's document, if any, and a number that similar texts share."""
     same = corpus.same[:, None]
     if corpus.related is None:
         return same
@@ -100,7 +100,7 @@ def _origins_of_lines(corpus: Corpus) -> Rows:
 
 
 def _origins_of_added(texts: Sequence[str], corpus: Corpus) -> Rows:
-    """(text, m) the numbers of the first line that has each text, or some of its own."""
+    """Return (text, m): origins of the first line with the same text, or new numbers."""
     origins = _origins_of_lines(corpus)
     # Of texts that are no line here, (nearly) equal ones are one document.
     fresh = 1 + int(origins.max()) + near_clusters(texts, np.arange(len(texts)))

@@ -1,7 +1,6 @@
-"""The main job: text in, adapted encoder out, measured before and after.
+"""`isospace train`: fine-tune an encoder on a text, and test it before and after.
 
-Read from here: `train` prepares everything and draws updates from `loop.Loop`, which makes the
-views (`encoder.Encoder`) and calls the objective (`objectives/`).
+`train` prepares everything (`prepare.py`) and trains with `fit.Fit`. `step.py` is one update.
 """
 
 from __future__ import annotations
@@ -38,21 +37,20 @@ def train(
     resume: Path | str | None = None,
     progress: Progress | None = None,
 ) -> FinishedRun:
-    """Adapt an encoder to a corpus and say whether that helped.
+    """Fine-tune an encoder on a corpus, and test whether that helped.
 
-    Writes the folder of the run: `output` of the settings, or else a new folder in `runs` of the
-    working directory. Texts and tokens are kept in the user's cache (ISOSPACE_CACHE). Seeds random
-    generators while it works, and puts back the caller's global ones at its end.
+    It writes the folder of the run: `output` of the settings, or a new folder in `runs`. Texts and
+    tokens are kept in the cache (ISOSPACE_CACHE). The global random state is restored at the end.
 
     Args:
         config: the settings of a new run.
-        resume: the folder of a run to go on with, instead of `config`; a finished one gives its
+        resume: the folder of a run to continue, instead of `config`. A finished run returns its
             results.
-        progress: where it is shown; default: the log.
+        progress: shows the progress; default: the log.
 
     Raises:
         UserError: bad input; refused before the work starts.
-        Stopped: a signal (then `Interrupted`), a full disk, or a loss that diverged.
+        Stopped: a signal (then `Interrupted`), a full disk, or a diverged loss.
     """
 
     def begin(config: TrainConfig, run: Run | None, stop: StopRequest) -> FinishedRun:
@@ -62,10 +60,10 @@ def train(
 
 
 def _settings(run: Run) -> TrainConfig:
-    """The settings of a run to resume.
+    """Return the settings of a run to resume.
 
     Raises:
-        UserError: it is a run of adapt, or its settings are damaged.
+        UserError: the run is one of adapt, or its settings are damaged.
     """
     if (run.folder / ADAPT_SETTINGS).is_file():
         raise UserError(f"{run.folder}: a run of adapt. Continue it with {run.to_resume[0]}")
@@ -73,7 +71,7 @@ def _settings(run: Run) -> TrainConfig:
 
 
 def _trained(fit: Fit, run: Run | None) -> FinishedRun:
-    """One process's part in a run: start or resume, train, choose, score, write."""
+    """Do one process's part of a run: start or resume, train, select, score, write."""
     benchmark, progress = fit.benchmark, fit.progress
     if run is None:
         folder = Run.create(fit.config).folder if fit.main else None
@@ -95,7 +93,7 @@ def _trained(fit: Fit, run: Run | None) -> FinishedRun:
 
 
 def _judged(fit: Fit, run: Run, before: ModelScores) -> RunResults:
-    """Load the checkpoint to keep, score it, say whether it helped, write the model."""
+    """Load the kept checkpoint, score it, make the verdict, and write the model."""
     choice, encoder, data = fit.choice, fit.training.shipped, fit.data
     checkpoint.put_weights(run.kept_weights, encoder.model)
     after = before
