@@ -35,14 +35,13 @@ Name = TypeVar("Name")
 
 @dataclass(frozen=True)
 class ChosenAmong:
-    """Candidates of a selection by the test items themselves.
+    """The candidates of a selection by the test items themselves.
 
     Attributes:
-        scores: of the candidates, as they were compared, the base model's first; of several seeds
-            each, where they have them.
-        place: of the one that was chosen among them.
-        unseen: how many more these items have chosen among before, whose scores are not there.
-        selection_bias: what that choice has added to the gain of the one that was chosen.
+        scores: scores of the candidates, the base model's first; each may have several seeds.
+        place: position of the selected candidate.
+        unseen: number of further candidates, whose scores are not known here.
+        selection_bias: the amount by which that earlier selection raised the gain.
     """
 
     scores: Sequence[Scores]
@@ -59,10 +58,10 @@ class ChosenAmong:
         unseen: int = 0,
         selection_bias: float = 0.0,
     ) -> ChosenAmong:
-        """Take candidates that have names, the base model first.
+        """Build the selection from named candidates, the base model first.
 
-        Only those that are `allowed` (default: all) could be chosen: the others have added nothing
-        to the gain, and count as unseen.
+        Only `allowed` candidates (default: all) could be selected. The others did not raise the
+        gain, and count as unseen.
         """
         seen = [name for name in scores if allowed is None or name in allowed]
         unseen += len(scores) - len(seen)
@@ -70,11 +69,11 @@ class ChosenAmong:
 
 
 def choose(choosing: Sequence[Scores] | Sequence[float]) -> int:
-    """Return the place of the candidate to select; 0 is the base model.
+    """Return the position of the candidate with the highest score; 0 is the base model.
 
     Args:
-        choosing: score of each candidate on the validation items, the base model's first, then
-            outwards; the values alone will do. The first of equals wins.
+        choosing: scores of the candidates on the validation items, or their means; the base model
+            first, then by distance from it. The first of equal candidates is selected.
     """
     values = [s.mean if isinstance(s, Scores) else s for s in choosing]
     return max(range(len(values)), key=values.__getitem__)
@@ -91,8 +90,8 @@ def measured_gain(
     Args:
         after: scores of the model that was selected.
         before: scores of the base model.
-        among: what the same items selected the model among; `None` where other items did.
-        confidence: of the test behind the interval, where other items selected.
+        among: the candidates, if the same items selected the model; `None` if other items did.
+        confidence: level of the interval, if other items selected.
     """
     if among is None:
         return gain(after, before, confidence)
@@ -100,20 +99,20 @@ def measured_gain(
 
 
 def best_other(candidates: Sequence[Scores]) -> int:
-    """Return the place of the candidate with the highest score, the base model left out.
+    """Return the position of the best candidate other than the base model.
 
-    Its gain is reported where the base model itself is selected too. Reporting only the good gains
-    would overstate them.
+    Its gain is reported even if the base model is selected. To report only the good gains would
+    overstate them.
     """
     return 1 + choose(candidates[1:])
 
 
 def choose_by_others(values: FloatArray, parts: NDArray[np.int64]) -> list[int]:
-    """Select a candidate for each part of the items, by the items of the other parts.
+    """Select a candidate for each part of the items, using only the items of the other parts.
 
     Args:
-        values: (candidate, item), the base model's first; the first of equals wins.
-        parts: (item,) the part of each item, from 0 on.
+        values: (candidate, item) scores, the base model first. The first of equals is selected.
+        parts: (item,) number of each item's part, from 0 on.
 
     >>> choose_by_others(np.array([[0.0, 0.0, 0.0], [-1.0, 1.0, 1.0]]), np.array([0, 1, 2]))
     [1, 0, 0]
@@ -125,17 +124,13 @@ def choose_by_others(values: FloatArray, parts: NDArray[np.int64]) -> list[int]:
 def judge_chosen(among: ChosenAmong, measured: tuple[Scores, Scores] | None = None) -> Gain:
     """Return the gain over the base model of a candidate that the same items selected.
 
-    The level is shared with what is unseen (Bonferroni), in portions of as many as there are
-    candidates.
+    The interval holds for all candidates at once. The error level is divided between known and
+    unseen candidates (Bonferroni). The gain is reduced by `added_by_choosing`.
 
     Args:
-        among: one that is not the base model was chosen.
-        measured: the chosen one and the base model, where they were measured again, and better,
-            than when they were compared; default: as they were.
-
-    Returns:
-        An interval that holds for all candidates at once, and the gain less what choosing has
-        added to it (`added_by_choosing`).
+        among: the candidates; one that is not the base model was selected.
+        measured: scores of the selected candidate and of the base model, if they were measured
+            again more precisely; default: the scores in `among`.
     """
     start, others = among.scores[0], among.scores[1:]
     after, before = measured or (among.scores[among.place], start)
@@ -152,9 +147,9 @@ def judge_chosen(among: ChosenAmong, measured: tuple[Scores, Scores] | None = No
     return replace(
         found,
         mean=mean,
-        # Of one test; at 5 % it says what the interval says.
+        # The p of a single test; p < 5 % means the same as the interval.
         p=min(1.0, found.p * (1 - CONFIDENCE) / level),
-        # The interval moves with the estimate only where it would not hold it.
+        # Widen the interval only if it would not contain the estimate.
         low=min(found.low, mean),
         high=max(found.high, mean),
         candidates=every,
@@ -162,18 +157,19 @@ def judge_chosen(among: ChosenAmong, measured: tuple[Scores, Scores] | None = No
 
 
 def added_by_choosing(candidates: Sequence[Scores]) -> float:
-    """Return what selecting the best candidate has added to its gain, never below 0.
+    """Return by how much the selection of the best candidate overstates its gain; 0 or more.
 
-    Cross-fitting estimates it: on each fold of groups the best of the other folds gains less.
+    It is estimated by cross-fitting: each fold of groups measures the candidate that the other
+    folds select, and that gain is lower.
     """
     means = [scores.mean for scores in candidates]
     return max(0.0, max(means[1:]) - means[0] - _cross_fitted(candidates))
 
 
 def _simultaneous_level(standardised: FloatArray) -> float:
-    """Return the level of one test at which all are right in 95 % of the cases.
+    """Return the level of each test at which all tests together are right in 95 % of the cases.
 
-    `standardised`: (candidate, group) influences, the sum of their squares 1.
+    `standardised`: (candidate, group) influences; the squares of a row add up to 1.
     """
     # Normal multipliers for the groups make normal values with the candidates' correlations.
     correlations = standardised @ standardised.T
@@ -186,7 +182,7 @@ def _simultaneous_level(standardised: FloatArray) -> float:
 
 
 def _cross_fitted(candidates: Sequence[Scores]) -> float:
-    """Return the gain, on each fold of groups, of the candidate that the other folds select."""
+    """Return the mean gain that each fold of groups gives the candidate of the other folds."""
     groups = candidates[0].groups
     sums = group_sums(groups, np.stack([scores.values.mean(0) for scores in candidates]))
     [sizes] = group_sums(groups, np.ones((1, len(groups))))

@@ -1,4 +1,4 @@
-"""Tests of every pair of several encoders, corrected for all pairs.
+"""Tests of all pairs of rows of a comparison, corrected for their number.
 
 Source: Holm 1979, Scandinavian Journal of Statistics 6.
 """
@@ -18,7 +18,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def holm(p: Mapping[_Key, float]) -> dict[_Key, float]:
-    """Return Holm's adjusted p-values: one below alpha is wrong with probability alpha at most.
+    """Return Holm's adjusted p-values, which control the probability of any false finding.
 
     >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
     {'a': 0.03, 'b': 0.06, 'c': 0.06}
@@ -35,10 +35,10 @@ class Difference:
     """Difference of two rows of a comparison in one score.
 
     Attributes:
-        ahead: the row with the higher mean.
-        behind: the other.
-        gain: of the one over the other, for other seeds, other items, and groups of them.
-        holm_p: its p, corrected for all pairs of rows.
+        ahead: name of the row with the higher mean.
+        behind: name of the other row.
+        gain: gain of `ahead` over `behind`.
+        holm_p: p of the gain, corrected for all pairs of rows.
     """
 
     ahead: str
@@ -48,14 +48,14 @@ class Difference:
 
     @property
     def shown(self) -> bool:
-        """Whether `ahead` is shown to be ahead."""
+        """True if the corrected p shows that `ahead` is better."""
         return self.holm_p < 1 - CONFIDENCE
 
     @property
     def equivalent(self) -> bool:
-        """Whether both are shown to be within `SMALLEST_GAIN` of each other.
+        """True if the 95 % interval lies within plus and minus `SMALLEST_GAIN`.
 
-        The 95 % interval is inside: two one-sided tests at 2.5 % (Schuirmann 1987).
+        This equals two one-sided tests at 2.5 % (Schuirmann 1987).
         """
         return self.gain.low > -SMALLEST_GAIN and self.gain.high < SMALLEST_GAIN
 

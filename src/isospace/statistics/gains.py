@@ -7,20 +7,21 @@ effects its variance is, up to their interaction, the sum of
     items: G / (G - 1) * sum_g (q_g^2 + 2 q_g (a_g + b_g) + 4 a_g b_g) over the G groups of items
         (of pairs of sentences: over all pairs of items that share one, `sum_of_products`),
 
-where q, a and b are sums over a group's items of the influences on the mean gain over the seeds: of
-the items themselves, and as candidates of either half of the others (`influence`); what candidates
-add is not let fall below zero. Each part has its own degrees of freedom: s - 1 of seeds; of items
-those of the variance of G values with kurtosis k,
+where q, a and b are sums over a group's items of their influence on the mean gain: q of the items
+as queries, a and b as candidates of either half of the other items (`influence`). The candidates'
+part is at least zero. Each part has its own degrees of freedom: s - 1 for seeds; for items those of
+the variance of G values with kurtosis k,
 
     2 / ((k - 3) / G + 2 / (G - 1)),
 
-but not more than Kish's effective number of groups less one. Where few groups say most, because
-they are large or because most did not change, that is fewer than G - 1, with which Student's t
-would call too much a gain (docs/results/placebo.md). The gain over its standard error is held
-against the mean of the parts' critical values of Student's t, weighted by their share of the
-variance (Cochran 1964), because a few seeds that happen to agree would tell too little of their
-variance. The interaction enters twice, so that the test errs on the side of no difference. With one
-seed only the items can be judged.
+but at most Kish's effective number of groups less one. If a few groups decide, because they are
+large or because most did not change, this is less than G - 1. With G - 1, Student's t would find
+too many gains (docs/results/placebo.md).
+
+The ratio of gain and standard error is compared with the mean of the parts' critical values of
+Student's t, weighted by their shares of the variance (Cochran 1964). So a few seeds that agree by
+chance do not make the test too bold. The interaction is counted twice, which makes the test
+conservative. With one seed, the interval covers the items only.
 
 Sources: Cochran 1964, Biometrics 20; Liang & Zeger 1986, Biometrika 73; Satterthwaite 1946,
 Biometrics Bulletin 2.
@@ -41,37 +42,37 @@ from isospace.statistics.influence import Scores, group_sums, sum_of_products
 CONFIDENCE = 0.95
 
 FEWEST_GROUPS = 20
-"""Of groups that changed; fewer say too little of how much the others may change."""
+"""Smallest number of changed groups for a verdict; fewer say too little about the others."""
 
 ROUNDING = 1e-12
-"""What is no larger is rounding: items that all came to the same differ by as much from a mean."""
+"""Largest difference that rounding can cause."""
 _SMALLEST_LOG_P = -100.0
-"""What is smaller is not told apart, and is beyond scipy's quantiles."""
+"""Smallest log p; scipy has no quantiles beyond it."""
 _FLIPS, _SEED = 10_000, 0  # of the signs
 _RULE_OF_THREE = 3.0
-"""Where none of n changed, less than 3 / n of all do, at 95 % (Hanley & Lippman-Hand 1983)."""
+"""If none of n items changed, fewer than 3 / n of all do, at 95 % (Hanley & Lippman-Hand 1983)."""
 
 
 @dataclass(frozen=True)
 class Gain:
     """A gain (after - before), its interval and p-value, in units of the score (0 to 1).
 
-    The interval ends where gains of such scores end, at -1 and 1.
+    The interval stays within -1 and 1.
 
     Attributes:
-        mean: over the seeds.
+        mean: mean gain over the seeds.
         low: lower end of the 95 % interval.
-        high: its upper end.
-        p: two-sided, of Student's t.
+        high: upper end of the 95 % interval.
+        p: two-sided p of Student's t.
         items: number of test items.
-        groups: number of groups that they form, or of sentences that they are made of.
-        changed: items that came to something else with any seed.
-        changed_groups: groups that have such items.
-        seeds: number of them.
-        sd: over the seeds; `None` for one seed.
-        candidates: how many the interval holds for at once; more than one where the same items
-            chose among them.
-        flip_p: p of flipping the signs of whole groups, where few groups changed.
+        groups: number of groups of items, or of sentences in the pairs.
+        changed: number of items whose value changed with any seed.
+        changed_groups: number of groups with such items.
+        seeds: number of seeds.
+        sd: standard deviation over the seeds; `None` for one seed.
+        candidates: number of candidates that the interval covers at once; more than one if the same
+            items selected.
+        flip_p: p of the sign-flip test, if few groups changed.
     """
 
     mean: float
@@ -107,7 +108,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class _Parts:
-    """Variances of independent parts of an error, and the degrees of freedom of each."""
+    """Variances of the independent parts of an error, with their degrees of freedom."""
 
     variances: FloatArray
     freedom: FloatArray
@@ -133,7 +134,7 @@ class _Parts:
 
 
 def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
-    """Return the gain of one encoder over another on the same items, in the same order."""
+    """Return the gain of one encoder over another on the same items in the same order."""
     mean = after.mean - before.mean
     changed = _changed(after, before)
     parts = _parts(after, before)
@@ -142,13 +143,13 @@ def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
     unseen = min(1.0, _RULE_OF_THREE / groups)
     if not changed.any():
         margin, p = unseen, 1.0
-    elif parts.error == math.inf:  # one group: nothing says what others gain
+    elif parts.error == math.inf:  # one group says nothing about others
         margin, p = math.inf, 1.0
-    elif parts.error <= ROUNDING:  # all gain the same: what is unseen may lose all there is
+    elif parts.error <= ROUNDING:  # equal gains: at worst, the unseen share loses everything
         margin, p = unseen * (1 + abs(mean)), (1 + abs(mean)) ** -groups
     else:
         critical = parts.critical(1 - confidence)
-        # A few that changed tell no more of the others than none.
+        # A few changed groups say no more about the others than none does.
         least = unseen / critical if changed_groups < FEWEST_GROUPS else 0.0
         error = max(parts.error, least)
         margin, p = critical * error, parts.p(mean / error)
@@ -167,10 +168,10 @@ def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
 
 
 def gain_by_seed(after: Scores, before: Scores) -> Gain:
-    """Return the gain where each seed of `after` is a change of the same seed of `before`.
+    """Return the gain if each seed of `after` is made from the same seed of `before`.
 
-    Such as the runs of a row fused with BM25, over these runs alone: what one seed has more than
-    another is on both sides, and is no chance of the gain.
+    An example is each run with BM25 over the same run alone. Differences between seeds are then on
+    both sides, and do not add to the error.
     """
     nothing = np.zeros((1, len(after.groups)))
     change = replace(
@@ -191,21 +192,21 @@ def gain_by_seed(after: Scores, before: Scores) -> Gain:
 
 
 def influence_of_gain(after: Scores, before: Scores) -> FloatArray:
-    """Return each group's influence on the mean gain, but as candidates, (group,)."""
+    """Return each group's influence on the mean gain (group,), without that as candidates."""
     difference = after.influence.mean(0) - before.influence.mean(0)
     sums: FloatArray = group_sums(after.groups, difference[None])[0]
     return sums
 
 
 def standard_error(after: Scores, before: Scores | None = None) -> float:
-    """Return the error of the mean gain over the seeds, or of a score, for other items."""
+    """Return the standard error over items of a mean gain, or of a score if `before` is missing."""
     own, shared = after.influence.mean(0), after.shared.mean(1)
     if before is not None:
         own, shared = own - before.influence.mean(0), shared - before.shared.mean(1)
     groups, n = after.groups, len(np.unique(after.groups))
     if n < 2:
         return math.inf
-    # Never less than of items that are independent; by parts the sum can fall below it.
+    # At least the variance of independent items, below which the sum by parts can fall.
     of_items = max(float(own @ own), sum_of_products(groups, own, own))
     of_candidates = 2 * sum_of_products(groups, own, shared.sum(0))
     of_candidates += 4 * sum_of_products(groups, *shared)
@@ -213,17 +214,17 @@ def standard_error(after: Scores, before: Scores | None = None) -> float:
 
 
 def sign_flip_p(after: Scores, before: Scores) -> float:
-    """Return the two-sided p of the mean difference, flipping the signs of whole groups.
+    """Return the two-sided p of the mean difference by the sign-flip test on groups.
 
-    Exact for differences that are as likely to be of either sign, however few they are (Fisher
-    1935); of one seed each.
+    It is exact for any number of groups if both signs are equally likely (Fisher 1935). Both scores
+    have one seed.
     """
     [sums] = group_sums(after.groups, after.values - before.values)
     sums = sums[sums != 0]
     if len(sums) == 0:
         return 1.0
     signs = np.random.default_rng(_SEED).choice([-1.0, 1.0], size=(_FLIPS, len(sums)))
-    # Rounding must not tell equal sums apart.
+    # Treat sums that differ by rounding as equal.
     extreme = np.abs(signs @ sums) >= abs(sums.sum()) * (1 - 1e-9)
     return float((1 + extreme.sum()) / (1 + _FLIPS))
 
@@ -240,7 +241,7 @@ def _parts(after: Scores, before: Scores) -> _Parts:
 
 
 def _freedom(after: Scores, before: Scores) -> float:
-    """Return the degrees of freedom of the items' variance, 1 or more."""
+    """Return the degrees of freedom of the items' variance; 1 or more."""
     if after.groups.ndim == 1:
         contributed = influence_of_gain(after, before)
     else:
@@ -255,7 +256,7 @@ def _freedom(after: Scores, before: Scores) -> float:
 
 
 def _changed(after: Scores, before: Scores) -> NDArray[np.bool_]:
-    """Return the items whose value changed with any pair of seeds, (item,)."""
+    """Return (item,) true for items whose value changed with any pair of seeds."""
     low = np.minimum(after.values.min(0), before.values.min(0))
     high = np.maximum(after.values.max(0), before.values.max(0))
     changed: NDArray[np.bool_] = low != high

@@ -1,21 +1,21 @@
-r"""Scores of encoders on test items, with what each item contributed to them.
+r"""Scores of encoders on test items, with the influence of each item on its score.
 
-A score is a function of its items; to first order its error is a sum over them,
+A score is a function of its items. To first order, its error is a sum over them,
 
     score - truth = sum_i influence_i,
 
-so that one sum answers every question about chance: items that belong together are added before
-they are squared (clusters), scores are averaged by joining their items (the mean of several sets),
-two encoders are compared by subtracting their influences (pairing). For a mean of n values the
-influence is (value_i - mean) / n; that of a rank correlation also has what a pair does to the ranks
-of the others.
+and this sum serves every question about chance. Items that belong together are added before they
+are squared (clusters). The mean of several sets joins their items. Two encoders are compared by
+subtracting their influences (pairing). For a mean of n values, the influence is
+(value_i - mean) / n. For a rank correlation, it includes the effect of a pair on the ranks of the
+others.
 
-The queries of a retrieval share their candidates: an item is a query and, by its target, a
-candidate of all other queries, and both have influence. But that a candidate stands before a
-query's own target is chance of the query and of the candidate, and a sum of both influences would
-count it twice (by a third too wide on docstrings; Efron & Stein 1981). So the candidates' influence
-comes in two halves, on queries of one half of the groups and of the other, whose chances are
-independent: four times the product of the two has the candidates' own variance alone.
+In a retrieval, each item is a query and, with its target, a candidate of all other queries. Both
+have influence. Whether a candidate is ranked before a query's own target depends on query and
+candidate, so the sum of both influences would count this twice (intervals on docstrings would be a
+third too wide; Efron & Stein 1981). Therefore the influence as a candidate comes in two halves: on
+the queries of one half of the groups, and on those of the other half. They are independent, so four
+times their product is the variance of the candidates alone.
 
 Sources: the infinitesimal jackknife (Jaeckel 1972; Efron 1982, chapter 6), by clusters as in Liang
 & Zeger 1986 and, for items of two parts, Fafchamps & Gubert 2007; the degrees of freedom from
@@ -40,15 +40,14 @@ class Scores:
     """Scores of one encoder for each seed, with the influence of each item.
 
     Attributes:
-        by_seed: (seed,) scores; an encoder that was not trained has one.
-        values: (seed, item) what each item came to.
-        influence: (seed, item) what each item contributed to the error of each score.
-        shared: (half, seed, item) what each item contributed as a candidate of other items, on the
-            queries of either half; zeros where items have no part in each other's values.
-        weights: (item,) share of each item in the score; their sum is 1.
-        groups: (item,) a number for each item, equal for items that belong together; or
-            (item, 2) where an item has two parts, such as sentences, and depends on every other
-            item that has one of them.
+        by_seed: (seed,) scores; an untrained encoder has one seed.
+        values: (seed, item) value of each item.
+        influence: (seed, item) influence of each item on the score.
+        shared: (half, seed, item) influence of each item as a candidate, on the queries of either
+            half; zeros if items do not affect each other's values.
+        weights: (item,) weight of each item in the score; the sum is 1.
+        groups: (item,) group number of each item; or (item, 2) if an item has two parts, such as
+            sentences, and depends on all items that share one of them.
     """
 
     by_seed: FloatArray
@@ -65,12 +64,12 @@ class Scores:
 
     @property
     def effective_groups(self) -> float:
-        """Number of equal groups that would say as much; it gives the degrees of freedom."""
+        """Effective number of groups (Kish): that of equal groups with the same variance."""
         return 1.0 / sum_of_products(self.groups, self.weights, self.weights)
 
 
 def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
-    """Sum over the items of each group: rows (row, item) to (row, group).
+    """Sum rows (row, item) over the items of each group: (row, group).
 
     >>> group_sums(np.array([7, 5, 7]), np.array([[1.0, 10.0, 100.0]]))
     array([[ 10., 101.]])
@@ -81,12 +80,12 @@ def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
 
 
 def sum_of_products(groups: NDArray[np.int64], x: FloatArray, y: FloatArray) -> float:
-    """Sum x_i y_j over all items i and j, equal or not, that depend on each other.
+    """Sum x_i y_j over all items i and j that depend on each other, i = j included.
 
     Args:
-        groups: (item,) or (item, 2), as `Scores` has them. Sums are taken over the items of each
-            group, or of each part; then what two items share by both of their parts was counted
-            twice (Fafchamps & Gubert 2007; Cameron, Gelbach & Miller 2011).
+        groups: (item,) or (item, 2), as in `Scores`. With two parts, the sums over both parts are
+            added, and pairs of items that share both parts are subtracted once (Fafchamps & Gubert
+            2007; Cameron, Gelbach & Miller 2011).
         x: (item,).
         y: (item,).
 
@@ -115,9 +114,9 @@ def mean_scores(
 
     Args:
         values: (seed, item).
-        groups: (item,) numbers, equal for items that belong together.
+        groups: (item,) group numbers.
         displacement: (half, seed, item) by how much each item lowers the sum of the others' values,
-            such as `RetrievalScores.displacement`; default: not at all.
+            as in `RetrievalScores.displacement`; default: 0.
 
     Raises:
         ValueError: shapes that do not fit, or fewer than two items.
@@ -136,8 +135,7 @@ def spearman_scores(cosines: FloatArray, gold: FloatArray, groups: NDArray[np.in
     Args:
         cosines: (seed, pair).
         gold: (pair,).
-        groups: (pair,) numbers, equal for pairs that belong together, or (pair, 2) numbers of the
-            two sentences.
+        groups: (pair,) group numbers, or (pair, 2) numbers of the two sentences.
 
     Raises:
         ValueError: shapes that do not fit, or fewer than two pairs.
@@ -153,7 +151,7 @@ def spearman_scores(cosines: FloatArray, gold: FloatArray, groups: NDArray[np.in
 
 
 def average(parts: Sequence[Scores]) -> Scores:
-    """Average several scores of the same seeds; groups that sets share are one."""
+    """Return the mean of several scores with the same seeds; sets may share groups."""
     count = len(parts)
     return Scores(
         np.mean([part.by_seed for part in parts], axis=0),
@@ -179,7 +177,7 @@ def _spearman_influence(x: FloatArray, y: FloatArray) -> FloatArray:
     n = len(x)
     u, v = ((rankdata(values) - 0.5) / n - 0.5 for values in (x, y))
     s_uv, s_uu, s_vv = (float(np.mean(product)) for product in (u * v, u * u, v * v))
-    if s_uu <= 0 or s_vv <= 0:  # a constant column orders nothing, whichever pairs there are
+    if s_uu <= 0 or s_vv <= 0:  # a constant column ranks nothing
         return np.zeros(n)
 
     uv = u * v + _mean_above(x, v) + _mean_above(y, u)
