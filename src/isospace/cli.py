@@ -18,7 +18,7 @@ from rich.console import Console as Terminal
 
 import isospace
 from isospace.commands import COMMANDS, load_command
-from isospace.commands.console import Console, ask_user
+from isospace.commands.console import Console, NewestDisplay, ask_user
 from isospace.commands.help import ALL, WORDS, show_help
 from isospace.commands.options import MARKERS, as_options, checked_words, write_help
 from isospace.commands.printing import print_result
@@ -167,7 +167,11 @@ def _run(arguments: Sequence[str]) -> int:
         return launch(arguments, processes)
     _silence_libraries()
     consent = Consent(
-        getattr(command, "api_key_env", None), getattr(command, "yes", False), ask_user()
+        getattr(command, "api_key_env", None),
+        getattr(command, "yes", False),
+        ask_user(),
+        arguments,
+        NewestDisplay(getattr(command, "json", False)),
     )
     trusted = getattr(command, "trust_remote_code", False)
     with saying_once(), trusting_code(trusted), consenting(consent):

@@ -116,7 +116,8 @@ def _amounts(task: Task, encoders: CandidateEncoders, kept: Path, begins: float)
     if file.is_file():
         return typed_json.read(file, Amounts, "amounts of a search", known=1)
     amounts = Amounts()
-    if config.budget[1] == "minutes" and task.folds is None and not config.queries_only:
+    trains = not (config.queries_only or encoders.encoder.is_frozen)
+    if config.budget[1] == "minutes" and task.folds is None and trains:
         token = seconds_per_token(encoders.encoder, task.validation.second, "float32")
         passes = Passes.count(encoders, task.data, task.validation, task.training)
         left = begins + _seconds(config) - time.monotonic()
@@ -150,7 +151,7 @@ def _search(search: Search, amounts: Amounts, begins: float) -> FinishedRun:
         base = base or score_test(search, BASE_MODEL, [], weight)
     progress.table(*base.table)
     progress.line("pairs", data.benchmark.detectable_gain(base.measured))
-    if amounts.fine_tunes and not config.queries_only:
+    if amounts.fine_tunes and not (config.queries_only or search.encoders.encoder.is_frozen):
         resumed = search.run.last_checkpoint.is_file()  # it goes on as it was planned
         until = begins + _seconds(config)
         by_clock = config.budget[1] == "minutes" and not resumed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,11 +26,11 @@ from isospace.corpus.corpus import Corpus
 from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.merging import merge
-from isospace.encoders.parity import PROBES, TOLERANCE, require_parity
+from isospace.encoders.modules import require_one_way
+from isospace.encoders.parity import TOLERANCE, require_parity
 from isospace.encoders.pooling import Precision
-from isospace.encoders.prompts import Side
 from isospace.errors import UserError
-from isospace.evaluation.pairs import Encode, PromptedEncoders, remembering
+from isospace.evaluation.pairs import Asked, Encode, PromptedEncoders, remembering
 from isospace.evaluation.vector_cache import cached
 from isospace.operators.fitted_whitening import Moments
 from isospace.operators.pair_whitening import PairMoments
@@ -42,8 +42,6 @@ from isospace.training.prepare import require_trainable, start_of
 from isospace.whiten.fitting import FITTED_ON, fit_rows
 from isospace.whiten.fold import drop_normalize, fold, fold_queries, through, through_queries
 
-Asked = tuple[Side | None, Iterable[str]]
-"""Texts that are encoded, and on which side."""
 Weights = Mapping[str, Tensor]
 
 
@@ -100,7 +98,10 @@ class CandidateEncoders:
                 too few pairs to map queries alone.
         """
         encoder = start_of(config)
-        require_trainable(config, encoder)
+        if encoder.is_frozen:
+            require_one_way(encoder.prompts, config.model, "adapting")
+        else:
+            require_trainable(config, encoder)
         drop_normalize(encoder)
         weights = {k: v.detach().clone() for k, v in encoder.model.state_dict().items()}
         own = len(_related_texts(config, corpus, FITTED_ON)[0])
@@ -214,8 +215,9 @@ class CandidateEncoders:
             else:
                 fold(encoder, fitted)
         for side in encoder.prompts.sides:
-            own = encoder.embed(PROBES, side=side)
-            require_parity(own, encode.for_side(side)(PROBES), self.config.model, TOLERANCE)
+            probes = encoder.probes
+            own = encoder.embed(probes, side=side)
+            require_parity(own, encode.for_side(side)(probes), self.config.model, TOLERANCE)
         return encoder
 
     def _weights(self, share: float) -> Weights:

@@ -15,6 +15,7 @@ from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.groups import SMALLEST_SPLIT
 from isospace.corpus.overview import coverage, sample
+from isospace.encoders.frozen import FrozenEncoder
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.held_out import HeldOut, hard_pairs
 from isospace.evaluation.pairs import TextPairs
@@ -100,17 +101,45 @@ def load_task(config: AdaptConfig, progress: Progress) -> tuple[Task, CandidateE
         validation = hard_pairs(data.corpus, data.held_out)
     parts = folds.corpora if folds else ()
     encoders = CandidateEncoders.load(training, data.corpus, parts, config.queries_only)
-    read = coverage(encoders.encoder, sample(data.corpus))
+    notes.append(_frozen_note(config, encoders) or _coverage_note(config, encoders, data.corpus))
+    task = Task(config, training, data, validation.grouped(), folds, tuple(filter(None, notes)))
+    if isinstance(encoders.encoder, FrozenEncoder):
+        asked = (*encoders.fit_texts, *validation.asked, *data.asked)
+        encoders.encoder.expect(asked, progress)
+    return task, encoders
+
+
+def _frozen_note(config: AdaptConfig, encoders: CandidateEncoders) -> str:
+    """Say why nothing is fine-tuned, where vectors are given; else empty.
+
+    Raises:
+        UserError: a setting that only fine-tuning has.
+    """
+    if not encoders.encoder.is_frozen:
+        return ""
+    for name in ("teacher", "queries"):
+        if getattr(config, name) is not None:
+            raise UserError(
+                f"`{name}` is for fine-tuning, and the vectors of {config.model} are given, so "
+                "that nothing here can train it. Leave one of the two out"
+            )
+    return "Nothing is fine-tuned, because the model's vectors are given: linear maps are tried."
+
+
+def _coverage_note(config: AdaptConfig, encoders: CandidateEncoders, corpus: Corpus) -> str:
+    """Say what of the text the encoder does not know; empty where it knows enough.
+
+    Raises:
+        TooLittle: all texts are the same to its tokenizer.
+    """
+    read = coverage(encoders.encoder, sample(corpus))
     if read.same:
         raise TooLittle(
             f"{config.model}: to its tokenizer all of this text is the same: "
             f"{read.warning or 'give texts that differ'}"
         )
-    if warning := read.warning:
-        cause = warning.partition(". ")[0]  # without the advice
-        notes.append(f"{cause[:1].upper()}{cause[1:]}.")
-    task = Task(config, training, data, validation.grouped(), folds, tuple(notes))
-    return task, encoders
+    cause = (read.warning or "").partition(". ")[0]  # without the advice
+    return f"{cause[:1].upper()}{cause[1:]}." if cause else ""
 
 
 def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | None]:

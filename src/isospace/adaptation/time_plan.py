@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 
 from isospace.adaptation.adapt_config import AdaptConfig
-from isospace.adaptation.candidate_encoders import Asked, CandidateEncoders
+from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.config import TrainConfig
 from isospace.corpus.dedup import without_words_of
 from isospace.corpus.examples import evenly
@@ -27,7 +27,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import Precision
 from isospace.encoders.prompts import Side
 from isospace.evaluation.held_out import NOISY_SENTENCES
-from isospace.evaluation.pairs import TextPairs
+from isospace.evaluation.pairs import Asked, TextPairs
 from isospace.evaluation.retrieval import Targets
 from isospace.statistics.counts import number_of
 from isospace.system import typed_json

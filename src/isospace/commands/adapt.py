@@ -11,7 +11,7 @@ import tyro
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.commands.console import Console
-from isospace.commands.options import LoadsModels, as_options
+from isospace.commands.options import CallsEndpoints, LoadsModels, as_options
 from isospace.commands.printing import print_finished, print_result
 from isospace.errors import TooLittle, UserError
 from isospace.system.imports import quick_imports
@@ -27,7 +27,7 @@ class _Arguments(AdaptConfig):
 
 
 @dataclass(frozen=True)
-class Adapt(LoadsModels):
+class Adapt(LoadsModels, CallsEndpoints):
     """Options of `isospace adapt`."""
 
     corpus: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")] = ()

@@ -23,7 +23,7 @@ from rich.text import Text
 from isospace.commands.options import as_options
 from isospace.commands.tables import draw_table
 from isospace.system.launch import is_main_process, launched
-from isospace.system.progress import Advance
+from isospace.system.progress import Advance, Logged
 from isospace.system.unicode import in_one_line
 
 STEPS = frozenset(
@@ -154,6 +154,17 @@ class Console:
 
 _displays: list[Console] = []
 """Those of this process that are drawn now."""
+
+
+class NewestDisplay(Logged):
+    """Lines of code that knows no console, shown by the display that is drawn now."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._otherwise = Console(quiet)
+
+    def line(self, label: str, text: str) -> None:
+        """Show a line."""
+        (_displays[-1] if _displays else self._otherwise).line(label, text)
 
 
 def ask_user() -> Callable[[str], bool] | None:

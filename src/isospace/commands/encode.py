@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import LoadsModels
+from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json
 from isospace.encoders.prompts import Side
 from isospace.statistics.counts import number_of
@@ -31,7 +31,7 @@ class _Arguments(EncodeConfig):
 
 
 @dataclass(frozen=True)
-class Encode(LoadsModels):
+class Encode(LoadsModels, CallsEndpoints):
     """Turn text of any size into files of vectors; goes on where it was stopped."""
 
     config: _Arguments

@@ -8,13 +8,13 @@ from typing import Annotated
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import LoadsModels
+from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json, print_table
 from isospace.evaluation.evaluate_config import EvaluateConfig
 
 
 @dataclass(frozen=True)
-class Evaluate(LoadsModels):
+class Evaluate(LoadsModels, CallsEndpoints):
     """Options of `isospace evaluate`."""
 
     models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import LoadsModels
+from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json
 from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
@@ -26,7 +26,7 @@ DEFAULT_FOLDER = Path("index")
 
 
 @dataclass(frozen=True)
-class Index(LoadsModels):
+class Index(LoadsModels, CallsEndpoints):
     """Options of `isospace index`."""
 
     inputs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
@@ -122,6 +122,7 @@ class Index(LoadsModels):
         if self.inputs:
             raise UserError("--delete: give no files with it; add them by a command of their own")
         of_deleting = {"inputs", "to", "delete", "json", "trust_remote_code", "reading"}
+        of_deleting |= {field.name for field in fields(CallsEndpoints)}
         for options in (self, self.reading):
             for field in fields(options):
                 if field.name not in of_deleting and getattr(options, field.name) != field.default:

@@ -41,6 +41,9 @@ class CallsEndpoints:
     api.openai.com, and no key for any other host."""
     yes: bool = False
     """Send as much text to an endpoint as the command needs, without asking."""
+    endpoint: str | None = None
+    """The address of the endpoint that a run or an index was made over, such as
+    https://HOST/v1#NAME. No text is sent to an endpoint that a file alone names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +88,7 @@ class SharesWork(LoadsModels):
     are any. Torchrun does the same on several machines."""
 
 
-COMMON = (Encodes, SharesWork)
+COMMON = (Encodes, SharesWork, CallsEndpoints)
 """Options that a help text shows behind those of the command itself."""
 
 _QUOTED = r"""(?<![^\s(\[{])(['"])(?:\\.|(?!\1).)*\1"""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from isospace.commands.index import DEFAULT_FOLDER
-from isospace.commands.options import LoadsModels
+from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json, print_result, print_table
 from isospace.system.unicode import in_one_line
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Search(LoadsModels):
+class Search(LoadsModels, CallsEndpoints):
     """Options of `isospace search`."""
 
     queries: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="QUERY ...")]

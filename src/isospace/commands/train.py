@@ -14,7 +14,7 @@ import tyro
 
 from isospace.commands.console import Console
 from isospace.commands.help import WORDS
-from isospace.commands.options import SharesWork
+from isospace.commands.options import CallsEndpoints, SharesWork
 from isospace.commands.printing import print_finished
 from isospace.config import TrainConfig
 from isospace.errors import UserError, no_such
@@ -35,7 +35,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Train(SharesWork):
+class Train(SharesWork, CallsEndpoints):
     """Options of `isospace train`."""
 
     config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import SharesWork
+from isospace.commands.options import CallsEndpoints, SharesWork
 from isospace.commands.printing import print_json_text, print_result, print_table
 from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
@@ -27,7 +27,7 @@ class _Arguments(WhitenConfig):
 
 
 @dataclass(frozen=True)
-class Whiten(SharesWork):
+class Whiten(SharesWork, CallsEndpoints):
     """Options of `isospace whiten`."""
 
     config: _Arguments = field(default_factory=_Arguments)
@@ -40,6 +40,7 @@ class Whiten(SharesWork):
         with Console(self.json) as console:
             console.reading(self.config.text.corpus)
             with quick_imports():
+                from isospace.training.query_map import how_to_load
                 from isospace.whiten.whiten import whiten_model
             results = whiten_model(self.config, console)
         if results is None:  # processes other than the first
@@ -56,5 +57,5 @@ class Whiten(SharesWork):
         console.line(
             "parity", f"largest 1 - cosine of the folder to what was measured: {results.gap:.1e}"
         )
-        console.line("load it", f'SentenceTransformer("{self.config.output}")')
+        console.line("load it", how_to_load(Path(str(self.config.output))))
         return 0

@@ -40,6 +40,7 @@ from isospace.encoders.modules import (
     with_pooling,
 )
 from isospace.encoders.noise import Noise
+from isospace.encoders.parity import PROBES
 from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import NAMES, Prompts, Side
 from isospace.encoders.tokenisation import Tokenisation
@@ -133,6 +134,16 @@ class Encoder(nn.Module):
     def is_transformer(self) -> bool:
         """Tell whether the first module is a transformer; if not, it looks up word vectors."""
         return isinstance(self._documents[0], Transformer)
+
+    @property
+    def is_frozen(self) -> bool:
+        """Tell whether its vectors are given, so that nothing can train it (`frozen.py`)."""
+        return False
+
+    @property
+    def probes(self) -> Sequence[str]:
+        """Texts by which a written model is compared with this one."""
+        return PROBES
 
     @property
     def dim(self) -> int:

@@ -18,11 +18,13 @@ from torch import nn
 
 from isospace.encoders.adapters import merge_adapters, plain_state
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.frozen import load_frozen
 from isospace.encoders.modules import module_names, modules_of
 from isospace.encoders.places import loading, require_undamaged, resolve
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Side, prompt_text
 from isospace.encoders.trained import attend_both_ways, is_causal
+from isospace.encoders.vector_sources import ABOUT, is_frozen_name
 from isospace.encoders.words import read_vectors, word_file, word_model
 from isospace.errors import UserError
 from isospace.system.devices import default_device
@@ -62,7 +64,8 @@ def load_encoder(
         name: "minilm", a sentence-transformers folder, a Hugging Face encoder folder, a run's
             folder, a peft adapter's folder, a Hub name (NAME@REVISION: as it was at that commit,
             tag or branch), or glove:FILE for word vectors (`words.word_file`). Adapters are merged
-            into the weights.
+            into the weights. Also http://HOST/v1#NAME for an endpoint, and vectors:FILE for
+            vectors in Parquet (`frozen.py`).
         pooling: one of `isospace.encoders.pooling.POOLINGS`; default: the model's own; for a
             Hugging Face folder, which has none, the last token of a decoder and else the mean,
             which a warning says. What isospace has exported says it itself.
@@ -79,6 +82,12 @@ def load_encoder(
     place = resolve(name)
     for folder in (Path(place.path), *place.adapters):
         require_undamaged(folder)
+    if is_frozen_name(place.path) or (Path(place.path) / ABOUT).is_file():
+        frozen = load_frozen(name, place.path)
+        if pooling is not None:
+            frozen.set_pooling(pooling)
+        set_prompts(frozen, query_prompt, document_prompt)
+        return frozen
     device, words = device or default_device(), word_file(name)
     # What a checkpoint lacks is drawn, such as a RoBERTa's pooler, which no vector depends on:
     # the same each time, or the encoder would have another hash in every process.
@@ -153,7 +162,7 @@ def as_encoder(
     if isinstance(model, SentenceTransformer):
         encoder = Encoder(model, "the given model")
     elif isinstance(model, Encoder):
-        encoder = Encoder(model.model, model.source, model.prompts)
+        encoder = type(model)(model.model, model.source, model.prompts)
     else:
         raise UserError(
             f"{type(model).__name__}: not a model. Give minilm, a model folder, a run's folder or "

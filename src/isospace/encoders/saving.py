@@ -27,6 +27,7 @@ from sentence_transformers.sentence_transformer.modules.tokenizer import Whitesp
 from torch import nn
 
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.frozen import FrozenEncoder, save_frozen
 from isospace.encoders.modules import modules_of
 from isospace.encoders.parity import PROBES, gap_between, require_parity, require_whole, write_sums
 from isospace.encoders.places import Place, loading
@@ -222,6 +223,8 @@ def _tolerance(encoder: Encoder) -> float:
 def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = True) -> float:
     """Write an encoder as a classic sentence-transformers folder, whole or not at all.
 
+    Of a frozen encoder its maps are written (`frozen.save_frozen`).
+
     Args:
         encoder: what to write.
         folder: e.g. `runs/x/model`.
@@ -235,6 +238,8 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
         UserError: a module that cannot be loaded without further code, a reloaded folder that does
             not give the encoder's own vectors, or a folder in the way.
     """
+    if isinstance(encoder, FrozenEncoder):
+        return save_frozen(encoder, folder, card, replace)
     require_classic(encoder)
     with atomic_folder(folder, replace) as building:
         if encoder.is_transformer:

@@ -9,6 +9,7 @@ from hashlib import blake2b
 import numpy as np
 
 from isospace.corpus.corpus import Corpus
+from isospace.corpus.dedup import without_words_of
 from isospace.corpus.groups import unit_of
 from isospace.corpus.relations import SUMMARY_NEXT
 from isospace.errors import TooLittle, UserError
@@ -20,6 +21,7 @@ from isospace.evaluation.hybrid import (
     rank_pairs,
 )
 from isospace.evaluation.pairs import (
+    Asked,
     Encode,
     ScoredPairs,
     TextPairs,
@@ -179,6 +181,14 @@ class Benchmark:
         retrieval, with_bm25 = rank_pairs(encode, self.pairs, bm25_weight)
         sts = evaluate_sts(encode, self.tasks) if self.tasks else None
         return BenchmarkResult(retrieval, sts, encode.documents(self.sample), with_bm25)
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """The texts that `measure` encodes."""
+        bare = [without_words_of(*pair) for pair in self.pairs]
+        tests = [test for task in self.tasks.values() for test in task.subsets.values()]
+        plain = [text for test in tests for text in (*test.first, *test.second)]
+        return (*self.pairs.asked, ("document", (*bare, *self.sample)), (None, plain))
 
     def choose_weight(self, encode: Encode, held_out: HeldOut) -> float:
         """Select the weight of BM25 in hybrid search with an encoder.

@@ -24,7 +24,7 @@ from isospace.corpus.sources import DOCSTRINGS, is_docstrings, require_there
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
 from isospace.evaluation.held_out import validation_text
-from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs
+from isospace.evaluation.pairs import Asked, Encode, ScoredPairs, TextPairs
 from isospace.evaluation.retrieval import (
     DISPLACEMENT,
     Items,
@@ -169,6 +169,13 @@ class OtherText:
         for name, pairs in (self.validation_pairs if part == "choose" else self.test_pairs).items():
             found[name] = mrr_scores(pairs, evaluate_retrieval(encode, pairs))
         return found
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """The texts that `measure` encodes, but for those of STS test sets."""
+        sets = [*self.validation_pairs.values(), *self.test_pairs.values()]
+        dev = [text for pairs in self.dev for text in (*pairs.first, *pairs.second)]
+        return (*(one for pairs in sets for one in pairs.asked), (None, dev))
 
     def items(self, found: Mapping[str, Scores]) -> Items:
         """Return the value of each test pair, for files; `scores_of` reads it.

@@ -22,6 +22,8 @@ _SLICE = 1 << 14  # texts that are encoded at once
 
 Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 """Sentences -> array `(sentence, dim)`, one row a sentence, in order."""
+Asked: TypeAlias = tuple[Side | None, Iterable[str]]
+"""Texts that are encoded, and on which side."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,12 @@ class TextPairs:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Yield the pairs in order."""
         return zip(self.first, self.second, strict=True)
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """The texts that are encoded where these pairs are ranked."""
+        among = () if self.among is None else self.among.texts
+        return ("query", self.first), ("document", (*self.second, *among))
 
     def group_numbers(self) -> NDArray[np.int64]:
         """Return a number for the group of each pair, (pair,)."""

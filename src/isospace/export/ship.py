@@ -21,7 +21,7 @@ from isospace.export.onnx import Int8Loss, Sample, save_onnx
 from isospace.system.files import expanded, require_writable
 from isospace.system.progress import Logged, Progress
 from isospace.training.card import Usage, classic_usage, model_card, plain_card
-from isospace.training.query_map import usage_in_run
+from isospace.training.query_map import usage_of
 from isospace.training.run import Run, maker_of
 from isospace.vectors.texts import open_texts
 
@@ -111,7 +111,7 @@ def export(
     card = partial(_card, model, run, encoder)
     loss, limit = None, TOLERANCE
     if to == "st":
-        usage = usage_in_run(encoder) if run else classic_usage(encoder.prompts)
+        usage = usage_of(encoder) if run else classic_usage(encoder.prompts)
         limit = CLASSIC_TOLERANCE
         gap = save_model(encoder, folder, card(usage), replace=False)
     elif to == "hf":

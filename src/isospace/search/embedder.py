@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast, get_args, overload
 
@@ -16,6 +17,7 @@ from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.operators.nearest import nearest, unit_rows
+from isospace.system.consent import consenting, current_consent
 from isospace.system.progress import Logged, Progress
 from isospace.system.trust import trusting_code
 from isospace.system.unicode import require_strings
@@ -214,7 +216,7 @@ class Embedder:
         if prompt is None:
             return self.encoder
         changed = self.encoder.prompts.with_text(side, prompt)
-        return Encoder(self.encoder.model, self.encoder.source, changed)
+        return type(self.encoder)(self.encoder.model, self.encoder.source, changed)
 
     def similarity(self, a: TextsOrVectors, b: TextsOrVectors) -> np.ndarray:
         """Return the cosines of all texts of one side with all of the other.
@@ -283,11 +285,14 @@ def load(
     query_prompt: str | None = None,
     document_prompt: str | None = None,
     trust_remote_code: bool = False,
+    endpoint: str | None = None,
+    api_key_env: str | None = None,
 ) -> Embedder:
     """Load a model; `isospace.load` is this.
 
     Args:
-        model: minilm, a model folder, a run's folder, or a Hub name (NAME@REVISION); or a loaded
+        model: minilm, a model folder, a run's folder, or a Hub name (NAME@REVISION); an endpoint,
+            such as http://localhost:8080/v1#NAME, or vectors:FILE; or a loaded
             `SentenceTransformer` or `Encoder`, which is used as it is and not copied.
         pooling: default: the model's own.
         device: default: a GPU if there is one; a loaded model stays where it is.
@@ -295,9 +300,17 @@ def load(
             prompts; default: the model's own.
         document_prompt: put before every document, in the same way.
         trust_remote_code: let code run that comes with the model.
+        endpoint: the address of the endpoint that a run was made over. No text is sent to an
+            endpoint that a file alone names, unless it is on this machine.
+        api_key_env: the environment variable that holds the key of an endpoint; default:
+            OPENAI_API_KEY for api.openai.com.
 
     Raises:
         UserError: nothing there can be loaded, or something else is given.
     """
-    with trusting_code(trust_remote_code):
+    consent = current_consent()
+    if endpoint is not None:
+        consent = replace(consent, named=[endpoint])
+    consent = replace(consent, key_env=api_key_env or consent.key_env)
+    with trusting_code(trust_remote_code), consenting(consent):
         return Embedder(as_encoder(model, pooling, device, query_prompt, document_prompt))

@@ -6,13 +6,14 @@ The key comes from an environment variable that the user names; it is neither wr
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
 from isospace.errors import UserError
-from isospace.system.progress import Progress
+from isospace.system.progress import Logged, Progress
 
 ASKED_FROM = 1_000_000
 """Tokens from which a user is asked before text is sent."""
@@ -30,11 +31,35 @@ class Consent:
             api.openai.com, and no key for any other host.
         yes: send as much text as the command needs without asking.
         ask: shows a question, and returns the answer; `None`: nobody can be asked.
+        named: the words of the command, among which an endpoint must be; `None`: Python code names
+            endpoints itself.
+        progress: shows what is sent where the caller has no display.
     """
 
     key_env: str | None = None
     yes: bool = False
     ask: Callable[[str], bool] | None = None
+    named: Sequence[str] | None = None
+    progress: Progress = Logged()  # noqa: RUF009 - without state
+
+    def require_named(self, address: str, source: str = "") -> None:
+        """Refuse to send text to an endpoint that only a file names, but for this machine's own.
+
+        Args:
+            address: of the endpoint.
+            source: the file or folder that names it, where one does.
+
+        Raises:
+            UserError: the user has not named it in this command.
+        """
+        if re.match(r"https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])[:/]", address):
+            return
+        words = self.named if self.named is not None else [] if source else [address]
+        if not any(address in word.replace("/#", "#") for word in words):
+            raise UserError(
+                f"{source or 'a file'} names the endpoint {address}, and no text is sent to an "
+                f"endpoint that is not named in the command. Add `endpoint` '{address}'"
+            )
 
     def key(self, host: str) -> str | None:
         """Return the key for an endpoint on this host; `None` without one.
@@ -85,27 +110,34 @@ def estimated_tokens(texts: Iterable[str]) -> int:
     return sum(len(text.encode("utf-8", "replace")) for text in texts) // _BYTES
 
 
-def announce(address: object, what: str, tokens: int, progress: Progress) -> None:
+def announce(
+    address: object,
+    what: str,
+    tokens: int,
+    progress: Progress | None = None,
+    consent: Consent | None = None,
+) -> None:
     """Show what is about to be sent, and ask where it is much. Call it before the first request.
 
     Args:
         address: where it goes.
         what: such as "41,000 texts".
         tokens: their number, estimated.
-        progress: shows the line.
+        progress: shows the line; default: that of the consent.
+        consent: default: that of the moment.
 
     Raises:
         UserError: the user does not agree, or is not there to be asked.
     """
+    consent = consent or current_consent()
     cost = f"{what}, about {in_short(tokens)} tokens, to {address}"
-    progress.line("cost", cost)
-    consent = current_consent()
+    (progress or consent.progress).line("cost", cost)
     if tokens < ASKED_FROM or consent.yes:
         return
     if consent.ask is None:
-        raise UserError(f"{cost}: nothing was sent. To send as much, give `yes`")
+        raise UserError(f"{cost}: nothing of it was sent. To send as much, give `yes`")
     if not consent.ask(f"{cost}. Go on?"):
-        raise UserError(f"{cost}: nothing was sent, as you decided")
+        raise UserError(f"{cost}: nothing of it was sent, as you decided")
 
 
 def in_short(count: int) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.errors import UserError, first_line
-from isospace.system.consent import DEFAULT_KEY, OPENAI, current_consent
+from isospace.system.consent import DEFAULT_KEY, OPENAI, Consent, current_consent
 
 if TYPE_CHECKING:
     import openai
@@ -103,12 +103,15 @@ class Endpoint:
     Args:
         address: of the model.
         seconds: in which each request must be answered.
+        consent: default: that of the moment.
 
     Raises:
         UserError: the extra `endpoints` is not installed, or the key is missing.
     """
 
-    def __init__(self, address: Address, seconds: float = SECONDS) -> None:
+    def __init__(
+        self, address: Address, seconds: float = SECONDS, consent: Consent | None = None
+    ) -> None:
         try:
             import openai
         except ImportError as error:
@@ -117,7 +120,7 @@ class Endpoint:
                 "pip install 'isospace[endpoints]'"
             ) from error
         self.address, self.seconds = address, seconds
-        self._consent = current_consent()
+        self._consent = consent or current_consent()
         self._key = self._consent.key(address.host)
         # No redirects: text goes to the host that was named, and to no other.
         http = openai.DefaultHttpxClient(follow_redirects=False)

@@ -127,7 +127,8 @@ def heading(origin: Origin, state: str, usage: Usage) -> str:
         lines.append(f"license: {origin.licence}")
     if origin.hub_name is not None:
         lines.append(f"base_model: {origin.hub_name}")
-    lines.append(f"tags: [{usage.library}, feature-extraction, sentence-similarity, isospace]")
+    tags = dict.fromkeys([usage.library, "feature-extraction", "sentence-similarity", "isospace"])
+    lines.append(f"tags: [{', '.join(tags)}]")
     trusted = ["", origin.code_text] if origin.trusted else []
     return "\n".join(["---", *lines, "---", "", f"# {origin.name}, {state}", *trusted])
 

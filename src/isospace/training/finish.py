@@ -24,7 +24,7 @@ from isospace.training.card import model_card
 from isospace.training.fit import Fit
 from isospace.training.origin import Origin
 from isospace.training.prepare import Data, start_of
-from isospace.training.query_map import usage_in_run
+from isospace.training.query_map import how_to_load, usage_of
 from isospace.training.results import CorpusFacts, RunResults, write_results
 from isospace.training.run import Run
 from isospace.training.selection import Choice
@@ -171,7 +171,7 @@ def show_verdict(run: Run, results: RunResults, progress: Progress, advice: str 
     progress.line("use", results.recommendation)
     if advice:
         progress.line("advice", advice)
-    progress.line("load it", f'SentenceTransformer("{run.model_folder}")')
+    progress.line("load it", how_to_load(run.model_folder))
 
 
 def write_run(
@@ -189,7 +189,7 @@ def write_run(
     config, benchmark = run.config, data.benchmark
     if results.ships_base:
         encoder = start_of(config)
-    card = model_card(config, results, encoder.pooling, usage_in_run(encoder))
+    card = model_card(config, results, encoder.pooling, usage_of(encoder))
     save_model(encoder, run.model_folder, card)
     run.write_items(
         before=benchmark.items(before.measured),

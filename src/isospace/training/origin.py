@@ -9,6 +9,7 @@ from pathlib import Path
 from huggingface_hub import try_to_load_from_cache
 
 from isospace.encoders.places import MINILM_HUB_NAME, folder_of, pinned, wheel_minilm
+from isospace.system.endpoints import Address, is_address
 from isospace.system.files import expanded
 from isospace.system.run_folder import run_model
 from isospace.system.trust import trusts_code
@@ -33,6 +34,8 @@ class Origin:
     @classmethod
     def from_model(cls, model: str) -> Origin:
         """Describe minilm, a folder or a Hub name, without contacting the Hub."""
+        if is_address(model):
+            return cls(Address.parse("model", model).model, None, None)
         folder = folder_of(model)
         if folder is None and re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?(@\S+)?", model):
             hub_name, revision = pinned(MINILM_HUB_NAME if model == "minilm" else model)

@@ -26,6 +26,7 @@ from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.held_out import HeldOut, validation_text
 from isospace.evaluation.other_text import OtherText
 from isospace.evaluation.own_data import load_pairs
+from isospace.evaluation.pairs import Asked
 from isospace.evaluation.sts import PAPER_COLUMNS, load_labels, load_sts_data
 from isospace.evaluation.vector_cache import cached
 from isospace.objectives.auxiliaries import costs
@@ -67,6 +68,11 @@ class Data:
     held_out: HeldOut
     corpus: Corpus
     other_text: OtherText
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """The texts that are encoded where an encoder is tested."""
+        return (*self.held_out.pairs.asked, *self.benchmark.asked, *self.other_text.asked)
 
 
 def make_accelerator(config: TrainConfig) -> Accelerator:
@@ -311,6 +317,11 @@ def start_of(config: TrainConfig, device: str | None = None) -> Encoder:
 
 def require_trainable(config: TrainConfig, encoder: Encoder) -> None:
     """Refuse a base model without trainable layers, or with modules that cannot be saved."""
+    if encoder.is_frozen:
+        raise UserError(
+            f"`model` {config.model}: its vectors are given, and nothing here can train it. Use "
+            "`isospace adapt` or `isospace whiten`, which put a linear map behind it"
+        )
     if not encoder.is_transformer:
         raise UserError(
             f"`model` {config.model}: an average of word vectors has no layers to train and no "

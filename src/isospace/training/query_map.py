@@ -8,9 +8,18 @@ from safetensors.torch import save_file
 from sentence_transformers.sentence_transformer.modules import Dense
 
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.frozen import MAP, FrozenEncoder, maps_of
 from isospace.encoders.modules import modules_of
+from isospace.encoders.vector_sources import ABOUT
 from isospace.system.files import atomic_path
-from isospace.training.card import Usage, classic_usage
+from isospace.training.card import Usage, classic_usage, prompts_text
+
+
+def how_to_load(folder: Path) -> str:
+    """Return the Python call that loads the model of a folder."""
+    loader = "isospace.load" if (folder / ABOUT).is_file() else "SentenceTransformer"
+    return f'{loader}("{folder}")'
+
 
 FILE = "query_map.safetensors"
 """File in the run's folder: the matrix (dim, dim), float32, under the key `weight`."""
@@ -48,9 +57,63 @@ def write_query_map(folder: Path, encoder: Encoder) -> None:
         save_file({"weight": dense.linear.weight.detach().cpu().contiguous()}, temporary)
 
 
-def usage_in_run(encoder: Encoder) -> Usage:
-    """Return how the model of a run is loaded, and how one that maps queries alone is deployed."""
+_NUMPY = """```python
+import json
+import numpy as np
+
+def tensors(path):
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        data = file.read()
+    header.pop("__metadata__", None)
+    return {
+        name: np.frombuffer(data[slice(*one["data_offsets"])], np.float32).reshape(one["shape"])
+        for name, one in header.items()
+    }
+
+own = tensors("path/to/this/folder/{file}.safetensors")
+
+def map_vectors(vectors):  # one vector of {what}, or (n, dim) of several
+    mapped = np.asarray(vectors) @ own["weight"].T + own["bias"]
+    return mapped / np.linalg.norm(mapped, axis=-1, keepdims=True)
+```"""
+
+
+def usage_of(encoder: Encoder) -> Usage:
+    """Return how a model is loaded, and how one that maps queries or given vectors is deployed."""
+    if isinstance(encoder, FrozenEncoder):
+        return _usage_of_maps(encoder)
     usage = classic_usage(encoder.prompts)
     if not encoder.prompts.routed:
         return usage
     return Usage(usage.library, f"{usage.text}\n\n{_DEPLOY}")
+
+
+def _usage_of_maps(encoder: FrozenEncoder) -> Usage:
+    """Say how the maps behind given vectors are applied, with isospace and without."""
+    name, prompts = encoder.given.name, encoder.prompts
+    text = f"""The vectors come from `{name}`, and this folder maps them. With isospace:
+
+```python
+import isospace
+
+model = isospace.load("path/to/this/folder", endpoint="{name}")
+queries = model.encode_query(["what is looked for"])
+documents = model.encode_document(["one text", "another text"])
+```"""
+    maps = maps_of(encoder)
+    if not maps:
+        text = text.replace("this folder maps them", "this folder leaves them as they are")
+    if prompts.summary:
+        text += f"\n\n{prompts_text(prompts)}"
+    for file in maps:
+        of_all = "a text" if not prompts.routed else "a document"
+        what = of_all if file == MAP else "a query"
+        text += (
+            f"\n\nWithout isospace, map the vectors of {what} by `{file}.safetensors`. "
+            f"`{file}.onnx` is the same as a graph, from `vectors` to `mapped`.\n\n"
+            + _NUMPY.replace("{file}", file).replace("{what}", what)
+        )
+    if prompts.routed and len(maps) == 1:
+        text += "\n\nDocuments keep the vectors that they have, and so does an index of them."
+    return Usage("isospace", text)

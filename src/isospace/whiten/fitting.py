@@ -23,6 +23,7 @@ from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import Side
 from isospace.errors import TooLittle, UserError
+from isospace.evaluation.pairs import Asked
 from isospace.operators.fitted_flow import fit_flow
 from isospace.operators.fitted_whitening import Moments
 from isospace.operators.pair_whitening import PairMoments
@@ -79,6 +80,15 @@ def fit_maps(
         vectors = _gathered(encoder, texts, len(rows), step, progress).to(accelerator.device)
         return Fitted("texts", len(rows), _flow(config, vectors, progress))
     return Fitted("texts", len(rows), _by_texts(config, encoder, texts, progress))
+
+
+def fit_texts(config: WhitenConfig, corpus: Corpus) -> tuple[Asked, ...]:
+    """Return the texts that `fit_maps` encodes."""
+    pairs = None if config.by == "texts" or config.why_not_pairs else _pairs(config, corpus)
+    if pairs is not None:
+        return ("query", pairs[0]), ("document", pairs[1])
+    rows = fit_rows(corpus, max(1, len(config.text.columns)), config.sentences)
+    return (("document", [corpus[int(row)] for row in rows]),)
 
 
 def fit_rows(corpus: Corpus, texts: int, count: int | None) -> NDArray[np.int64]:

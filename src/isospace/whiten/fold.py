@@ -79,7 +79,7 @@ def fold_queries(encoder: Encoder, fitted: WhiteningMap) -> Encoder:
     routes: dict[str, list[Module]] = {"query": [dense, Normalize()], "document": closing}
     encoder.model.append(Router(routes, default_route="document").to(encoder.device))
     encoder.model.similarity_fn_name = "cosine"
-    return Encoder(encoder.model, encoder.source, encoder.prompts)
+    return type(encoder)(encoder.model, encoder.source, encoder.prompts)
 
 
 def through(encode: Encode, whitening: FittedMap | None) -> PromptedEncoders:

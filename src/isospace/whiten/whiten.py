@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.frozen import FrozenEncoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way
-from isospace.encoders.parity import PROBES, TOLERANCE
+from isospace.encoders.parity import TOLERANCE
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import parity_of_sides, require_classic, save_model
 from isospace.errors import UserError
@@ -45,9 +46,9 @@ from isospace.system.cache import cache_folder
 from isospace.system.files import atomic_folder, is_occupied, require_writable
 from isospace.system.processes import arithmetic, join_processes
 from isospace.system.progress import Logged, Progress, Silent
-from isospace.training.card import classic_usage
 from isospace.training.lifecycle import stoppable
-from isospace.whiten.fitting import Fitted, fit_maps, refusing
+from isospace.training.query_map import usage_of
+from isospace.whiten.fitting import Fitted, fit_maps, fit_texts, refusing
 from isospace.whiten.fold import FittedMap, drop_normalize, fold, through
 from isospace.whiten.results import (
     StateScores,
@@ -129,7 +130,13 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
     with accelerator.main_process_first():
         encoder = _base_model(config).to(accelerator.device)
     require_one_way(encoder.prompts, config.model, "whitening")
-    require_classic(encoder)
+    if not encoder.is_frozen:
+        require_classic(encoder)
+    elif config.whitening.kind == "flow":
+        raise UserError(
+            f"`kind` flow: the vectors of {config.model} are given, and only a linear map can be "
+            "put behind them. Choose another `kind`"
+        )
     refusing(lambda: config.whitening.kept(encoder.dim))
     if config.whitening.kind == "flow":
         refusing(lambda: Flow(encoder.dim))
@@ -152,6 +159,9 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
         )
     drop_normalize(encoder)
     progress.line("encoder", encoder.summary(arithmetic(accelerator)))
+    if isinstance(encoder, FrozenEncoder):
+        asked = *fit_texts(config, corpus), *held_out.pairs.asked, *benchmark.asked
+        encoder.expect((*asked, *validation.asked, *other_text.asked), progress)
     if encoder.prompts.summary:
         progress.line("prompts", encoder.prompts.summary)
 
@@ -259,7 +269,7 @@ def _write(
     folder: Path,
 ) -> float:
     """Write the model; return how far its vectors are from those that were measured."""
-    texts = [*PROBES, *task.benchmark.sample[:_COMPARED]]
+    texts = [*task.encoder.probes, *task.benchmark.sample[:_COMPARED]]
     whitening = whitening if results.whitened else None
     expected = through(task.encode, whitening)
     measured = {side: expected.for_side(side)(texts) for side in task.encoder.prompts.sides}
@@ -268,8 +278,10 @@ def _write(
         encoder = _base_model(config)
     else:
         fold(encoder, whitening)
-    card = model_card(results, classic_usage(encoder.prompts))
-    save_model(encoder, folder, card, replace=False)
+    card = model_card(results, usage_of(encoder))
+    gap = save_model(encoder, folder, card, replace=False)
+    if encoder.is_frozen:
+        return gap
     return parity_of_sides(measured, folder, texts, encoder, TOLERANCE)
 
 

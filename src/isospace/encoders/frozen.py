@@ -1,0 +1,364 @@
+"""Encoders that cannot be trained: given vectors, with linear maps behind them.
+
+The vectors come from an endpoint or a file (`vector_sources.py`). A `FrozenEncoder` is an `Encoder`
+whose first module is `GivenVectors`, so that maps are folded, measured and searched with as ever.
+It is saved as its maps: a matrix and a bias each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Module, Normalize, Router
+from torch import nn
+
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.modules import default_route, modules_of
+from isospace.encoders.noise import Noise
+from isospace.encoders.parity import TOLERANCE, require_parity, write_sums
+from isospace.encoders.pooling import PoolingName, Precision
+from isospace.encoders.prompts import Prompts, Side
+from isospace.encoders.vector_sources import (
+    ABOUT,
+    OnBatch,
+    VectorSource,
+    is_frozen_name,
+    load_source,
+)
+from isospace.errors import UserError
+from isospace.system import typed_json
+from isospace.system.files import atomic_folder
+from isospace.system.progress import Progress
+from isospace.system.unicode import without_surrogates
+from isospace.views import View
+
+MAP, QUERY_MAP = "map", "query_map"
+"""Names of the files of maps: of all texts, and of queries where theirs is another."""
+
+
+class GivenVectors(nn.Module):
+    """The first module of a frozen encoder."""
+
+    def __init__(self, source: VectorSource) -> None:
+        super().__init__()
+        self.source = source
+
+    def get_embedding_dimension(self) -> int:
+        """Return the width of the vectors."""
+        return self.source.dim
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+        """Return the features as they are: the vectors are in them already."""
+        return features
+
+
+class _Texts:
+    """The prompts of a frozen encoder, in the place of a tokenizer."""
+
+    max_length = None
+
+    def __init__(self, source: VectorSource, prompts: Prompts) -> None:
+        self.source, self.prompts = source, prompts
+
+    def fingerprint(
+        self, max_length: int | None, whole: bool = False, side: Side | None = None
+    ) -> str:
+        """Return a hash of the source and the prompt."""
+        about = json.dumps([self.source.fingerprint, self.prompts.for_side(side)])
+        return sha256(about.encode()).hexdigest()
+
+    def __getattr__(self, name: str) -> Any:
+        raise UserError(
+            f"{self.source.name}: its tokens are not known here, and this command needs them. Give "
+            "minilm, a model folder or a Hub name"
+        )
+
+
+class FrozenEncoder(Encoder):
+    """An encoder whose vectors come from a source, and pass the modules behind it.
+
+    Args:
+        model: begins with `GivenVectors`.
+        source: the name by which it was loaded.
+        prompts: put before the texts; default: none.
+    """
+
+    def __init__(
+        self, model: SentenceTransformer, source: str, prompts: Prompts | None = None
+    ) -> None:
+        nn.Module.__init__(self)
+        self.model, self.source = model, source
+        self.noise, self.last_layers = Noise(model), None
+        self._sides = {}
+        route = default_route(model, source)
+        tokens: Any = _Texts(self.given, replace(prompts or Prompts(), default_route=route))
+        self.tokens = tokens
+
+    @property
+    def given(self) -> VectorSource:
+        """What gives the vectors."""
+        first: Any = self.model[0]
+        source: VectorSource = first.source
+        return source
+
+    @property
+    def is_frozen(self) -> bool:
+        """Return true: nothing here can train it."""
+        return True
+
+    @property
+    def probes(self) -> Sequence[str]:
+        """Texts by which a written model is compared with this one."""
+        return self.given.probes
+
+    @property
+    def device(self) -> torch.device:
+        """Return the processor, where the maps are."""
+        return torch.device("cpu")
+
+    @property
+    def is_half(self) -> bool:
+        """Return false: vectors are float32."""
+        return False
+
+    @property
+    def pooling(self) -> str:
+        """Return a word for what is not known."""
+        return "its own"
+
+    @property
+    def path(self) -> str:
+        """Return a word for arithmetic that happens elsewhere."""
+        return "given vectors"
+
+    def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
+        """Describe the encoder in a line."""
+        return f"{self.source}: {self.dim} dimensions, given vectors that cannot be trained"
+
+    def set_pooling(self, name: PoolingName) -> None:
+        """Refuse another pooling."""
+        raise UserError(
+            f"`pooling` {name}: {self.source} gives finished vectors. Leave `pooling` out"
+        )
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        view: View = View(dropout=0.0),  # noqa: B008 - frozen
+        max_length: int | None = None,
+        batch_tokens: int = 2048,
+        batch_size: int | None = None,
+        on_batch: OnBatch = None,
+        precision: Precision = "float32",
+        one_thread: bool = False,
+        side: Side | None = None,
+    ) -> NDArray[np.float32]:
+        """Return the vectors of texts, (n, dim); only `texts`, `on_batch` and `side` matter."""
+        prompt = self.prompts.for_side(side)
+        prompted = [without_surrogates(prompt + text) for text in texts]
+        return _mapped(modules_of(self.model, side)[1:], self.given.vectors(prompted, on_batch))
+
+    def expect(
+        self, asked: Iterable[tuple[Side | None, Iterable[str]]], progress: Progress
+    ) -> None:
+        """Announce the texts that a command is going to encode (`VectorSource.expect`)."""
+        prompts = ((self.prompts.for_side(side), texts) for side, texts in asked)
+        every = (without_surrogates(prompt + text) for prompt, texts in prompts for text in texts)
+        self.given.expect(every, progress)
+
+
+def _mapped(modules: Sequence[nn.Module], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Pass vectors (n, dim) through modules."""
+    features = {"sentence_embedding": torch.from_numpy(vectors)}
+    with torch.inference_mode():
+        for module in modules:
+            features = module(features)
+    passed: NDArray[np.float32] = features["sentence_embedding"].numpy()
+    return passed
+
+
+@dataclass(frozen=True)
+class About:
+    """What frozen.json holds.
+
+    Attributes:
+        model: an address, or vectors:FILE.
+        dim: width of the given vectors.
+        prompts: put before texts by isospace; the server's own are not known.
+    """
+
+    model: str
+    dim: int
+    prompts: Prompts
+    format: int = 1
+
+
+def load_frozen(name: str, place: str) -> FrozenEncoder:
+    """Load a frozen encoder.
+
+    Args:
+        name: as the user gave it.
+        place: an address, vectors:FILE, or a folder that `save_frozen` wrote.
+
+    Raises:
+        UserError: it cannot be used, or the folder is damaged.
+    """
+    if is_frozen_name(place):
+        return FrozenEncoder(_model(load_source(place), []), name)
+    folder = Path(place)
+    about = typed_json.read(folder / ABOUT, About, "settings of a frozen model", known=1)
+    maps = {key: _read_map(folder / f"{key}.safetensors") for key in (MAP, QUERY_MAP)}
+    documents: list[Module] = []
+    if (of_all := maps[MAP]) is not None:
+        documents = [_dense(*of_all), Normalize()]
+    modules = documents
+    if (of_queries := maps[QUERY_MAP]) is not None:
+        queries: list[Module] = [_dense(*of_queries), Normalize()]
+        modules = [Router({"query": queries, "document": documents}, default_route="document")]
+    source = load_source(about.model, name)
+    return FrozenEncoder(_model(source, modules), name, about.prompts)
+
+
+def _model(source: VectorSource, modules: Sequence[nn.Module]) -> SentenceTransformer:
+    return SentenceTransformer(modules=[GivenVectors(source), *modules], device="cpu")
+
+
+Map = tuple[NDArray[np.float32], NDArray[np.float32]]
+"""A matrix (out, in) and a bias (out,)."""
+
+
+def _dense(weight: NDArray[np.float32], bias: NDArray[np.float32]) -> Dense:
+    """Return the layer of a map."""
+    out, dim = weight.shape
+    return Dense(
+        dim,
+        out,
+        activation_function=nn.Identity(),
+        init_weight=torch.tensor(weight),
+        init_bias=torch.tensor(bias),
+    )
+
+
+def _read_map(file: Path) -> Map | None:
+    if not file.is_file():
+        return None
+    try:
+        tensors = load_file(file)
+        return tensors["weight"], tensors["bias"]
+    except (SafetensorError, KeyError, OSError) as error:
+        raise UserError(f"{file}: damaged; make or copy the model again") from error
+
+
+def maps_of(encoder: FrozenEncoder) -> dict[str, Map]:
+    """Return the maps of an encoder by the names of their files; none where it has none.
+
+    Raises:
+        UserError: the modules are no linear map.
+    """
+    sides: dict[str, Side] = {MAP: "document"}
+    if encoder.prompts.routed:
+        sides[QUERY_MAP] = "query"
+    found = {name: _map_of(encoder, side) for name, side in sides.items()}
+    return {name: own for name, own in found.items() if own is not None}
+
+
+def _map_of(encoder: FrozenEncoder, side: Side | None) -> Map | None:
+    """Return the one map that the vectors of a side pass; `None` for none.
+
+    Raises:
+        UserError: the modules are no linear map, as those of a flow.
+    """
+    weight: NDArray[np.float64] | None = None
+    bias = np.zeros(1)
+    for module in modules_of(encoder.model, side)[1:]:
+        if isinstance(module, Normalize):
+            continue
+        if not isinstance(module, Dense) or not isinstance(module.activation_function, nn.Identity):
+            raise UserError(
+                f"{encoder.source}: only a linear map can be put behind given vectors, and "
+                f"{type(module).__name__} is none. Choose another `kind` of whitening"
+            )
+        own = module.linear.weight.detach().double().numpy()
+        weight = own if weight is None else own @ weight
+        bias = bias @ own.T if bias.any() else np.zeros(len(own))
+        if module.linear.bias is not None:
+            bias = bias + module.linear.bias.detach().double().numpy()
+    return None if weight is None else (weight.astype(np.float32), bias.astype(np.float32))
+
+
+def save_frozen(encoder: FrozenEncoder, folder: Path, card: str, replace: bool) -> float:
+    """Write the maps of an encoder as safetensors and ONNX, whole or not at all.
+
+    Args:
+        encoder: what to write.
+        folder: e.g. `runs/x/model`.
+        card: the text of README.md.
+        replace: an old folder gives way.
+
+    Returns:
+        The largest 1 - cosine between the encoder's vectors and those of the written maps.
+
+    Raises:
+        UserError: a map that is not linear, or a written map that gives other vectors.
+    """
+    with atomic_folder(folder, replace) as building:
+        for name, (weight, bias) in maps_of(encoder).items():
+            save_file({"weight": weight, "bias": bias}, building / f"{name}.safetensors")
+            _write_onnx(building / f"{name}.onnx", weight, bias)
+        about = About(encoder.given.name, encoder.given.dim, encoder.prompts)
+        typed_json.write(building / ABOUT, about)
+        (building / "README.md").write_text(card, encoding="utf-8")
+        write_sums(building)
+        return _parity(encoder, building)
+
+
+def _write_onnx(file: Path, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
+    """Write a graph from `vectors` (n, in) to `mapped` (n, out), of length 1."""
+    from onnx import TensorProto, checker, helper, numpy_helper, save_model
+
+    (out, dim), kind = weight.shape, TensorProto.FLOAT
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gemm", ["vectors", "weight", "bias"], ["linear"], transB=1),
+            helper.make_node("LpNormalization", ["linear"], ["mapped"], axis=1, p=2),
+        ],
+        "map",
+        [helper.make_tensor_value_info("vectors", kind, ["n", dim])],
+        [helper.make_tensor_value_info("mapped", kind, ["n", out])],
+        [numpy_helper.from_array(weight, "weight"), numpy_helper.from_array(bias, "bias")],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=8, producer_name="isospace")
+    checker.check_model(model)
+    save_model(model, str(file))
+
+
+def _parity(encoder: FrozenEncoder, folder: Path) -> float:
+    """Compare the written maps with the encoder's modules, on its probes and on random vectors."""
+    from onnx.reference import ReferenceEvaluator
+
+    given = np.random.default_rng(0).standard_normal((64, encoder.given.dim)).astype(np.float32)
+    reloaded, gaps = load_frozen(encoder.source, str(folder)), [0.0]
+    for side in encoder.prompts.sides:
+        passed = _mapped(modules_of(encoder.model, side)[1:], given)
+        again = _mapped(modules_of(reloaded.model, side)[1:], given)
+        gaps.append(require_parity(passed, again, encoder.source, TOLERANCE))
+        name = QUERY_MAP if side == "query" and encoder.prompts.routed else MAP
+        if (file := folder / f"{name}.onnx").is_file():
+            session = ReferenceEvaluator(str(file))
+            graph: Any = next(iter(session.run(None, {"vectors": given})))
+            gaps.append(require_parity(passed, graph, encoder.source, TOLERANCE))
+        own, other = (one.embed(encoder.probes, side=side) for one in (encoder, reloaded))
+        gaps.append(require_parity(own, other, encoder.source, TOLERANCE))
+    return max(gaps)

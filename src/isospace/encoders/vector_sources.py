@@ -1,0 +1,336 @@
+"""Vectors that isospace does not compute: from an endpoint, each paid for once, or from a file."""
+
+from __future__ import annotations
+
+import sqlite3
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from functools import cached_property
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from isospace.errors import UserError, first_line
+from isospace.system.cache import cache_folder, make_in_cache
+from isospace.system.consent import announce, current_consent, estimated_tokens
+from isospace.system.endpoints import Address, Endpoint, is_address
+from isospace.system.files import expanded, file_hash
+from isospace.system.progress import Progress
+from isospace.system.unicode import in_one_line, without_surrogates
+
+PREFIX = "vectors:"
+"""What begins the name of a file of vectors."""
+ABOUT = "frozen.json"
+"""In the folder of a model of given vectors: where they come from, and the prompts."""
+BATCH = 32
+"""Texts of a request: as many as every known server takes."""
+AT_ONCE = 4
+"""Requests that are under way together."""
+_PROBE = "A short sentence."
+_UNMENTIONED = 10_000  # tokens that cost nothing worth a line, such as those of a few queries
+_SLACK = 1.25  # a plan of a command may be so much too small before the user hears of it again
+_ASKED = 500  # keys in a query of SQLite
+
+OnBatch = Callable[[int], None] | None
+
+
+class VectorSource(Protocol):
+    """What gives the vectors of texts.
+
+    Attributes:
+        name: by which `load_encoder` finds it.
+        fingerprint: decides, with a text, its vector.
+        probes: texts that have vectors.
+    """
+
+    name: str
+    fingerprint: str
+    probes: tuple[str, ...]
+
+    @property
+    def dim(self) -> int:
+        """Width of the vectors."""
+
+    def vectors(self, texts: Sequence[str], on_batch: OnBatch = None) -> NDArray[np.float32]:
+        """Return (text, dim); `on_batch` is called with numbers of texts that are done."""
+
+    def expect(self, texts: Iterable[str], progress: Progress) -> None:
+        """Get ready for these texts, before the first of them is asked for."""
+
+
+def is_frozen_name(name: str) -> bool:
+    """Tell whether a name is an address or a file of vectors."""
+    return is_address(name) or name.startswith(PREFIX)
+
+
+def require_source(name: str) -> None:
+    """Refuse an address or a file of vectors that cannot be one, before other work.
+
+    Raises:
+        UserError: no such file, or no address.
+    """
+    if not name.startswith(PREFIX):
+        Address.parse("model", name)
+    elif not expanded(name.removeprefix(PREFIX)).is_file():
+        raise UserError(f"{name}: no such file. Expected Parquet with texts and vectors")
+
+
+def load_source(name: str, folder: str = "") -> VectorSource:
+    """Return what an address or vectors:FILE means.
+
+    Args:
+        name: the address, or the file.
+        folder: that names it, where the user did not.
+    """
+    if name.startswith(PREFIX):
+        return FileVectors(name)
+    return EndpointVectors(Address.parse("model", name), folder)
+
+
+class EndpointVectors:
+    """Vectors of an endpoint. Each text is sent once on this machine, also by a killed run.
+
+    Args:
+        address: of the model.
+        source: the folder that names it, where the user did not.
+    """
+
+    def __init__(self, address: Address, source: str = "") -> None:
+        self.address, self._source = address, source
+        self.name = self.fingerprint = str(address)
+        self.probes: tuple[str, ...] = (_PROBE,)
+        name = blake2b(self.name.encode(), digest_size=16).hexdigest()
+        self._store = VectorStore(cache_folder() / "endpoints" / f"{name}.sqlite")
+        self._consent = current_consent()
+        self._sent = self._agreed = 0
+
+    @cached_property
+    def _endpoint(self) -> Endpoint:
+        self._consent.require_named(self.name, self._source)
+        return Endpoint(self.address, consent=self._consent)
+
+    @cached_property
+    def dim(self) -> int:
+        """Width of the vectors, which the first text tells."""
+        [known] = self._store.read([_PROBE]).values() or [None]
+        if known is None:
+            known = self._endpoint.embed([_PROBE])[0]
+            self._store.write([_PROBE], known[None])
+        return len(known)
+
+    def vectors(self, texts: Sequence[str], on_batch: OnBatch = None) -> NDArray[np.float32]:
+        """Return (text, dim): from the cache, and else from the endpoint.
+
+        Raises:
+            UserError: a request failed, its answer is no vector of the known width for each text,
+                or the user does not agree to send so much.
+        """
+        known = self._store.read(texts)
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        self._agree(missing)
+        if on_batch is not None:
+            on_batch(len(texts) - len(missing))
+        for batch, vectors in self._requested(missing):
+            if vectors.shape[1] != self.dim:
+                raise UserError(
+                    f"{self.name}: a vector has {vectors.shape[1]} dimensions, and others of this "
+                    f"model have {self.dim}. Is it still the same model? If not, remove "
+                    f"{self._store.file}"
+                )
+            self._store.write(batch, vectors)
+            known.update(zip(batch, vectors, strict=True))
+            if on_batch is not None:
+                on_batch(len(batch))
+        if not len(texts):
+            return np.empty((0, self.dim), np.float32)
+        return np.stack([known[text] for text in texts])
+
+    def expect(self, texts: Iterable[str], progress: Progress) -> None:
+        """Say how much a command is going to send, and ask where it is much.
+
+        Raises:
+            UserError: the user does not agree.
+        """
+        distinct = list(dict.fromkeys(texts))
+        known = self._store.read(distinct)
+        missing = [text for text in distinct if text not in known]
+        tokens = estimated_tokens(missing)
+        if missing:
+            announce(self.address, f"{len(missing):,} texts", tokens, progress, self._consent)
+        self._agreed = max(self._agreed, int(_SLACK * (self._sent + tokens)))
+
+    def _agree(self, missing: Sequence[str]) -> None:
+        """Count what is sent, and announce what no announcement has covered."""
+        tokens = estimated_tokens(missing)
+        if self._sent + tokens > max(self._agreed, _UNMENTIONED):
+            what = f"{len(missing):,} texts" + " more" * bool(self._sent)
+            announce(self.address, what, self._sent + tokens, consent=self._consent)
+            self._agreed = 2 * (self._sent + tokens)
+        self._sent += tokens
+
+    def _requested(
+        self, texts: Sequence[str]
+    ) -> Iterator[tuple[Sequence[str], NDArray[np.float32]]]:
+        """Yield batches of texts with their vectors, in order."""
+        batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
+        if not batches:
+            return
+        pool = ThreadPoolExecutor(AT_ONCE)
+        try:
+            yield from zip(batches, pool.map(self._endpoint.embed, batches), strict=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+class VectorStore:
+    """Vectors by text in a file of SQLite, which several processes may share.
+
+    Texts are not in it, but their hashes.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def read(self, texts: Iterable[str]) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors of those texts that have one."""
+        by_key = {_key(text): text for text in texts}
+        keys, found = iter(by_key), {}
+        with self._opened() as database:
+            while some := list(islice(keys, _ASKED)):
+                places = ",".join("?" * len(some))
+                query = f"SELECT key, vector FROM vectors WHERE key IN ({places})"
+                for key, vector in database.execute(query, some):
+                    found[by_key[key]] = np.frombuffer(vector, np.float32)
+        return found
+
+    def write(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        """Keep the vectors (text, dim) for good."""
+        rows = zip(map(_key, texts), (row.tobytes() for row in vectors), strict=True)
+        with self._opened() as database, database:
+            database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        make_in_cache(self.file.parent)
+        try:
+            with closing(sqlite3.connect(self.file, timeout=60)) as database:
+                database.execute(
+                    "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB) "
+                    "WITHOUT ROWID"
+                )
+                yield database
+        except sqlite3.Error as error:
+            raise UserError(
+                f"{self.file}: the cache of an endpoint's vectors cannot be used "
+                f"({first_line(error)}). Free disk space; if the file is damaged, remove it, and "
+                "its texts are sent again"
+            ) from error
+
+
+def _key(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+class FileVectors:
+    """Vectors of a Parquet file with a column of texts and a column of vectors.
+
+    Only these texts have vectors. Runs of white space count as one space.
+
+    Args:
+        name: vectors:FILE.
+
+    Raises:
+        UserError: no such file, or other columns.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.path = expanded(name.removeprefix(PREFIX))
+        self.name = f"{PREFIX}{self.path.resolve()}"
+        texts, self._vectors = _read(self.path)
+        self._rows = {_spaced(text): row for row, text in enumerate(texts)}
+        self.probes = tuple(texts[:8])
+        self.fingerprint = file_hash(self.path)
+
+    @property
+    def dim(self) -> int:
+        """Width of the vectors."""
+        return int(self._vectors.shape[1])
+
+    def vectors(self, texts: Sequence[str], on_batch: OnBatch = None) -> NDArray[np.float32]:
+        """Return (text, dim).
+
+        Raises:
+            UserError: texts without a vector; how many, and the first.
+        """
+        rows = [self._rows.get(_spaced(text)) for text in texts]
+        known = [row for row in rows if row is not None]
+        if len(known) < len(rows):
+            first = in_one_line(texts[rows.index(None)])
+            shown = first if len(first) <= 80 else f"{first[:80]} ..."
+            raise UserError(
+                f"{self.path}: {len(rows) - len(known):,} of {len(rows):,} texts have no vector; "
+                f"the first is '{shown}'. Add them to the file"
+            )
+        if on_batch is not None:
+            on_batch(len(rows))
+        return self._vectors[known]
+
+    def expect(self, texts: Iterable[str], progress: Progress) -> None:
+        """Refuse texts without a vector before the work."""
+        self.vectors(list(dict.fromkeys(texts)))
+
+
+def _read(path: Path) -> tuple[list[str], NDArray[np.float32]]:
+    """Read the texts, and their vectors (text, dim)."""
+    require_source(f"{PREFIX}{path}")
+    try:
+        table = pq.read_table(path, partitioning=None)
+    except (OSError, pa.ArrowException) as error:
+        raise UserError(f"{path}: cannot be read as Parquet ({first_line(error)})") from error
+    kinds = {field.name: field.type for field in table.schema}
+    text = _the_column(path, "text", [n for n, kind in kinds.items() if _is_text(kind)])
+    vector = _the_column(path, "vector", [n for n, kind in kinds.items() if _is_vector(kind)])
+    texts, column = table[text].to_pylist(), table[vector].combine_chunks()
+    widths = set(column.value_lengths().to_pylist())
+    if None in texts or len(widths) != 1 or widths <= {None, 0}:
+        raise UserError(
+            f"{path}: expected a text and a vector of one width in every row; the widths are "
+            f"{', '.join(map(str, sorted(widths, key=str)))}"
+        )
+    flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
+    vectors = flat.reshape(len(texts), -1)
+    if not np.isfinite(vectors).all():
+        row = int(np.argmin(np.isfinite(vectors).all(axis=1)))
+        raise UserError(f"{path}, row {row}: the vector holds NaN or infinity")
+    return texts, vectors
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_vector(kind: pa.DataType) -> bool:
+    lists = pa.types.is_list(kind), pa.types.is_large_list(kind), pa.types.is_fixed_size_list(kind)
+    return any(lists) and bool(pa.types.is_floating(kind.value_type))
+
+
+def _the_column(path: Path, usual: str, found: Sequence[str]) -> str:
+    """Return the column of this usual name, else the only one of its type."""
+    if usual in found or len(found) == 1:
+        return usual if usual in found else found[0]
+    raise UserError(
+        f"{path}: expected a column `{usual}`; of this type are {', '.join(found) or 'none'}. "
+        "Expected texts, and float vectors as lists"
+    )
+
+
+def _spaced(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", without_surrogates(text)).split())
