@@ -1,7 +1,7 @@
-"""Encoders that a comparison does not train: scored once, on the test items of its runs.
+"""Baselines of a comparison: encoders that it does not train, scored once on its test items.
 
-Each has a folder: `items.npz` holds the value of each test item, by column, and `scores.json`,
-which is written last, the rest.
+Each has a folder with `items.npz` (column -> value of each test item) and `scores.json` (all other
+results), which is written last.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from isospace.training.finish import ModelScores
 from isospace.training.prepare import Data
 
 FORMAT = 3
-"""Of scores.json."""
+"""Format number of scores.json."""
 _PREFIX = "other_text/"
 _SCORES, _ITEMS = "scores.json", "items.npz"
 
@@ -31,11 +31,11 @@ class BaselineScores:
     """Contents of scores.json.
 
     Attributes:
-        model: as `load_encoder` takes it.
-        benchmark: digest of the test items, as a run's results have it.
-        scores: every number with its protocol.
-        weights: the `weights_hash` of what was scored; `None` in archives.
-        format: of the file.
+        model: name of the model, for `load_encoder`.
+        benchmark: digest of the test items, as in the results of a run.
+        scores: all scores with their protocols.
+        weights: `weights_hash` of the model; `None` in archives.
+        format: format number of the file.
     """
 
     model: str
@@ -51,8 +51,8 @@ class Baseline:
 
     Attributes:
         about: the model and its scores.
-        items: as `Benchmark.items` gives them.
-        other_text: as `OtherText.items` gives them.
+        items: the values of `Benchmark.items`.
+        other_text: the values of `OtherText.items`.
     """
 
     about: BaselineScores
@@ -61,15 +61,15 @@ class Baseline:
 
     @classmethod
     def score(cls, model: str, data: Data, progress: Progress) -> Baseline:
-        """Load an encoder, with the pooling that is its own, and score it.
+        """Load an encoder with its own pooling, and score it.
 
         Args:
-            model: as `load_encoder` takes it.
-            data: what it is scored on; its validation pairs choose the weight of BM25.
-            progress: shows the texts that are encoded.
+            model: name of the model, for `load_encoder`.
+            data: the test items; the validation pairs select the weight of BM25.
+            progress: shows the encoding of the texts.
 
         Raises:
-            UserError: it cannot be loaded.
+            UserError: the model cannot be loaded.
         """
         try:
             encoder = load_encoder(model)
@@ -83,21 +83,21 @@ class Baseline:
 
     @property
     def outdated(self) -> bool:
-        """Whether the model has changed since it was scored; false where that cannot be told."""
+        """True if the model has changed since it was scored; false if that is not known."""
         if self.about.weights is None:
             return False
         try:
             encoder = load_encoder(self.about.model)
-        except UserError:  # it is gone or damaged, but its scores are known
+        except UserError:  # the model is gone or damaged, but its scores are known
             return False
         return weights_hash(encoder, *encoder.prompts.sides) != self.about.weights
 
     @classmethod
     def read(cls, folder: Path) -> Baseline | None:
-        """Read what `write` wrote; `None` where there is nothing.
+        """Read the files of `write`; `None` if there are none.
 
         Raises:
-            UserError: a file is damaged, or of another format.
+            UserError: a file is damaged, or has another format.
         """
         path = folder / _SCORES
         if not path.is_file():
@@ -109,7 +109,7 @@ class Baseline:
         return cls(about, *items)
 
     def write(self, folder: Path) -> None:
-        """Write both files over those of another model."""
+        """Write both files, replacing those of another model."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _SCORES).unlink(missing_ok=True)
         other = {f"{_PREFIX}{name}": array for name, array in self.other_text.items()}
@@ -118,13 +118,13 @@ class Baseline:
 
 
 def named_models(baselines: Sequence[str]) -> dict[str, str]:
-    """Parse texts NAME=MODEL into row -> model.
+    """Parse NAME=MODEL texts into a dictionary from row names to models.
 
     >>> named_models(["glove=glove:vectors.txt", "flow=runs/flow"])
     {'glove': 'glove:vectors.txt', 'flow': 'runs/flow'}
 
     Raises:
-        UserError: another text, or a name twice.
+        UserError: a text has another form, or a name occurs twice.
     """
     models: dict[str, str] = {}
     for text in baselines:

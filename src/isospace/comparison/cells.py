@@ -1,7 +1,7 @@
-"""The cells of a comparison: runs one after the other, or side by side in processes of their own.
+"""The cells of a comparison: one run for each row and seed.
 
-Processes are on this machine or on a cluster. A finished cell is read, a stopped one is resumed,
-the rest are begun.
+Cells run one after the other, or side by side in processes on this machine or on a cluster.
+Finished cells are read, stopped ones are resumed, and the others are started.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from isospace.training.run import Run, begun
 from isospace.training.train import train
 
 _FREE = ("output", "checkpoint_minutes", "trackers")
-"""Settings that may change when a cell is gone on with."""
+"""Settings that may change when a cell is resumed."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class Cell:
 
     @property
     def log(self) -> Path:
-        """Output of the cell's own process."""
+        """File with the output of the cell's process."""
         return self.folder / "train.log"
 
     @property
     def finished(self) -> bool:
-        """Whether the run has its results, which it writes last."""
+        """True if the run has its results, which it writes last."""
         return self.begun and Run(self.folder).results is not None
 
     @property
     def begun(self) -> bool:
-        """Whether there is a run in the folder."""
+        """True if the folder holds a run."""
         return begun(self.folder)
 
     def __str__(self) -> str:
@@ -58,11 +58,11 @@ class Cell:
 
 
 def require_runnable(cells: Sequence[Cell], jobs: int, engine: Engine) -> None:
-    """Refuse what `run_cells` cannot run.
+    """Refuse cells that `run_cells` cannot run.
 
     Raises:
-        UserError: a folder that holds a run with other settings, or a finished one whose model is
-            damaged; several processes for each run and several runs at a time.
+        UserError: a folder holds a run with other settings, or a finished run with a damaged model;
+            or several processes a run are combined with several runs at a time.
     """
     for cell in cells:
         if cell.begun:
@@ -79,18 +79,17 @@ def require_runnable(cells: Sequence[Cell], jobs: int, engine: Engine) -> None:
 
 
 def run_cells(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progress) -> bool:
-    """Run what is missing of the cells, which `require_runnable` allows.
+    """Run all cells that are not finished; call `require_runnable` first.
 
-    Several `jobs` share the processor's threads, and the GPUs where there are several; with the
-    engine ray those of a cluster.
+    Several `jobs` divide the processor's threads and the GPUs among them, with the engine ray those
+    of a cluster.
 
     Returns:
-        Whether this process holds the results: of several that share a run, only the first.
+        True if this process has the results. If several processes share a run, that is the first.
 
     Raises:
         UserError: bad input.
-        Stopped, KeyboardInterrupt: a cell diverged or was stopped; called again, this goes on from
-            there.
+        Stopped, KeyboardInterrupt: a cell diverged or was stopped. Another call continues.
     """
     if jobs > 1 or engine == "ray":
         _side_by_side(cells, jobs, engine, progress)
@@ -114,11 +113,11 @@ _SHARED = {
     "corpus", "test pairs", "relations", "labels", "encoder", "prompts", "base model", "pairs",
     "checked on",
 }  # fmt: skip
-"""Labels of lines that the cells of a comparison often share."""
+"""Labels of the lines that several cells usually share."""
 
 
 class SaidOnce:
-    """Progress that shows lines and tables which the cells share once."""
+    """Progress that shows lines and tables only once if several cells share them."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._said = progress, set[str]()
@@ -128,17 +127,17 @@ class SaidOnce:
         return self._progress.bar(label, total, done)
 
     def line(self, label: str, text: str) -> None:
-        """Show a line, unless it is shared and was shown."""
+        """Show a line, unless it is a shared line that was already shown."""
         if label not in _SHARED or self._is_new(f"{label} {text}"):
             self._progress.line(label, text)
 
     def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:
-        """Show a table, unless it is shared and was shown."""
+        """Show a table, unless it is a shared table that was already shown."""
         if title != BEFORE or self._is_new(str(rows)):
             self._progress.table(title, rows)
 
     def _is_new(self, said: str) -> bool:
-        """Note a text, and return whether it is new."""
+        """Remember a text, and return true if it is new."""
         new = said not in self._said
         self._said.add(said)
         return new
@@ -156,13 +155,13 @@ def _one_by_one(cells: Sequence[Cell], progress: Progress) -> None:
 
 
 def resume_command(run: Path) -> list[str]:
-    """Return the command that trains a run in another process with the same trust."""
+    """Return the command that resumes a run in another process with the same trust in its code."""
     words = [sys.executable, "-m", "isospace", "train", "--resume", str(run)]
     return words + ["--trust-remote-code"] * trusts_code()
 
 
 def _side_by_side(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progress) -> None:
-    """Run the cells that are missing, each a process of its own with a log in its folder."""
+    """Run the unfinished cells, each in a process of its own with a log in its folder."""
     missing = [cell for cell in cells if not cell.finished]
     done = len(cells) - len(missing)
     progress.line("cells", f"{done} of {len(cells)} are there")
@@ -197,12 +196,12 @@ def _side_by_side(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Pr
 
 
 def _finisher() -> Callable[[Cell], tuple[Cell, Ended]]:
-    """Return what a worker of a cluster does with a begun cell."""
+    """Return the function with which a worker of a cluster finishes a started cell."""
     return lambda cell: (cell, _finish(cell))
 
 
 def _finish(cell: Cell) -> Ended:
-    """Finish a begun cell in a worker of a cluster."""
+    """Finish a started cell in a worker of a cluster."""
     require_seen(cell.folder / "config.json")
     logger = logging.getLogger("isospace")
     logger.setLevel(logging.INFO)
@@ -210,7 +209,7 @@ def _finish(cell: Cell) -> Ended:
     logger.addHandler(handler)
     try:
         train(resume=cell.folder, progress=Logged())
-    except Exception as error:  # reported as a command reports it: the status and a line
+    except Exception as error:  # reported like a command: exit status and one line
         logger.error("%s", error, exc_info=not isinstance(error, UserError | Stopped))
         return Ended(2 if isinstance(error, UserError) else 1, first_line(error))
     finally:

@@ -1,8 +1,8 @@
-"""Compare several objectives by several seeds on one corpus.
+"""Compare several objectives with several seeds on one corpus.
 
-One run folder per cell, `FOLDER/NAME/seed-S`, each with the same corpus, start and budget, and
-`FOLDER/baselines/NAME` for what an encoder that is not trained here came to. A comparison that was
-stopped goes on where it was: finished cells are read, a broken one is resumed.
+Each run has a folder `FOLDER/NAME/seed-S`; all have the same corpus, base model and budget. Scores
+of baselines are in `FOLDER/baselines/NAME`. A stopped comparison continues: finished cells are read
+and a stopped one is resumed.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from isospace.training.run import REPORT, Run, begun
 
 Measure = Literal["pairs", "sts"]
 _CONFIG_KEYS = ("learning_rate", "dropout", "batch_size", "model", "pooling")
-"""Settings of a run that a candidate may change beside its objective's; never the budget."""
+"""Settings that a candidate may change besides those of its objective; never the budget."""
 _SHARED = ("pairs", "data", "sts_sets", "select", "labels", "other_text")
-"""Settings, beside the text, by which runs are chosen and judged."""
+"""Settings of selection and test that all candidates share, besides the text."""
 _COMMA = re.compile(r",(?![^\[]*\])")
-"""Between two settings, not inside a list."""
+"""A comma between two settings, and not inside a list."""
 _RESULTS = "results.json"
 _CONTINUE = "nothing is lost. Continue with the same command"
 
@@ -51,13 +51,13 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
     """Parse the settings of one candidate, NAME or NAME:FIELD=VALUE,FIELD=VALUE.
 
     Args:
-        text: NAME is an objective; a FIELD is one of its options, or learning_rate, dropout,
-            batch_size, model or pooling.
-        base: everything else, and those options of its objective that NAME shares (see
-            `shared_options`).
+        text: NAME is an objective. FIELD is an option of it, or learning_rate, dropout, batch_size,
+            model or pooling.
+        base: all other settings, and the options of its objective that NAME shares
+            (`shared_options`).
 
     Raises:
-        UserError: an unknown name or field, or a value that the field cannot have.
+        UserError: an unknown name or field, or a wrong value.
     """
     name, _, rest = text.partition(":")
     kind = OBJECTIVES[name]
@@ -77,7 +77,7 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
         objective = kind(**options)
         for option, value in shared_options(base.objective, kind).items():
             if option not in options:
-                with suppress(UserError):  # it has no effect on this objective
+                with suppress(UserError):  # the option has no effect on this objective
                     objective = replace(objective, **{option: value})
         return replace(base, objective=objective, **changes)
     except UserError as error:
@@ -85,7 +85,7 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
 
 
 def _parse(value: str) -> Any:
-    """Parse a number, a list, true, false or null; any other word is text."""
+    """Parse a number, a list, true, false or null; anything else is text."""
     try:
         return json.loads(value)
     except (ValueError, RecursionError):  # of thousands of digits or brackets
@@ -102,30 +102,29 @@ def compare(
     progress: Progress | None = None,
     engine: Engine = "local",
 ) -> ComparisonResults | None:
-    """Run what is missing and compare; `None` in other processes than the first.
+    """Run all unfinished cells and compare them; `None` in all processes but the first.
 
     Args:
-        candidates: name -> settings, such as `{"scd": TrainConfig(objective=SCD())}`; seeds count
-            up from each one's own. The encoder that the first one starts from is the base model
-            that all are compared with.
-        seeds: runs per candidate.
-        folder: of the comparison; made, or gone on with.
-        measure: what the verdict is about: the pairs of the runs, or the average of the STS sets.
-        jobs: runs at a time, each a process of its own if more than one.
-        baselines: name -> model, as `isospace.load` takes it: encoders that are scored as they
-            are, once, each a row of its own that the verdict does not choose among.
-        progress: where it is shown; default: the log.
-        engine: where the runs go on, here or on the machines of a Ray cluster.
+        candidates: name -> settings, such as `{"scd": TrainConfig(objective=SCD())}`. Seeds count
+            up from the candidate's seed. All are compared with the base model of the first.
+        seeds: number of runs for each candidate.
+        folder: folder of a new or stopped comparison.
+        measure: score of the verdict: MRR of the test pairs, or the average of the STS sets.
+        jobs: runs at a time; several run in processes of their own.
+        baselines: name -> model, for `isospace.load`. Each is scored once and becomes a row, which
+            is never selected.
+        progress: shows the progress; default: the log.
+        engine: run on this machine, or on a Ray cluster.
 
     Raises:
-        UserError: bad input, refused before the first run; or a folder that holds other settings.
-        Stopped: a cell was stopped or diverged; the comparison can be gone on with.
+        UserError: bad input, refused before the first run; or the folder has other settings.
+        Stopped: a cell was stopped or diverged. Another call continues.
     """
     folder, baselines, progress = expanded(folder), baselines or {}, SaidOnce(progress or Logged())
     with connected(engine), stoppable(lambda: _CONTINUE):
         _require_comparable(candidates, seeds, folder, jobs)
         _require_other_names(baselines, candidates)
-        # In the settings, because the command that goes on may find another environment.
+        # Kept in the settings, because a resumed comparison may find another environment.
         settings = {n: replace(c, data=sts_data(c.data)) for n, c in candidates.items()}
         if measure == "sts" and not all(config.data for config in settings.values()):
             raise UserError(
@@ -200,15 +199,15 @@ def _require_comparable(
 
 
 def _is_comparison(folder: Path) -> bool:
-    """Tell whether a folder has cells, or baselines, of a comparison."""
+    """Return true if a folder has cells or baselines of a comparison."""
     return any(folder.glob("*/seed-*/config.json")) or (folder / "baselines").is_dir()
 
 
 def require_alike(candidates: Mapping[str, TrainConfig]) -> None:
-    """Refuse candidates that would be judged, or chosen, by different things.
+    """Refuse candidates with different text, selection or test items.
 
     Raises:
-        UserError: they differ in a setting that all must share.
+        UserError: the candidates differ in a setting that all must share.
     """
     (first, own), *others = candidates.items()
     for name, config in others:
@@ -224,7 +223,7 @@ def require_alike(candidates: Mapping[str, TrainConfig]) -> None:
 
 
 def _require_other_names(baselines: Mapping[str, str], candidates: Mapping[str, Any]) -> None:
-    """Refuse a name of which there would be two rows, or two folders."""
+    """Refuse a baseline whose name or folder another row has."""
     taken = {_slug(name): name for name in (BASE, *candidates)}
     for name in baselines:
         if _slug(name) in taken or name.startswith(f"{BASE} of "):
@@ -234,7 +233,7 @@ def _require_other_names(baselines: Mapping[str, str], candidates: Mapping[str, 
 
 
 def _scored_before(folder: Path, baselines: Mapping[str, str]) -> dict[str, Baseline]:
-    """Return the baselines in the folder whose weights have not changed."""
+    """Return the scored baselines in the folder whose weights have not changed."""
     there = {name: Baseline.read(_baseline_folder(folder, name)) for name in baselines}
     return {
         name: baseline
@@ -261,14 +260,14 @@ def _score(
 
 
 def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
-    """Refuse now what `judge_runs` could not judge after hours."""
+    """Refuse, before hours of training, a comparison that `judge_runs` could not judge."""
     shared = _shared_items(config, benchmark)
     if not shared.complete:
         raise UserError(f"`verdict_on` sts: no average of the STS sets: {shared.why_incomplete}")
 
 
 def _can_be_shown(start: ModelScores, config: TrainConfig, data: Data, measure: Measure) -> str:
-    """Say which gains the verdict's items can show."""
+    """Return a sentence on the gains that the test items can show."""
     benchmark = data.benchmark
     if measure == "pairs":
         return benchmark.detectable_gain(start.measured)
