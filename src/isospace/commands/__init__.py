@@ -12,6 +12,7 @@ from typing import Any
 
 COMMANDS = {
     "adapt": "Find the best encoder for a text in the time there is; say what it gains.",
+    "ask": "Let a language model that you name write queries to train on.",
     "corpus": "Show what is understood of a text before anything is trained on it.",
     "train": "Adapt an encoder to a text without labels, and say whether that helped.",
     "compare": "Train several objectives on the same text, and say which one to adapt with.",

@@ -47,6 +47,26 @@ EVERYDAY = {
             "json",
         ),
     ),
+    "ask": Everyday(
+        (
+            "isospace ask docs/ --llm 'http://localhost:11434/v1#NAME' -o queries.jsonl",
+            "isospace adapt docs/ --queries queries.jsonl",
+        ),
+        (
+            "corpus",
+            "llm",
+            "queries",
+            "model",
+            "like",
+            "prompts",
+            "max_shared",
+            "price",
+            "output",
+            "api_key_env",
+            "yes",
+            "json",
+        ),
+    ),
     "train": Everyday(
         (
             "isospace train --corpus notes.txt",

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
-from isospace.corpus import records
 from isospace.corpus.dedup import first_equal
 from isospace.corpus.docstrings import (
     read_docstrings,
@@ -46,7 +45,7 @@ from isospace.corpus.groups import (
 from isospace.corpus.lines import clean, has_controls, stage, write_lines
 from isospace.corpus.passages import document_sentences, language_of
 from isospace.corpus.prose import docstring_sentences
-from isospace.corpus.reading import columns, is_unread, left_out, read_documents
+from isospace.corpus.reading import columns, is_unread, left_out, own_rows, read_documents
 from isospace.corpus.relations import SUMMARY_NEXT, Related, barred_lines, evaluation_pairs
 from isospace.corpus.sources import DOCSTRINGS
 from isospace.corpus.staging import Staging, alike_documents
@@ -295,7 +294,7 @@ def _usable(
     for source in sources:
         if source.name in unreadable:
             continue
-        for file, line, values in records.read_records(source, wanted):
+        for file, line, values in own_rows(source, wanted, counts):
             raw = [text or "" for text in values[:width]]
             texts = list(map(clean, raw))
             shortest = min(map(len, texts))

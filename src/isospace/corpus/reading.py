@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, islice
 from pathlib import Path
+from typing import Any
 
 from isospace.config import CorpusConfig, Layout
 from isospace.corpus import records, streams
@@ -17,7 +18,7 @@ from isospace.corpus.documents import Document, Section, UnreadableDocument
 from isospace.corpus.formats import DOCUMENT_FORMATS, read_document
 from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.groups import group_key
-from isospace.corpus.records import Column
+from isospace.corpus.records import GENERATED_BY, Column
 from isospace.corpus.sources import STANDARD_INPUT, find_sources
 from isospace.corpus.streams import Source
 from isospace.errors import UserError
@@ -26,6 +27,8 @@ FOLDER = "folder"
 """The `group` of documents that belong together where they are files of one folder."""
 TXT_LINES, TXT_PARAGRAPHS = "txt files with lines", "txt files with paragraphs"
 """Counts of how txt files are read."""
+GENERATED_ROWS = "generated rows left out"
+"""Count of rows that a language model wrote. Parts of a corpus measure; `queries` trains alone."""
 _TXT = {"txt": TXT_LINES, "text": TXT_PARAGRAPHS}
 HARDLY_READ = "documents hardly read"
 """Count of documents whose text was left out but for a small part."""
@@ -81,7 +84,7 @@ def _with_layout(source: Source, layout: Layout | None) -> Source:
 
 
 def columns(config: CorpusConfig) -> list[Column]:
-    """Return the columns to read: of texts first, then the others that settings name."""
+    """Return the columns to read: of texts, those that settings name, and `GENERATED_BY`."""
     found = [Column(name, "`columns`") for name in config.columns]
     found = found or [Column(config.column, "`column`")]
     if config.title_column is not None:
@@ -89,7 +92,19 @@ def columns(config: CorpusConfig) -> list[Column]:
     for setting in ("document_column", "group", "label_column"):
         if (name := getattr(config, setting)) is not None:
             found.append(Column(name, f"`{setting}`", text=False))
-    return found
+    mark = Column(GENERATED_BY, "", text=False, required=False, optional=True)
+    return [*found, mark]
+
+
+def own_rows(
+    source: Source, columns: Sequence[Column], counts: dict[str, int]
+) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
+    """Yield file, line and values of the rows that no language model wrote; count the others."""
+    for file, line, (*values, generated) in records.read_records(source, columns):
+        if generated:
+            counts[GENERATED_ROWS] = counts.get(GENERATED_ROWS, 0) + 1
+        else:
+            yield file, line, tuple(values)
 
 
 def left_out(
@@ -173,7 +188,7 @@ def read_documents(
             continue
         try:
             if place is None:
-                rows = _rows(source, config)
+                rows = _rows(source, config, counts)
                 if config.document_column is not None:
                     rows = _joined(rows)
                 in_folder = source.in_folder and len(sources) > 1
@@ -271,9 +286,9 @@ def _joined(rows: Iterable[Document]) -> Iterator[Document]:
         yield row_document(id, first.title, list(chain.from_iterable(paragraphs)), first.group)
 
 
-def _rows(source: Source, config: CorpusConfig) -> Iterator[Document]:
+def _rows(source: Source, config: CorpusConfig, counts: dict[str, int]) -> Iterator[Document]:
     """Yield a document for each row; id and group are what their columns say."""
-    for file, line, values in records.read_records(source, columns(config)):
+    for file, line, values in own_rows(source, columns(config), counts):
         title = (values[1] or "") if config.title_column is not None else ""
         group = group_key(values[-1]) if config.group is not None else ""
         id = f"{file}:{line}"

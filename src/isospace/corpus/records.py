@@ -37,6 +37,10 @@ _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _SIGNS = ",;\t|"
 _STRINGS = ("string", "large_string", "string_view")  # of Arrow
 
+GENERATED_BY = "generated_by"
+"""Column that names the language model which wrote the query of a row. Such rows train alone:
+nothing is selected or tested with them."""
+
 Cells: TypeAlias = "list[Any] | dict[str, Any]"
 """A row's cells by place, or by column where the row itself names its columns."""
 
@@ -50,12 +54,14 @@ class Column:
         setting: names the column in messages, such as "`id_column`".
         text: whether each value must be a text or missing; else values are as the file has them.
         required: whether every JSON object must have it.
+        optional: whether a file may lack it; its values are then missing.
     """
 
     name: str
     setting: str
     text: bool = True
     required: bool = True
+    optional: bool = False
 
 
 class Record(NamedTuple):
@@ -222,12 +228,12 @@ def _table_records(source: Source, columns: Sequence[Column]) -> Iterator[Record
     _, header = next(rows, (1, []))
     for column in columns:
         _require_column(f"{source.name}:1", column, header, _delimiter_with(column, header))
-    places = [header.index(column.name) for column in columns]
+    places = [header.index(one.name) if one.name in header else -1 for one in columns]
     blank = _blank(columns)
     for line, cells in rows:
         if cells and (len(cells) <= max(places) or len(cells) > len(header)):
             raise _other_width(source, line, cells, header)
-        values = tuple(cells[place] for place in places) if cells else blank
+        values = tuple(cells[x] if x >= 0 else None for x in places) if cells else blank
         yield Record(source.name, line, values)
 
 
@@ -272,9 +278,15 @@ def _parquet_records(source: Source, columns: Sequence[Column]) -> Iterator[Reco
             schema = file.schema_arrow
             for column in columns:
                 _check_parquet_column(source, column, schema)
-            names = list(dict.fromkeys(column.name for column in columns))
+            known = set(schema.names)
+            names = list(dict.fromkeys(one.name for one in columns if one.name in known))
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
-                values = [_parquet_values(source, batch, column) for column in columns]
+                values = [
+                    _parquet_values(source, batch, one)
+                    if one.name in known
+                    else [None] * len(batch)
+                    for one in columns
+                ]
                 for row in zip(*values, strict=True):
                     number += 1
                     yield Record(source.name, number, row)
@@ -284,6 +296,8 @@ def _parquet_records(source: Source, columns: Sequence[Column]) -> Iterator[Reco
 
 def _check_parquet_column(source: Source, column: Column, schema: pa.Schema) -> None:
     _require_column(source.name, column, schema.names)
+    if column.name not in schema.names:
+        return
     kind = schema.field(column.name).type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -371,6 +385,8 @@ def _require_column(
 ) -> None:
     """Refuse a column that is missing or there twice; `delimiter` would give it."""
     if column.name not in columns:
+        if column.optional:
+            return
         raise _no_column(place, column, columns, delimiter)
     if columns.count(column.name) > 1:
         raise UserError(

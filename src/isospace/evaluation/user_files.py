@@ -6,6 +6,7 @@ and by what is in them.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +15,15 @@ from typing import Any
 
 from isospace.corpus.characters import normalise
 from isospace.corpus.groups import group_key
-from isospace.corpus.records import Cells, read_named_rows
+from isospace.corpus.records import GENERATED_BY, Cells, read_named_rows
 from isospace.corpus.sources import file_source
 from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import DataKind
 from isospace.statistics.counts import number_of
 from isospace.system.files import expanded
+from isospace.system.quiet import warn_once
+
+logger = logging.getLogger(__name__)
 
 _FIRST = (
     "anchor", "query", "question", "premise", "sentence1", "text1", "first", "a", "summary",
@@ -95,6 +99,7 @@ def read_user_file(
     source = file_source(path)
     # The name `group` makes a header of a first row, whatever else that has.
     rows = list(read_named_rows(source, lambda cells: group in cells or _is_header(cells)))
+    rows = _own_rows(path, rows)
     groups = None if group is None else _take_groups(path, rows, group)
     named = ((line, tuple(row)) for line, row in rows if isinstance(row, dict))
     line, names = next(named, (1, ()))
@@ -106,6 +111,26 @@ def read_user_file(
     columns = _choose(f"{path}:{line}", kind, names)
     cells = [(line, _cells(path, line, row, kind, columns)) for line, row in rows]
     return UserFile(path, kind, columns, cells, group, groups)
+
+
+def _own_rows(path: Path, rows: list[tuple[int, Cells]]) -> list[tuple[int, Cells]]:
+    """Return the rows that no language model wrote, without the column that says so."""
+    own = []
+    for line, row in rows:
+        if not (isinstance(row, dict) and row.pop(GENERATED_BY, None)):
+            own.append((line, row))
+    if not own and rows:
+        raise UserError(
+            f"{path}: a language model wrote all of its {number_of(len(rows), 'queries')}, and "
+            "nothing is measured with generated queries. Train on them with `queries`"
+        )
+    if left_out := len(rows) - len(own):
+        warn_once(
+            logger,
+            f"{path}: {number_of(left_out, 'generated queries')} left out, as nothing is measured "
+            "with them",
+        )
+    return own
 
 
 def text_cell(path: Path, line: int, cell: Any) -> str:

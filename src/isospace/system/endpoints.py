@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SECONDS = 120.0
 """Time in which an endpoint must answer a request."""
-_TRIES, _FIRST_TRIES = 8, 2
+RETRIES, _FIRST_RETRIES = 8, 2
 """Retries of a request; fewer before the first answer, as a wrong port never answers."""
 
 
@@ -88,13 +88,34 @@ def is_address(name: str) -> bool:
     return name.startswith(("http://", "https://"))
 
 
+class EndpointError(UserError):
+    """A request that failed after all retries.
+
+    Attributes:
+        status: of HTTP; `None` if no answer came.
+        timed_out: true if no answer came in time.
+    """
+
+    def __init__(self, text: str, status: int | None, timed_out: bool) -> None:
+        super().__init__(text)
+        self.status, self.timed_out = status, timed_out
+
+
 @dataclass(frozen=True)
 class Answer:
-    """What a language model answered, and the tokens that the endpoint counted (0: it does not)."""
+    """The answer of a language model.
+
+    Attributes:
+        text: of the answer; empty if it was refused.
+        prompt_tokens: tokens that the endpoint read, as it counts; 0 if it does not count.
+        answer_tokens: tokens that it wrote.
+        refused: the endpoint says that the model refused, or that a filter held the answer back.
+    """
 
     text: str
     prompt_tokens: int
     answer_tokens: int
+    refused: bool = False
 
 
 class Endpoint:
@@ -103,6 +124,7 @@ class Endpoint:
     Args:
         address: of the model.
         seconds: in which each request must be answered.
+        retries: of a request, after the first answer.
         consent: default: that of the moment.
 
     Raises:
@@ -110,7 +132,11 @@ class Endpoint:
     """
 
     def __init__(
-        self, address: Address, seconds: float = SECONDS, consent: Consent | None = None
+        self,
+        address: Address,
+        seconds: float = SECONDS,
+        retries: int = RETRIES,
+        consent: Consent | None = None,
     ) -> None:
         try:
             import openai
@@ -119,7 +145,7 @@ class Endpoint:
                 f"{address}: endpoints need the extra `endpoints`. Install it with "
                 "pip install 'isospace[endpoints]'"
             ) from error
-        self.address, self.seconds = address, seconds
+        self.address, self.seconds, self._retries = address, seconds, retries
         self._consent = consent or current_consent()
         self._key = self._consent.key(address.host)
         # No redirects: text goes to the host that was named, and to no other.
@@ -128,7 +154,7 @@ class Endpoint:
             base_url=address.url,
             api_key=self._key or "none",
             timeout=seconds,
-            max_retries=_FIRST_TRIES,
+            max_retries=min(_FIRST_RETRIES, retries),
             http_client=http,
         )
         if address.host != OPENAI:  # which alone these are meant for
@@ -161,7 +187,8 @@ class Endpoint:
             settings: of the API, such as `temperature`, `max_tokens` and `seed`.
 
         Raises:
-            UserError: the request failed, or the answer holds no text.
+            EndpointError: the request failed.
+            UserError: what came back is no answer of a language model.
         """
         given: Any = list(messages)
         answer = self._ask(
@@ -170,12 +197,16 @@ class Endpoint:
             )
         )
         choices = getattr(answer, "choices", None)
-        text = choices[0].message.content if choices and choices[0].message else None
-        if text is None:
-            raise UserError(f"{self.address}: the answer of /chat/completions holds no text")
-        used = answer.usage
-        counts = (used.prompt_tokens, used.completion_tokens) if used else (0, 0)
-        return Answer(text, *counts)
+        if not choices or not choices[0].message:
+            raise UserError(f"{self.address}: what came from /chat/completions is no answer")
+        message, used = choices[0].message, answer.usage
+        refused = bool(message.refusal) or choices[0].finish_reason == "content_filter"
+        read, wrote = (used.prompt_tokens, used.completion_tokens) if used else (0, 0)
+        return Answer("" if refused else message.content or "", read, wrote, refused)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
 
     def _ask(self, request: Callable[[openai.OpenAI], Any]) -> Any:
         """Make a request; later ones are tried more often."""
@@ -184,8 +215,11 @@ class Endpoint:
         try:
             answer = request(self._client)
         except openai.APIError as error:
-            raise UserError(f"{self.address}: {self._in_words(error)}") from None
-        self._client.max_retries = _TRIES
+            status = getattr(error, "status_code", None)
+            timed_out = isinstance(error, openai.APITimeoutError)
+            text = f"{self.address}: {self._in_words(error)}"
+            raise EndpointError(text, status, timed_out) from None
+        self._client.max_retries = self._retries
         return answer
 
     def _in_words(self, error: openai.APIError) -> str:

@@ -74,15 +74,19 @@ def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
     )
 
 
-def rows_of_queries(path: Path) -> list[tuple[str, str]]:
+def rows_of_queries(path: Path, setting: str = "queries") -> list[tuple[str, str]]:
     """Return the distinct (query, passage) rows of a file; a missing passage is empty.
+
+    Args:
+        path: as `read_queries` takes it.
+        setting: names the file in messages.
 
     Raises:
         UserError: as in `read_queries`.
     """
-    found = list(dict.fromkeys(_rows(path)))
+    found = list(dict.fromkeys(_rows(path, setting)))
     if not found:
-        raise UserError(f"`queries` {path}: the file has no query. Give one query a row")
+        raise UserError(f"`{setting}` {path}: the file has no query. Give one query a row")
     return found
 
 
@@ -98,35 +102,37 @@ def _held_out(config: TrainConfig, corpus: Corpus) -> list[str]:
     return texts
 
 
-def _rows(path: Path) -> list[tuple[str, str]]:
+def _rows(path: Path, setting: str) -> list[tuple[str, str]]:
     rows = []
-    for line, values in _values(path):
+    for line, values in _values(path, setting):
         if len(values) > 2 or not all(isinstance(x, str | None) for x in values):
             raise UserError(
-                f"`queries` {path}:{line}: {len(values)} values, expected a query, or a query and "
-                "its passage"
+                f"`{setting}` {path}:{line}: {len(values)} values, expected a query, or a query "
+                "and its passage"
             )
         query, passage = ([clean(value or "") for value in values] + ["", ""])[:2]
         if _NUMBER.fullmatch(passage):
             raise UserError(
-                f"`queries` {path}:{line}: the passage is the number {passage}. Give the text "
+                f"`{setting}` {path}:{line}: the passage is the number {passage}. Give the text "
                 "that answers the query, or give one column"
             )
         if query:
             rows.append((query, passage))
     if rows and all(_NUMBER.fullmatch(query) for query, _ in rows):
-        raise UserError(f"`queries` {path}: the first column has only numbers. Give queries there")
+        raise UserError(
+            f"`{setting}` {path}: the first column has only numbers. Give queries there"
+        )
     return rows
 
 
-def _values(path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
+def _values(path: Path, setting: str) -> Iterator[tuple[int, Sequence[Any]]]:
     """Yield the line number and the cells of each row; of named columns, query and passage only."""
     for line, cells in read_named_rows(file_source(path), _is_header):
         if isinstance(cells, dict):
             names = _columns(tuple(cells))
             if names is None:
                 raise UserError(
-                    f"`queries` {path}:{line}: the columns are {', '.join(cells)}. Name them "
+                    f"`{setting}` {path}:{line}: the columns are {', '.join(cells)}. Name them "
                     "query, or query and passage"
                 )
             yield line, [cells[name] for name in names]

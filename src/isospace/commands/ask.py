@@ -1,0 +1,64 @@
+"""The command `ask`."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from isospace.commands.console import Console
+from isospace.commands.options import CallsEndpoints, LoadsModels
+from isospace.commands.printing import print_json_text
+from isospace.questions.ask_config import AskConfig
+from isospace.system.imports import quick_imports
+from isospace.system.settings import settings
+from isospace.system.signals import polite_stop
+from isospace.system.typed_json import to_json
+
+
+# Two settings as the command line writes them; their help is that of the class below.
+@settings
+class _Arguments(AskConfig):
+    """What to ask about, and whom."""
+
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+
+
+@dataclass(frozen=True)
+class Ask(LoadsModels, CallsEndpoints):
+    """Options of `isospace ask`."""
+
+    corpus: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")] = ()
+    """The text whose passages the queries are for: folders or files, or docstrings for those of
+    installed Python packages."""
+    config: _Arguments = field(default_factory=_Arguments)
+    """What to ask about, and whom."""
+    json: bool = False
+    """Print the counts as JSON and no progress."""
+
+    def run(self) -> int:
+        """Ask, filter and write the queries."""
+        text = replace(self.config.text, corpus=(*self.corpus, *self.config.text.corpus))
+        config = replace(self.config, text=text)
+        console = Console(self.json)
+        try:
+            with console, polite_stop():
+                console.reading(text.corpus)
+                with quick_imports():
+                    from isospace.questions.ask import ask
+                results = ask(config, console)
+        except KeyboardInterrupt:
+            console.line("stopped", "the answers so far are kept; the same command goes on")
+            return 1
+        if self.json:
+            print_json_text(to_json(results))
+            return 0
+        for label, line in results.lines.items():
+            console.line(label, line)
+        console.line("file", f"{config.output}; counts in {config.counts_file}")
+        where = " ".join(map(shlex.quote, text.corpus))
+        console.line("use", f"isospace adapt {where} --queries {shlex.quote(str(config.output))}")
+        return 0

@@ -1,0 +1,210 @@
+"""Requests to a language model, each made once: answers are kept, and read as JSON."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal
+
+from isospace.corpus.lines import clean
+from isospace.errors import UserError
+from isospace.evaluation.bm25 import bm25_terms
+from isospace.questions.prompts import Prompts
+from isospace.system.cache import make_in_cache
+from isospace.system.endpoints import Answer, Endpoint, EndpointError
+from isospace.system.files import hash_of
+
+Fate = Literal["answered", "refused", "broken", "empty", "timed out"]
+"""What became of a request: refused are prose or a block in place of queries, broken is JSON that
+cannot be read or has other keys, empty is no text or {}."""
+
+TIMEOUTS = 5
+"""Requests in a row without an answer, after which the command stops."""
+_SETTINGS = {"response_format": {"type": "json_object"}, "max_tokens": 2000}
+"""Settings of a request. Servers that do not know them get none."""
+_END_OF_THOUGHT = "</think>"
+
+
+class Archive:
+    """A file of answers, by a hash of server, model and request; several threads may share it.
+
+    Args:
+        path: of an SQLite database, made if it is not there.
+
+    Raises:
+        UserError: the file cannot be used.
+    """
+
+    def __init__(self, path: Path) -> None:
+        make_in_cache(path.parent)
+        self._path, self._lock = path, Lock()
+        self._rows = sqlite3.connect(path, timeout=60, check_same_thread=False)
+        self._run(
+            "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, text TEXT, "
+            "prompt_tokens INTEGER, answer_tokens INTEGER, refused INTEGER)"
+        )
+
+    def get(self, key: str) -> Answer | None:
+        """Return the answer with a key; `None` without one."""
+        found = self._run(
+            "SELECT text, prompt_tokens, answer_tokens, refused FROM answers WHERE key = ?", key
+        )
+        if not found:
+            return None
+        [(text, read, wrote, refused)] = found
+        return Answer(text, read, wrote, bool(refused))
+
+    def put(self, key: str, answer: Answer) -> None:
+        """Keep an answer, also through a kill right after."""
+        self._run("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", key, *astuple(answer))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._rows.close()
+
+    def _run(self, command: str, *values: Any) -> list[tuple[Any, ...]]:
+        try:
+            with self._lock, self._rows:
+                return self._rows.execute(command, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise UserError(
+                f"{self._path}: the answers kept there cannot be used ({error}). Delete the file; "
+                "its requests are then made again"
+            ) from error
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The queries of one request.
+
+    Attributes:
+        fate: what became of the request.
+        queries: type -> query.
+        prompt_tokens: tokens that the server read for it, as the server counts.
+        answer_tokens: tokens that the server wrote.
+        retried: a second request was made, because the first answer could not be used.
+    """
+
+    fate: Fate
+    queries: dict[str, str] = field(default_factory=dict)
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    retried: bool = False
+
+
+class Asker:
+    """Asks a language model for queries; several threads may share it.
+
+    Args:
+        endpoint: the client of the model.
+        archive: where answers are kept.
+        prompts: the prompts.
+    """
+
+    def __init__(self, endpoint: Endpoint, archive: Archive, prompts: Prompts) -> None:
+        self._endpoint, self._archive, self._prompts = endpoint, archive, prompts
+        self._settings: dict[str, Any] = dict(_SETTINGS)
+        self._answered, self._timeouts = False, 0
+        self.stopped = False
+        """Set to true to make no further request."""
+
+    def is_kept(self, text: str) -> bool:
+        """Return true if the answer to a request was kept."""
+        return self._archive.get(self._key(text)) is not None
+
+    def ask(self, number: int, types: Sequence[str], passage: str) -> Reply:
+        """Ask for the queries of a passage, twice if the first answer cannot be used.
+
+        Args:
+            number: of the request.
+            types: of the queries.
+            passage: with its title and heading.
+
+        Raises:
+            UserError: the server refuses all requests, or cannot be reached.
+        """
+        read = wrote = 0
+        for again in (False, True):
+            if self.stopped:
+                raise InterruptedError
+            answer = self._answer(self._prompts.text(number, types, passage, again))
+            if answer is None:
+                return Reply("timed out", {}, read, wrote, again)
+            read, wrote = read + answer.prompt_tokens, wrote + answer.answer_tokens
+            fate, queries = read_answer(answer.text, types)
+            if answer.refused:
+                return Reply("refused", {}, read, wrote, again)
+            if queries is not None:
+                break
+        return Reply(fate, queries or {}, read, wrote, again)
+
+    def _key(self, text: str) -> str:
+        return hash_of(f"{self._endpoint.address}\0{text}".encode("utf-8", "surrogatepass"))
+
+    def _answer(self, text: str) -> Answer | None:
+        """Return the answer to a request; `None` if none came in time."""
+        key = self._key(text)
+        answer = self._archive.get(key)
+        if answer is None:
+            answer = self._request(text)
+            if answer is not None:
+                self._archive.put(key, answer)
+        return answer
+
+    def _request(self, text: str) -> Answer | None:
+        messages, settings = [{"role": "user", "content": text}], self._settings
+        try:
+            answer = self._endpoint.complete(messages, **settings)
+        except EndpointError as error:
+            if error.timed_out:
+                self._timeouts += 1
+                if self._timeouts >= TIMEOUTS:
+                    raise
+                return None
+            if error.status not in (400, 422):
+                raise
+            if settings:
+                self._settings = {}
+                return self._request(text)
+            if not self._answered:
+                raise
+            return Answer("", 0, 0, refused=True)
+        self._answered, self._timeouts = True, 0
+        return answer
+
+
+def read_answer(text: str, types: Sequence[str]) -> tuple[Fate, dict[str, str] | None]:
+    """Read the queries of an answer, which may stand within other text.
+
+    Args:
+        text: the answer.
+        types: of the queries that were asked for.
+
+    Returns:
+        What became of the request, and type -> query; `None` if it is worth a second request.
+
+    >>> read_answer('Here: {"How to": "reset it", "title": "x"}', ["how-to"])
+    ('answered', {'how-to': 'reset it'})
+    >>> read_answer("{}", ["how-to"]), read_answer("I cannot help with that.", ["how-to"])
+    (('empty', {}), ('refused', None))
+    """
+    text = text.rpartition(_END_OF_THOUGHT)[2].strip()
+    if not text:
+        return "empty", None
+    start = text.find("{")
+    if start < 0:
+        return "refused", None
+    try:
+        found, _ = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return "broken", None
+    if not found:
+        return "empty", {}
+    named = {"-".join(key.lower().replace("_", " ").split()): one for key, one in found.items()}
+    values = {name: clean(named[name]) for name in types if isinstance(named.get(name), str)}
+    queries = {name: query for name, query in values.items() if bm25_terms(query)}
+    return ("answered", queries) if queries else ("broken", None)

@@ -1,0 +1,82 @@
+"""Settings of `ask`, which the command line shows as its help without importing torch."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, PositiveInt, Strict
+
+from isospace.config import CorpusConfig, as_corpus
+from isospace.errors import UserError
+from isospace.system.settings import NameOrPath, PathOrText, settings
+
+
+@settings
+class AskConfig:
+    """Settings of one collection of generated queries.
+
+    Raises:
+        UserError: a value that a setting cannot have; the message names the setting.
+    """
+
+    text: Annotated[CorpusConfig, BeforeValidator(as_corpus)] = field(default_factory=CorpusConfig)
+    """The text whose passages the queries are for, and how it is cleaned."""
+    llm: str = ""
+    """The language model: the address of an OpenAI-compatible server and the model's name there,
+    such as 'http://localhost:11434/v1#NAME'. The passages are sent to it."""
+    queries: PositiveInt = 1000
+    """Number of queries to ask for. Filters drop some of them."""
+    model: NameOrPath = "minilm"
+    """The base model that spreads the passages over topics and checks the queries: minilm, a model
+    folder, the folder of a run, or a Hub name."""
+    like: PathOrText | None = None
+    """A file of queries that real users asked. Each request shows some of them as examples."""
+    prompts: PathOrText | None = None
+    """A folder of your own prompts: request.txt, and a file for each type of query. Default: the
+    prompts of isospace, whose folder the command names."""
+    max_shared: Annotated[float, Field(ge=0, le=1)] = 0.8
+    """Largest share of a query's words that may stand in its passage. A query above it is a copy,
+    and is dropped."""
+    price: Annotated[tuple[NonNegativeFloat, NonNegativeFloat], Strict(False)] | None = None
+    """Prices of a million tokens, read and written, such as 0.15 0.60. With them the expected cost
+    is shown before the first request."""
+    parallel: PositiveInt = 4
+    """Number of requests at the same time."""
+    timeout: PositiveFloat = 120.0
+    """Seconds in which a request must be answered."""
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 42
+    """Random seed of the selection of passages and examples."""
+    output: PathOrText | None = None
+    """The file to write, such as queries.jsonl. Counts are written beside it, with the ending
+    .json."""
+
+    def require_complete(self) -> None:
+        """Refuse settings that lack something, or do not go together.
+
+        Raises:
+            UserError: naming the setting.
+        """
+        if not self.text.corpus:
+            raise UserError("`corpus` is missing. Give a folder or files: isospace ask FOLDER")
+        if self.text.columns:
+            raise UserError(
+                f"`columns` {' '.join(self.text.columns)}: these rows have their queries already. "
+                "Give documents, or name one column of passages with `column`"
+            )
+        if not self.llm:
+            raise UserError(
+                "`llm` is missing. Name a server and a model, such as "
+                "'http://localhost:11434/v1#NAME'"
+            )
+        if self.output is None or self.output.suffix != ".jsonl":
+            raise UserError(
+                f"`output` {self.output or ''}: expected a file name that ends in .jsonl"
+            )
+
+    @property
+    def counts_file(self) -> Path:
+        """The file of the counts, beside the output."""
+        assert self.output is not None
+        return self.output.with_suffix(".json")

@@ -1,0 +1,108 @@
+"""Filters of generated queries: what repeats, copies or does not find its passage is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from isospace.corpus.dedup import near_duplicates
+from isospace.evaluation.bm25 import bm25_terms
+from isospace.evaluation.hybrid import rank_baselines
+from isospace.evaluation.pairs import Candidates, Encode, TextPairs
+
+DEPTH = 20
+"""A query must find its passage among so many."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A generated query.
+
+    Attributes:
+        query: the query.
+        passage: the passage it was written for.
+        type: the type of query.
+        shared: share of the query's distinct words that stand in the passage, 0 to 1.
+    """
+
+    query: str
+    passage: str
+    type: str
+    shared: float
+
+    @classmethod
+    def of(cls, query: str, passage: str, type: str) -> Generated:
+        """Measure a query; it has a word."""
+        return cls(query, passage, type, shared_words(query, passage))
+
+
+def shared_words(query: str, passage: str) -> float:
+    """Return the share of a query's distinct words that stand in the passage, 0 to 1.
+
+    Words are those of BM25: in scripts without spaces, pairs of neighbouring characters.
+
+    >>> shared_words("reset the device", "Hold the button to reset it.")
+    0.6666666666666666
+    """
+    words = set(bm25_terms(query))
+    return len(words.intersection(bm25_terms(passage))) / len(words)
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """The outcome of the filters.
+
+    Attributes:
+        kept: queries to train on.
+        near_duplicates: number of queries that repeat an earlier one, or an example.
+        copies: number of queries that share too many words with their passage.
+        not_found: number of queries whose passage is not among the first `DEPTH`.
+    """
+
+    kept: list[Generated]
+    near_duplicates: int
+    copies: int
+    not_found: int
+
+
+def filter_queries(
+    written: Sequence[Generated],
+    examples: Sequence[str],
+    passages: Sequence[str],
+    encode: Encode,
+    max_shared: float,
+) -> Filtered:
+    """Drop repetitions, then copies, then queries that do not find their passage.
+
+    Args:
+        written: the queries.
+        examples: queries of real users, which a model may have repeated.
+        passages: all passages of the corpus, among which a query must find its own.
+        encode: the base model, which is fused with BM25.
+        max_shared: largest `shared` of a query that is kept.
+    """
+    texts = [*examples, *(one.query for one in written)]
+    repeats = near_duplicates(texts, np.arange(len(texts)), len(examples))[len(examples) :]
+    distinct = [one for one, earlier in zip(written, repeats.tolist(), strict=True) if earlier < 0]
+    own_words = [one for one in distinct if one.shared <= max_shared]
+    kept = _finding(own_words, passages, encode)
+    return Filtered(
+        kept,
+        len(written) - len(distinct),
+        len(distinct) - len(own_words),
+        len(own_words) - len(kept),
+    )
+
+
+def _finding(
+    queries: Sequence[Generated], passages: Sequence[str], encode: Encode
+) -> list[Generated]:
+    """Return the queries that find their passage among the first `DEPTH` by hybrid search."""
+    if not queries:
+        return []
+    first, second = zip(*((one.query, one.passage) for one in queries), strict=True)
+    among = Candidates(tuple(passages), (None,) * len(passages), {}, "all passages")
+    _, hybrid = rank_baselines(encode, TextPairs("generated", first, second, among=among))
+    return [one for one, rank in zip(queries, hybrid.ranks, strict=True) if rank <= DEPTH]

@@ -1,0 +1,89 @@
+"""The passages that are asked about: of the training part, spread over documents and topics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import MiniBatchKMeans
+
+from isospace.corpus.corpus import Corpus
+from isospace.corpus.relations import heading_section, title_passage
+
+CLUSTERS = 100
+"""Clusters of passages, at most."""
+
+
+@dataclass(frozen=True)
+class Passages:
+    """The passages of a corpus.
+
+    Attributes:
+        texts: n passages of all documents.
+        trained: positions of the passages that are trained on.
+        documents: (n,) number of the document of each.
+        above: (n,) title and heading of each, one a line; empty without them.
+    """
+
+    texts: tuple[str, ...]
+    trained: NDArray[np.int64]
+    documents: NDArray[np.int64]
+    above: tuple[str, ...]
+
+    @classmethod
+    def of_corpus(cls, corpus: Corpus) -> Passages:
+        """Return the passages of a corpus; each row or line without a document is one itself."""
+        lines = corpus.passages
+        documents, above = np.arange(len(lines)), [""] * len(lines)
+        if corpus.related is not None:
+            structure = corpus.related.structure
+            documents = structure.documents[lines]
+            for relation in (title_passage, heading_section):
+                pairs = relation(structure)
+                places = np.searchsorted(lines, pairs[:, 1]).tolist()
+                for place, line in zip(places, pairs[:, 0].tolist(), strict=True):
+                    above[place] += corpus[line] + "\n"
+        texts = tuple(corpus[line] for line in lines.tolist())
+        trained = np.flatnonzero(np.isin(lines, corpus.train_rows))
+        return cls(texts, trained, documents, tuple(above))
+
+    def shown(self, place: int) -> str:
+        """Return a passage as a request shows it: below its title and heading."""
+        return f"{self.above[place]}\n{self.texts[place]}".strip()
+
+
+def spread(
+    vectors: NDArray[Any], documents: NDArray[np.int64], count: int, seed: int
+) -> NDArray[np.int64]:
+    """Select passages that are spread over topics and documents.
+
+    The topics are clusters of the vectors by k-means, which have turns. Each gives a random one of
+    its passages, among those whose documents have given the fewest so far.
+
+    Args:
+        vectors: (n, dim), of length 1.
+        documents: (n,) number of the document of each passage.
+        count: how many to select; all, if there are no more.
+        seed: of k-means and of the draws.
+
+    Returns:
+        Their positions (count,), in the order of selection.
+    """
+    count = min(count, len(vectors))
+    clusters = min(CLUSTERS, count)
+    means = MiniBatchKMeans(clusters, random_state=seed, n_init=3)
+    order = np.random.default_rng(seed).permutation(len(vectors))
+    topics = means.fit_predict(vectors)[order]
+    waiting = [order[topics == topic] for topic in range(clusters)]
+    given = np.zeros(int(documents.max()) + 1, dtype=np.int64)
+    chosen: list[int] = []
+    while len(chosen) < count:
+        for topic, places in enumerate(waiting):
+            if len(places) and len(chosen) < count:
+                first = int(np.argmin(given[documents[places]]))
+                chosen.append(int(places[first]))
+                given[documents[places[first]]] += 1
+                waiting[topic] = np.delete(places, first)
+    return np.array(chosen, dtype=np.int64)

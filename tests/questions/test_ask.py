@@ -1,0 +1,365 @@
+"""Queries by a language model, which a fake endpoint plays: requests, filters, kill and resume."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import string
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from chat_server import chatting, said
+from starlette.responses import JSONResponse
+
+from isospace.cli import main
+from isospace.config import CorpusConfig
+from isospace.corpus.corpus import load_corpus
+from isospace.errors import UserError
+from isospace.questions.answers import TIMEOUTS
+from isospace.questions.ask import ask
+from isospace.questions.ask_config import AskConfig
+from isospace.questions.passages import spread
+from isospace.questions.results import FORMAT, AskResults
+from isospace.system import typed_json
+from isospace.system.cache import cache_folder
+from isospace.system.progress import Silent
+from isospace.training.queries import rows_of_queries
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Sixty documents of a title and two sections, each passage with words of its own."""
+    place = tmp_path_factory.mktemp("documents")
+    for number in range(60):
+        name = "".join(string.ascii_lowercase[place] for place in divmod(number, 26))
+        parts = [f"# Note {name}"]
+        for part in "yz":
+            words = " ".join(f"{part}{name}{letter}" for letter in string.ascii_lowercase)
+            parts += [f"## Part {part} of {name}", words + "."]
+        (place / f"{number}.md").write_text("\n\n".join(parts))
+    return place
+
+
+@pytest.fixture(autouse=True)
+def _fresh_answers(tmp_path, monkeypatch):
+    """Answers kept by one test serve no other; the corpus of all is read once."""
+    monkeypatch.setattr("isospace.questions.ask._ANSWERS", f"answers-{tmp_path.name}.sqlite")
+
+
+@pytest.fixture
+def config(folder, toy_model, tmp_path):
+    return AskConfig(
+        text=CorpusConfig(corpus=(str(folder),)),
+        model=str(toy_model),
+        queries=30,
+        parallel=2,
+        output=tmp_path / "queries.jsonl",
+    )
+
+
+def passage_of(text):
+    """The passage of a request, without title and heading."""
+    return re.search(r"^[yz]\w\wa .*$", text, re.MULTILINE)[0]
+
+
+def types_of(text):
+    return re.findall(r'^"([a-z-]+)": ', text, re.MULTILINE)
+
+
+def good(text):
+    """Queries of words of the passage and of others, so that they find it and copy nothing."""
+    words = passage_of(text).strip(".").split()
+    return json.dumps(
+        {
+            name: " ".join([*words[8 * place : 8 * place + 8], name.replace("-", ""), "kindly"])
+            for place, name in enumerate(types_of(text))
+        }
+    )
+
+
+def rows(config):
+    return [json.loads(line) for line in config.output.read_text().splitlines()]
+
+
+def test_queries_feed_adapt(config, folder):
+    with chatting(good) as server:
+        results = ask(replace(config, llm=server.address), Silent())
+    assert results.requests == {
+        "answered": 10,
+        "refused": 0,
+        "broken": 0,
+        "empty": 0,
+        "timed out": 0,
+    }
+    assert results.written == 30 == sum(results.kept.values()) + results.not_found
+    assert len(results.kept) == 6
+    assert min(results.kept.values()) > 0
+    assert results.prompt_tokens == 1000
+    assert results.answer_tokens == 100
+    assert typed_json.read(config.counts_file, AskResults, "counts", FORMAT) == results
+    found = rows(config)
+    assert len(found) == sum(results.kept.values()) > 20
+    assert {row["generated_by"] for row in found} == {"toy"}
+    assert rows_of_queries(config.output) == [(row["query"], row["passage"]) for row in found]
+    corpus = load_corpus(config.text, cache_folder())
+    assert {row["passage"] for row in found} <= {corpus[line] for line in corpus.train_rows}
+    assert len({row["passage"] for row in found}) == 10
+    assert all("Passage:\n" in text and "{" not in text.replace("{}", "") for text in server.asked)
+
+
+def test_each_type_has_its_turn_with_a_passage_before_requests_end(config, folder):
+    with chatting(good) as server:
+        results = ask(replace(config, llm=server.address, queries=10_000, parallel=8), Silent())
+    corpus = load_corpus(config.text, cache_folder())
+    assert sum(results.requests.values()) == 2 * len(corpus.train_rows) == len(set(server.asked))
+    asked = {(passage_of(text), name) for text in server.asked for name in types_of(text)}
+    assert len(asked) == results.written == 6 * len(corpus.train_rows)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "fate", "requests"),
+    [
+        ("Sure, here it is.", None, "answered", 2),
+        ("Sure, here it is.", "I cannot do that.", "refused", 2),
+        (said(None, refusal="no"), None, "refused", 1),
+        ('{"keywords-short": "cut o', None, "answered", 2),
+        ('{"keywords-short": "cut o', '{"keywords-short": "cut o', "broken", 2),
+        ('{"query": "who"}', '{"query": "who"}', "broken", 2),
+        ("", "", "empty", 2),
+        ("{}", None, "empty", 1),
+    ],
+)
+def test_answers_that_cannot_be_used_are_counted(config, first, second, fate, requests):
+    """One request of ten has them; a second one is made at most."""
+    chosen = []
+
+    def script(text):
+        passage = passage_of(text)
+        chosen.append(passage)
+        if passage != chosen[0]:
+            return good(text)
+        answer = first if chosen.count(passage) == 1 else second
+        return good(text) if answer is None else answer
+
+    with chatting(script) as server:
+        results = ask(replace(config, llm=server.address, parallel=1), Silent())
+    assert len(server.asked) == 9 + requests == len(set(server.asked))
+    assert results.requests == dict.fromkeys(results.requests, 0) | (
+        {"answered": 10} if fate == "answered" else {"answered": 9, fate: 1}
+    )
+    assert results.retried == (requests > 1)
+
+
+def test_wrapped_answers_are_read(config):
+    def script(text):
+        inner = good(text).replace("keywords-", "Keywords ")
+        return f"<think>Maybe {{x}}?</think>```json\n{inner}\n```"
+
+    with chatting(script) as server:
+        assert ask(replace(config, llm=server.address), Silent()).written == 30
+
+
+def test_time_outs_are_counted_and_asked_again_by_the_next_command(config):
+    slow = threading.Event()
+    late = []
+
+    def script(text):
+        if not slow.is_set() and (not late or passage_of(text) == late[0]):
+            late.append(passage_of(text))
+            slow.wait(3)
+        return good(text)
+
+    with chatting(script) as server:
+        config = replace(config, llm=server.address, parallel=1, timeout=0.3)
+        results = ask(config, Silent())
+        assert results.requests["timed out"] == 1
+        assert results.written == 27
+        slow.set()
+        before = len(server.asked)
+        again = replace(config, output=config.output.with_name("again.jsonl"))
+        assert ask(again, Silent()).written == 30
+        assert len(server.asked) == before + 1
+
+
+def test_a_server_that_hangs_stops_the_command(config):
+    with chatting(lambda text: time.sleep(1.5) or "{}") as server:
+        config = replace(config, llm=server.address, parallel=5, timeout=0.05)
+        with pytest.raises(UserError, match=r"0\.05 s"):
+            ask(config, Silent())
+        assert len(set(server.asked)) <= TIMEOUTS + config.parallel
+    assert not config.output.exists()
+
+
+def test_rate_limits_are_waited_out(config):
+    busy = iter([True, False, True, False])
+
+    def script(text):
+        if next(busy, False):
+            return JSONResponse({"error": "busy"}, 429, {"retry-after-ms": "10"})
+        return good(text)
+
+    with chatting(script) as server:
+        assert ask(replace(config, llm=server.address), Silent()).requests["answered"] == 10
+
+
+def test_servers_without_json_mode_are_asked_plainly(config):
+    def script(text):
+        if "response_format" in server.bodies[-1]:
+            return JSONResponse({"error": {"message": "unknown: response_format"}}, 400)
+        return good(text)
+
+    with chatting(script) as server:
+        results = ask(replace(config, llm=server.address, parallel=1), Silent())
+    assert results.requests["answered"] == 10
+    assert len(server.asked) == 11
+
+
+def test_queries_are_filtered(config, tmp_path):
+    """A copy, a repetition, a real query and one about something else are dropped."""
+    like = tmp_path / "like.txt"
+    like.write_text("who waters the garden of the neighbour at night in the long summer\n")
+    number = iter(range(100))
+
+    def script(text):
+        assert like.read_text().strip() in text
+        kind, passage = next(number), passage_of(text)
+        query = {
+            0: " ".join(passage.split()[:8]),
+            1: like.read_text().strip(),
+            2: "unheard zebra quagga",
+        }.get(kind, f"{' '.join(passage.split()[:8])} kindly tell")
+        return json.dumps({types_of(text)[0]: query})
+
+    with chatting(script) as server:
+        results = ask(replace(config, llm=server.address, parallel=1, like=like), Silent())
+    assert (results.copies, results.near_duplicates, results.not_found) == (1, 1, 1)
+    assert sum(results.kept.values()) == 7
+    assert results.shared_words == pytest.approx(0.8, abs=0.03)
+    assert not any("quagga" in row["query"] for row in rows(config))
+
+
+def test_a_killed_command_goes_on_without_a_repeated_request(config, folder, toy_model, tmp_path):
+    gate, release = threading.Event(), threading.Event()
+
+    def script(text):
+        if len(server.asked) == 5 and not gate.is_set():
+            gate.set()
+            release.wait(30)
+        return good(text)
+
+    words = ["ask", str(folder), "--model", str(toy_model), "--queries", "30", "--parallel", "1"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with chatting(script) as server:
+        words += ["--llm", server.address, "--output", str(config.output)]
+        killed = subprocess.Popen([sys.executable, "-m", "isospace", *words], env=environment)
+        try:
+            assert gate.wait(60)
+        finally:
+            killed.send_signal(signal.SIGKILL)
+            killed.wait()
+            release.set()
+        assert not config.output.exists()
+        subprocess.run([sys.executable, "-m", "isospace", *words], env=environment, check=True)
+    # The fifth was killed before its answer came.
+    assert len(server.asked) == 11
+    assert len(set(server.asked)) == 10
+    assert json.loads(config.counts_file.read_text())["kept_before"] == 4
+
+
+def test_own_prompts(config, tmp_path):
+    prompts = tmp_path / "prompts"
+    prompts.mkdir()
+    (prompts / "request.txt").write_text("Frage zu {passage} als {types}")
+    (prompts / "frage.txt").write_text("eine Frage")
+
+    def script(text):
+        return json.dumps({"frage": passage_of(text).split(" als ")[0]})
+
+    with chatting(script) as server:
+        config = replace(config, llm=server.address, prompts=prompts, queries=4, max_shared=1.0)
+        results = ask(config, Silent())
+    assert list(results.kept) == ["frage"]
+    assert len(server.asked) == 4
+    assert all(text.endswith(' als "frage": eine Frage') for text in server.asked)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, r"request\.txt"),
+        ({"request.txt": "{types}", "a.txt": "x"}, r"\{passage\}"),
+        ({"request.txt": "{types} {passage}"}, "prompts"),
+        ({"request.txt": "{types} {passage}", "a.txt": " "}, r"a\.txt"),
+    ],
+)
+def test_wrong_prompts_are_refused_before_a_request(config, tmp_path, files, message):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=message):
+        ask(replace(config, llm="http://127.0.0.1:9/v1#toy", prompts=tmp_path), Silent())
+
+
+def test_passages_are_spread_over_topics_and_documents():
+    """Three topics of very different size; every document has passages of all of them."""
+    topics = np.repeat([0, 1, 2], [300, 30, 12])
+    vectors = np.eye(3)[topics] + np.random.default_rng(0).normal(0, 0.05, (342, 3))
+    documents = np.arange(342) % 12
+    chosen = spread(vectors, documents, 12, 0)
+    assert len(set(chosen.tolist())) == 12
+    assert sorted(documents[chosen]) == list(range(12))
+    assert set(topics[chosen]) == {0, 1, 2}
+    assert np.array_equal(chosen, spread(vectors, documents, 12, 0))
+    assert not np.array_equal(chosen, spread(vectors, documents, 12, 1))
+    assert sorted(spread(vectors, documents, 1000, 0)) == list(range(342))
+
+
+def test_the_command(config, folder, toy_model, capsys):
+    with chatting(good) as server:
+        words = ["ask", str(folder), "--model", str(toy_model), "--queries", "30"]
+        words += ["--llm", server.address, "-o", str(config.output)]
+        assert main([*words, "--price", "100000", "200000"]) == 0
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert str(config.output) in printed.err
+        assert json.loads(config.counts_file.read_text())["money"] == 120.0
+        assert main(words) == 2  # the file is there
+        assert str(config.output) in capsys.readouterr().err
+        config.output.unlink()
+        config.counts_file.unlink()
+        assert main([*words, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["kept_before"] == 10
+    assert len(server.asked) == 10
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-o", "a.jsonl"], "--llm"),
+        (["-o", "a.jsonl", "--llm", "gpt"], "--llm gpt"),
+        (["-o", "a.txt", "--llm", "http://127.0.0.1:9/v1#toy"], "--output a.txt"),
+        (["--llm", "http://127.0.0.1:9/v1#toy"], "--output"),
+        (
+            ["-o", "a.jsonl", "--llm", "http://127.0.0.1:9/v1#toy", "--columns", "q", "a"],
+            "--columns",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(folder, words, message, capsys):
+    assert main(["ask", str(folder), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_refused_key_ends_the_command(folder, toy_model, tmp_path, capsys):
+    with chatting(lambda text: JSONResponse({"error": "key"}, 401)) as server:
+        words = ["ask", str(folder), "--model", str(toy_model), "--llm", server.address]
+        assert main([*words, "-o", str(tmp_path / "a.jsonl")]) == 2
+        assert "--api-key-env" in capsys.readouterr().err
+        assert len(server.asked) <= 8
+    assert not (tmp_path / "a.jsonl").exists()

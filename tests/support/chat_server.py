@@ -1,0 +1,75 @@
+"""A chat endpoint on this machine: a small app under uvicorn in a thread, with scripted answers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+Script = Callable[[str], "str | Response"]
+
+
+class ChatServer:
+    """Answers of a script to the text of a request, and what was asked for."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.asked: list[str] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.address = ""
+
+    def answer(self, body: dict[str, Any]) -> Response:
+        text = body["messages"][0]["content"]
+        self.asked.append(text)
+        self.bodies.append(body)
+        answer = self.script(text)
+        return answer if isinstance(answer, Response) else said(answer)
+
+
+def said(text: str | None, **message: Any) -> Response:
+    """An answer of a language model, as the API writes it."""
+    choice = {
+        "index": 0,
+        "finish_reason": "stop",
+        "message": {"role": "assistant", "content": text, **message},
+    }
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+    return JSONResponse(
+        {"id": "1", "object": "chat.completion", "created": 0, "model": "toy"}
+        | {"choices": [choice], "usage": usage}
+    )
+
+
+@contextmanager
+def chatting(script: Script) -> Iterator[ChatServer]:
+    """Serve a script until the block ends."""
+    server = ChatServer(script)
+
+    async def complete(request: Request) -> Response:
+        from starlette.concurrency import run_in_threadpool
+
+        return await run_in_threadpool(server.answer, json.loads(await request.body()))
+
+    app = Starlette(routes=[Route("/v1/chat/completions", complete, methods=["POST"])])
+    running = uvicorn.Server(
+        uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1)
+    )
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    try:
+        while not running.started:
+            thread.join(0.01)
+        port = running.servers[0].sockets[0].getsockname()[1]
+        server.address = f"http://127.0.0.1:{port}/v1#toy"
+        yield server
+    finally:
+        running.should_exit = True
+        thread.join()
