@@ -10,7 +10,9 @@ import tyro
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json, print_table
+from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import EvaluateConfig
+from isospace.system.settings import to_dict
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,21 @@ class Evaluate(LoadsModels, CallsEndpoints):
     subsets: bool = False
     """Also print every sub-set of the STS sets, and their scores by each way to average in use:
     all, mean and wmean."""
+    compress: bool = False
+    """Measure what small vectors lose instead (int8, bits, fewer dimensions): on the test pairs of
+    a run, on the pairs of --corpus, or on the files of --own."""
+    corpus: tuple[str, ...] = ()
+    """With --compress: documents or pairs, as adapt takes them, whose held-out pairs are measured.
+    Default: those of the run."""
     json: bool = False
     """Print everything as JSON."""
 
     def run(self) -> int:
         """Load the models, score them, print the tables."""
+        if self.compress:
+            return self._compress()
+        if self.corpus:
+            raise UserError("`corpus` is for --compress. Add it, or score on files with --own")
         from isospace.evaluation.evaluate import evaluate_models, tables_of
         from isospace.evaluation.transfer import Transfer
         from isospace.training.run import run_of
@@ -51,4 +63,24 @@ class Evaluate(LoadsModels, CallsEndpoints):
                 own = self.config.pooling in (None, run.finished.pooling)
                 if own and self.config.precision == "float32":
                     run.write_transfer(self.config.transfer, transfer.to_json())
+        return 0
+
+    def _compress(self) -> int:
+        """Print what each form of small vectors loses."""
+        from isospace.training.compressing import keep_measured, measure_compression
+
+        for name in ("data", "transfer", "geometry", "mteb"):
+            if getattr(self.config, name):
+                raise UserError(f"`{name}` is not measured with --compress. Leave it out")
+        with Console(self.json) as console:
+            found = []
+            for model in self.models:
+                found += measure_compression(model, self.config, self.corpus, console)
+                if not (self.corpus or self.config.own):
+                    keep_measured(model, found[-1])
+        if self.json:
+            print_json([to_dict(results) for results in found])
+        else:
+            for results in found:
+                print_table(*results.table())
         return 0

@@ -156,7 +156,8 @@ def compare_judged(encode: Encode, judged: JudgedQueries, weight: float = WEIGHT
     ignored = np.array(judged.ignored or [-1] * len(judged))
     blocks = _blocks_by_way(*vectors, judged.queries, BM25(judged.documents), weight, ignored)
     values = {
-        way: measure_ranking(_without(blocks[way](), ignored), judged.judgements) for way in WAYS
+        way: measure_ranking(without_ignored(blocks[way](), ignored), judged.judgements)
+        for way in WAYS
     }
     groups = np.arange(len(judged))
     return _compare(
@@ -170,7 +171,7 @@ def compare_judged(encode: Encode, judged: JudgedQueries, weight: float = WEIGHT
     )
 
 
-def _without(blocks: _Blocks, ignored: NDArray[np.int64]) -> _Blocks:
+def without_ignored(blocks: _Blocks, ignored: NDArray[np.int64]) -> _Blocks:
     """Put the ignored document of each query, -1 where there is none, at -inf."""
     for start, scores in blocks:
         of_block = ignored[start : start + len(scores)]

@@ -48,6 +48,13 @@ class RetrievalScores:
         return 1.0 / self.ranks
 
     @property
+    def ndcg(self) -> FloatArray:
+        """nDCG@10 of each query, with one right text, `(query,)`."""
+        in_ten = self.ranks <= 10
+        found: FloatArray = in_ten / np.log2(1 + self.ranks)
+        return found
+
+    @property
     def mrr(self) -> float:
         """Mean reciprocal rank, 0 to 1."""
         return float(self.reciprocal_ranks.mean())
@@ -66,7 +73,7 @@ class RetrievalScores:
         in_ten = self.ranks <= 10
         return {
             "MRR": self.mrr,
-            "nDCG@10": float((in_ten / np.log2(1 + self.ranks)).mean()),
+            "nDCG@10": float(self.ndcg.mean()),
             "MRR@10": float((in_ten / self.ranks).mean()),
         } | {f"R@{k}": self.recall(k) for k in (1, 10, 100)}
 

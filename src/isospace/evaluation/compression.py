@@ -1,0 +1,236 @@
+"""What compressed vectors lose: every form of `FORMS` on the same queries, beside float32.
+
+A form is fitted on texts of the corpus. Validation pairs select the smallest form that loses
+little, and test pairs measure its loss. The loss on the validation pairs has its standard error
+added: else the luckiest of a dozen forms would be selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isospace.corpus.examples import evenly
+from isospace.evaluation.hybrid import without_ignored
+from isospace.evaluation.pairs import PromptedEncoders, TextPairs, unit_vectors
+from isospace.evaluation.ranking import JudgedQueries, measure_ranking
+from isospace.evaluation.retrieval import Targets, mrr_scores
+from isospace.evaluation.task import TitledRows
+from isospace.operators.compression import FORMS, FULL, Compression, forms_for
+from isospace.statistics.counts import number_of
+from isospace.statistics.gains import Gain, gain, standard_error
+from isospace.statistics.influence import Scores, mean_scores
+
+FITTED_ON = 3_000
+"""Texts of a corpus on which a form is fitted, at most."""
+MOST_LOST = 0.005
+"""What the advised form may lose, its standard error included: half a point of 100."""
+FORMAT = 1
+"""Of compression.json."""
+
+_Blocks = Iterator[tuple[int, NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class FormScores:
+    """Scores of one form, 0 to 1.
+
+    Attributes:
+        bytes: of a passage.
+        values: measure -> mean over the test queries.
+        changes: measure -> change against float32, with its interval; empty for float32.
+        other_text: set of other text -> change of MRR; empty for float32.
+        lost: loss of the first measure where the smallest form is selected, plus its standard
+            error.
+    """
+
+    bytes: int
+    values: dict[str, float]
+    changes: dict[str, Gain]
+    other_text: dict[str, Gain]
+    lost: float
+
+
+@dataclass(frozen=True)
+class CompressionResults:
+    """The table of forms of one model on one set of queries; compression.json in a run.
+
+    Attributes:
+        isospace: the version that wrote it.
+        model: as the user named it.
+        tested_on: what the test queries are, in words.
+        selected_on: what selected the smallest form, in words.
+        fitted_on: how many texts the forms were fitted on.
+        unit: what the groups of queries are, in the plural.
+        forms: name -> scores, float32 first.
+        smallest: the form with the fewest bytes of those whose `lost` is at most `MOST_LOST`.
+        format: of the file.
+    """
+
+    isospace: str
+    model: str
+    tested_on: str
+    selected_on: str
+    fitted_on: int
+    unit: str
+    forms: dict[str, FormScores]
+    smallest: str
+    format: int = FORMAT
+
+    @property
+    def measure(self) -> str:
+        """Name the measure that forms are selected by."""
+        return next(iter(self.forms[FULL].values))
+
+    def loss(self, name: str) -> str:
+        """Say in one sentence what a form changes on the test queries."""
+        form = self.forms.get(name)
+        if form is None:
+            return f"{name} was not measured for {self.model}."
+        if name == FULL:
+            return f"{name} changes nothing: {number_of(form.bytes, 'bytes')} a passage."
+        found = form.changes[self.measure]
+        return (
+            f"{name} changes {self.measure} by {found}; {number_of(form.bytes, 'bytes')} a passage "
+            f"in place of {self.forms[FULL].bytes:,}."
+        )
+
+    @property
+    def advice(self) -> str:
+        """Name the smallest form that loses little, and what it loses on the test queries."""
+        return (
+            f"Smallest form: {self.smallest}. On {self.selected_on} it loses at most "
+            f"{100 * MOST_LOST:g} points of {self.measure}, with one standard error. On "
+            f"{self.tested_on}: {self.loss(self.smallest)}"
+        )
+
+    def table(self) -> TitledRows:
+        """Return a row for each form, x 100."""
+        title = f"small vectors of {self.model}, x 100 ({self.tested_on})"
+        note = (
+            f"{self.advice}\nFitted on {number_of(self.fitted_on, 'texts')} of the corpus; changes "
+            f"against {FULL} with 95 % intervals over the {self.unit}, each by itself. binary "
+            "compares the bits of a passage with the numbers of a query; binary-both compares "
+            "bits; binary-rescored finds 40 passages by bits, and ranks them by int8. The last "
+            "columns are changes of MRR on other text."
+        )
+        return TitledRows(title, [self._row(name, form) for name, form in self.forms.items()], note)
+
+    def _row(self, name: str, form: FormScores) -> dict[str, str]:
+        row = {"form": name, "bytes": f"{form.bytes:,}"}
+        for measure, value in form.values.items():
+            change = form.changes.get(measure)
+            row[measure] = f"{100 * value:.2f}"
+            row[f"{measure} change"] = "" if change is None else change.points
+        for other, change in form.other_text.items():
+            row[other] = f"{100 * change.mean:+.2f}"
+        return row
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """Vectors of queries and passages, and the scores of a ranking of them."""
+
+    queries: NDArray[np.float32]
+    passages: NDArray[np.float32]
+    measure: Callable[[_Blocks], dict[str, Scores]]
+
+    def scores(self, compression: Compression) -> dict[str, Scores]:
+        """Return measure -> scores by a form; the first measure selects."""
+        return self.measure(compression.score_blocks(self.queries, self.passages))
+
+
+def measure_forms(
+    encode: PromptedEncoders,
+    model: str,
+    test: TextPairs | JudgedQueries,
+    described: str,
+    fit_on: Sequence[str],
+    validation: TextPairs | None = None,
+    other_text: Mapping[str, TextPairs] | None = None,
+) -> CompressionResults:
+    """Measure every form on test queries, select the smallest that loses little.
+
+    Args:
+        encode: the model, which remembers or caches vectors.
+        model: its name.
+        test: pairs or judged queries that measure the losses.
+        described: what these are, in words.
+        fit_on: texts of the corpus; at most `FITTED_ON` of them are encoded.
+        validation: pairs that select, none of them a test pair; default: the test queries select.
+        other_text: set -> pairs of other text.
+    """
+    fitted_on = [fit_on[place] for place in evenly(len(fit_on), FITTED_ON)]
+    vectors = encode.documents(fitted_on)
+    tested = _searched(encode, test)
+    others = {name: _searched(encode, pairs) for name, pairs in (other_text or {}).items()}
+    full = Compression(FULL, vectors.shape[1])
+    before, starts = tested.scores(full), {name: own.scores(full) for name, own in others.items()}
+    chooser = tested if validation is None else _searched(encode, validation)
+    start = before if validation is None else chooser.scores(full)
+    measure = next(iter(start))
+    forms = {}
+    for name in forms_for(vectors.shape[1], len(vectors)):
+        compression = Compression.fit(name, vectors)
+        found = tested.scores(compression)
+        selecting = found if validation is None else chooser.scores(compression)
+        after, base = selecting[measure], start[measure]
+        values = {of: scores.mean for of, scores in found.items()}
+        changes, other_changes, lost = {}, {}, 0.0
+        if name != FULL:
+            lost = base.mean - after.mean + standard_error(after, base)
+            changes = {of: gain(scores, before[of]) for of, scores in found.items()}
+            other_changes = {
+                other: gain(own.scores(compression)["MRR"], starts[other]["MRR"])
+                for other, own in others.items()
+            }
+        size = FORMS[name].bytes_of(vectors.shape[1])
+        forms[name] = FormScores(size, values, changes, other_changes, lost)
+    return CompressionResults(
+        isospace=version("isospace"),
+        model=model,
+        tested_on=described,
+        selected_on=(
+            "the same queries, so that its loss is a little too small"
+            if validation is None
+            else f"{number_of(len(validation), 'validation pairs')}"
+        ),
+        fitted_on=len(vectors),
+        unit="queries" if isinstance(test, JudgedQueries) else test.grouped().unit,
+        forms=forms,
+        smallest=min(
+            (name for name, form in forms.items() if form.lost <= MOST_LOST),
+            key=lambda name: (forms[name].bytes, forms[name].lost),
+        ),
+    )
+
+
+def _searched(encode: PromptedEncoders, content: TextPairs | JudgedQueries) -> _Searched:
+    """Encode queries and passages."""
+    if isinstance(content, JudgedQueries):
+        judged = content
+        ignored = np.array(judged.ignored or [-1] * len(judged))
+
+        def measure_judged(blocks: _Blocks) -> dict[str, Scores]:
+            values = measure_ranking(without_ignored(blocks, ignored), judged.judgements)
+            groups = np.arange(len(judged))
+            return {
+                "MRR@10": mean_scores(values["MRR@10"][None], groups),
+                "nDCG@10": mean_scores(values["nDCG@10"][None], groups),
+            }
+
+        return _Searched(*unit_vectors(encode, judged.queries, judged.documents), measure_judged)
+    pairs = content.grouped()
+    targets = Targets.of_pairs(pairs)
+
+    def measure_pairs(blocks: _Blocks) -> dict[str, Scores]:
+        ranks = targets.rank(blocks)
+        ndcg = mean_scores(ranks.ndcg[None], pairs.group_numbers())
+        return {"MRR": mrr_scores(pairs, ranks), "nDCG@10": ndcg}
+
+    return _Searched(*unit_vectors(encode, pairs.first, targets.texts), measure_pairs)

@@ -1,0 +1,160 @@
+"""What a run's model loses by small vectors, on the run's own pairs; kept in the run's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.corpus.examples import evenly
+from isospace.encoders.loading import as_encoder
+from isospace.errors import UserError
+from isospace.evaluation.compression import (
+    FITTED_ON,
+    FORMAT,
+    CompressionResults,
+    measure_forms,
+)
+from isospace.evaluation.evaluate_config import EvaluateConfig
+from isospace.evaluation.held_out import hard_pairs
+from isospace.evaluation.other_text import CARRIED, carried
+from isospace.evaluation.own_data import load_own
+from isospace.evaluation.pairs import PromptedEncoders, TextPairs
+from isospace.evaluation.ranking import JudgedQueries
+from isospace.evaluation.vector_cache import cached
+from isospace.system import typed_json
+from isospace.system.cache import cache_folder
+from isospace.system.progress import Logged, Progress
+from isospace.training.prepare import load_data
+from isospace.training.run import maker_of, run_of
+
+FILE = "compression.json"
+
+
+def measure_compression(
+    model: str,
+    config: EvaluateConfig = EvaluateConfig(),  # noqa: B008 - frozen
+    corpus: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> list[CompressionResults]:
+    """Measure what every form of small vectors loses.
+
+    The queries are those of `config.own`; else the test pairs of `corpus`; else those of the run
+    that `model` names. `keep_measured` writes the results into the run.
+
+    Args:
+        model: minilm, a model folder, the folder of a run, or a Hub name.
+        config: files of your own, prompts, pooling and precision.
+        corpus: documents or files with pairs that belong together.
+        progress: where it is shown; default: the log.
+
+    Returns:
+        The results, one for each file of `config.own`.
+
+    Raises:
+        UserError: no queries, or input that cannot be read.
+    """
+    progress = progress or Logged()
+    if config.own:
+        return _on_own_files(model, config, progress)
+    run = None if corpus else run_of(model)
+    if run is None and not corpus:
+        raise UserError(
+            f"`compress`: {model} is no run of adapt or train, so there are no pairs to measure "
+            "on. Name the folder of a run, or give documents (`corpus`) or a file of pairs (`own`)"
+        )
+    if run is None:
+        settings = TrainConfig(text=CorpusConfig(corpus=tuple(corpus)), model=model)
+    else:
+        settings = replace(run.config, data=None, other_text=())
+    progress.line("reading", " ".join(settings.text.corpus))
+    data = load_data(settings)
+    pairs = data.benchmark.pairs
+    described = f"{len(pairs):,} test pairs"
+    if run is not None:
+        tested = evenly(len(pairs), run.finished.base.pairs.queries)
+        short = replace(data.benchmark, pairs=pairs.take(tested))
+        same = short.pairs_digest() == run.finished.pairs
+        pairs = short.pairs if same else pairs
+        described = f"{len(pairs):,} test pairs of the run"
+        if not same:
+            described = f"{len(pairs):,} held-out pairs of the run's text as it is now"
+    lines = data.corpus.train_rows[evenly(len(data.corpus.train_rows), FITTED_ON)]
+    results = measure_forms(
+        _encode(model, config, progress),
+        model,
+        pairs,
+        described,
+        [data.corpus[int(line)] for line in lines],
+        hard_pairs(data.corpus, data.held_out) if data.benchmark.split else None,
+        data.other_text.test_pairs,
+    )
+    return [results]
+
+
+def keep_measured(model: str, results: CompressionResults) -> None:
+    """Write the results into the folder of the run that a model's name means."""
+    run = run_of(model)
+    if run is not None:
+        typed_json.write(run.folder / FILE, results)
+
+
+def measured(model: str) -> CompressionResults | None:
+    """Return what `keep_measured` wrote for the run that made a model; `None` if nothing.
+
+    Raises:
+        UserError: compression.json is damaged, or another version's.
+    """
+    run = maker_of(model)
+    if run is None or not (run.folder / FILE).is_file():
+        return None
+    return typed_json.read(run.folder / FILE, CompressionResults, "results of compression", FORMAT)
+
+
+def told_loss(model: str, form: str) -> str:
+    """Say in one sentence what a model loses by a form, or that nobody has measured it."""
+    results = measured(model)
+    if results is not None:
+        return f"{results.loss(form)} Measured on {results.tested_on}."
+    return (
+        f"what {form} loses was not measured for this model; `isospace evaluate RUN --compress` "
+        "measures it"
+    )
+
+
+def _on_own_files(
+    model: str, config: EvaluateConfig, progress: Progress
+) -> list[CompressionResults]:
+    """Measure on pairs or judged queries of the user, which also select the smallest form."""
+    options = config.kind, config.split, config.ignore_identical_ids
+    files = [load_own(Path(path), *options) for path in config.own]
+    contents = []
+    for data in files:
+        if not isinstance(data.content, JudgedQueries) and type(data.content) is not TextPairs:
+            raise UserError(
+                f"{data.file}: `compress` measures searches. Give pairs of texts that belong "
+                "together, or a folder in the layout of BEIR"
+            )
+        contents.append(data.content)
+    encode = _encode(model, config, progress)
+    other_text = {name: carried(name, "judge") for name in CARRIED}
+    results = []
+    for data, content in zip(files, contents, strict=True):
+        if isinstance(content, JudgedQueries):
+            what, passages = "queries", content.documents
+        else:
+            what, passages = "pairs", tuple(dict.fromkeys(content.second))
+        described = f"{len(content):,} {what} of {data.file}"
+        results.append(
+            measure_forms(encode, model, content, described, passages, other_text=other_text)
+        )
+    return results
+
+
+def _encode(model: str, config: EvaluateConfig, progress: Progress) -> PromptedEncoders:
+    prompts = config.query_prompt, config.document_prompt
+    encoder = as_encoder(model, config.pooling, None, *prompts)
+    if encoder.prompts.summary:
+        progress.line("prompts", encoder.prompts.summary)
+    return cached(encoder, cache_folder(), config.precision, progress=progress)

@@ -1,0 +1,100 @@
+"""`isospace evaluate --compress`: the table of forms, on a run, pairs, judged queries."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from isospace.cli import main
+from isospace.evaluation.compression import MOST_LOST, measure_forms
+from isospace.evaluation.pairs import TextPairs, sided
+from isospace.training.compressing import told_loss
+
+RANDOM = np.random.default_rng(0)
+CENTRES = RANDOM.normal(size=(400, 32)).astype(np.float32) + 0.5
+NOISE = RANDOM.normal(size=(400, 32)).astype(np.float32)
+
+
+def encode(texts):
+    """The text "7 q" lies near "7 d"."""
+    numbers = [int(text.split()[0]) for text in texts]
+    far = np.array([[1.2 * text.endswith("q")] for text in texts], np.float32)
+    return CENTRES[numbers] + far * NOISE[numbers]
+
+
+def pairs(numbers):
+    first, second = (tuple(f"{n} {side}" for n in numbers) for side in "qd")
+    return TextPairs("pairs", first, second, groups=tuple(map(str, numbers)))
+
+
+def test_the_smallest_form_is_selected_on_validation_pairs_and_measured_on_test_pairs():
+    test, validation = pairs(range(200)), pairs(range(200, 400))
+    texts = [*test.second, *validation.second]
+    found = measure_forms(sided(encode), "m", test, "200 pairs", texts, validation, {"o": test})
+    assert next(iter(found.forms)) == "float32"
+    assert not any("pca" in name for name in found.forms)  # of 32 dimensions
+    full = found.forms["float32"]
+    for name, form in found.forms.items():
+        if name == "float32":
+            continue
+        change = form.changes["MRR"]
+        assert change.mean == pytest.approx(form.values["MRR"] - full.values["MRR"])
+        assert form.other_text["o"].mean == pytest.approx(change.mean)
+    bits, int8 = found.forms["binary-both"], found.forms["int8"]
+    assert bits.changes["MRR"].high < -0.02
+    assert abs(int8.changes["MRR"].mean) < 0.01
+    assert bits.lost > MOST_LOST
+    # Fewest bytes of those that lose little on other pairs than those of the table.
+    good = {form.bytes for form in found.forms.values() if form.lost <= MOST_LOST}
+    assert found.forms[found.smallest].bytes == min(good)
+    again = measure_forms(sided(encode), "m", test, "", texts)
+    assert again.forms["binary"].lost != found.forms["binary"].lost
+
+
+def test_a_run_keeps_what_was_measured_on_its_test_pairs(finished_copy, capsys):
+    folder = str(finished_copy.folder)
+    assert "not measured" in told_loss(folder, "int8")
+    assert main(["evaluate", folder, "--compress", "--json"]) == 0
+    [shown] = json.loads(capsys.readouterr().out)
+    kept = json.loads((finished_copy.folder / "compression.json").read_text())
+    assert shown["forms"] == kept["forms"]
+    results = finished_copy.finished
+    assert shown["forms"]["float32"]["values"]["MRR"] == pytest.approx(
+        results.adapted.pairs.mrr, abs=1e-6
+    )
+    assert f"{results.adapted.pairs.queries:,} test pairs of the run" in shown["tested_on"]
+    assert "int8 changes MRR by" in told_loss(folder, "int8")
+    assert "not measured" in told_loss(folder, "pca-64")
+
+
+def test_own_pairs_and_judged_queries_are_measured(toy_model, tmp_path, capsys):
+    words = ["the cat", "a dog", "big house", "red tree", "old city", "new river"]
+    rows = [f"{word} runs\t{word} sat on the mat" for word in words]
+    (tmp_path / "pairs.tsv").write_text("\n".join(rows))
+    judged = tmp_path / "judged"
+    (judged / "qrels").mkdir(parents=True)
+    for name, texts in (("queries", words), ("corpus", [row.split("\t")[1] for row in rows])):
+        lines = [json.dumps({"_id": f"{name[0]}{i}", "text": text}) for i, text in enumerate(texts)]
+        (judged / f"{name}.jsonl").write_text("\n".join(lines))
+    qrels = ["query-id\tcorpus-id\tscore", *(f"q{i}\tc{i}\t1" for i in range(len(words)))]
+    (judged / "qrels" / "test.tsv").write_text("\n".join(qrels))
+    own = [str(tmp_path / "pairs.tsv"), str(judged)]
+    assert main(["evaluate", str(toy_model), "--compress", "--own", *own, "--json"]) == 0
+    of_pairs, of_queries = json.loads(capsys.readouterr().out)
+    assert list(of_pairs["forms"]["int8"]["changes"]) == ["MRR", "nDCG@10"]
+    assert list(of_queries["forms"]["int8"]["changes"]) == ["MRR@10", "nDCG@10"]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--compress"], "--corpus"),
+        (["--corpus", "docs"], "--compress"),
+        (["--compress", "--geometry", "--own", "x.tsv"], "--geometry"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(toy_model, words, named, capsys):
+    assert main(["evaluate", str(toy_model), *words]) == 2
+    assert named in capsys.readouterr().err
