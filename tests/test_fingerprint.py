@@ -91,7 +91,15 @@ def evaluate() -> dict[str, Any]:
     )
     whitened = Whitening().fit(moments, 0.5)(torch.from_numpy(x))
     return {
-        "retrieval": ranks.to_json() | {"ranks": ranks.ranks.tolist()},
+        "retrieval": {
+            "protocol": ranks.protocol,
+            "queries": len(ranks.ranks),
+            "candidates": ranks.candidates,
+            "mrr": ranks.mrr,
+            "mean_rank": ranks.mean_rank,
+            "ranks": ranks.ranks.tolist(),
+        }
+        | {f"recall@{k}": ranks.recall(k) for k in (1, 5, 10)},
         "sts": [score.value for score in sts.evaluate_sts(vectors, {task.name: task}).scores],
         "held out": HeldOut(TEXTS, pairs).measure(vectors, lambda t: vectors([f"{x}." for x in t])),
         "geometry": [geometry.alignment(x[:60], x[60:]), geometry.uniformity(x)],

@@ -34,7 +34,7 @@ def words(tmp_path: Path) -> str:
         " ".join([word, *map(str, row)]) for word, row in zip(WORDS, vectors.tolist(), strict=True)
     ]
     (tmp_path / "vectors.txt").write_text("\n".join(lines) + "\n")
-    return f"glove:lower_split:{tmp_path / 'vectors.txt'}"
+    return f"glove:whitespace:{tmp_path / 'vectors.txt'}"
 
 
 def test_baselines_are_rows_and_change_no_verdict(base, tmp_path, words, monkeypatch):

@@ -21,8 +21,6 @@ from isospace.errors import UserError
 GOLDEN_NAMES: dict[Tokens, str] = {
     "whitespace_stop": "official_whitespace_stop",
     "whitespace": "official_whitespace",
-    "lower_split": "lower_split",
-    "exact": "official_exact",
 }
 LINES = "the 1 0 0 0\ncat 0 2 0 0\nsat 0 0 3 0\n. 0 0 0 4\nUpper 1 1 1 1\n"
 TEXTS = ["The cat, sat.", "the cat sat .", "nothing known", "", "sat sat Upper"]
@@ -58,18 +56,17 @@ def test_averages_match_the_released_code(path: Path, tokens: Tokens) -> None:
 
 
 def test_a_file_is_a_model_and_its_name_says_how_a_text_is_cut(file: Path) -> None:
-    plain, split = load_encoder(f"glove:{file}"), load_encoder(f"glove:lower_split:{file}")
+    plain, split = load_encoder(f"glove:{file}"), load_encoder(f"glove:whitespace:{file}")
     # "the" and "." are stop words; "Upper" is known as it is, not in lower case.
     assert plain.embed(TEXTS).tolist() == [
         [0, 1, 1.5, 0], [0, 1, 1.5, 0], [0] * 4, [0] * 4,
         [pytest.approx(x) for x in (1 / 3, 1 / 3, 7 / 3, 1 / 3)],
     ]  # fmt: skip
-    assert split.embed(TEXTS[:1]).tolist() == [[0.25, 0.5, 0.75, 1]]
+    assert split.embed(TEXTS[:1]).tolist() == [[pytest.approx(x) for x in (1 / 3, 2 / 3, 1, 0)]]
     assert plain.pooling == "mean"
     assert plain.path == "general path: word vectors"
     assert "dropout none" in plain.summary("float32")
     assert weights_hash(plain) != weights_hash(split)
-    assert weights_hash(plain) != weights_hash(load_encoder(f"glove:whitespace:{file}"))
     assert weights_hash(plain) == weights_hash(load_encoder(f"glove:{file}"))
 
 

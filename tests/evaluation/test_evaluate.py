@@ -100,7 +100,8 @@ def test_every_kind_of_own_data_at_once(capsys, toy_model, tmp_path, texts):
         tmp_path / "scored.tsv", [(text, texts[i - 1], str(i % 5)) for i, text in enumerate(texts)]
     )
     labelled = write_rows(
-        tmp_path / "labelled.tsv", [(text, text.split()[0]) for text in texts * 2]
+        tmp_path / "labelled.tsv",
+        [("text", "label"), *((text, text.split()[0]) for text in texts * 2)],
     )
     files = [pairs, triples, scored, labelled]
     status, out, err = run(capsys, "evaluate", toy_model, "--own", *files, "--json")
@@ -110,7 +111,7 @@ def test_every_kind_of_own_data_at_once(capsys, toy_model, tmp_path, texts):
     assert [found["n"] for found in report["own"]] == [24, 24, 24, 48]
     assert report["sts"] is report["geometry"] is None
     status, out, _ = run(capsys, "evaluate", toy_model, "--own", *files)
-    assert "labelled.tsv, labelled, x 100 (columns without names; 48 sentences" in out
+    assert "labelled.tsv, labelled, x 100 (columns text, label; 48 sentences" in out
     assert "| kNN accuracy | NMI |" in out
 
 

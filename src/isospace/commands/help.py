@@ -18,12 +18,7 @@ WORDS = ("-h", "--help", ALL)
 
 @dataclass(frozen=True)
 class Everyday:
-    """What --help shows of a command that has many options.
-
-    Attributes:
-        examples: whole commands.
-        options: the names of the fields, in order.
-    """
+    """What --help shows of a command that has many options."""
 
     examples: tuple[str, ...]
     options: tuple[str, ...]
@@ -124,12 +119,7 @@ _TITLES = {"config": "main", "text": "text", "whitening": "whitening"}
 def show_help(kind: type[Any], command: str, summary: str, words: Sequence[str], base: Any) -> None:
     """Print the help of a command, and end the process.
 
-    Args:
-        kind: the command's dataclass.
-        command: its name.
-        summary: what it does, in a sentence.
-        words: what follows the name.
-        base: an instance with the defaults; `None` for those of the dataclass.
+    Without `base` the defaults are the dataclass's.
     """
     from isospace.objectives import OBJECTIVES  # which imports torch, but for a help text
 
@@ -163,11 +153,7 @@ def show_help(kind: type[Any], command: str, summary: str, words: Sequence[str],
 
 
 class _Field(NamedTuple):
-    """A field as a help text shows it.
-
-    Attributes:
-        group: the title of its group, "" for the command's own.
-    """
+    """A field as a help text shows it."""
 
     group: str
     name: str

@@ -281,11 +281,7 @@ class _Judge:
     ) -> Gain:
         """Return the gain of one row over another.
 
-        Args:
-            name: row that gains.
-            over: row that it is compared with.
-            runs: those that made the row.
-            scores: of each row that could be selected; default: of all seeds of every row.
+        `scores` are of each row that could be selected; default: of all seeds of every row.
         """
         scores = scores or {row.name: row.scores[self.column] for row in self.rows.values()}
         if self.column != "MRR" or self.protocol.split:

@@ -62,12 +62,7 @@ class SeedScores:
 
 @dataclass(frozen=True)
 class RowGain:
-    """Gain of one row in one score.
-
-    Attributes:
-        over_base: over the row "base model".
-        holm_p: its p, corrected for all rows.
-    """
+    """Gain of one row in one score; `holm_p` is its p, corrected for all rows."""
 
     over_base: Gain
     holm_p: float

@@ -90,14 +90,7 @@ def build(
     sources: list[Source],
     excluded: list[str],
 ) -> None:
-    """Fill a folder.
-
-    Args:
-        folder: an empty one.
-        config: how to read and clean.
-        sources: the files.
-        excluded: texts that must not be trained on.
-    """
+    """Fill a folder."""
     counts = dict.fromkeys(_COUNTS, 0)
     unreadable: dict[str, UserError] = {}
     if config.columns:
@@ -142,10 +135,7 @@ def _files(sources: Iterable[Source]) -> dict[str, int]:
 def _references(excluded: list[str], config: CorpusConfig, judged: Sequence[str] = ()) -> list[str]:
     """Return clean texts that must not be trained on, and their sentences.
 
-    Args:
-        excluded: of any language.
-        config: says which, where it does.
-        judged: of docstrings.
+    Those are of any language; `judged` are of docstrings.
     """
     texts = [*excluded, *judged]
     sentences = (document_sentences(x, config.language or language_of(x)) for x in excluded)

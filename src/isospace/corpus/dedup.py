@@ -144,13 +144,9 @@ def near_clusters(
 ) -> NDArray[np.int64]:
     """Return for each text the least position in its cluster of near duplicates.
 
-    All of a cluster have the same answer, and a text that is near to none its own position.
-
-    Args:
-        texts: the texts.
-        rows: which of them to compare, (n,). Banding misses few pairs, but which ones depends on
-            the order: where that must not matter, give them in an order of their content.
-        scratch: folder for the temporary file; the system's default without it.
+    All of a cluster have the same answer, and a text that is near to none its own position. Where
+    the order must not matter, give `rows` in an order of their content: banding misses few pairs,
+    but which ones depends on it.
 
     Returns:
         (n,) positions in `rows`.

@@ -68,9 +68,6 @@ def installed_packages() -> dict[str, str]:
 def versions_of(name: str) -> dict[str, str]:
     """Return what may change: package -> its version, or file -> its hash.
 
-    Args:
-        name: "docstrings" or "docstrings:FOLDER".
-
     Raises:
         UserError: the folder is not there, or has no Python files.
     """
@@ -114,9 +111,6 @@ def _modules(root: Path, above: Path) -> Iterator[tuple[Path, str]]:
 def read_docstrings(name: str) -> list[Document]:
     """Return the docstrings with prose in the order of the files, read in parallel.
 
-    Args:
-        name: "docstrings" or "docstrings:FOLDER".
-
     Raises:
         UserError: the folder is not there, or has no Python files.
     """
@@ -135,11 +129,7 @@ def without_references(
     """Leave out licences, and sentences that (nearly) repeat a text that must not be trained on.
 
     Of a docstring whose summary and next paragraph are a test pair, the other sentences stay.
-
-    Args:
-        documents: as `read_docstrings` gives them.
-        references: clean texts that must not be trained on, and their sentences.
-        counts: receives what was left out.
+    `references` are clean texts and their sentences; `counts` receives what was left out.
     """
     texts = list(dict.fromkeys(text for one in documents for text in _texts(one)))
     rows = [*references, *texts]
@@ -177,11 +167,7 @@ def split_pairs(pairs: Iterable[tuple[str, Pair]], exclude: Sequence[str] = ()) 
     """Drop (nearly) repeated summaries or descriptions, and split the rest by module.
 
     The order is by a hash of the text, so the packages are mixed and nothing depends on a random
-    state.
-
-    Args:
-        pairs: the module of each pair, and the pair.
-        exclude: texts that no pair may have or nearly repeat.
+    state. No pair has or nearly repeats a text of `exclude`.
     """
     ordered = sorted(pairs, key=lambda named: blake2b(repr(named[::-1]).encode()).digest())
     for side in (0, 1):

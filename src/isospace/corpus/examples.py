@@ -41,17 +41,9 @@ def select_passages(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the lines of the passages to keep, ascending: none repeats another.
 
-    Args:
-        text: texts that must not be trained on, then the lines of documents.
-        hashes: (references + lines,) of each line.
-        references: how many lines must not be trained on.
-        passages: lines that are passages, ascending.
-        near: leave out those that nearly repeat another, too.
-        scratch: folder for temporary files.
-        counts: receives what became of the passages.
-
-    Returns:
-        The lines, and (repeat, 2) a passage that was left out and an earlier one that it repeats.
+    `text` begins with `references` texts that must not be trained on; `near` leaves out near
+    repetitions too. The second result is (repeat, 2): a passage that was left out and an earlier
+    one that it repeats.
     """
     rows = np.concatenate([np.arange(references), passages])
     first = first_equal(hashes[rows])
@@ -118,12 +110,6 @@ def same_texts(
     """Number the lines, (line,); those that (nearly) repeat each other share a number.
 
     Which are the same does not depend on the order of the lines.
-
-    Args:
-        text: the texts.
-        lines: which of them to compare, (line,).
-        hashes: (line,) of each.
-        scratch: folder for temporary files.
     """
     _, distinct, place = np.unique(hashes, return_index=True, return_inverse=True)
     return near_clusters(text, lines[distinct], scratch)[place]
@@ -203,11 +189,7 @@ ENTAILMENT = "entailment"
 
 
 class Labels:
-    """The labels of rows, as the rows come.
-
-    Args:
-        column: that holds them.
-    """
+    """The labels of rows, as the rows come."""
 
     def __init__(self, column: str) -> None:
         self._column = column
@@ -217,9 +199,7 @@ class Labels:
     def add(self, value: Any, place: str) -> None:
         """Add the label of the next row.
 
-        Args:
-            value: as the file has it.
-            place: the file and the line, for messages.
+        `place` names the file and the line.
 
         Raises:
             UserError: it is missing or blank, or neither text nor a whole number.
@@ -253,10 +233,7 @@ def belonging(
 ) -> NDArray[np.bool_] | None:
     """Tell which rows have texts that belong together, (row,); `None` if no class says so.
 
-    Args:
-        classes: of the rows.
-        labels: (row,) number of each row's class.
-        wanted: the class whose texts belong together; `None`: entailment, if there is such a class.
+    `wanted` is the class whose texts belong together; default: entailment.
 
     Raises:
         UserError: no row has the label that is wanted.

@@ -24,9 +24,6 @@ SMALLEST_SPLIT = 400
 def components(texts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Group rows that share a text, directly or by others; return each row's group, (row,).
 
-    Args:
-        texts: (row, text) number of each text, equal for texts that are the same.
-
     Returns:
         (row,) from 0 on, without gaps.
 
@@ -52,11 +49,6 @@ def components(texts: NDArray[np.int64]) -> NDArray[np.int64]:
 def cut(groups: NDArray[np.int64], parts: NDArray[np.int64], largest: int) -> NDArray[np.int64]:
     """Divide groups of more than `largest` rows into their parts, (row,) from 0 on.
 
-    Args:
-        groups: (row,) group of each row, from 0 on.
-        parts: (row,) part of each row, from 0 on; none is in two groups.
-        largest: rows of a group that stays whole.
-
     >>> cut(np.array([0, 0, 0, 1]), np.array([7, 5, 7, 6]), 2).tolist()
     [2, 1, 2, 0]
     """
@@ -67,12 +59,6 @@ def cut(groups: NDArray[np.int64], parts: NDArray[np.int64], largest: int) -> ND
 
 def group_texts(rows: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
     """Group rows of texts in memory that share or nearly share a text.
-
-    Args:
-        rows: n rows of equally many texts.
-
-    Returns:
-        (n,) from 0 on, without gaps.
 
     >>> rows = [("a cat", "it purrs"), ("a dog", "it barks"), ("one cat", "It purrs!")]
     >>> group_texts(rows).tolist()
@@ -120,13 +106,9 @@ def group_key(value: Any) -> str:
 def group_names(groups: NDArray[np.int64], hashes: NDArray[np.uint64]) -> list[str]:
     """Name each row's group by its content, whatever the order of the rows.
 
-    Args:
-        groups: (row,) group of each row.
-        hashes: (row, text) of the content; rows differ.
-
     >>> group_names(np.array([0, 1, 0]), np.array([[9, 1], [8, 2], [7, 3]], dtype=np.uint64))
     ['00000000000000070000000000000003', '00000000000000080000000000000002', \
-'00000000000000070000000000000003']
+    00000000000070000000000000003']
     """
     least: dict[int, tuple[int, ...]] = {}
     for group, row in zip(groups.tolist(), map(tuple, hashes.tolist()), strict=True):
@@ -141,12 +123,6 @@ def whole_groups(
     """Take groups whole, each where it still fits; return which rows are taken, (row,).
 
     A group of more than `count` rows, or than `largest`, is never taken.
-
-    Args:
-        groups: (row,) group of each row, from 0 on.
-        order: (group,) the groups, as they are tried.
-        count: of rows, at most.
-        largest: rows of a group that may be taken; default: `count`.
 
     >>> whole_groups(np.array([0, 0, 0, 1, 2]), np.array([0, 2, 1]), 2).tolist()
     [False, False, False, True, True]

@@ -43,14 +43,7 @@ _ABSENT = {
 
 @dataclass(frozen=True)
 class RelationFound:
-    """A relation of the documents.
-
-    Attributes:
-        train: pairs to train on.
-        held_out: pairs of held-out documents.
-        examples: three of the pairs to train on.
-        why: why there are none, or too few to judge by; else "".
-    """
+    """A relation of the documents."""
 
     train: int
     held_out: int
@@ -88,12 +81,7 @@ def sample(corpus: Corpus) -> list[str]:
 
 
 def overview(corpus: Corpus, texts: Sequence[str] | None = None) -> Overview:
-    """Look at a corpus.
-
-    Args:
-        corpus: as `load_corpus` reads it.
-        texts: a sample of it; default: `sample`.
-    """
+    """Look at a corpus."""
     texts = sample(corpus) if texts is None else texts
     lengths = [count_words(text) for text in texts]
     shares = (0.05, 0.5, 0.95, 1.0)

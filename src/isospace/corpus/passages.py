@@ -118,9 +118,7 @@ _STRETCH = re.compile(rf"(?s).{{1,{_LONG}}}[。！？](?![」』）”’])|.+")
 def document_sentences(text: str, language: str = "en") -> list[str]:
     """Split a paragraph of running text in any language into sentences, by sentencex.
 
-    Args:
-        text: one paragraph.
-        language: an ISO 639 code; for one that sentencex does not know it takes a related one.
+    A language that sentencex does not know is cut as a related one.
 
     >>> document_sentences("Dr. Hill sets sys.path. It works!")
     ['Dr. Hill sets sys.path.', 'It works!']
@@ -179,11 +177,8 @@ def passages_of(
 ) -> Iterator[tuple[int, str]]:
     """Yield (number of the section, clean passage) of a document, in order.
 
-    Args:
-        document: as it was read.
-        words: of a passage at most; `None`: paragraphs as they are.
-        language: ISO code of the text, for where sentences end; default: the document's, else as
-            each paragraph looks.
+    `words` is the most of a passage; with `None` paragraphs stay as they are. Sentences end as in
+    `language`, by default the document's, else as each paragraph looks.
     """
     language = language or document.language
 

@@ -163,10 +163,6 @@ def extract(source: bytes, module: str) -> list[Document]:
     """Return a document for each docstring with prose; none where the source does not parse.
 
     A document's paragraphs are its sentences of prose, joined: `docstring_sentences` parts them.
-
-    Args:
-        source: of one module.
-        module: its path, such as "numpy/lib/npyio.py"; the group of the documents.
     """
     found = []
     for name, docstring in _docstrings(source, module.removesuffix(".py").replace("/", ".")):

@@ -112,11 +112,7 @@ def left_out(
 ) -> dict[str, UserError]:
     """Name -> why a file of rows that cannot be read is left out.
 
-    Args:
-        sources: the files.
-        columns: what is to be read of them.
-        strict: leave nothing out.
-        whole: files of folders are read to their ends, so that none breaks further down.
+    With `strict` none is left out; with `whole` files of folders are read to their ends.
 
     Raises:
         UserError: see `records.unreadable`; with `strict` for any file.
@@ -171,12 +167,7 @@ def read_documents(
 ) -> Iterator[Document]:
     """Yield the documents of the files in order.
 
-    Args:
-        sources: the files.
-        config: how they are read.
-        counts: receives what was left out of them.
-        unreadable: receives the names of the files that were left out, and why.
-        scratch: folder for temporary files.
+    `unreadable` receives the names of the files that were left out, and why.
 
     Raises:
         UserError: a file of rows that was named, or the only file, cannot be read; with `strict`

@@ -93,12 +93,7 @@ def unreadable(
     """Name -> why a file of rows is left out, after a look at the beginning of each.
 
     Such files, that cannot be decompressed, are empty, lack a column, ..., lie about in folders,
-    beside what is to be read there.
-
-    Args:
-        sources: the files.
-        columns: what is to be read of them.
-        whole: files of folders are read to their ends, so that none breaks further down.
+    beside what is to be read there. With `whole` files of folders are read to their ends.
 
     Raises:
         UserError: one that was named by itself cannot be read, or nothing is left.
@@ -120,9 +115,7 @@ def unreadable(
 def read_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
     """Yield the rows of a file in order, with their values in the wanted columns.
 
-    Args:
-        source: the file.
-        columns: one or more; a txt file has no columns, and its lines are the values of the first.
+    A txt file has no columns: its lines are the values of the first.
 
     Raises:
         UserError: naming the file, the line and what was expected.
@@ -161,10 +154,7 @@ def read_named_rows(
 ) -> Iterator[tuple[int, Cells]]:
     """Yield the rows of a file without its header: by column, where there is one.
 
-    Args:
-        source: the file.
-        is_header: whether the cells of a first row name the columns. It is not asked about objects
-            and parquet, whose columns have names, nor about arrays of jsonl.
+    `is_header` is not asked about objects, parquet and arrays of jsonl.
 
     Raises:
         UserError: naming the file and the line, as for a row with more cells than the header.

@@ -200,17 +200,8 @@ class Related:
     ) -> tuple[Related, Rows]:
         """Find the pairs of these lines, and the lines that count as one text in training.
 
-        Args:
-            structure: of the lines.
-            text: the lines.
-            held: passages that are held out.
-            train: those to train on.
-            barred: (line,) of `barred_lines`.
-            scratch: a folder for temporary files.
-
-        Returns:
-            The pairs; (line,) a number that lines to train on share where they (nearly) repeat each
-            other.
+        `barred` is of `barred_lines`. The second result is (line,) a number that lines to train on
+        share where they (nearly) repeat each other.
         """
         size = int(structure.documents.max(initial=-1)) + 1
         of_held, of_train = np.zeros((2, size), dtype=bool)
@@ -245,9 +236,8 @@ class Related:
     def answers(self, relation: str, text: Lines) -> dict[str, Rows]:
         """Return for each query the lines that must not count against its right text.
 
-        Returns:
-            First text of each held-out pair -> the lines that belong to it, all of them whichever
-            pairs are measured, and its own.
+        They are all lines that belong to the first text of a held-out pair, whichever pairs are
+        measured, and its own.
         """
         pairs = self.held_out(relation)
         if relation == "neighbours":  # the one before is as right as the one behind
@@ -271,9 +261,6 @@ class Related:
 
     def evaluation_relation(self, wanted: str | None) -> str | None:
         """Return the relation that gives validation and test pairs; `None` if none has enough.
-
-        Args:
-            wanted: its name; default: the first of `EVALUATION_RELATIONS` with `FEW_PAIRS`.
 
         Raises:
             UserError: the documents have no such pairs.
@@ -324,12 +311,8 @@ def barred_lines(
 ) -> NDArray[np.bool_]:
     """Tell which lines beside passages (nearly) repeat a text not to train on, (line,).
 
-    Args:
-        structure: of the lines; none of its passages is such a repetition.
-        text: the texts that must not be trained on, then the lines of documents.
-        lines: (line,) where each line is in `text`.
-        references: how many texts must not be trained on.
-        scratch: a folder for temporary files.
+    `text` begins with `references` texts that must not be trained on; line i of the documents is
+    its line `lines[i]`.
     """
     barred = np.zeros(len(lines), dtype=bool)
     if references:
@@ -346,13 +329,6 @@ def evaluation_pairs(
     """Split the held-out pairs of a relation as the held-out passages are split.
 
     A pair of a validation document and a test document is left out.
-
-    Args:
-        related: of the corpus.
-        relation: its name.
-        text: the lines.
-        held: the held-out passages.
-        held_groups: the group of each.
     """
     documents = related.structure.documents
     group_of = dict(zip(documents[held].tolist(), held_groups, strict=True))
@@ -377,11 +353,6 @@ def _whole(structure: Structure, sizes: Rows, repeats: NDArray[np.bool_]) -> NDA
 
     A passage that says more than a repeated sentence stays without it, as boilerplate may begin
     or end any passage.
-
-    Args:
-        structure: of the lines.
-        sizes: (line,) bytes of each.
-        repeats: (line,) whether it is one of these.
     """
     first = np.flatnonzero(structure.roles == Role.FIRST)
     passage, rest = first - 1, first + 1

@@ -74,14 +74,8 @@ def find_sources(
     A folder is searched recursively, in sorted order; what is not supported in it is named in a
     warning. Standard input is text, a sentence a line, and is copied to a file in `spool`, piece by
     piece. So is what a URL names (memory://, s3://, hf://, ... of fsspec), a file or a folder.
-    Docstrings are a source of their own, and come first.
-
-    Args:
-        files: as the user named them.
-        spool: a folder for what is copied.
-        encoding: of texts.
-        delimiter: between the fields of csv and tsv; None is what the first line has.
-        documents: whether documents are read too, beside files of rows.
+    Docstrings are a source of their own, and come first. Without `delimiter` the first line's
+    counts.
 
     Raises:
         UserError: a file is missing or of an unknown kind, a folder holds nothing to read, what a
@@ -246,11 +240,7 @@ def _spool_standard_input(spool: Path, encoding: str) -> Source:
 
 
 def _spool_url(url: str, spool: Path, documents: bool) -> list[tuple[str, Path]]:
-    """Copy the file that a URL names, or the supported files of such a folder.
-
-    Returns:
-        What messages call each, and where its copy is, below a folder of this URL alone.
-    """
+    """Copy the file that a URL names, or the supported files of such a folder."""
     folder = spool / f"url-{len(list(spool.glob('url-*')))}"
     try:
         store, place = fsspec.core.url_to_fs(url)

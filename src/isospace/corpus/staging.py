@@ -25,12 +25,7 @@ _PAGE = re.compile(r"[^/\s]+\(\w+\)")
 
 
 class Staging:
-    """Turns documents into lines, one after the other, and remembers where each stands.
-
-    Args:
-        config: sizes, and how documents are grouped.
-        counts: receives what became of the text.
-    """
+    """Turns documents into lines, one after the other, and remembers where each stands."""
 
     def __init__(self, config: CorpusConfig, counts: dict[str, int]) -> None:
         self._config, self._counts = config, counts
@@ -143,9 +138,6 @@ class Staging:
 
         They are what the user's column says, or folders; else each document is one. Groups with
         documents that are (nearly) the same are one.
-
-        Args:
-            alike: (pair, 2) numbers of documents that are (nearly) the same.
         """
         own = key_groups(self._keys)
         pairs = np.concatenate([np.stack([own, own], axis=1), own[alike].reshape(-1, 2)])
@@ -156,11 +148,6 @@ def alike_documents(
     documents: NDArray[np.int64], repeats: NDArray[np.int64], passages: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Pair documents of which one (nearly) repeats half of the other or more, (pair, 2).
-
-    Args:
-        documents: (line,) number of the document of each line.
-        repeats: (repeat, 2) a line and the earlier one that it repeats.
-        passages: lines that are passages.
 
     >>> documents = np.array([0, 0, 1, 1, 2])
     >>> alike_documents(documents, np.array([[2, 0], [4, 1]]), np.arange(5)).tolist()
@@ -195,11 +182,9 @@ def cut_long(structure: Structure, alone: NDArray[np.bool_]) -> tuple[Structure,
     """Make several documents of each long one, where these are more than half of the text.
 
     A document that has more than a tenth of all passages cannot be held out. A part ends with a
-    section, or within one that has twice as many passages as a part should.
-
-    Args:
-        structure: of the lines, with documents from 0 on.
-        alone: (document,) whether it is a group of its own; others stay whole.
+    section, or within one that has twice as many passages as a part should. Documents that are
+    `alone` are groups of their own; others stay whole. The second result is the document that each
+    part is of, (part,), ascending.
 
     Returns:
         The structure, and the document that each part is of, (part,), ascending.

@@ -58,14 +58,8 @@ def tokenise(
 ) -> Tokens:
     """Return the token ids of all sentences, from the cache where they were made before.
 
-    Args:
-        sentences: texts, or texts with what `encode` must know of each; read once, in order; only a
-            few thousand are in memory at a time.
-        digest: identifies the sentences.
-        encode: turns texts into token ids, cut and with special tokens as the encoder wants them.
-        fingerprint: identifies what `encode` does: tokenizer, its settings, the maximum length.
-        cache: the result is kept in `cache / "tokens"`.
-        progress: called with the number of sentences done since the last call.
+    `digest` identifies the sentences, `fingerprint` what `encode` does: tokenizer, settings,
+    maximum length. Only a few thousand sentences are in memory at a time.
     """
     key = hash_of(f"{digest} {fingerprint}".encode())
 

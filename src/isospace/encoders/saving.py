@@ -23,7 +23,6 @@ from sentence_transformers.sentence_transformer.modules import (
     Router,
     WordEmbeddings,
 )
-from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
 from torch import nn
 
 from isospace.encoders.encoder import Encoder
@@ -168,16 +167,10 @@ def require_known_modules(encoder: Encoder) -> None:
             f"{', '.join(foreign)} without further code. A model may have "
             f"{', '.join(sorted(_CLASSIC_TYPES))}"
         )
-    first = model[0]
-    if isinstance(first, Router):
+    if isinstance(model[0], Router):
         raise UserError(
             f"{encoder.source}: queries and documents begin with modules of their own (Router). "
             "isospace reads and measures such a model, and cannot write one. Use it as it is"
-        )
-    if isinstance(first, WordEmbeddings) and not isinstance(first.tokenizer, WhitespaceTokenizer):
-        raise UserError(
-            f"{encoder.source}: no folder can hold this way of cutting texts into words. Use "
-            "glove:FILE or glove:whitespace:FILE"
         )
 
 

@@ -1,25 +1,20 @@
 """Word vectors as a base model: the mean of a text's words, from a file in GloVe's text format.
 
 The model is sentence-transformers' own: word embeddings, then mean pooling. A text none of whose
-words is known has the zero vector. Which words a text has is a matter of taste, so each way has a
-name; a file of vectors is named `glove:FILE`, or `glove:TOKENS:FILE` for another than the first:
+words is known has the zero vector. A file of vectors is named `glove:FILE`, or
+`glove:whitespace:FILE`, which keeps English stop words.
 
-- `whitespace_stop`: white-space tokens, each looked up as it is, then without its outer
-  punctuation, then also in lower case; English stop words and single marks are dropped at any of
-  the three. The code behind the numbers that papers quote (STS average 61.32, GloVe 840B.300d;
-  Reimers & Gurevych 2019) does this.
-- `whitespace`: the same without stop words.
-- `lower_split`: lower case; runs of word characters, and single marks of punctuation.
-- `exact`: white-space tokens as they are, and "." for an empty text: SentEval's bag of words.
+White-space tokens are each looked up as they are, then without their outer punctuation, then also
+in lower case; stop words and single marks are dropped at any of the three. The code behind the
+numbers that papers quote (STS average 61.32, GloVe 840B.300d; Reimers & Gurevych 2019) does this.
 """
 
 from __future__ import annotations
 
 import io
-import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
@@ -37,46 +32,12 @@ from tokenizers import Tokenizer
 from isospace.errors import UserError, first_line
 from isospace.system.files import expanded
 
-Tokens = Literal["whitespace_stop", "whitespace", "lower_split", "exact"]
+Tokens = Literal["whitespace_stop", "whitespace"]
 PREFIX = "glove:"
 
-_SPLITS: dict[Tokens, Callable[[str], list[str]]] = {
-    "lower_split": lambda text: re.findall(r"\w+|[^\w\s]", text.lower()),
-    "exact": lambda text: text.split() or ["."],
-}
 _LONGEST = 1 << 24
 """Bytes of a line."""
 _PADDING = "PADDING_TOKEN"  # sentence-transformers' name of row 0
-
-
-class WordLookup(WordTokenizer):
-    """A tokenizer that gives the ids of the known words that a rule finds in a text."""
-
-    def __init__(self, tokens: Tokens, vocabulary: Iterable[str]) -> None:
-        self.tokens = tokens
-        self.set_vocab(vocabulary)
-
-    def set_vocab(self, vocab: Iterable[str]) -> None:
-        """Number the words."""
-        self.ids = {word: number for number, word in enumerate(vocab)}
-
-    def get_vocab(self, vocab: Iterable[str] = ()) -> list[str]:
-        """Return all words, in the order of their numbers."""
-        return list(self.ids)
-
-    def tokenize(self, text: str, **_: Any) -> list[int]:
-        """Return the numbers of a text's words."""
-        found = (self.ids.get(word) for word in _SPLITS[self.tokens](text))
-        return [number for number in found if number is not None]
-
-    def save(self, output_path: str) -> None:
-        """Refuse: no other program could load the file."""
-        raise NotImplementedError
-
-    @staticmethod
-    def load(input_path: str) -> WordTokenizer:
-        """Refuse, as `save` does."""
-        raise NotImplementedError
 
 
 class WordIds:
@@ -134,8 +95,8 @@ class PieceIds(WordIds):
 def word_file(name: str) -> tuple[Path, Tokens] | None:
     """Split a name glove:TOKENS:FILE into file and tokens; `None` for other names.
 
-    >>> word_file("glove:lower_split:vectors.txt")
-    (PosixPath('vectors.txt'), 'lower_split')
+    >>> word_file("glove:whitespace:vectors.txt")
+    (PosixPath('vectors.txt'), 'whitespace')
     """
     if not name.startswith(PREFIX):
         return None
@@ -157,16 +118,12 @@ def word_model(
     Args:
         words: all different.
         vectors: (word, dim) float32.
-        tokens: how a text is cut into words.
+        tokens: whether stop words are dropped.
         stop_words: what `whitespace_stop` drops.
     """
     vocabulary = [_PADDING, *words]
-    tokenizer: WordTokenizer
-    if tokens in _SPLITS:
-        tokenizer = WordLookup(tokens, vocabulary)
-    else:
-        dropped = stop_words if tokens == "whitespace_stop" else ()
-        tokenizer = WhitespaceTokenizer(vocabulary, stop_words=dropped)
+    dropped = stop_words if tokens == "whitespace_stop" else ()
+    tokenizer = WhitespaceTokenizer(vocabulary, stop_words=dropped)
     rows = np.concatenate([np.zeros_like(vectors[:1]), vectors])
     pooling = Pooling(vectors.shape[1], "mean")
     return SentenceTransformer(modules=[WordEmbeddings(tokenizer, rows), pooling], device="cpu")

@@ -121,14 +121,9 @@ class Benchmark:
     ) -> Benchmark:
         """Make a benchmark of held-out text and of the user's own data.
 
-        Args:
-            corpus: its held-out text that `validation_text` does not take is the sample (all of it,
-                where there is too little to split). Without `pairs` its natural pairs are the
-                verdict's, or the halves of the sample's sentences where it has none.
-            pairs: the user's own.
-            tasks: STS sets as `load_sts_data` reads them.
-            labels: as `load_labels` reads them.
-            distractors: whether all passages of the corpus are candidates.
+        The sample is the held-out text that `validation_text` does not take, or all of it. Without
+        `pairs` the corpus's natural pairs are the verdict's, or else the halves of the sample's
+        sentences. With `distractors` all passages are candidates.
 
         Raises:
             UserError: fewer than two pairs anywhere, or distractors without documents.
@@ -270,11 +265,8 @@ class Benchmark:
     ) -> BM25Gains:
         """Compare BM25, alone and in hybrid search, with the model that is shipped.
 
-        Args:
-            before: the base model.
-            after: the adapted model.
-            not_shipped: name of the adapted model where the base model is shipped all the same.
-            among: as in `verdict`.
+        Pass the name of the adapted model as `not_shipped` where the base model is shipped all the
+        same.
         """
         ways = {"BM25": before.with_bm25.bm25, HYBRID_BASE: before.with_bm25.hybrid}
         result = None
@@ -294,11 +286,7 @@ class Benchmark:
     ) -> Verdict:
         """Compare both models on the test pairs.
 
-        Args:
-            before: the base model.
-            after: the adapted model.
-            kept: why selection kept the base model, where it did.
-            among: what the same pairs selected the model among; `None` where others did.
+        `kept` says why selection kept the base model.
         """
         if kept is not None:
             best = None

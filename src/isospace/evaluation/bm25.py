@@ -72,8 +72,7 @@ def bm25_terms(text: str) -> list[str]:
 class BM25:
     """BM25 index of texts.
 
-    Args:
-        texts: n of them. What is held is a number for each distinct word of each.
+    What is held is a number for each distinct word of each text.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:

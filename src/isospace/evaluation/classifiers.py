@@ -50,10 +50,7 @@ class Accuracies:
 def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Accuracies:
     """Score each outer fold with the strength that is best in its own inner folds.
 
-    Args:
-        protocol: how to cut and train.
-        x: features `(row, dim)`.
-        y: labels `(row,)` from 0.
+    `x` is `(row, dim)`, `y` `(row,)` from 0.
 
     Returns:
         Mean accuracies over the outer folds, and the label predicted for each row.

@@ -40,13 +40,7 @@ TASKS: tuple[type[Task[Any]], ...] = (STS, STSBGeometry, Isotropy, Transfer, Own
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores of one model.
-
-    Attributes:
-        conditions: what all of them hold for.
-        scores: the name of a task -> what it found, in the order of `TASKS`; only of those that
-            were asked for and had data.
-    """
+    """Scores of one model."""
 
     conditions: Conditions
     scores: Mapping[str, Scores]

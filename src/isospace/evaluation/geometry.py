@@ -97,12 +97,8 @@ def mean_cosine(x: Embeddings) -> float:
 def neighbour_overlap(a: Embeddings, b: Embeddings, k: int) -> float:
     """Return the mean share of common sentences among the k nearest in `a` and `b`.
 
-    The overlap measure of Hamilton et al. 2016 (local neighbourhood change), as a plain share.
-
-    Args:
-        a: embeddings of n sentences, `(n, dim)`.
-        b: embeddings of the same sentences by another encoder, `(n, other dim)`.
-        k: number of neighbours, the sentence itself not counted; less than n.
+    The overlap measure of Hamilton et al. 2016 (local neighbourhood change), as a plain share. The
+    sentence itself is not counted; k is less than n.
     """
     n = len(a)
     if len(b) != n or not 0 < k < n:

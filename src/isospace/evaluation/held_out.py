@@ -118,10 +118,6 @@ def hard_pairs(corpus: Corpus, held_out: HeldOut) -> TextPairs:
 
     Among few passages most encoders find most pairs, so that a better one hardly shows; the test
     pairs are looked for among more.
-
-    Args:
-        corpus: of documents; the pairs of any other are returned as they are.
-        held_out: of the corpus, by `validation_text`.
     """
     if not corpus.pairs.dev:
         return held_out.pairs
@@ -148,13 +144,9 @@ def candidate_passages(
 ) -> Candidates | None:
     """Return the passages among which those of a corpus' held-out pairs are ranked.
 
-    All that are right for a query are known, also those of pairs that are not measured.
-
-    Args:
-        corpus: of documents; else, and where documents have no pairs, `None` is given.
-        places: positions in `corpus.held_out()`; default: all.
-        distractors: lines of further passages that are candidates; those among the others count
-            once.
+    All that are right for a query are known, also those of pairs that are not measured. Other texts
+    than documents have none. `distractors` are lines of further passages; those among the others
+    count once.
     """
     related, relation = corpus.related, corpus.pairs.relation
     if related is None or not relation:

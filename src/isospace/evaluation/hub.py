@@ -42,10 +42,6 @@ def load_sts_hub(load_dataset: Callable[..., Any] | None = None) -> dict[str, ST
     the test file's sums) they are the sub-set "test"; where not, the only sub-set is "all 9,927
     pairs", and the papers' columns SICK-R and Avg stay empty.
 
-    Args:
-        load_dataset: called as `load_dataset(repository, split=..., revision=...)`;
-            `datasets.load_dataset` where it is None.
-
     Raises:
         UserError: where `datasets` is not installed, or the Hub cannot be reached.
     """

@@ -122,12 +122,7 @@ class BM25Comparison:
 
 
 def gains_over_first(title: str, found: Mapping[str, BM25Comparison]) -> TitledRows:
-    """Return the gains of every row of a retrieval over the first model alone.
-
-    Args:
-        title: what was searched.
-        found: model -> what it found, on the same queries.
-    """
+    """Return the gains of every row of a retrieval over the first model alone."""
     first, start = next(iter(found.items()))
     rows: dict[str, dict[str, str]] = {}
     for model, with_bm25 in found.items():
@@ -146,11 +141,6 @@ def compare_judged(encode: Encode, judged: JudgedQueries, weight: float = WEIGHT
     """Rank all documents for each query in the three ways, and measure the lists.
 
     What is held is a vector of each document and the BM25 index; scores are made in blocks.
-
-    Args:
-        encode: the encoder.
-        judged: queries, documents and judgements; two queries or more.
-        weight: of BM25, as in `fusion.fuse`.
     """
     vectors = unit_vectors(encode, judged.queries, judged.documents)
     ignored = np.array(judged.ignored or [-1] * len(judged))
@@ -204,15 +194,6 @@ def rank_pairs(
     """Rank each pair's second text for its first text, by the encoder and in the other ways.
 
     What is held is a vector of each candidate and the BM25 index; scores are made in blocks.
-
-    Args:
-        encode: the encoder; first texts are queries, second texts documents.
-        pairs: two or more.
-        weight: of BM25, as in `fusion.fuse`.
-
-    Returns:
-        The ranks by the encoder alone, as `retrieval.evaluate_retrieval` gives them, and the other
-        ways'.
     """
     targets, (first, second), blocks = _searched(encode, pairs, weight)
     bare = [without_words_of(*pair) for pair in pairs]
@@ -241,12 +222,7 @@ def rank_baselines(
 
 
 def choose_weight(encode: Encode, pairs: TextPairs) -> float:
-    """Select the weight of BM25 with which these pairs find each other best.
-
-    Args:
-        encode: the encoder that is fused with it.
-        pairs: two or more, none of them a test pair.
-    """
+    """Select the weight of BM25 with which these pairs find each other best."""
     targets = Targets.of_pairs(pairs)
     vectors = unit_vectors(encode, pairs.first, targets.texts)
     words = BM25(targets.texts).scores(pairs.first)  # few enough to be held for all weights
@@ -330,13 +306,8 @@ def _hybrid_blocks(
 ) -> _Blocks:
     """Yield fused scores, block by block.
 
-    Args:
-        first: (query, dim).
-        second: (document, dim).
-        words_of: gives the BM25 of some queries with all documents.
-        weight: of BM25.
-        itself: (query,) the document that is the query, -1 where none is. It is not looked for, and
-            so it does not say how high and how far apart the scores of the others are.
+    `itself` is (query,) the document that is the query, -1 where none is: it has no part in how
+    high and how far apart the scores of the others are.
     """
     for start, cosines in product_blocks(first, second):
         rows = slice(start, start + len(cosines))

@@ -138,10 +138,6 @@ def correlation_rank(x: Embeddings, batch_sizes: Sequence[int] = BATCH_SIZES) ->
     rounding, for encoders give float32 whatever the array holds. With float64's, a dimension that
     is a sum of others would count all the same.
 
-    Args:
-        x: sentences in an order without meaning, `(sentence, dim)`.
-        batch_sizes: each at least 2 and at most the number of sentences.
-
     Returns:
         batch size -> rank.
 

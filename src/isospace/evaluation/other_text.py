@@ -97,12 +97,8 @@ class OtherText:
     ) -> OtherText:
         """Return the sets of other text for a corpus.
 
-        Args:
-            corpus: what is adapted to; docstrings are left out where it has some.
-            folders: other corpora, each read as a corpus is by default.
-            tasks: STS sets as `load_sts_data` reads them, dev sets included.
-            labels: scored pairs that select checkpoints.
-            chooses: whether validation pairs select; then STS has some, the dev sets.
+        Docstrings are left out where the corpus has some. With `chooses` STS has validation pairs,
+        the dev sets.
 
         Raises:
             UserError: a folder cannot be read, or holds too little.
@@ -149,14 +145,8 @@ class OtherText:
     ) -> dict[str, Scores]:
         """Score one encoder: the MRR of pairs, the average of STS sets.
 
-        Args:
-            encode: of pairs the first text is a query, the second a document.
-            part: of each set.
-            measured: what a benchmark of the same STS sets found of this encoder, so that their
-                test pairs are not encoded again.
-
-        Returns:
-            Set -> its score, 0 to 1 (-1 to 1 of STS), with what each item contributed, for `gain`.
+        Of pairs the first text is a query. `measured` is what a benchmark of the same STS sets
+        found, so that their test pairs are not encoded again.
         """
         found: dict[str, Scores] = {}
         if part == "choose":
@@ -180,12 +170,8 @@ class OtherText:
     def items(self, found: Mapping[str, Scores]) -> Items:
         """Return the value of each test pair, for files; `scores_of` reads it.
 
-        Args:
-            found: of `measure`; STS is left out, as the benchmark's items have it.
-
-        Returns:
-            Set -> (pair,) reciprocal ranks, and under its name with an ending the displacement
-            (half, pair), the groups and the ids of the pairs (pair,).
+        They are reciprocal ranks (pair,) for each set but STS, and under its name with an ending
+        the displacement (half, pair), the groups and the ids of the pairs (pair,).
         """
         items: Items = {}
         for name, pairs in self.test_pairs.items():

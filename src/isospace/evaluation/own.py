@@ -122,11 +122,7 @@ class OwnFilesScores:
 
 
 def differences(found: Mapping[str, OwnFilesScores]) -> list[TitledRows]:
-    """Return a table for each file that is searched: gains over the first model alone.
-
-    Args:
-        found: model -> its scores; of the same files in one order.
-    """
+    """Return a table for each file that is searched: gains over the first model alone."""
     tables = []
     for by_file in zip(*(scores.files for scores in found.values()), strict=True):
         searched = {

@@ -208,8 +208,7 @@ def encode_distinct(
 ) -> tuple[dict[str, int], NDArray[np.float32]]:
     """Encode each distinct text once, in one call.
 
-    Returns:
-        The row of each text, and the embeddings `(distinct text, dim)`.
+    The first result is the row of each text.
     """
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     embeddings = np.asarray(encode(list(rows)))
@@ -227,11 +226,6 @@ def encode_columns(
     """Yield the embeddings `(text, dim)` of each column.
 
     Each distinct text is encoded once, by each prompt that it has.
-
-    Args:
-        encode: a function for all texts, or a `PromptedEncoders`.
-        columns: of texts.
-        sides: of each column; default: none of them has a side.
     """
     functions = [sided(encode).for_side(side) for side in sides or [None] * len(columns)]
     encoded = {}

@@ -125,17 +125,10 @@ def rank_scores(
 ) -> RetrievalScores:
     """Rank targets as `rank_targets` does, by any score.
 
-    Args:
-        blocks: for each block of queries the row of its first query, and the scores (query of the
-            block, target). The scores are overwritten.
-        candidates: number of targets.
-        own: `own` of `rank_targets`.
-        left_out: `left_out` of `rank_targets`.
-        second_half: `second_half` of `rank_targets`.
-        score: name of the score.
-        bearers: (target,) the query to which the sampling error of a target belongs, -1 for a
-            target that is no sample. Default: the first query that has the target.
-        own_scores: (query,) score of each query with its own target. Default: the block's score.
+    `own`, `left_out` and `second_half` are as there. The blocks (the row of the first query, the
+    scores (query, target)) are overwritten. `bearers` is (target,) the query to which the sampling
+    error of a target belongs, -1 for one that is no sample; default: the first query that has it.
+    `own_scores` (query,) replaces the block's score of the right target.
     """
     ranks, displacement = np.empty(len(own)), np.zeros((2, candidates))
     if second_half is None:
@@ -307,11 +300,6 @@ def halves(
     A stand-in where a corpus has no natural pairs. Each distinct sentence of at least `MIN_WORDS`
     words gives one pair; one that is mostly in a script written without spaces is cut by characters
     (at least `MIN_CHARACTERS`), never before a combining mark. Shorter sentences are left out.
-
-    Args:
-        sentences: the sentences.
-        groups: of each sentence, and so of its pair; see `TextPairs`.
-        unit: what the groups are.
 
     >>> list(halves(["one two three four five six seven eight", "too short"]))
     [('one two three four', 'five six seven eight')]

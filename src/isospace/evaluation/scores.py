@@ -42,15 +42,7 @@ _FIRST = _OTHER | {
 
 @dataclass(frozen=True)
 class PairScores:
-    """Retrieval scores of the test pairs, 0 to 1, and their protocol.
-
-    Attributes:
-        recall: k -> share of queries whose own target is among the first k.
-        ndcg_10: nDCG@10; `None` of archived runs, like MRR@10.
-        mrr_10: MRR@10.
-        no_shared: MRR where each right text is without the words of its query; `None` where no pair
-            shares a word, and of BM25.
-    """
+    """Retrieval scores of the test pairs, 0 to 1, and their protocol."""
 
     protocol: str
     queries: int
@@ -89,11 +81,7 @@ class PairScores:
 
 @dataclass(frozen=True)
 class BM25Scores:
-    """Retrieval scores of the test pairs by BM25, and by hybrid search.
-
-    Attributes:
-        weight: of BM25 in hybrid search, as in `fusion.fuse`.
-    """
+    """Retrieval scores of the test pairs by BM25, and by hybrid search."""
 
     bm25: PairScores
     hybrid: PairScores
@@ -102,13 +90,7 @@ class BM25Scores:
 
 @dataclass(frozen=True)
 class BenchmarkScores:
-    """Scores of one encoder on a benchmark, as results.json holds them.
-
-    Attributes:
-        pairs: of the test pairs.
-        sts: of the STS sets, `None` where there is no data.
-        with_bm25: of the test pairs with BM25; `None` in archived runs of older studies.
-    """
+    """Scores of one encoder on a benchmark, as results.json holds them."""
 
     pairs: PairScores
     sts: STSScores | None
@@ -125,13 +107,7 @@ class BenchmarkScores:
 def table_rows(
     column: str, states: Mapping[str, BenchmarkScores], gains: Mapping[str, Gain] | None = None
 ) -> list[dict[str, str]]:
-    """Return a row for each state of an encoder, alone and in hybrid search, and one for BM25.
-
-    Args:
-        column: of the names.
-        states: name -> scores.
-        gains: name of a row -> its gain in MRR over the first state, for a column `GAIN`.
-    """
+    """Return a row for each state of an encoder, alone and in hybrid search, and one for BM25."""
     rows, mrr = [], {}
     for name, scores in states.items():
         rows.append({column: name} | scores.cells())
@@ -156,10 +132,6 @@ def gain_cells(mrr: Mapping[str, float], gains: Mapping[str, Gain]) -> dict[str,
 
     A gain is less than the difference of two MRRs where the same pairs selected the result.
     `CORRECTED` then shows the MRR without what the selection has added.
-
-    Args:
-        mrr: row -> MRR, the base model's first.
-        gains: row -> gain over the base model, of some of the rows.
     """
     base = next(iter(mrr.values()))
     corrected = {
@@ -199,15 +171,7 @@ class BM25Gains:
         not_shipped: str | None = None,
         among: ChosenAmong | None = None,
     ) -> BM25Gains:
-        """Compare the ways that `gains` names with one model alone.
-
-        Args:
-            ways: name -> scores.
-            base: scores of the base model alone.
-            adapted: scores of the adapted model alone; `None` where there is none.
-            not_shipped: name of the adapted model where the base model is shipped all the same.
-            among: what the same items selected the adapted model among; `None` where others did.
-        """
+        """Compare the ways that `gains` names with one model alone."""
         # Selection by the same items has added as much to hybrid search with the adapted model.
         over_base = {
             way: measured_gain(own, base, among if way == HYBRID_ADAPTED else None)
@@ -221,13 +185,7 @@ class BM25Gains:
 
 
 def bm25_sentence(gains: Mapping[str, Gain], name: str, result: str | None = None) -> str:
-    """Say whether BM25 or hybrid search finds more than an encoder alone, if the pairs show it.
-
-    Args:
-        gains: over the encoder alone, "BM25" first.
-        name: of the encoder, as "the base model" or a row of a table.
-        result: name that replaces "adapted" in "adapted + BM25"; default: "adapted".
-    """
+    """Say whether BM25 or hybrid search finds more than an encoder alone, if the pairs show it."""
 
     def points(found: Gain) -> str:
         return f"MRR {100 * found.mean:+.2f}, 95 % interval {found.interval}"
@@ -249,11 +207,6 @@ def bm25_sentence(gains: Mapping[str, Gain], name: str, result: str | None = Non
 
 def recommendation(mrr: Mapping[str, float], adapted: str = "adapted model") -> str:
     """Say which way to search has the highest MRR, and what the others have.
-
-    Args:
-        mrr: of BASE, "BM25" and `HYBRID_BASE`, and of ADAPTED and `HYBRID_ADAPTED` where that model
-            can be used; 0 to 1, on the test pairs.
-        adapted: what to call that model.
 
     >>> bm25 = {"BM25": 0.4, "base model": 0.45, "base model + BM25": 0.516}
     >>> recommendation(bm25 | {"adapted": 0.55, "adapted + BM25": 0.561})[:82]

@@ -61,14 +61,9 @@ class Stacked:
     def __call__(self, x: Tensor, y: Tensor, folds: Sequence[Fold], l2: FloatArray) -> Tensor:
         """Train a classifier for every fold and strength.
 
-        Args:
-            x: features `(row, dim)`, float32.
-            y: labels `(row,)`, int64, from 0.
-            folds: the rows of each classifier.
-            l2: penalties `(fold, strength)`; those of a fold share their batches.
-
-        Returns:
-            Weights `(fold, strength, class, dim + 1)`, the bias last.
+        `x` is `(row, dim)` float32, `y` `(row,)` int64 from 0, `l2` `(fold, strength)`; strengths
+        of a fold share their batches. Weights are `(fold, strength, class, dim + 1)`, the bias
+        last.
         """
         weights = _initial_weights(x.shape[1], int(y.max()) + 1).repeat(*l2.shape, 1, 1)
         x = torch.cat([x, torch.ones(len(x), 1)], dim=1)

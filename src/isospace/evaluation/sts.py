@@ -179,10 +179,6 @@ def load_sts_data(data: str) -> dict[str, STSSet]:
 def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
     """Load the labelled pairs that select checkpoints.
 
-    Args:
-        labels: "stsb-dev" or "sickr-dev" of the tasks, or a file of scored pairs.
-        tasks: the STS sets; none where there is no data.
-
     Raises:
         UserError: the sets are not there, or the file cannot be read.
     """
@@ -288,12 +284,7 @@ def paper_columns(tasks: Mapping[str, STSSet]) -> dict[str, STSSet]:
 def sts_test_pairs(
     tasks: Mapping[str, STSSet], chosen_by: NDArray[np.int64]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return what is known of the papers' test pairs, as `Benchmark.test_pairs` has it.
-
-    Args:
-        tasks: their test pairs.
-        chosen_by: `TextPairs.ids` of the validation pairs.
-    """
+    """Return what is known of the papers' test pairs, as `Benchmark.test_pairs` has it."""
     tests = {column: list(task.subsets.values()) for column, task in paper_columns(tasks).items()}
     return {
         "group": numbered_sentences(tests),

@@ -48,12 +48,7 @@ class STSBGeometryScores:
 
 
 def stsb_geometry(encode: Encode, sets: Mapping[str, STSSet]) -> STSBGeometryScores:
-    """Measure alignment of pairs with gold >= 4, and uniformity of distinct sentences.
-
-    Args:
-        encode: sentences -> `(sentence, dim)`, without dropout.
-        sets: as `sts.load_sts` gives them, with STSBenchmark, whose dev set has positive pairs.
-    """
+    """Measure alignment of pairs with gold >= 4, and uniformity of distinct sentences."""
     dev = sets["STSBenchmark"].subsets["dev"]
     rows, clean = encode_distinct(encode, (text for pair in dev for text in pair))
     pairs = [pair for pair, positive in zip(dev, _positive(dev), strict=True) if positive]

@@ -32,14 +32,7 @@ class TitledRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Request:
-    """An evaluation's settings, and the data that several tasks share.
-
-    Attributes:
-        config: what was asked for.
-        folder: the tasks in SentEval's layout; given where `transfer` is asked for.
-        sts: the STS sets, of that folder or of the Hub; empty without.
-        own: the user's files.
-    """
+    """An evaluation's settings, and the data that several tasks share."""
 
     config: EvaluateConfig
     folder: Path | None
@@ -58,15 +51,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Subject:
-    """Model under evaluation.
-
-    Attributes:
-        conditions: of its numbers.
-        encoder: the model.
-        encode: texts -> `(text, dim)` without noise; no text is encoded twice. Called itself it
-            encodes texts without a side.
-        encode_afresh: the same, keeping nothing: for many texts that no other task has.
-    """
+    """Model under evaluation."""
 
     conditions: Conditions
     encoder: Encoder

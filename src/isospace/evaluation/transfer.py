@@ -160,10 +160,6 @@ class Transfer(Task[TransferResult]):
 def load_transfer(folder: Path, names: Iterable[str] = TRANSFER_NAMES) -> dict[str, TransferSet]:
     """Read transfer tasks from a folder in SentEval's layout.
 
-    Args:
-        folder: holds `downstream/MR/...`, or `MR/...`; or is a folder beside `MR`.
-        names: which tasks; all seven by default.
-
     Raises:
         UserError: naming file and line, for a missing file, a row with a wrong number of fields
             or an unknown label; too few examples of a label; an unknown name.

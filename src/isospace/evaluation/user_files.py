@@ -1,7 +1,7 @@
 """A user's file of texts: the kind of its data, and its rows with their lines.
 
-Columns are known by their names where a header, objects or parquet give some; else by their number
-and by what is in them.
+Columns are known by their names where a header, objects or parquet give some; else by their number,
+and three by whether the last holds numbers.
 """
 
 from __future__ import annotations
@@ -55,8 +55,6 @@ COLUMNS: dict[DataKind, dict[str, tuple[str, ...]]] = {
 """Kind -> its columns -> the names that such a column goes by; of several in a file the first here
 is read. Of several kinds that fit the names of a file the first here is meant."""
 
-_LABEL_WORDS = 3  # what has more is not taken for a label unless the user says so
-
 
 @dataclass(frozen=True)
 class UserFile:
@@ -85,10 +83,8 @@ def read_user_file(
 ) -> UserFile:
     """Read a file of pairs, triples, scored pairs or labelled sentences.
 
-    Args:
-        path: a csv, tsv, txt, jsonl or parquet file; text in UTF-8.
-        kind: what the rows are; by default what names and values of the columns say.
-        group: a column beside those of the kind, which says which rows belong together.
+    Columns beside those of the kind are not read but `group`, which says which rows belong
+    together. Text is UTF-8.
 
     Raises:
         UserError: naming file and line, for a file that cannot be read, a wrong number of columns,
@@ -105,8 +101,6 @@ def read_user_file(
     line, names = next(named, (1, ()))
     if len(rows) < 2:
         raise UserError(f"{path}: {len(rows)} rows, expected at least two")
-    if not names and source.format != "jsonl":
-        _require_no_header(f"{path}:{rows[0][0]}", [_values(row) for _, row in rows])
     kind = kind or _recognise(path, names, [row for _, row in rows])
     columns = _choose(f"{path}:{line}", kind, names)
     cells = [(line, _cells(path, line, row, kind, columns)) for line, row in rows]
@@ -182,31 +176,6 @@ def _is_header(cells: Sequence[str]) -> bool:
     )
 
 
-def _require_no_header(where: str, rows: Sequence[Sequence[str]]) -> None:
-    """Refuse a first row that looks like names of columns, where only some are known.
-
-    Such names are short, and no other row has one of them in its place. Names of which none is
-    known look like any row.
-    """
-    first, *others = rows
-    names: set[str] = set()
-    for columns in COLUMNS.values():
-        names.update(*columns.values())
-    known = [cell for cell in first if cell.strip().lower() in names and len(cell.strip()) > 1]
-    if (
-        known
-        and len(first) > 1
-        and all(0 < len(cell.split()) <= _LABEL_WORDS and _number(cell) is None for cell in first)
-        and all(len(row) == len(first) for row in others)
-        and not any(cell == name for row in others for cell, name in zip(row, first, strict=True))
-    ):
-        raise UserError(
-            f"{where}: {', '.join(first)} look like column names, but {', '.join(known)} alone do "
-            f"not say what the file holds. Rename them to {_kinds_in_words()}. If they are a row, "
-            "add a line of such names above it"
-        )
-
-
 def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataKind:
     """Return the kind that the columns' names say, else their number and the last one's values."""
     for kind in COLUMNS:
@@ -214,40 +183,24 @@ def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataK
         if columns and not (kind == "scored" and _labels(columns, rows)):
             return kind
     values = [_values(row) for row in rows]
-    width, last = len(values[0]), [row[-1] if row else None for row in values]
-    numeric = _mostly_numbers(last)
+    width = len(values[0])
     if width == 3:
-        return "scored" if numeric else "triples"
+        return "scored" if _mostly_numbers([row[-1] for row in values if row]) else "triples"
     if width != 2:
         given = f" ({', '.join(names)})" if names else ""
         raise UserError(
             f"{path}: {number_of(width, 'columns')}{given}; expected {_kinds_in_words()}, "
             "in this order or under these names"
         )
-    if not names:
-        _require_no_labels_first(path, values)
-    distinct = len({str(value) for value in last})
-    if 2 * distinct > len(last) and not numeric:
-        return "pairs"
-    if numeric or all(len(str(value).split()) <= _LABEL_WORDS for value in last):
-        return "labelled"
-    raise UserError(
-        f"{path}: unclear whether the second column holds labels or texts: "
-        f"{number_of(distinct, 'values')} in {len(last)} rows. Set `kind` labelled or `kind` pairs"
-    )
-
-
-def _require_no_labels_first(path: Path, rows: Sequence[Sequence[Any]]) -> None:
-    """Refuse labels and their texts without names: as pairs they would be scored all the same."""
-    first, last = ([str(row[place]) for row in rows if len(row) == 2] for place in (0, -1))
-    short = all(len(value.split()) <= _LABEL_WORDS for value in first)
-    repeats = 2 * len(set(first)) <= len(first) and 2 * len(set(last)) > len(last)
-    if short and (repeats or _mostly_numbers(first)) and not _mostly_numbers(last):
-        raise UserError(
-            f"{path}: unclear whether the first column holds labels or texts: "
-            f"{number_of(len(set(first)), 'values')} in {len(first)} rows. Name the columns "
-            "(label, text) in a first line, or in jsonl by keys; or set `kind` pairs"
-        )
+    for place, which in enumerate(("first", "second")):
+        column = [str(row[place]) for row in values if len(row) == 2]
+        if _mostly_numbers(column) or 2 * len(set(column)) <= len(column):
+            raise UserError(
+                f"{path}: unclear whether the {which} column holds labels or texts. Name the "
+                "columns (text, label) in a first line, or in jsonl by keys; or set `kind` "
+                "labelled or `kind` pairs"
+            )
+    return "pairs"
 
 
 def _labels(scored: Sequence[str], rows: Sequence[Cells]) -> bool:

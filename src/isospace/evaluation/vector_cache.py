@@ -35,12 +35,8 @@ def cached(
 ) -> PromptedEncoders:
     """Return an encoder that reads vectors which the same weights and prompt made before.
 
-    Args:
-        encoder: with the weights that it keeps while the result is in use.
-        cache: vectors are kept in `cache / "vectors"`; any of them can be deleted.
-        precision: the arithmetic.
-        max_length: to how many tokens texts are cut; default: the encoder's own limit.
-        progress: shows the texts that are encoded now; default: nothing is shown.
+    Any of the files in `cache / "vectors"` can be deleted. Keep the weights as they are while the
+    result is in use.
     """
     settings = [precision] if max_length is None else [precision, str(max_length)]
     about = {side: (*fingerprint(encoder, side), *settings) for side in encoder.prompts.sides}

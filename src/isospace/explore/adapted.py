@@ -22,13 +22,7 @@ from isospace.training.run import Run, run_of
 
 @dataclass(frozen=True)
 class Adapted:
-    """A finished run of adapt.
-
-    Attributes:
-        source: its folder as it was named.
-        run: its folder.
-        candidates: what candidates.json holds.
-    """
+    """A finished run of adapt."""
 
     source: str
     run: Run

@@ -168,8 +168,7 @@ def make_app(session: Session) -> Starlette:
 def listen(port: int) -> socket.socket:
     """Open a socket that only this machine can reach.
 
-    Args:
-        port: 0 is any free one.
+    Port 0 is any free one.
 
     Raises:
         UserError: the port is in use, not allowed, or no port.

@@ -61,9 +61,7 @@ class Model:
 class RankedNeighbour:
     """A text of the corpus near a query, with their cosine.
 
-    Attributes:
-        other_rank: its rank under the other model, 1 is the nearest; `None` without another.
-        shared: it is in the other model's list too.
+    `other_rank` is its rank under the other model, from 1.
     """
 
     text: str
@@ -74,13 +72,7 @@ class RankedNeighbour:
 
 @dataclass(frozen=True)
 class NeighboursByModel:
-    """The neighbours of a query under each model.
-
-    Attributes:
-        query: cleaned as the corpus is.
-        lists: for each model, the nearest first.
-        protocol: how they were found, in words.
-    """
+    """The neighbours of a query under each model."""
 
     query: str
     lists: tuple[tuple[RankedNeighbour, ...], ...]
@@ -109,12 +101,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Similarities:
-    """The cosines of sentences.
-
-    Attributes:
-        matrices: for each model (sentence, sentence).
-        differences: the pairs on which the models differ most, those first.
-    """
+    """The cosines of sentences."""
 
     sentences: tuple[str, ...]
     matrices: tuple[NDArray[np.float32], ...]
@@ -123,12 +110,7 @@ class Similarities:
 
 @dataclass(frozen=True)
 class ChangedQueries:
-    """Queries whose right text moved most from the first model to the second, as adapt found them.
-
-    Attributes:
-        gained: those whose right text rose, the most first.
-        lost: those whose right text fell, the most first.
-    """
+    """Queries whose right text moved most, from the first to the second model, as adapt found."""
 
     gained: tuple[ChangedQuery, ...] = ()
     lost: tuple[ChangedQuery, ...] = ()
@@ -145,14 +127,7 @@ class ChangedQueries:
 
 
 class Session:
-    """One or two models on one corpus.
-
-    Args:
-        texts: distinct, as `read_corpus` gives them.
-        models: with the vectors of these texts.
-        corpus: what the texts are, for people.
-        changes: queries to look at first; default: none.
-    """
+    """One or two models on one corpus."""
 
     def __init__(
         self,
@@ -258,16 +233,7 @@ def open_session(
 ) -> Session:
     """Load one or two models and encode the texts of a corpus by each.
 
-    Args:
-        models: each "minilm", a model folder, a run's folder, a Hub name, or a loaded encoder.
-        texts: distinct, as `read_corpus` gives them.
-        corpus: what they are, for people.
-        precision: of the matrix products, as in `Encoder.embed`.
-        progress: where it is shown; default: the log.
-        query_prompt: put before what is looked for, as for `load_encoder`.
-        document_prompt: put before every text of the corpus.
-        pooling: of all models, as for `load_encoder`; default: their own.
-        changes: queries to look at first; default: none.
+    `texts` are distinct, as `read_corpus` gives them; `corpus` says what they are.
 
     Raises:
         UserError: none or more than two models, or one that cannot be loaded.

@@ -8,15 +8,7 @@ import torch
 
 
 class Convolutions(torch.nn.Module):
-    """Convolutions of several widths over the same tokens, concatenated (IS-BERT).
-
-    Args:
-        dim: width of a token state.
-        channels: of each convolution.
-        kernels: tokens that each convolution sees, odd numbers.
-        relu: apply a ReLU after each convolution.
-        generator: of the weights.
-    """
+    """Convolutions of several widths over the same tokens, concatenated (IS-BERT)."""
 
     def __init__(
         self,
@@ -42,12 +34,8 @@ class Convolutions(torch.nn.Module):
     def forward(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Convolve token states.
 
-        Args:
-            states: (batch, length, dim), zero at the padding.
-            mask: (batch, length), 1 for tokens.
-
-        Returns:
-            (batch, length, channels of all convolutions), zero at the padding.
+        States are (batch, length, dim), zero at the padding of the mask (batch, length), and so is
+        what is returned: (batch, length, channels of all convolutions).
         """
         across = states.transpose(1, 2)
         features = torch.cat([layer(across) for layer in self.layers], dim=1).transpose(1, 2)

@@ -34,11 +34,8 @@ def fit_flow(
 ) -> Flow:
     """Fit a flow that makes these vectors standard normal; it is in float64 on the CPU.
 
-    Args:
-        vectors: (n, dim), of sentences; trained on in their own type, on their own device.
-        epochs: passes over them.
-        seed: of the weights, and of the order of the vectors.
-        on_batch: called with the number of vectors done after each batch.
+    Vectors (n, dim) are trained on in their own type, on their own device. `on_batch` is called
+    with the number of vectors done after each batch.
 
     Raises:
         ValueError: as `Moments.require_spread` and `Flow`.

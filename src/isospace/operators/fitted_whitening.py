@@ -112,9 +112,7 @@ class Moments:
 class WhiteningMap:
     """A fixed affine map `(x - mean) @ kernel`, fitted once and the same for every sentence.
 
-    Attributes:
-        mean: (dim,).
-        kernel: (dim, k).
+    The mean is (dim,), the kernel (dim, k).
     """
 
     mean: torch.Tensor

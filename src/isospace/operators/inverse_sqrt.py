@@ -119,12 +119,8 @@ def zca_pairs(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     """Return the first row of the symmetric root of matrices `[[a, b], [b, c]]`; no gradient.
 
     `(adj(C) + r I) / (r sqrt(tr C + 2 r))` with `r = sqrt(det C)`, by Cayley-Hamilton. A matrix of
-    rank one gives `C / tr(C)^1.5`, one without variance 0. Computed for trace 1.
-
-    Args:
-        a: variances (...), which the first of the two results belongs to.
-        b: covariances (...).
-        c: variances (...) of the other ones.
+    rank one gives `C / tr(C)^1.5`, one without variance 0. Computed for trace 1. `a` and `c` are
+    variances (...), `b` covariances (...); the two results are those of `a`.
 
     >>> zca_pairs(torch.tensor(4.0), torch.tensor(0.0), torch.tensor(0.25))
     (tensor(0.5000), tensor(0.))

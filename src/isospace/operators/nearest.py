@@ -26,12 +26,7 @@ _SLICE = 1 << 14  # targets compared at once
 
 
 class Nearest(NamedTuple):
-    """The targets nearest to one query, the nearest first.
-
-    Attributes:
-        rows: (k,) their rows among the targets.
-        products: (k,) their inner products with the query.
-    """
+    """The targets nearest to one query, the nearest first."""
 
     rows: NDArray[np.int64]
     products: NDArray[np.float32]

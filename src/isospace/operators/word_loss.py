@@ -19,16 +19,8 @@ def word_loss(states: Tensor, words: Tensor, bias: Tensor, labels: Tensor) -> Te
     $$-\sum_t \log \mathrm{softmax}(W h_t + b)_{y_t}$$
 
     Logits exist for some tokens at a time. Their gradients are made with them, so that none is kept
-    for the backward pass, or computed twice.
-
-    Args:
-        states: $h$, (token, dim).
-        words: $W$, (word, dim).
-        bias: $b$, (word,).
-        labels: $y$, (token,).
-
-    Returns:
-        A scalar; 0 of no tokens. It can be differentiated once.
+    for the backward pass, or computed twice. $h$ is (token, dim), $W$ (word, dim), $b$ (word,) and
+    $y$ (token,). The scalar is 0 of no tokens, and can be differentiated once.
     """
     apply: Callable[..., Tensor] = _WordLoss.apply
     return apply(states, words, bias, labels)

@@ -28,11 +28,7 @@ class NamedRun:
 class RunSet:
     """What a report is about.
 
-    Attributes:
-        title: a few words.
-        runs: those of comparisons first, by name and seed; then the others as given.
-        comparisons: name -> what it says, `None` while unfinished.
-        home: the folder where the report belongs; `None` for runs that share none.
+    Runs of comparisons come first; `home` is the folder where the report belongs.
     """
 
     title: str

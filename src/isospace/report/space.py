@@ -44,9 +44,6 @@ def layouts(before: Vectors, after: Vectors) -> tuple[Vectors, Vectors]:
     neighbours let it.
 
     `before` and `after` are (sentence, dim) of the same sentences.
-
-    Returns:
-        Two arrays (sentence, 2).
     """
     first = _layout(before, "pca")
     if np.array_equal(before, after):
@@ -71,13 +68,7 @@ def kept_shares(sample: Sample) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class SampleNeighbour:
-    """A sentence of the sample that is near a text.
-
-    Attributes:
-        sentence: itself.
-        cosine: with the text.
-        shared: it is in the list of the other space too.
-    """
+    """A sentence of the sample that is near a text."""
 
     sentence: str
     cosine: float
@@ -86,13 +77,7 @@ class SampleNeighbour:
 
 @dataclass(frozen=True)
 class NeighboursBeforeAfter:
-    """The sentences of the sample nearest to one text, the nearest first.
-
-    Attributes:
-        text: whose neighbours they are.
-        before: under the base model.
-        after: under the result.
-    """
+    """The sentences of the sample nearest to one text, the nearest first."""
 
     text: str
     before: tuple[SampleNeighbour, ...]

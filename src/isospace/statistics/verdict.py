@@ -41,14 +41,7 @@ class VerdictKind(str, Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict in one word and in one sentence.
-
-    Attributes:
-        kind: the word.
-        text: the sentence.
-        protocol: how the scores were made.
-        gain: over the base model; `None` where the base model was kept and nothing compared.
-    """
+    """A verdict in one word and in one sentence."""
 
     kind: VerdictKind
     text: str
@@ -78,10 +71,7 @@ def kind_of(gain: Gain) -> VerdictKind:
 def judge(gain: Gain, protocol: str, unit: str = "groups") -> Verdict:
     """Say what a gain over the base model means.
 
-    Args:
-        gain: of the mean of scores from 0 to 1.
-        protocol: how the scores were made, for the sentence.
-        unit: what the groups of items are called.
+    `unit` is what the groups of items are called.
     """
     kind = kind_of(gain)
     count = counted(gain, unit)
@@ -92,11 +82,7 @@ def judge(gain: Gain, protocol: str, unit: str = "groups") -> Verdict:
 def base_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
     """Return the verdict where nothing better than the base model was found.
 
-    Args:
-        reason: why.
-        protocol: how the scores were made.
-        best: the gain of the best of the others, where the same items chose; else nothing of what
-            was found is compared with the base model.
+    `best` is the gain of the best of the others, where the same items chose.
     """
     judged = "nothing to judge by" if best is None else f"the best other: {best} in"
     text = f"{VerdictKind.KEEP_BASE.value.capitalize()}: {reason}; {judged} {protocol}."
@@ -156,11 +142,7 @@ def pairs_needed(gain: Gain) -> float:
 def detectable_gain(base: Scores, unit: str = "groups", items: str = "pairs") -> str:
     """Say which gain these items would show in `POWER` of the cases, before there is one.
 
-    Args:
-        base: the base model's own score; the error of a gain over it is guessed by
-            `GAIN_ERROR_SHARE`.
-        unit: what the groups of items are called.
-        items: what the items are called.
+    The error of a gain is guessed from the base model's score by `GAIN_ERROR_SHARE`.
     """
     count, groups = len(base.groups), len(np.unique(base.groups))
     in_groups = "" if groups == count else f" in {number_of(groups, unit)}"

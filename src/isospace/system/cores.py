@@ -19,12 +19,8 @@ def side_by_side(
 
     Small matrix products finish sooner side by side, one thread each, than one after the other on
     all threads, and what Python does in between is hidden. Settings that belong to a thread
-    (autocast, inference mode) are for `work` to make.
-
-    Args:
-        work: what to do with an item.
-        items: fewer of them than threads have several threads each ...
-        one_thread: ... but for this, which makes sums round alike however many threads there are.
+    (autocast, inference mode) are for `work` to make. Fewer items than threads have several threads
+    each, except with `one_thread`, which makes sums round alike however many threads there are.
 
     >>> list(side_by_side(len, ["one", "three"]))
     [3, 5]

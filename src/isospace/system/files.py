@@ -67,9 +67,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 def atomic_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
     """A temporary folder beside `folder` that takes its place, whole, once the block ends well.
 
-    Args:
-        folder: to be made.
-        replace: what is there gives way; else only an empty folder does.
+    With `replace` what is there gives way; else only an empty folder does.
 
     Raises:
         UserError: something is there by the end of the block, and is left as it is.
@@ -149,10 +147,7 @@ def expanded(name: str | Path) -> Path:
 def require_writable(folder: Path, inside: bool = False, setting: str = "output") -> None:
     """Refuse an output folder that cannot be made, before the work is done; makes nothing.
 
-    Args:
-        folder: the output.
-        inside: files are put into it; else a folder is built beside it and takes its place.
-        setting: names it in messages.
+    With `inside` files are put into the folder; else a folder is built beside it and replaces it.
 
     Raises:
         UserError: with the system's reason.
@@ -214,9 +209,7 @@ def _digest_of(path: Path, content: Any) -> str:
 def locked(path: Path, busy: str) -> Iterator[None]:
     """Hold a lock file, whose folder is made; a process that dies lets go of it.
 
-    Args:
-        path: the file.
-        busy: what to say where another process holds it, and what to do then.
+    `busy` is what to say where another process holds it.
 
     Raises:
         UserError: another process holds it.

@@ -34,12 +34,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a job.
-
-    Attributes:
-        status: its exit status, 0 for success; negative: the signal that killed it.
-        last_line: of what it said, empty where it said nothing.
-    """
+    """The end of a job; a negative `status` is the signal that killed it."""
 
     status: int
     last_line: str
@@ -61,11 +56,8 @@ def run_jobs(
 ) -> None:
     """Run a job for each item, so many at a time.
 
-    Args:
-        items: in the order in which they are begun.
-        at_once: how many; they share the processor's threads, and the GPUs where there are several.
-        begin: makes an item's job, when there is a place for it.
-        end: takes how it ended. An exception from either stops the jobs that run, politely.
+    The jobs share the processor's threads and the GPUs. An exception of `begin` or `end` stops
+    those that run.
 
     Raises:
         KeyboardInterrupt: on a signal, once the jobs that ran have stopped.

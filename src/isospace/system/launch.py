@@ -45,12 +45,7 @@ def _heeded() -> list[str]:
 def launch(words: Sequence[str], processes: int) -> int:
     """Run `isospace WORDS` in so many processes, which share the cores.
 
-    Args:
-        words: of the command line; every process gets all of them.
-        processes: how many.
-
-    Returns:
-        The exit status: 0, or that of the process whose end was that of the others.
+    Return the exit status: 0, or that of the process whose end was that of the others.
 
     Raises:
         Stopped: a process was killed.

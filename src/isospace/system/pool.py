@@ -63,12 +63,8 @@ def map_in_processes(
 ) -> Iterator[Result]:
     """Give what a function makes of items, in the order in which the results come.
 
-    Args:
-        begin: makes the function in every worker; it and the items can be pickled. The function
-            adds to the tally as it works.
-        items: read as workers come free, one ahead.
-        at_once: number of workers, which share the processor's threads and the GPUs.
-        tick: takes, at least twice a second, what was added to the tally.
+    `begin` makes the function in every worker; it adds to the tally as it works. Workers share the
+    processor's threads and the GPUs. `tick` takes, at least twice a second, what was added.
 
     Raises:
         Exception: what `begin` or the function raised.

@@ -95,12 +95,8 @@ def settings(cls: type[T]) -> type[T]:
 def refuse_idle(values: Any, needed: str, *names: str) -> None:
     """Refuse settings that have no effect as long as another one is not as `needed`.
 
-    A setting that has its default is allowed.
-
-    Args:
-        values: a dataclass of settings.
-        needed: the other setting as it would have to be, such as "`whitening` zca".
-        names: the settings that nothing reads without it.
+    A setting that has its default is allowed. `needed` is the other setting as it would have to be,
+    such as "`whitening` zca".
 
     Raises:
         UserError: naming the first setting.

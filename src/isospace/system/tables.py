@@ -26,14 +26,7 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under one heading.
-
-    Attributes:
-        name: short, for the names of files.
-        caption: what the numbers are.
-        rows: column -> cell; a cell that a row lacks is empty.
-        note: protocols, and what must be known to read it.
-    """
+    """Rows of cells under one heading."""
 
     name: str
     caption: str
@@ -128,11 +121,7 @@ _FORMATS: dict[str, Callable[[Table], str]] = {"md": _markdown, "csv": _csv, "te
 
 
 def write_tables(tables: Sequence[Table], page: Path) -> list[Path]:
-    """Write each table in each format beside a page: `X.html` -> `X-NAME.md`, `.csv`, `.tex`.
-
-    Returns:
-        The files.
-    """
+    """Write each table in each format beside a page: `X.html` -> `X-NAME.md`, `.csv`, `.tex`."""
     written = []
     for table in tables:
         for suffix, render in _FORMATS.items():

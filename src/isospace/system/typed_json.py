@@ -77,11 +77,7 @@ def first_problem(error: ValidationError) -> str:
 def read(path: Path, kind: type[T], what: str, known: int) -> T:
     """Read a dataclass from a JSON file.
 
-    Args:
-        path: the file.
-        kind: the dataclass, with a field `format`.
-        what: the file's content in words, for messages.
-        known: the format that this version reads and writes.
+    `what` is the content in words, for messages; `known` the format that this version writes.
 
     Raises:
         UserError: no such file, no JSON, another version's format, or a field that is not as

@@ -28,15 +28,7 @@ from isospace.vectors.workers import ShardTexts, Task, load_model, write_shards
 
 @dataclass(frozen=True)
 class Encoded:
-    """The result of a call of `encode`.
-
-    Attributes:
-        rows: of the whole output.
-        before: rows that an earlier call had finished.
-        done: rows that this call encoded.
-        missing: rows that have a null in place of their text, and the vector of the empty text.
-        speed: sentences per second from the first batch on, 0 where there was no second.
-    """
+    """The result of a call of `encode`."""
 
     rows: int
     before: int

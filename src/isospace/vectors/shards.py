@@ -50,12 +50,8 @@ class _Manifest:
 class Shards:
     """The shards of one output, used while the folder is `held`.
 
-    Args:
-        folder: where they are.
-        settings: what decides on the content of the shards; a folder goes on with the same only.
-        rows: of the whole output.
-        shard_size: rows of each shard but the last.
-        suffix: of their names, such as ".parquet".
+    A folder goes on with the same `settings` only. The last shard may have fewer than `shard_size`
+    rows.
 
     Raises:
         UserError: the folder was begun with other settings, or is damaged.

@@ -74,12 +74,8 @@ class TextRow(NamedTuple):
 class TextFile(NamedTuple):
     """A file, or the docstrings.
 
-    Attributes:
-        name: what messages call it.
-        format: of a `Source`.
-        rows: what it has; they can be read once.
-        unread: why it cannot be read, where that was found when its rows were asked for.
-        path: where it is; `None` for docstrings, standard input and what was copied from a URL.
+    Its rows can be read once. `unread` says why it cannot be read, where that was found when its
+    rows were asked for. Docstrings, standard input and copies from a URL have no path.
     """
 
     name: str
@@ -131,13 +127,7 @@ class RowsSeen:
 class Texts:
     """The rows of some files in order; every iteration reads the files again.
 
-    Attributes:
-        column: holds the texts, where a file has columns.
-        id_column: holds the ids, `None` for no ids.
-        keep: other columns that are read.
-        reading: how the files are read.
-        cut_rows: whether a row that is longer than a passage is several.
-        warned: what was said of documents that cannot be read.
+    With `cut_rows` a row longer than a passage is several.
     """
 
     sources: Sequence[Source]
@@ -259,16 +249,8 @@ def open_texts(
     """Find the files and look at the beginning of each; standard input is kept while this is open.
 
     Files of rows that lie in folders are read to their ends: of one that breaks further down no row
-    is read.
-
-    Args:
-        inputs: files, folders, - for standard input, docstrings or docstrings:FOLDER.
-        column: holds the texts, where a file has columns.
-        id_column: holds the ids, `None` for no ids.
-        encoding: of text files.
-        keep: other columns that are read.
-        reading: how the files are read.
-        cut_rows: make passages of rows that are longer than one.
+    is read. `keep` are other columns that are read; with `cut_rows` a row longer than a passage is
+    several.
 
     Raises:
         UserError: what cannot be read, and why.

@@ -61,10 +61,7 @@ def quantise(vectors: NDArray[np.float32], dtype: Dtype) -> tuple[np.ndarray, np
 class FileLayout:
     """The format of the files of one output.
 
-    Attributes:
-        dim: of the encoder's vectors.
-        key: Parquet's first column.
-        about: what made the vectors, for Parquet's metadata under the key `isospace`.
+    The key is Parquet's first column; `about` is its metadata under the key `isospace`.
     """
 
     format: Format

@@ -83,11 +83,8 @@ def write_shards(
 ) -> Iterator[tuple[int, str]]:
     """Write shards; give index and hash of each when it is there.
 
-    Args:
-        task: how, and by how many workers; 1 is this process, where the engine is local.
-        encoder: the task's model, for a single worker.
-        shards: read as workers come free, one ahead.
-        tick: called with numbers of rows that were encoded.
+    `encoder` is for a single worker, which is this process where the engine is local. `tick` is
+    called with numbers of rows that were encoded.
 
     Raises:
         UserError: a worker died, or has another model or sees another disk.

@@ -83,12 +83,6 @@ def short_names(path: str) -> set[str]:
 def read_document(content: bytes, format: str, id: str, encoding: str | None = None) -> Document:
     """Return the document that one file holds.
 
-    Args:
-        content: of the file, decompressed.
-        format: a key of `DOCUMENT_FORMATS`.
-        id: of the document.
-        encoding: of a text that is not UTF-8 and does not say what it is; PDF and Word know theirs.
-
     Raises:
         UnreadableDocument: it is no text in this encoding, is encrypted, broken, has nothing that
             is read as text, ...

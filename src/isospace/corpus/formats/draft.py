@@ -141,10 +141,7 @@ def places_text(rows: Sequence[Sequence[int]]) -> bool:
     """Tell whether a table only places text on a page, as newsletters and old manuals do.
 
     Most of its letters are in long cells, or no two cells with text are side by side and one above
-    the other, as those of data are.
-
-    Args:
-        rows: letters in the cells of each row.
+    the other, as those of data are. `rows` has the letters in the cells of each row.
 
     >>> places_text([[6, 4], [300, 0]]), places_text([[6, 4], [12, 40]])
     (True, False)

@@ -135,13 +135,7 @@ def add_html(draft: Draft, fragment: str) -> None:
 
 
 class _Walk:
-    """From a tree of nodes to paragraphs: text up to the next block is one.
-
-    Args:
-        draft: receives them.
-        root: of the tree.
-        layout: what `_layout_of` tells of this root.
-    """
+    """From a tree of nodes to paragraphs: text up to the next block is one."""
 
     def __init__(
         self, draft: Draft, root: LexborNode, layout: Callable[[LexborNode], tuple[bool, bool]]

@@ -65,9 +65,6 @@ _SECONDS = 60
 def section_kind(heading: str) -> str | None:
     """Tell what a man page's section is for, in the languages that pages are translated to.
 
-    Returns:
-        "name", "synopsis", "see also", "authors" or "licences"; `None` for any other.
-
     >>> section_kind("Siehe auch"), section_kind("FEHLERBERICHTE"), section_kind("FEHLER")
     ('see also', 'authors', None)
     """

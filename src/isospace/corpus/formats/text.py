@@ -25,9 +25,6 @@ _BULLET = re.compile(r"(?:\s*(?:[-*•+]|\(?\d{1,3}[.)])\s|\s+o\s{2})\s*(?=\S)")
 def txt_layout(sample: str) -> Literal["paragraphs", "lines"]:
     r"""Tell whether a text is in paragraphs, or in lines of a sentence each.
 
-    Args:
-        sample: its beginning, some hundred lines.
-
     >>> txt_layout("One sentence.\nAnother one that is longer.\nA third.\n")
     'lines'
     """
@@ -213,9 +210,6 @@ def flows_on(pairs: Sequence[tuple[str, str]]) -> bool:
 
     In hard-wrapped text, however ragged, lines that others follow are long; verses and the items
     of a list are not.
-
-    Args:
-        pairs: lines and what follows each in its block, of a text that has capitals too.
     """
     if not pairs:
         return False
@@ -240,10 +234,8 @@ def vocabulary(text: str) -> set[str]:
 def joined(lines: Sequence[str], words: set[str], hyphenates: bool) -> str:
     """Join lines, and undo the hyphens at their ends that only divide a word.
 
-    Args:
-        lines: of one paragraph.
-        words: of the whole document: they say whether "co-operate" or "cooperate" is meant.
-        hyphenates: whether an ASCII hyphen divides a word where the document does not tell.
+    The words of the whole document say whether "co-operate" or "cooperate" is meant; `hyphenates`
+    decides where they do not.
 
     >>> joined(["a hyphen-", "ated word, well-", "known"], {"well-known"}, True)
     'a hyphenated word, well-known'
