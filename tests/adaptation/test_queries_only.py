@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 import shutil
 from dataclasses import replace
@@ -11,21 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from prompted import load_again
 from search_index import run
-from searches import short_search, write_documents
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense
-from toy import WORDS, sentences
+from searches import short_search, write_centred, write_documents, write_pairs
+from toy import sentences
 
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.results import read_candidates
 from isospace.config import CorpusConfig
-from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
-from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval
@@ -36,33 +30,7 @@ from isospace.report.write import write_report
 from isospace.system.progress import Silent
 from isospace.training.prepare import load_data
 
-NOISE, CONTENT = WORDS[:10], WORDS[10:]
 TEXTS = sentences(20, seed=3)
-
-
-def write_pairs(file: Path) -> Path:
-    """1,500 pairs that share words among words that say nothing."""
-    draw = random.Random(0)
-    with file.open("w", encoding="utf-8") as out:
-        for _ in range(1500):
-            shared = draw.sample(CONTENT, k=5)
-            first, second = (
-                " ".join(draw.sample(shared, k=4) + draw.choices(NOISE, k=6)) for _ in range(2)
-            )
-            out.write(json.dumps({"query": first, "answer": second}) + "\n")
-    return file
-
-
-def write_centred(toy: Path, folder: Path) -> Path:
-    """Write the toy with its mean removed, which is longer than all that tells texts apart."""
-    plain = SentenceTransformer(str(toy), device="cpu")
-    mean = torch.from_numpy(plain.encode(sentences(300, seed=1))).mean(0)
-    dense = Dense(
-        32, 32, activation_function=torch.nn.Identity(), init_weight=torch.eye(32), init_bias=-mean
-    )
-    model = SentenceTransformer(modules=[*plain, dense], device="cpu")
-    save_model(Encoder(model, "centred"), folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,17 @@ import json
 import random
 from pathlib import Path
 
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense
 from toy import WORDS, sentences
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.config import CorpusConfig
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.saving import save_model
+
+NOISE, CONTENT = WORDS[:10], WORDS[10:]
 
 
 def write_documents(file: Path) -> Path:
@@ -46,3 +53,28 @@ def short_search(documents: Path, model: Path, output: Path) -> AdaptConfig:
         precision="float32",
         output=output,
     )
+
+
+def write_pairs(file: Path) -> Path:
+    """1,500 pairs that share words among words that say nothing."""
+    draw = random.Random(0)
+    with file.open("w", encoding="utf-8") as out:
+        for _ in range(1500):
+            shared = draw.sample(CONTENT, k=5)
+            first, second = (
+                " ".join(draw.sample(shared, k=4) + draw.choices(NOISE, k=6)) for _ in range(2)
+            )
+            out.write(json.dumps({"query": first, "answer": second}) + "\n")
+    return file
+
+
+def write_centred(toy: Path, folder: Path) -> Path:
+    """Write the toy with its mean removed, which is longer than all that tells texts apart."""
+    plain = SentenceTransformer(str(toy), device="cpu")
+    mean = torch.from_numpy(plain.encode(sentences(300, seed=1))).mean(0)
+    dense = Dense(
+        32, 32, activation_function=torch.nn.Identity(), init_weight=torch.eye(32), init_bias=-mean
+    )
+    model = SentenceTransformer(modules=[*plain, dense], device="cpu")
+    save_model(Encoder(model, "centred"), folder)
+    return folder

@@ -15,7 +15,6 @@ from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.groups import SMALLEST_SPLIT
 from isospace.corpus.overview import coverage, sample
-from isospace.encoders.frozen import FrozenEncoder
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.held_out import HeldOut, hard_pairs
 from isospace.evaluation.pairs import TextPairs
@@ -103,7 +102,7 @@ def load_task(config: AdaptConfig, progress: Progress) -> tuple[Task, CandidateE
     encoders = CandidateEncoders.load(training, data.corpus, parts, config.queries_only)
     notes.append(_frozen_note(config, encoders) or _coverage_note(config, encoders, data.corpus))
     task = Task(config, training, data, validation.grouped(), folds, tuple(filter(None, notes)))
-    if isinstance(encoders.encoder, FrozenEncoder):
+    if encoders.encoder.is_frozen:
         asked = (*encoders.fit_texts, *validation.asked, *data.asked)
         encoders.encoder.expect(asked, progress)
     return task, encoders

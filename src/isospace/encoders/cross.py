@@ -16,6 +16,7 @@ from sentence_transformers import CrossEncoder
 
 from isospace.encoders.loading import state_hash
 from isospace.encoders.places import loading, resolve
+from isospace.encoders.vector_sources import is_frozen_name
 from isospace.errors import UserError, first_line
 
 
@@ -26,7 +27,7 @@ def is_cross_encoder(name: str) -> bool:
         UserError: nothing is there, or its configuration cannot be read.
     """
     path, local, revision, _ = resolve(name)
-    if Path(path).is_file():  # word vectors
+    if Path(path).is_file() or is_frozen_name(path):  # word vectors, and given ones
         return False
     file = Path(path, "config.json")
     if not Path(path).is_dir():

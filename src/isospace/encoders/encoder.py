@@ -7,7 +7,7 @@ for both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -46,6 +46,7 @@ from isospace.encoders.prompts import NAMES, Prompts, Side
 from isospace.encoders.tokenisation import Tokenisation
 from isospace.errors import UserError
 from isospace.system.cores import side_by_side
+from isospace.system.progress import Progress
 from isospace.views import Read, View, Vocabulary, describe_views
 
 
@@ -139,6 +140,14 @@ class Encoder(nn.Module):
     def is_frozen(self) -> bool:
         """Tell whether its vectors are given, so that nothing can train it (`frozen.py`)."""
         return False
+
+    def expect(
+        self, asked: Iterable[tuple[Side | None, Iterable[str]]], progress: Progress
+    ) -> None:
+        """Get ready for texts that a command is going to encode, by side.
+
+        Vectors that somebody is paid for are announced (`FrozenEncoder`); else nothing is to do.
+        """
 
     @property
     def probes(self) -> Sequence[str]:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import cached_property
 from hashlib import blake2b
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -89,7 +90,12 @@ def load_source(name: str, folder: str = "") -> VectorSource:
     Args:
         name: the address, or the file.
         folder: that names it, where the user did not.
+
+    Raises:
+        UserError: it cannot be used, or the extra `endpoints` is not installed.
     """
+    if any(find_spec(package) is None for package in ("openai", "onnx")):
+        raise UserError(f"{name}: needs openai and onnx: pip install 'isospace[endpoints]'")
     if name.startswith(PREFIX):
         return FileVectors(name)
     return EndpointVectors(Address.parse("model", name), folder)
@@ -159,12 +165,14 @@ class EndpointVectors:
         Raises:
             UserError: the user does not agree.
         """
-        distinct = list(dict.fromkeys(texts))
-        known = self._store.read(distinct)
-        missing = [text for text in distinct if text not in known]
-        tokens = estimated_tokens(missing)
-        if missing:
-            announce(self.address, f"{len(missing):,} texts", tokens, progress, self._consent)
+        remaining, seen, tokens = iter(texts), set[bytes](), 0
+        while some := list(islice(remaining, _ASKED)):
+            known = self._store.read(some)
+            new = {_key(text): text for text in some if text not in known}
+            tokens += estimated_tokens(text for key, text in new.items() if key not in seen)
+            seen |= new.keys()
+        if seen:
+            announce(self.address, f"{len(seen):,} texts", tokens, progress, self._consent)
         self._agreed = max(self._agreed, int(_SLACK * (self._sent + tokens)))
 
     def _agree(self, missing: Sequence[str]) -> None:
@@ -270,22 +278,30 @@ class FileVectors:
         Raises:
             UserError: texts without a vector; how many, and the first.
         """
-        rows = [self._rows.get(_spaced(text)) for text in texts]
-        known = [row for row in rows if row is not None]
-        if len(known) < len(rows):
-            first = in_one_line(texts[rows.index(None)])
-            shown = first if len(first) <= 80 else f"{first[:80]} ..."
-            raise UserError(
-                f"{self.path}: {len(rows) - len(known):,} of {len(rows):,} texts have no vector; "
-                f"the first is '{shown}'. Add them to the file"
-            )
+        rows = self._rows_of(texts)
         if on_batch is not None:
             on_batch(len(rows))
-        return self._vectors[known]
+        return self._vectors[rows]
+
+    def _rows_of(self, texts: Iterable[str]) -> list[int]:
+        """Return the row of each text."""
+        rows, missing = [], []
+        for text in texts:
+            row = self._rows.get(_spaced(text))
+            rows.append(-1 if row is None else row)
+            if row is None:
+                missing.append(in_one_line(text))
+        if missing:
+            first = missing[0] if len(missing[0]) <= 80 else f"{missing[0][:80]} ..."
+            raise UserError(
+                f"{self.path}: {len(missing):,} of {len(rows):,} texts have no vector; the first "
+                f"is '{first}'. Add them to the file"
+            )
+        return rows
 
     def expect(self, texts: Iterable[str], progress: Progress) -> None:
         """Refuse texts without a vector before the work."""
-        self.vectors(list(dict.fromkeys(texts)))
+        self._rows_of(texts)
 
 
 def _read(path: Path) -> tuple[list[str], NDArray[np.float32]]:

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.frozen import FrozenEncoder
 from isospace.encoders.loading import load_encoder, set_prompts, weights_hash
 from isospace.encoders.places import folder_of
 from isospace.encoders.pooling import PoolingName
@@ -17,6 +18,8 @@ from isospace.encoders.words import PREFIX, word_file
 from isospace.errors import UserError
 from isospace.search.columns import ColumnType
 from isospace.system import typed_json
+from isospace.system.consent import current_consent
+from isospace.system.endpoints import is_address
 
 ABOUT = "isospace.json"
 TABLE = "texts.lance"
@@ -88,6 +91,8 @@ class About:
         """Describe a new index; paths are stored so that they hold from any working directory."""
         place, words = folder_of(encoder.source), word_file(encoder.source)
         model = encoder.source if place is None else str(place.resolve())
+        if isinstance(encoder, FrozenEncoder) and place is None:
+            model = encoder.given.name
         if words is not None:
             model = f"{PREFIX}{words[1]}:{words[0].resolve()}"
         return About(
@@ -165,6 +170,8 @@ def load_model(
         UserError: it cannot be loaded, or is another; no prompt.
     """
     name = model or about.model
+    if model is None and is_address(name):
+        current_consent().require_named(name, str(folder))
     try:
         encoder = load_encoder(name, about.given_pooling)
     except UserError as error:

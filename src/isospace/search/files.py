@@ -145,6 +145,8 @@ def index_files(
             index = SearchIndex.open(to, model)
         if summary := index.about.prompts(Prompts()).summary:
             progress.line("prompts", summary)
+        rows = (row.text for part in records.files() for row in part.rows)
+        index.encoder.expect([("document", rows)], progress)
         changes = Changes(repeated=len(superseded))
         places, again = count(), RowsSeen()
         with progress.bar("index", seen.rows - changes.repeated) as advance:
@@ -194,6 +196,8 @@ def _name(part: TextFile, root: Path) -> str:
 
 def _say_coverage(encoder: Encoder, first: list[str], progress: Progress) -> None:
     """Warn of texts that the encoder does not know or does not read to their end."""
+    if encoder.is_frozen:  # whose tokens are not known
+        return
     found = coverage(encoder, first)
     if found.warning:
         progress.line("warning", found.warning)

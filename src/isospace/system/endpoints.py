@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -157,6 +158,7 @@ class Endpoint:
             max_retries=min(_FIRST_RETRIES, retries),
             http_client=http,
         )
+        weakref.finalize(self, http.close)
         if address.host != OPENAI:  # which alone these are meant for
             self._client.organization = self._client.project = None
 

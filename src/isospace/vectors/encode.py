@@ -83,6 +83,9 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
                 f"{number_of(scanned.missing_keys, 'rows')} without an id, the first is "
                 f"{scanned.first_missing_key}: the id is the empty text",
             )
+        if encoder.is_frozen:
+            _require_alone(config)
+            encoder.expect([(config.side, (row.text for row in texts))], progress)
         layout = _layout(config, encoder)
         settings = {**layout.to_json(), **layout.about, "text": scanned.digest}
         with _failing_disk(config), held(config.shard_folder):
@@ -103,6 +106,20 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
             if config.single:
                 _join(config, layout, shards)
     return encoded
+
+
+def _require_alone(config: EncodeConfig) -> None:
+    """Refuse settings of work that is not done here."""
+    for name, value, plain in (
+        ("workers", config.workers, 1),
+        ("engine", config.engine, "local"),
+        ("max_length", config.max_length, None),
+    ):
+        if value != plain:
+            raise UserError(
+                f"`{name}` {value}: the vectors of {config.model} are given, and an endpoint gets "
+                f"several requests at once anyway. Leave `{name}` out"
+            )
 
 
 def _layout(config: EncodeConfig, encoder: Encoder) -> FileLayout:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.frozen import FrozenEncoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import TOLERANCE
@@ -159,7 +158,7 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
         )
     drop_normalize(encoder)
     progress.line("encoder", encoder.summary(arithmetic(accelerator)))
-    if isinstance(encoder, FrozenEncoder):
+    if encoder.is_frozen:
         asked = *fit_texts(config, corpus), *held_out.pairs.asked, *benchmark.asked
         encoder.expect((*asked, *validation.asked, *other_text.asked), progress)
     if encoder.prompts.summary:

@@ -1,0 +1,355 @@
+"""Models behind an endpoint: a Starlette app around a tiny encoder, run by uvicorn in a thread.
+
+What the local encoder gives is what the endpoint must come to; and each way in which a server can
+fail is refused with what came back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx.reference
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from embedding_server import refusal, served
+from search_index import run
+from searches import write_centred, write_pairs
+from starlette.responses import Response
+from toy import sentences
+
+from isospace.adaptation.adapt import adapt
+from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.config import CorpusConfig
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.evaluation.evaluate import evaluate
+from isospace.evaluation.evaluate_config import EvaluateConfig
+from isospace.search.embedder import load
+from isospace.system.consent import ASKED_FROM, Consent, consenting
+from isospace.system.endpoints import Address, Endpoint
+from isospace.system.progress import Silent
+from isospace.whiten.whiten import whiten_model
+from isospace.whiten.whiten_config import WhitenConfig
+
+TEXTS = sentences(40, seed=3)
+KEY = "sk-never-written-anywhere"
+
+
+@pytest.fixture(scope="module")
+def base(toy_model, tmp_path_factory) -> Path:
+    """The toy without its mean, so that whitening gains; it ends without a normalisation."""
+    return write_centred(toy_model, tmp_path_factory.mktemp("base") / "model")
+
+
+@pytest.fixture(scope="module")
+def server(base):
+    with served(load_encoder(str(base))) as running:
+        yield running
+
+
+@pytest.fixture
+def name(server, tmp_path, monkeypatch) -> str:
+    """The address, with a cache of its own."""
+    monkeypatch.setenv("ISOSPACE_CACHE", str(tmp_path / "cache"))
+    server.sent.clear()
+    server.spoil.clear()
+    return f"{server.url}#toy"
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> CorpusConfig:
+    pairs = write_pairs(tmp_path_factory.mktemp("text") / "pairs.jsonl")
+    return CorpusConfig(corpus=(str(pairs),), columns=("query", "answer"), near_duplicates=False)
+
+
+def test_vectors_are_those_of_the_local_model_and_each_text_is_sent_once(name, server, base):
+    local, encoder = load_encoder(str(base)), load_encoder(name, query_prompt="the ")
+    given = [*TEXTS, *TEXTS[:3]]
+    assert np.allclose(encoder.embed(given, side="document"), local.embed(given), atol=1e-6)
+    queries = encoder.embed(TEXTS[:2], side="query")
+    assert np.allclose(queries, local.embed([f"the {text}" for text in TEXTS[:2]]), atol=1e-6)
+    again = load_encoder(name).embed(TEXTS)
+    assert again.tobytes() == encoder.embed(TEXTS).tobytes()
+    assert set(server.sent.values()) == {1}
+
+
+def test_whitening_gains_what_it_gains_for_the_local_model(name, base, text, tmp_path):
+    found = [
+        whiten_model(WhitenConfig(model=model, text=text, output=tmp_path / str(place)), Silent())
+        for place, model in enumerate((str(base), name))
+    ]
+    gains = [one.verdict.gain.mean for one in found]
+    assert gains[0] > 0.1
+    assert gains[1] == pytest.approx(gains[0], abs=1e-6)
+    local, mapped = load_encoder(str(tmp_path / "0")), load_encoder(str(tmp_path / "1"))
+    assert np.allclose(mapped.embed(TEXTS), local.embed(TEXTS), atol=1e-5)
+    session = onnx.reference.ReferenceEvaluator(str(tmp_path / "1" / "map.onnx"))
+    [graph] = session.run(None, {"vectors": load_encoder(name).embed(TEXTS)})
+    assert np.allclose(graph, local.embed(TEXTS), atol=1e-5)
+
+
+@pytest.fixture(params=[False, True], ids=["both sides", "queries only"])
+def config(request, name, text, tmp_path) -> AdaptConfig:
+    return AdaptConfig(
+        model=name,
+        text=text,
+        max_drop=100,
+        precision="float32",
+        max_length=64,
+        queries_only=request.param,
+        output=tmp_path / "run",
+    )
+
+
+def test_adapt_tries_closed_forms_and_ships_the_map(config, server, base, tmp_path):
+    finished = adapt(config, progress=Silent())
+    assert set(server.sent.values()) == {1}
+    assert finished.results.steps == 0
+    candidates = json.loads((finished.run.folder / "candidates.json").read_text())
+    assert config.queries_only or any("fine-tuned" in note for note in candidates["notes"])
+    if config.queries_only:  # which is tried alike for a local model
+        local = adapt(replace(config, model=str(base), output=tmp_path / "local"), None, Silent())
+        ours, theirs = finished.results.verdict.gain, local.results.verdict.gain
+        assert ours.mean == pytest.approx(theirs.mean, abs=1e-6)
+    shipped, given = load_encoder(str(finished.run.folder)), load_encoder(config.model)
+    documents = shipped.embed(TEXTS, side="document")
+    if config.queries_only:
+        assert documents.tobytes() == given.embed(TEXTS).tobytes()
+    card = (finished.model_folder / "README.md").read_text()
+    [code] = [one for one in re.findall(r"```python\n(.*?)```", card, re.S) if "tensors" in one]
+    names = {}
+    exec(code.replace("path/to/this/folder", str(finished.model_folder)), names)
+    mapped = names["map_vectors"](given.embed(TEXTS))
+    assert np.allclose(mapped, shipped.embed(TEXTS, side="query"), atol=1e-5)
+
+
+def test_evaluate_index_search_and_encode_take_the_address_and_the_run(
+    name, base, text, tmp_path, capsys, server
+):
+    run_folder = adapt(
+        AdaptConfig(
+            model=name, text=text, max_drop=100, queries_only=True, output=tmp_path / "run"
+        ),
+        progress=Silent(),
+    ).run.folder
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{a}\t{b}\n" for a, b in zip(TEXTS[:20], TEXTS[20:], strict=True)))
+    scores = [
+        evaluate(model, EvaluateConfig(own=(str(pairs),))).to_json()["own"]
+        for model in (str(base), name)
+    ]
+    assert json.dumps(scores[0]) == json.dumps(scores[1])
+    texts, index, output = tmp_path / "texts.txt", tmp_path / "index", tmp_path / "out.parquet"
+    texts.write_text("\n".join(TEXTS))
+    found = run(capsys, "index", texts, "--to", index, "--model", name)
+    assert found[0] == 0, found
+    for model in ([], ["--model", run_folder]):
+        status, out, _ = run(capsys, "search", TEXTS[3], "--index", index, "--json", *model)
+        assert status == 0
+        assert json.loads(out)["queries"][0]["hits"][0]["text"] == TEXTS[3] or model
+    assert run(capsys, "encode", name, texts, "-o", output)[0] == 0
+    vectors = np.stack(pq.read_table(output)["vector"].to_pylist())
+    assert np.allclose(vectors, load_encoder(str(base)).embed(TEXTS), atol=1e-6)
+    assert run(capsys, "evaluate", run_folder, "--own", pairs)[0] == 0
+    assert run(capsys, "report", run_folder, "--to", tmp_path / "report")[0] == 0
+
+
+def _with(change):
+    """Change the items of an answer."""
+
+    def changed(items):
+        change(items)
+        return items
+
+    return changed
+
+
+SPOILT = {
+    "31 came back": _with(lambda items: items.pop()),
+    "`index` is": _with(lambda items: items[0].update(index=items[1]["index"])),
+    "widths are 31, 32": _with(lambda items: items[0]["embedding"].pop()),
+    "a vector has 31 dimensions": _with(lambda items: [i["embedding"].pop() for i in items]),
+    "NaN or infinity, the first at 31": _with(
+        lambda items: items[0]["embedding"].__setitem__(0, float("nan"))
+    ),
+    "no 'embedding'": _with(lambda items: items[0].pop("embedding")),
+    "no JSON": lambda items: Response("<html>"),
+    "400: too long": lambda items: refusal(400, "too long"),
+    "`api_key_env`": lambda items: refusal(401, "who are you"),
+    "refused the request (307": lambda items: Response(
+        status_code=307, headers={"location": "http://example.com/v1/embeddings"}
+    ),
+}
+
+
+@pytest.mark.parametrize("said", SPOILT)
+def test_an_answer_that_is_none_is_refused_and_not_kept(said, name, server):
+    encoder = load_encoder(name)
+    assert encoder.dim == 32
+    server.spoil.append(SPOILT[said])
+    with pytest.raises(UserError) as refused:
+        encoder.embed(TEXTS[:32])
+    assert said in str(refused.value)
+    assert name in str(refused.value)
+    assert encoder.embed(TEXTS[:32]).shape == (32, 32)
+
+
+def test_a_busy_server_is_asked_again_when_it_says_so(name, server):
+    server.spoil += [lambda items: refusal(429, "slow down", **{"Retry-After": "1"})] * 2
+    assert load_encoder(name).embed(TEXTS[:2]).shape == (2, 32)
+
+
+def test_no_server_no_model_and_a_slow_one_say_what_to_do(name, server):
+    with pytest.raises(UserError, match=r"127\.0\.0\.1:9/v1#toy: no connection .*running"):
+        assert load_encoder("http://127.0.0.1:9/v1#toy").dim
+    with pytest.raises(UserError, match="404: The model `other` does not exist"):
+        assert load_encoder(f"{server.url}#other").dim
+    server.delay = 0.5
+    try:
+        endpoint = Endpoint(Address.parse("model", name), seconds=0.05)
+        with pytest.raises(UserError, match=r"no answer within 0\.05 s"):
+            endpoint.embed(["a"])
+    finally:
+        server.delay = 0.0
+
+
+@pytest.mark.parametrize(
+    "address", ["http://host/v1", "http://#m", "http://u:p@host/v1#m", "https://host/v1?key=1#m"]
+)
+def test_an_address_without_a_model_or_with_a_secret_is_refused(address):
+    with pytest.raises(UserError, match="`model`"):
+        load_encoder(address)
+
+
+def test_a_killed_run_goes_on_without_paying_twice(name, server):
+    fails = [lambda items: items] * 2 + [lambda items: refusal(500, "down")] * 50
+    texts = sentences(300, seed=9)
+    encoder = load_encoder(name)
+    assert encoder.dim
+    server.spoil += [*fails]
+    encoder.given._endpoint._client.max_retries = 0
+    with pytest.raises(UserError, match="run the command again"):
+        encoder.embed(texts)
+    server.spoil.clear()
+    load_encoder(name).embed(texts)
+    kept = [count for text, count in server.sent.items() if text in texts]
+    assert sum(kept) <= len(set(texts)) + 4 * 32  # requests that were under way are lost
+    assert len(kept) == len(set(texts))
+
+
+def test_the_key_goes_to_the_server_and_nowhere_else(
+    name, server, text, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setenv("MY_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-service")
+    caplog.set_level("DEBUG")
+    load_encoder(name).embed(["without a key"])
+    assert "sk-" not in server.headers["authorization"]
+    with consenting(Consent(key_env="MY_KEY")):
+        config = AdaptConfig(model=name, text=text, max_drop=100, output=tmp_path / "run")
+        adapt(config, progress=Silent())
+        assert server.headers["authorization"] == f"Bearer {KEY}"
+        server.spoil.append(lambda items: refusal(403, f"{KEY} may not do that"))
+        with pytest.raises(UserError, match="MY_KEY") as refused:
+            load_encoder(name).embed(["new"])
+    assert KEY not in str(refused.value) + caplog.text
+    for file in filter(Path.is_file, tmp_path.rglob("*")):
+        assert KEY.encode() not in file.read_bytes()
+    with consenting(Consent(key_env=KEY)), pytest.raises(UserError) as refused:
+        load_encoder(name).embed(["newer"])
+    assert KEY not in str(refused.value)
+
+
+def test_much_text_is_sent_only_with_consent(name, server):
+    much = ["x" * (4 * ASKED_FROM)]
+    asked = []
+    for consent, sent in (
+        (Consent(), 0),
+        (Consent(ask=lambda question: bool(asked.append(question))), 0),
+        (Consent(yes=True), 1),
+    ):
+        with consenting(consent):
+            encoder = load_encoder(name)
+        assert encoder.dim
+        if sent:
+            encoder.embed(much)
+        else:
+            with pytest.raises(UserError, match=r"1\.0 M tokens"):
+                encoder.embed(much)
+        assert server.sent[much[0]] == sent
+    assert len(asked) == 1
+
+
+def test_no_text_goes_to_an_endpoint_that_a_file_alone_names(tmp_path, text, name, capsys):
+    folder = adapt(
+        AdaptConfig(
+            model=name, text=text, max_drop=100, queries_only=True, output=tmp_path / "run"
+        ),
+        progress=Silent(),
+    ).model_folder
+    about = json.loads((folder / "frozen.json").read_text())
+    elsewhere = "https://example.com/v1#toy"
+    del about["sha256"]
+    (folder / "frozen.json").write_text(json.dumps({**about, "model": elsewhere}))
+    (folder / "SHA256SUMS").unlink()
+    with pytest.raises(UserError, match=r"names the endpoint https://example\.com/v1#toy"):
+        load(folder).encode("secret")
+    texts = tmp_path / "texts.txt"
+    texts.write_text("secret")
+    status, _, error = run(capsys, "encode", folder, texts, "-o", tmp_path / "out.npy")
+    assert status == 2
+    assert "--endpoint 'https://example.com/v1#toy'" in error
+
+
+def test_settings_of_what_is_not_done_here_are_refused(name, text, tmp_path):
+    for changed in ({"teacher": "base+bm25"}, {"queries": tmp_path / "queries.txt"}):
+        (tmp_path / "queries.txt").write_text("a query\n" * 200)
+        config = AdaptConfig(model=name, text=text, output=tmp_path / "run", **changed)
+        with pytest.raises(UserError, match=r"fine-tun|vectors"):
+            adapt(config, progress=Silent())
+    with pytest.raises(UserError, match="`pooling` cls"):
+        load_encoder(name, "cls")
+
+
+@pytest.fixture
+def vectors(base, tmp_path) -> Path:
+    """Texts with the vectors of the local model."""
+    file = tmp_path / "given.parquet"
+    made = [vector.tolist() for vector in load_encoder(str(base)).embed(TEXTS)]
+    pq.write_table(pa.table({"passage": TEXTS, "embedding": made}), file)
+    return file
+
+
+def test_a_file_of_vectors_knows_its_texts_and_no_other(vectors, base, tmp_path, capsys):
+    encoder = load_encoder(f"vectors:{vectors}")
+    assert np.allclose(encoder.embed(TEXTS), load_encoder(str(base)).embed(TEXTS), atol=1e-6)
+    assert encoder.embed([f" {TEXTS[0]}\n".replace(" ", "  ")]).shape == (1, 32)
+    with pytest.raises(UserError, match="2 of 3 texts have no vector; the first is 'unknown one'"):
+        encoder.embed([TEXTS[0], "unknown one", "unknown two"])
+    texts, index = tmp_path / "texts.txt", tmp_path / "index"
+    texts.write_text("\n".join(TEXTS))
+    assert run(capsys, "index", texts, "--to", index, "--model", f"vectors:{vectors}")[0] == 0
+    status, out, _ = run(capsys, "search", TEXTS[5], "--index", index, "--json")
+    assert status == 0
+    assert json.loads(out)["queries"][0]["hits"][0]["text"] == TEXTS[5]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"text": ["a", "b"]},
+        {"text": ["a", "b"], "vector": [[1.0], [1.0, 2.0]]},
+        {"text": ["a", None], "vector": [[1.0], [2.0]]},
+        {"text": ["a", "b"], "vector": [[1.0], [float("nan")]]},
+        {"one": ["a", "b"], "two": ["a", "b"], "vector": [[1.0], [2.0]]},
+    ],
+)
+def test_a_file_without_texts_and_vectors_is_refused(columns, tmp_path):
+    pq.write_table(pa.table(columns), tmp_path / "bad.parquet")
+    with pytest.raises(UserError, match=r"bad\.parquet"):
+        load_encoder(f"vectors:{tmp_path / 'bad.parquet'}")
