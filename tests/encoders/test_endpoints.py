@@ -156,7 +156,7 @@ def test_evaluate_index_search_and_encode_take_the_address_and_the_run(
     vectors = np.stack(pq.read_table(output)["vector"].to_pylist())
     assert np.allclose(vectors, load_encoder(str(base)).embed(TEXTS), atol=1e-6)
     assert run(capsys, "evaluate", run_folder, "--own", pairs)[0] == 0
-    assert run(capsys, "report", run_folder, "--to", tmp_path / "report")[0] == 0
+    assert run(capsys, "report", run_folder, "--output", tmp_path / "page.html")[0] == 0
 
 
 def _with(change):
