@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.torch import load_file
+from resumed import assert_same_weights
 from searches import short_search, write_documents
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
@@ -209,12 +209,6 @@ def test_training_goes_through_the_map_of_the_base_model_which_stays_as_it_is(
     base = load_encoder(config.model).model.state_dict()
     assert seen["trained"].keys() == base.keys()
     assert any(not value.equal(base[name]) for name, value in seen["trained"].items())
-
-
-def assert_same_weights(one: Run, other: Run) -> None:
-    ours, theirs = (load_file(run.model_folder / "model.safetensors") for run in (one, other))
-    assert ours.keys() == theirs.keys()
-    assert all(ours[name].equal(theirs[name]) for name in ours)
 
 
 def test_nothing_is_taken_that_loses_too_much_elsewhere(config, monkeypatch):

@@ -17,6 +17,13 @@ def kept(run: Run) -> dict[str, np.ndarray]:
     return {name: value.numpy() for name, value in load_file(run.kept_weights).items()}
 
 
+def assert_same_weights(one: Run, other: Run) -> None:
+    """Two runs have written the same model."""
+    ours, theirs = (load_file(run.model_folder / "model.safetensors") for run in (one, other))
+    assert ours.keys() == theirs.keys()
+    assert all(ours[name].equal(theirs[name]) for name in ours)
+
+
 def assert_same_run(first: Run, second: Run) -> None:
     one, other = kept(first), kept(second)
     assert one.keys() == other.keys()

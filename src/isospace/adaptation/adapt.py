@@ -5,15 +5,25 @@ encoder fine-tuned through it; its weights merged with those of the base model (
 the table). Each candidate is scored on the validation pairs and on the validation part of other
 text. A candidate that drops too much on other text is rejected. The best of the others is scored
 once on the test pairs.
+
+Of several base models, each is tried as it is and whitened, and the best goes on
+(`base_models.py`).
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.adaptation.base_models import (
+    MOST_COMPARING,
+    Pace,
+    compare_base_models,
+    measure_paces,
+)
 from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.candidates import (
     BASE_MODEL,
@@ -26,14 +36,16 @@ from isospace.adaptation.candidates import (
 from isospace.adaptation.cross_validation import CrossValidated
 from isospace.adaptation.fine_tune import FineTuned, fine_tune, nothing_trained
 from isospace.adaptation.outcome import finish, rows_so_far
+from isospace.adaptation.results import read_base_models
 from isospace.adaptation.scoring import (
     Search,
     Tried,
     score_test,
+    try_closed_forms,
     validate,
     validate_baselines,
 )
-from isospace.adaptation.task import Task, load_task
+from isospace.adaptation.task import Task, load_base_model, load_task
 from isospace.adaptation.time_plan import (
     Amounts,
     Passes,
@@ -76,19 +88,36 @@ def adapt(
     started, shown = time.monotonic(), progress or Logged()
 
     def search(config: AdaptConfig, run: Run | None, stop: StopRequest) -> FinishedRun:
-        task, encoders = load_task(config, shown)
+        compared = None if run is None else read_base_models(run.folder)
+        names = config.models or (config.model,)
+        text = load_task(config, shown)
+        goes_on = names if compared is None else (compared.selected,)
+        bases = [load_base_model(text, name, shown) for name in goes_on]
         begins = counted_from(started, time.monotonic(), _seconds(config))
         if run is None:
-            settings = replace(task.training, output=config.output)
+            settings = replace(bases[0][0].training, output=config.output)
             run = Run.create(settings, "adapt", config.to_json())
         with working_in(run.folder, run.how_to_resume):
             kept = run.folder / _KEPT
-            amounts = _amounts(task, encoders, kept, begins)
-            task = task.with_share(amounts.share)
-            encoders = replace(encoders, folder=kept, fitted_on=amounts.fitted_on)
-            parts = CrossValidated(task.folds, encoders, shown) if task.folds else None
-            times = Times(kept, started)
-            return _search(Search(task, run, encoders, parts, times, shown, stop), amounts, begins)
+            paces = measure_paces(bases) if len(bases) > 1 else []
+            amounts = _amounts(bases, paces, kept, begins)
+            if words := amounts.words(config):
+                shown.line("budget", words)
+            searches = []
+            for task, encoders in bases:
+                task = task.with_share(amounts.share)
+                encoders = replace(encoders, folder=kept, fitted_on=amounts.fitted_on)
+                parts = CrossValidated(task.folds, encoders, shown) if task.folds else None
+                own = kept / f"model-{names.index(task.config.model)}" if config.models else kept
+                times = Times(own, started)
+                searches.append(Search(task, run, encoders, parts, times, shown, stop, compared))
+            if paces:
+                search, tried = compare_base_models(searches, paces)
+            else:
+                search, tried = searches[0], try_closed_forms(searches[0])
+            if config.models:
+                run.write_config(replace(search.task.training, output=config.output))
+            return _search(search, tried, amounts, begins)
 
     return start_or_resume(config, resume, _settings, search)
 
@@ -110,39 +139,54 @@ def _seconds(config: AdaptConfig) -> float:
     return 60 * amount if unit == "minutes" else 0.0
 
 
-def _amounts(task: Task, encoders: CandidateEncoders, kept: Path, begins: float) -> Amounts:
-    """Plan how much is measured, or read what was planned before the run was stopped."""
+def _amounts(
+    bases: Sequence[tuple[Task, CandidateEncoders]],
+    paces: Sequence[Pace],
+    kept: Path,
+    begins: float,
+) -> Amounts:
+    """Plan how much is measured, or read what was planned before the run was stopped.
+
+    Args:
+        bases: the task of each base model, and its encoders.
+        paces: of each base model, where there are several.
+        kept: the folder for the plan.
+        begins: when the budget began.
+    """
+    task, encoders = bases[0]
     file, config = kept / _AMOUNTS, task.config
     if file.is_file():
         return typed_json.read(file, Amounts, "amounts of a search", known=1)
     amounts = Amounts()
     trains = not (config.queries_only or encoders.encoder.is_frozen)
     if config.budget[1] == "minutes" and task.folds is None and trains:
-        token = seconds_per_token(encoders.encoder, task.validation.second, "float32")
-        passes = Passes.count(encoders, task.data, task.validation, task.training)
+        tokens = [pace.token for pace in paces]
+        if not paces:
+            tokens = [seconds_per_token(encoders.encoder, task.validation.second, "float32")]
+        passes = [Passes.count(own, one.data, one.validation, one.training) for one, own in bases]
         left = begins + _seconds(config) - time.monotonic()
-        natural = task.data.held_out.natural
-        amounts = Amounts.planned(passes, token, config.budget[0], left, whole=not natural)
+        natural, minutes = task.data.held_out.natural, config.budget[0]
+        joined = Passes.joined(passes, tokens)
+        if paces:  # whether there is time to fine-tune depends on the model that is selected
+            left *= MOST_COMPARING
+        amounts = Amounts.planned(joined, tokens[0], minutes, left, whole=not natural)
+        if paces:
+            amounts = replace(amounts, fine_tunes=True, enough=0)
     typed_json.write(file, amounts)
     return amounts
 
 
-def _search(search: Search, amounts: Amounts, begins: float) -> FinishedRun:
-    """Validate all candidates, select one, test it, and write it."""
+def _search(search: Search, tried: Tried, amounts: Amounts, begins: float) -> FinishedRun:
+    """Validate all candidates after the closed forms, select one, test it, and write it."""
     config, data, progress = search.task.config, search.task.data, search.progress
     notes = list(search.task.notes)
-    if words := amounts.words(config):
-        progress.line("budget", words)
-        notes.append(words)
-    if search.parts is not None:
-        with search.times.timed(BASE):
-            search.parts.score(candidates([0.0], search.encoders.maps))
-    tried = validate(search, Tried({}), [BASE_MODEL])
+    if search.base_models is not None:
+        notes.append(search.base_models.verdict)
+    notes += filter(None, [amounts.words(config)])
     with search.times.timed(BASE):
         weight = data.benchmark.choose_weight(search.encoders.encode(BASE_MODEL), data.held_out)
         base = score_test(search, BASE_MODEL, [], weight) if search.parts else None
         baselines = validate_baselines(search, weight, base)
-    tried = validate(search, tried, [Candidate(0.0, one) for one in search.encoders.maps])
     progress.table(
         "candidates so far, on the validation pairs, x 100",
         rows_so_far(search, tried, baselines),

@@ -7,11 +7,19 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, Strict
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    Strict,
+)
 
 from isospace.config import (
     CorpusConfig,
     Files,
+    Names,
     PrecisionChoice,
     TrainConfig,
     amount_of,
@@ -20,9 +28,15 @@ from isospace.config import (
 from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
 from isospace.recipes import find
-from isospace.system.settings import NameOrPath, PathOrText, settings, to_dict
+from isospace.system.settings import NameOrPath, PathOrText, settings, to_dict, with_home
 
 _Unit = Literal["minutes", "tokens"]
+
+
+def _split_at_commas(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return single names of models, which the command line joins by commas."""
+    single = (name.strip() for joined in names for name in joined.split(","))
+    return tuple(with_home(name) for name in single if name)
 
 
 @settings
@@ -36,7 +50,11 @@ class AdaptConfig:
     text: Annotated[CorpusConfig, BeforeValidator(as_corpus)] = field(default_factory=CorpusConfig)
     """The text to adapt to, and how it is cleaned."""
     model: NameOrPath = "minilm"
-    """The base model: minilm, a model folder, the folder of a run, or a Hub name."""
+    """The base model: minilm, a model folder, the folder of a run, or a Hub name. Its choice can
+    matter more than adapting; `models` compares several."""
+    models: Annotated[Names, AfterValidator(_split_at_commas)] = ()
+    """Base models to compare instead of `model`, two or more, joined by commas. Each is whitened
+    and tested on the same pairs; the best on validation pairs is fine-tuned."""
     budget: Annotated[tuple[PositiveFloat, _Unit], Strict(False), amount_of(_Unit)] = (
         6.0,
         "minutes",
@@ -93,6 +111,26 @@ class AdaptConfig:
                         f"`{name}` is for fine-tuning, and with `queries_only` nothing is "
                         "fine-tuned; leave one of the two out"
                     )
+        if self.models:
+            self._require_comparable()
+
+    def _require_comparable(self) -> None:
+        """Refuse `models` that are fewer than two, and settings that several cannot share."""
+        if len(self.models) < 2:
+            raise UserError(
+                f"`models` {self.models[0]}: name two or more base models, joined by commas; or "
+                "give one as `model`"
+            )
+        for name in self.models:
+            if self.models.count(name) > 1:
+                raise UserError(f"`models`: {name} is named twice. Name each base model once")
+        of_one = {"pooling": None, "query_prompt": None, "document_prompt": None}
+        for setting, default in {"model": "minilm", "queries_only": False, **of_one}.items():
+            if getattr(self, setting) != default:
+                raise UserError(
+                    f"`{setting}` is for one base model, and `models` names {len(self.models)}; "
+                    "leave one of the two out"
+                )
 
     def training(self, recipe: str) -> TrainConfig:
         """The settings of one of the trainings, by a recipe."""

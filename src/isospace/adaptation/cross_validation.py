@@ -287,6 +287,11 @@ class CrossValidated:
         """Return the MRR of all pairs, each by the candidate that was made without its document."""
         return mrr_scores(self.folds.pairs, self.folds.joined(self._found[candidate]))
 
+    def selected_scores(self, selected: Sequence[Candidate]) -> Scores:
+        """Return the MRR of all pairs, each by the candidate that was selected for its part."""
+        found = [self._found[candidate][part] for part, candidate in enumerate(selected)]
+        return mrr_scores(self.folds.pairs, self.folds.joined(found))
+
     def selected(self, allowed: Sequence[Candidate]) -> list[Candidate]:
         """Select a candidate for each part by the pairs of the other parts."""
         values = np.concatenate([self.scores(candidate).values for candidate in allowed])

@@ -257,6 +257,9 @@ def _show(search: Search, searched: SearchResults, results: RunResults) -> None:
     if not benchmark.split:
         tested_on += f", which are the validation pairs too ({CORRECTED_NOTE})"
     rows = table_rows("", states, results.over_base(after))
+    if (compared := search.base_models) is not None:
+        whole = ("", 0.0) if base_selected else (selected, results.adapted.pairs.mrr)
+        progress.table("base models, MRR x 100 on the test pairs", compared.rows(*whole))
     progress.table(f"before and after, on {tested_on}", rows)
     if search.task.config.queries_only and not results.ships_base:
         progress.line("deploy", "keep the index; encode queries with this model")

@@ -1,4 +1,4 @@
-"""The contents of candidates.json; no other module knows its fields."""
+"""The contents of candidates.json and base_models.json; no other module knows their fields."""
 
 from __future__ import annotations
 
@@ -150,6 +150,91 @@ class SearchResults:
 def _validation(name: str) -> str:
     """Return the column of a set's pairs that select; the test pairs have the plain name."""
     return f"{name}, validation"
+
+
+_BASE_MODELS = "base_models.json"
+
+
+@dataclass(frozen=True)
+class BaseModelScores:
+    """One base model that was compared with others, before and after whitening.
+
+    Attributes:
+        name: as the user gave it.
+        dim: width of its vectors.
+        texts_per_second: documents that it encodes, timed in turns with the other models.
+        candidate: the version that the validation pairs selected, in words.
+        validation: MRR of that version on the validation pairs, 0 to 1.
+        base: MRR of the model itself on the test pairs.
+        adapted: MRR of the selected version on the test pairs.
+    """
+
+    name: str
+    dim: int
+    texts_per_second: float
+    candidate: str
+    validation: float
+    base: float
+    adapted: float
+
+
+@dataclass(frozen=True)
+class BaseModels:
+    """Base models that one run of `adapt` compared, in the order in which they were named.
+
+    Attributes:
+        models: of two or more.
+        selected: the name of the model that the search goes on with.
+        gain: of the selected model over the second best, both whitened, on the test pairs.
+        verdict: that gain in a sentence.
+        format: of the file.
+    """
+
+    models: tuple[BaseModelScores, ...]
+    selected: str
+    gain: Gain
+    verdict: str
+    format: int = 1
+
+    def rows(self, name: str = "", mrr: float = 0.0) -> list[dict[str, str]]:
+        """Return the table of all models, x 100.
+
+        Args:
+            name: the adapted model of the whole search, for a row of its own; empty for none.
+            mrr: of that on the test pairs.
+        """
+        rows = []
+        for one in self.models:
+            row = {
+                "": one.name,
+                "dimensions": str(one.dim),
+                "texts a second": f"{one.texts_per_second:.3g}",
+                VALIDATION: f"{100 * one.validation:.2f}",
+                "base model": f"{100 * one.base:.2f}",
+                "adapted": f"{100 * one.adapted:.2f}",
+                "by": one.candidate,
+                "selected": "yes" if one.name == self.selected else "",
+            }
+            rows.append(row)
+            if name and one.name == self.selected:
+                rows.append({**row, VALIDATION: "", "adapted": f"{100 * mrr:.2f}", "by": name})
+        return rows
+
+
+def write_base_models(folder: Path, compared: BaseModels) -> None:
+    """Write base_models.json."""
+    typed_json.write(folder / _BASE_MODELS, compared)
+
+
+def read_base_models(folder: Path) -> BaseModels | None:
+    """Read base_models.json of a run; `None` where no base models were compared.
+
+    Raises:
+        UserError: the file is damaged, or another version's.
+    """
+    if not (folder / _BASE_MODELS).is_file():
+        return None
+    return typed_json.read(folder / _BASE_MODELS, BaseModels, "base models of a run", known=1)
 
 
 def write_candidates(folder: Path, candidates: SearchResults) -> None:

@@ -6,13 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from isospace.adaptation.candidate_encoders import CandidateEncoders
-from isospace.adaptation.candidates import BASE_MODEL, Candidate, allowed_candidates
+from isospace.adaptation.candidates import (
+    BASE_MODEL,
+    Candidate,
+    allowed_candidates,
+    candidates,
+)
 from isospace.adaptation.cross_validation import FOLDS, CrossValidated
+from isospace.adaptation.results import BaseModels
 from isospace.adaptation.task import Task
 from isospace.adaptation.time_plan import Times
 from isospace.evaluation.hybrid import rank_baselines
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
-from isospace.evaluation.scores import HYBRID_BASE
+from isospace.evaluation.scores import BASE, HYBRID_BASE
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
 from isospace.system.progress import Progress
@@ -33,6 +39,7 @@ class Search:
         times: seconds of every kind of candidate.
         progress: where it is shown.
         stop: what a signal asks for.
+        base_models: the base models that were compared; `None` where the user named one.
     """
 
     task: Task
@@ -42,6 +49,7 @@ class Search:
     times: Times
     progress: Progress
     stop: StopRequest
+    base_models: BaseModels | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,15 @@ def validate(search: Search, tried: Tried, more: Sequence[Candidate]) -> Tried:
     return tried
 
 
+def try_closed_forms(search: Search) -> Tried:
+    """Score the base model, and all maps behind it, on the validation items."""
+    closed_forms = candidates([0.0], search.encoders.maps)
+    if search.parts is not None:
+        with search.times.timed(BASE):
+            search.parts.score(closed_forms)
+    return validate(search, Tried({}), closed_forms)
+
+
 def _validation_scores(search: Search, candidate: Candidate) -> ValidationScores:
     encode, pairs = search.encoders.encode(candidate), search.task.validation
     if search.parts is None:
@@ -148,6 +165,14 @@ def score_test(
     selected = selected_of_parts(search.parts, candidate, allowed)
     measured = search.parts.measured(selected, data.benchmark, encode, weight)
     return ModelScores(measured, data.other_text.measure(encode, measured=measured))
+
+
+def score_test_pairs(search: Search, candidate: Candidate, allowed: Sequence[Candidate]) -> Scores:
+    """Return the MRR of the test pairs alone, by a candidate; arguments as for `score_test`."""
+    pairs = search.task.data.benchmark.pairs
+    if search.parts is not None:
+        return search.parts.selected_scores(selected_of_parts(search.parts, candidate, allowed))
+    return mrr_scores(pairs, evaluate_retrieval(search.encoders.encode(candidate), pairs))
 
 
 def selected_of_parts(

@@ -15,6 +15,7 @@ from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.groups import SMALLEST_SPLIT
 from isospace.corpus.overview import coverage, sample
+from isospace.encoders.places import resolve
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.held_out import HeldOut, hard_pairs
 from isospace.evaluation.pairs import TextPairs
@@ -73,12 +74,14 @@ class Task:
         return replace(self, data=data, validation=self.validation.with_share(share))
 
 
-def load_task(config: AdaptConfig, progress: Progress) -> tuple[Task, CandidateEncoders]:
-    """Read the text, and load the base model.
+def load_task(config: AdaptConfig, progress: Progress) -> Task:
+    """Read the text, and choose how it trains.
 
     Raises:
         UserError: bad input. `TooLittle` where it is the text, so that the base model is best kept.
     """
+    for name in config.models:
+        resolve(name)
     if launched():
         raise UserError("adapt runs in one process; start it without a launcher, or use train")
     training, data, notes, folds = _recipe(config)
@@ -98,14 +101,31 @@ def load_task(config: AdaptConfig, progress: Progress) -> tuple[Task, CandidateE
     validation = data.benchmark.pairs
     if data.benchmark.split and folds is None:
         validation = hard_pairs(data.corpus, data.held_out)
-    parts = folds.corpora if folds else ()
-    encoders = CandidateEncoders.load(training, data.corpus, parts, config.queries_only)
-    notes.append(_frozen_note(config, encoders) or _coverage_note(config, encoders, data.corpus))
-    task = Task(config, training, data, validation.grouped(), folds, tuple(filter(None, notes)))
+    return Task(config, training, data, validation.grouped(), folds, tuple(notes))
+
+
+def load_base_model(task: Task, model: str, progress: Progress) -> tuple[Task, CandidateEncoders]:
+    """Load a base model, and return the task with its name.
+
+    Raises:
+        UserError: a model that cannot be loaded or trained. `TooLittle` where its tokenizer cannot
+            tell the texts apart.
+    """
+    corpus, parts = task.data.corpus, task.folds.corpora if task.folds else ()
+    training = replace(task.training, model=model)
+    config = replace(task.config, model=model, models=())
+    encoders = CandidateEncoders.load(training, corpus, parts, config.queries_only)
+    if task.config.models and encoders.encoder.is_frozen:
+        raise UserError(
+            f"`models` {model}: its vectors are given, and `models` compares base models that can "
+            "be fine-tuned. Adapt it alone, as `model`"
+        )
+    note = _frozen_note(config, encoders) or _coverage_note(config, encoders, corpus)
+    notes = tuple(filter(None, (*task.notes, note)))
     if encoders.encoder.is_frozen:
-        asked = (*encoders.fit_texts, *validation.asked, *data.asked)
+        asked = (*encoders.fit_texts, *task.validation.asked, *task.data.asked)
         encoders.encoder.expect(asked, progress)
-    return task, encoders
+    return replace(task, config=config, training=training, notes=notes), encoders
 
 
 def _frozen_note(config: AdaptConfig, encoders: CandidateEncoders) -> str:

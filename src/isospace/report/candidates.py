@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from isospace.adaptation.results import ChangedQuery, SearchResults, read_candidates
+from isospace.adaptation.results import (
+    ChangedQuery,
+    SearchResults,
+    read_base_models,
+    read_candidates,
+)
 from isospace.evaluation.scores import BASE
 from isospace.report import figures
 from isospace.statistics.gains import Gain
@@ -18,6 +23,7 @@ class CandidatesPart:
     """What a page shows of the candidates."""
 
     picture: figures.Picture
+    base_models: Table | None
     best: Table
     tried: Table
     better: tuple[ChangedQuery, ...]
@@ -68,7 +74,24 @@ def candidates_part(run: Run, number: int, split: bool) -> CandidatesPart | None
         "Other columns are changes on validation pairs of other text. What loses more there than "
         f"{candidates.max_drop:g} points is rejected.",
     )
-    return CandidatesPart(picture, best, tried, candidates.better, candidates.worse)
+    return CandidatesPart(
+        picture, _base_models(run), best, tried, candidates.better, candidates.worse
+    )
+
+
+def _base_models(run: Run) -> Table | None:
+    """Return the table of the base models; `None` where the run compared none."""
+    compared = read_base_models(run.folder)
+    if compared is None:
+        return None
+    return Table(
+        "base-models",
+        "Base models: MRR x 100 on the test pairs",
+        compared.rows(),
+        "Each base model is whitened, where that helps. The validation pairs selected the version "
+        "and the model. Texts a second were timed in turns. The last column names the model that "
+        f"was then fine-tuned. {compared.verdict}",
+    )
 
 
 def _marks(candidates: SearchResults) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 config.json     the settings
 adapt.json      the settings of adapt, if it made the run
+base_models.json  the base models that adapt compared, if it compared several
 metrics.jsonl   a line for each logged update ("step") and each evaluation ("evaluation")
 checkpoints/    last.pt (resumes bit for bit), kept.safetensors (weights of the kept checkpoint)
 items.npz       rank of each test item before and after, and its group; for STS pairs also the gold
@@ -164,6 +165,10 @@ class Run:
             return TrainConfig.from_json(path.read_text(encoding="utf-8"))
         except (UserError, UnicodeDecodeError) as error:
             raise UserError(f"{path}: {error}") from error
+
+    def write_config(self, config: TrainConfig) -> None:
+        """Write other settings into config.json, before a training has begun."""
+        write_text(self.folder / "config.json", config.to_json() + "\n")
 
     @property
     def settings_digest(self) -> str:

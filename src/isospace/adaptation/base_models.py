@@ -1,0 +1,167 @@
+"""Compare base models before a search: each as it is and whitened, on the same pairs.
+
+Whitening needs no training, so each model costs one pass over the texts. The model whose best
+version finds most of the validation pairs is selected, and only that one is fine-tuned. The test
+pairs then give the gain of the selected model over the second best.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from isospace.adaptation.candidate_encoders import CandidateEncoders
+from isospace.adaptation.candidates import BASE_MODEL
+from isospace.adaptation.results import BaseModels, BaseModelScores, write_base_models
+from isospace.adaptation.scoring import Search, Tried, score_test_pairs, try_closed_forms
+from isospace.adaptation.task import Task
+from isospace.corpus.examples import evenly
+from isospace.evaluation.benchmark import Benchmark
+from isospace.statistics.choosing import ChosenAmong, choose, measured_gain
+from isospace.statistics.counts import number_of
+from isospace.statistics.gains import Gain
+from isospace.statistics.influence import Scores
+from isospace.statistics.verdict import counted
+
+MOST_COMPARING = 0.5
+"""Share of a budget in minutes that the comparison of base models may take."""
+_TURNS, _TURN, _WARM = 3, 32, 8
+"""Each model encodes so many times so many texts, in turns with the others."""
+_AS_FAST = 1.2
+"""Up to this ratio two models are called equally fast."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The speed of one base model.
+
+    Attributes:
+        texts_per_second: documents of the corpus that it encodes in a second.
+        token: seconds of a token.
+    """
+
+    texts_per_second: float
+    token: float
+
+
+def measure_paces(bases: Sequence[tuple[Task, CandidateEncoders]]) -> list[Pace]:
+    """Time the base models on the same documents, in turns, so that all meet the same load."""
+    texts = bases[0][0].validation.second
+    sample = [texts[place] for place in evenly(len(texts), _TURNS * _TURN)]
+    encoders = [own.encoder for _, own in bases]
+    for encoder in encoders:
+        encoder.embed(sample[:_WARM], side="document")
+    seconds = [0.0] * len(encoders)
+    for turn in range(_TURNS):
+        for place, encoder in enumerate(encoders):
+            started = time.monotonic()
+            encoder.embed(sample[turn::_TURNS], side="document")
+            seconds[place] += time.monotonic() - started
+    tokens = [sum(map(len, one.tokens.ids(sample, side="document"))) for one in encoders]
+    return [
+        Pace(len(sample) / took, took / max(1, count))
+        for took, count in zip(seconds, tokens, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """One base model: its closed forms, and the best of them on the validation and test pairs."""
+
+    search: Search
+    tried: Tried
+    validation: Scores
+    test: Scores
+    scores: BaseModelScores
+
+
+def compare_base_models(searches: Sequence[Search], paces: Sequence[Pace]) -> tuple[Search, Tried]:
+    """Try the closed forms of each base model, and write and show how the models compare.
+
+    Args:
+        searches: of each base model, all with the same text, pairs and run.
+        paces: of each.
+
+    Returns:
+        The search of the selected model, and its candidates that were tried.
+    """
+    progress, task = searches[0].progress, searches[0].task
+    progress.line("budget", _split_of_budget(task, len(searches)))
+    compared = []
+    for number, (search, pace) in enumerate(zip(searches, paces, strict=True), start=1):
+        progress.line("base model", f"{number} of {len(searches)}: {search.task.config.model}")
+        compared.append(_closed_forms(search, pace))
+    best = compared[choose([one.validation for one in compared])]
+    others = [one for one in compared if one is not best]
+    second = others[choose([one.validation for one in others])]
+    found = _gain(compared, best, second)
+    verdict = _verdict(task.data.benchmark, found, best.scores, second.scores)
+    models = BaseModels(tuple(one.scores for one in compared), best.scores.name, found, verdict)
+    progress.table("base models, whitened, MRR x 100 on the test pairs", models.rows())
+    progress.line("models", verdict)
+    write_base_models(best.search.run.folder, models)
+    return replace(best.search, base_models=models), best.tried
+
+
+def _split_of_budget(task: Task, count: int) -> str:
+    amount, unit = task.config.budget
+    if unit == "tokens":
+        return f"{number_of(amount, unit)} train the best of {count} base models"
+    if task.folds is not None:
+        return f"{number_of(amount, unit)}: what comparing {count} base models leaves is training"
+    return (
+        f"{number_of(amount, unit)}: up to {100 * MOST_COMPARING:.0f} % of them compare {count} "
+        "base models, and the rest fine-tunes the best one"
+    )
+
+
+def _closed_forms(search: Search, pace: Pace) -> _Compared:
+    """Try a base model and all maps behind it, and score the best of these on the test pairs."""
+    tried, task = try_closed_forms(search), search.task
+    allowed = tried.allowed(task.config.max_drop)
+    selected = allowed[choose([tried.mrr[candidate] for candidate in allowed])]
+    base, test = (score_test_pairs(search, one, allowed) for one in (BASE_MODEL, selected))
+    scores = BaseModelScores(
+        task.config.model,
+        search.encoders.encoder.dim,
+        pace.texts_per_second,
+        selected.words,
+        tried.mrr[selected],
+        base.mean,
+        test.mean,
+    )
+    return _Compared(search, tried, tried.scores[selected].pairs, test, scores)
+
+
+def _gain(compared: Sequence[_Compared], best: _Compared, second: _Compared) -> Gain:
+    """Return the gain of the best model over the second on the test pairs."""
+    benchmark, among = best.search.task.data.benchmark, None
+    if not benchmark.split:  # the test pairs have selected the model, and the map of each
+        others = [one for one in compared if one is not second]
+        maps = sum(len(one.tried.scores) - 1 for one in compared)
+        scores = [second.test, *(one.test for one in others)]
+        among = ChosenAmong(scores, 1 + others.index(best), unseen=maps)
+    return measured_gain(best.test, second.test, among, benchmark.confidence)
+
+
+def _verdict(
+    benchmark: Benchmark, found: Gain, best: BaseModelScores, second: BaseModelScores
+) -> str:
+    """Say which of the two best models is better, and which is faster."""
+    if found.low > 0:
+        words = f"{best.name} is the better base model, before {second.name}"
+    elif found.high < 0:
+        words = (
+            f"{second.name} is better than {best.name} on the test pairs, though the validation "
+            f"pairs selected {best.name}"
+        )
+    else:
+        words = f"The test pairs cannot tell {best.name} and {second.name} apart"
+    count = counted(found, benchmark.pairs.unit)
+    text = f"{words}, both whitened where that helps: {found} in {benchmark.protocol}; {count}."
+    fast, slow = sorted((best, second), key=lambda one: -one.texts_per_second)
+    ratio = fast.texts_per_second / slow.texts_per_second
+    if ratio < _AS_FAST:
+        return text
+    return f"{text} {fast.name} encodes {ratio:.1f} times as many texts a second as {slow.name}."

@@ -1,0 +1,125 @@
+"""`adapt` with several base models: the best of them, whitened, is fine-tuned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from prompted import load_again
+from resumed import assert_same_weights
+from routed import write_static
+from searches import short_search, write_documents
+from toy import write_toy_model
+
+from isospace.adaptation import adapt as adapt_module
+from isospace.adaptation import base_models
+from isospace.adaptation.adapt import adapt
+from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.adaptation.results import read_base_models, read_candidates
+from isospace.cli import main
+from isospace.errors import Interrupted, UserError
+from isospace.report.run_set import collect
+from isospace.report.write import write_report
+from isospace.system.progress import Silent
+
+
+@pytest.fixture(scope="module")
+def config(toy_model, tmp_path_factory) -> AdaptConfig:
+    folder = tmp_path_factory.mktemp("base-models")
+    other = write_toy_model(folder / "other", hidden_size=48, intermediate_size=64)
+    one = short_search(write_documents(folder / "docs.jsonl"), toy_model, folder / "run")
+    return replace(one, model="minilm", models=(str(other), str(toy_model)))
+
+
+@pytest.fixture(scope="module")
+def adapted(config):
+    return adapt(config, progress=Silent())
+
+
+def test_the_model_that_finds_most_validation_pairs_goes_on(config, adapted):
+    compared = read_base_models(adapted.run.folder)
+    assert [one.name for one in compared.models] == list(config.models)
+    assert [one.dim for one in compared.models] == [48, 32]
+    assert all(one.texts_per_second > 0 for one in compared.models)
+    second, best = sorted(compared.models, key=lambda one: one.validation)
+    assert compared.selected == best.name == adapted.run.config.model
+    assert compared.gain.mean == pytest.approx(best.adapted - second.adapted)
+    assert compared.gain.items == adapted.results.verdict.gain.items
+    assert best.base == pytest.approx(adapted.results.base.pairs.mrr)
+    closed_forms = [one.mrr for one in read_candidates(adapted.run.folder).candidates[:4]]
+    assert best.validation == pytest.approx(max(closed_forms))
+    assert compared.verdict in read_candidates(adapted.run.folder).notes
+    assert load_again(adapted.model_folder).get_embedding_dimension() == best.dim
+    page = write_report(collect([adapted.run.folder])).read_text(encoding="utf-8")
+    assert all(one.name in page for one in compared.models)
+
+
+def test_the_search_is_that_of_the_selected_model_alone(config, adapted, tmp_path):
+    one = replace(config, models=(), model=adapted.run.config.model, output=tmp_path / "run")
+    alone = adapt(one, progress=Silent())
+    assert alone.results.verdict.gain == adapted.results.verdict.gain
+    assert_same_weights(alone.run, adapted.run)
+
+
+@pytest.mark.parametrize("at", ["compared", "searched"])
+def test_a_run_that_was_stopped_goes_on_to_the_same_end(config, adapted, tmp_path, monkeypatch, at):
+    config = replace(config, output=tmp_path / "run")
+    tried = []
+
+    def stopped(*arguments):
+        tried.append(arguments)
+        if at == "searched" or len(tried) == 2:
+            raise KeyboardInterrupt
+        return closed_forms(*arguments)
+
+    closed_forms = base_models._closed_forms
+    with monkeypatch.context() as patch:
+        if at == "compared":
+            patch.setattr(base_models, "_closed_forms", stopped)
+        else:
+            patch.setattr(adapt_module, "_search", stopped)
+        with pytest.raises(Interrupted, match="adapt `resume`"):
+            adapt(config, progress=Silent())
+    if at == "searched":  # the models that lost are not loaded again
+        monkeypatch.setattr(adapt_module, "compare_base_models", None)
+    again = adapt(resume=config.output, progress=Silent())
+    compared = read_base_models(config.output)
+    assert compared.selected == again.run.config.model == adapted.run.config.model
+    assert compared.gain == read_base_models(adapted.run.folder).gain
+    assert again.results.verdict.gain == adapted.results.verdict.gain
+    assert_same_weights(again.run, adapted.run)
+
+
+def test_a_model_that_is_missing_is_refused_before_the_text_is_read(config, tmp_path, monkeypatch):
+    monkeypatch.setattr("isospace.training.prepare.load_corpus", None)
+    with pytest.raises(UserError, match="none"):
+        adapt(replace(config, models=(config.models[0], "./none"), output=tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_cannot_be_trained_is_refused_by_name(config, toy_model, tmp_path):
+    static = str(write_static(toy_model, tmp_path / "static"))
+    with pytest.raises(UserError, match=static):
+        adapt(replace(config, models=(config.models[0], static), output=tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--models", "minilm"], "two or more"),
+        (["--models", "minilm,minilm"], "twice"),
+        (["--models", "minilm,b", "--model", "c"], "--model"),
+        (["--models", "minilm", "b", "--queries-only"], "--queries-only"),
+        (["--models", "minilm,b", "--query-prompt", "query: "], "--query-prompt"),
+    ],
+)
+def test_settings_that_several_models_cannot_share_are_refused(tmp_path, capsys, options, words):
+    assert main(["adapt", str(tmp_path), *options]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_names_are_read_back_from_json(config, tmp_path):
+    (tmp_path / "adapt.json").write_text(config.to_json(), encoding="utf-8")
+    assert AdaptConfig.read(tmp_path / "adapt.json") == config
+    assert AdaptConfig(models="a, b").models == ("a", "b")
