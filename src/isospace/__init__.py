@@ -6,6 +6,7 @@ takes seconds. Everything else is reached through its package.
 - `load(model)`: an `Embedder`, which encodes, compares and searches texts.
 - `adapt(config)`: the best encoder for a text in the time there is; settings: `AdaptConfig`,
   `CorpusConfig`.
+- `ask(config)`: queries to train on, which a language model writes; settings: `AskConfig`.
 - `train(config)`: adapt an encoder to a corpus; settings: `TrainConfig`, `CorpusConfig`, and an
   objective of `OBJECTIVES`.
 - `compare(candidates, seeds, folder)`: several objectives by several seeds.
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from isospace.evaluation.evaluate_config import EvaluateConfig
     from isospace.export.merge import merge_models
     from isospace.objectives import OBJECTIVES
+    from isospace.questions.ask import ask
+    from isospace.questions.ask_config import AskConfig
     from isospace.search.embedder import Embedder, load
     from isospace.training.objective_loss import ObjectiveLoss
     from isospace.training.train import train
@@ -46,6 +49,7 @@ __version__ = version("isospace")
 __all__ = [
     "OBJECTIVES",
     "AdaptConfig",
+    "AskConfig",
     "CorpusConfig",
     "Embedder",
     "EvaluateConfig",
@@ -56,6 +60,7 @@ __all__ = [
     "WhitenConfig",
     "__version__",
     "adapt",
+    "ask",
     "compare",
     "evaluate",
     "keep_texts",
@@ -68,6 +73,7 @@ __all__ = [
 _MODULES = {
     "OBJECTIVES": "objectives",
     "AdaptConfig": "adaptation.adapt_config",
+    "AskConfig": "questions.ask_config",
     "CorpusConfig": "config",
     "Embedder": "search.embedder",
     "EvaluateConfig": "evaluation.evaluate_config",
@@ -77,6 +83,7 @@ _MODULES = {
     "UserError": "errors",
     "WhitenConfig": "whiten.whiten_config",
     "adapt": "adaptation.adapt",
+    "ask": "questions.ask",
     "compare": "comparison.compare",
     "evaluate": "evaluation.evaluate",
     "keep_texts": "corpus.records",

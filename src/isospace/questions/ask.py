@@ -24,7 +24,7 @@ from isospace.questions.ask_config import AskConfig
 from isospace.questions.filters import Filtered, Generated, filter_queries
 from isospace.questions.passages import Passages, spread
 from isospace.questions.prompts import DEFAULT, Prompts
-from isospace.questions.results import AskResults
+from isospace.questions.results import AskResults, in_money
 from isospace.statistics.counts import number_of
 from isospace.system import typed_json
 from isospace.system.cache import cache_folder
@@ -81,7 +81,9 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
     progress.line("corpus", corpus.summary)
     progress.line("types", f"{', '.join(prompts.types)} (prompts in {folder})")
     passages = Passages.of_corpus(corpus)
-    encode = remembering(cached(load_encoder(config.model), cache_folder(), progress=progress))
+    encoder = load_encoder(config.model)
+    encoder.expect(passages.texts, progress)
+    encode = remembering(cached(encoder, cache_folder(), progress=progress))
     vectors = unit_vectors(encode, [], passages.texts)[1]
     trained = passages.trained
     wanted = math.ceil(config.queries / prompts.at_once)
@@ -139,7 +141,7 @@ def _announce(
         read = estimated_tokens([texts[place] for place in new])
         write = ANSWER_TOKENS * sum(len(requests[place].types) for place in new)
         money = _money(config, read, write)
-        cost = "" if money is None else f", about {money:.2f} by `price`"
+        cost = "" if money is None else f", about {in_money(money)} by `price`"
         what = f"{number_of(len(new), 'requests')} for {number_of(queries, 'queries')}{cost}"
         announce(Address.parse("llm", config.llm), what, read + write, progress)
     return len(requests) - len(new)

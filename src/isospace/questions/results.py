@@ -11,6 +11,15 @@ from isospace.statistics.counts import number_of
 FORMAT = 1
 
 
+def in_money(amount: float) -> str:
+    """Write an amount of money.
+
+    >>> in_money(0.0021), in_money(12.5)
+    ('under 0.01', '12.50')
+    """
+    return f"{amount:,.2f}" if amount >= 0.01 else "under 0.01"
+
+
 @dataclass(frozen=True)
 class AskResults:
     """What became of requests and queries.
@@ -65,7 +74,7 @@ class AskResults:
             asked += f"; {self.kept_before:,} were answered by earlier commands"
         tokens = f"{self.prompt_tokens:,} read, {self.answer_tokens:,} written"
         if self.money is not None:
-            tokens += f"; {self.money:.2f} by `price`"
+            tokens += f"; {in_money(self.money)} by `price`"
         kept = sum(self.kept.values())
         dropped = [
             (self.near_duplicates, "near duplicates"),
