@@ -82,7 +82,7 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
     progress.line("types", f"{', '.join(prompts.types)} (prompts in {folder})")
     passages = Passages.of_corpus(corpus)
     encoder = load_encoder(config.model)
-    encoder.expect(passages.texts, progress)
+    encoder.expect([("document", passages.texts)], progress)
     encode = remembering(cached(encoder, cache_folder(), progress=progress))
     vectors = unit_vectors(encode, [], passages.texts)[1]
     trained = passages.trained
