@@ -1,79 +1,32 @@
-"""A 3-layer BERT built in code, sentences of its words, a short run: no network, no downloads."""
+"""The tiny encoders and texts of `training.tiny` by the names of the tests, and a short run."""
 
 from __future__ import annotations
 
-import json
-import random
-import string
 from pathlib import Path
-from typing import Any
 
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    BertForSequenceClassification,
-    BertModel,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
-    RobertaModel,
-    RobertaTokenizer,
-)
+from transformers import BertConfig, BertForSequenceClassification
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.objectives import WhitenedCSE
+from isospace.training.tiny import (
+    WORDS,
+    sentences,
+    tiny_tokenizer,
+    write_documents,
+)
+from isospace.training.tiny import write_tiny_bert as write_toy_model
+from isospace.training.tiny import write_tiny_roberta as write_toy_roberta
 
-WORDS = [
-    "the", "cat", "dog", "sat", "on", "mat", "big", "red", "house", "runs", "fast", "tensor", "returns",
-    "array", "value", "shape", "of", "a", "an", "in", "each", "over", "under", "small", "blue", "green",
-    "tree", "river", "city", "light", "night", "day", "morning", "walks", "reads", "writes", "opens", "file",
-    "model", "learns", "words", "without", "labels", "from", "text", "many", "few", "old", "new", "good",
-]  # fmt: skip
-
-
-def _tokenizer() -> PreTrainedTokenizerFast:
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    characters = [
-        prefix + c for c in string.ascii_lowercase + string.digits for prefix in ("", "##")
-    ]
-    vocab = {
-        token: i for i, token in enumerate([*special, *WORDS, *(set(characters) - set(WORDS))])
-    }
-    vocab = {token: i for i, token in enumerate(sorted(vocab, key=lambda t: (t not in special, t)))}
-    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        special_tokens=[("[CLS]", vocab["[CLS]"]), ("[SEP]", vocab["[SEP]"])],
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
-        model_max_length=64,
-    )  # fmt: skip
-
-
-def write_toy_model(folder: Path, *, masked_words: bool = False, **sizes: Any) -> Path:
-    """A Hugging Face BERT with 3 layers of 32 dimensions and random weights.
-
-    With `masked_words` it has a head for them; `sizes` are BERT's settings.
-    """
-    tokenizer = _tokenizer()
-    torch.manual_seed(0)
-    usual = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 64,
-        "max_position_embeddings": 64,
-    }
-    kind = BertForMaskedLM if masked_words else BertModel
-    kind(BertConfig(**{**usual, **sizes})).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+__all__ = [
+    "WORDS",
+    "sentences",
+    "short_run",
+    "write_documents",
+    "write_toy_cross_encoder",
+    "write_toy_model",
+    "write_toy_roberta",
+]
 
 
 def write_toy_cross_encoder(folder: Path, toy: Path) -> Path:
@@ -81,49 +34,8 @@ def write_toy_cross_encoder(folder: Path, toy: Path) -> Path:
     torch.manual_seed(1)
     model = BertForSequenceClassification(BertConfig.from_pretrained(toy, num_labels=1))
     model.save_pretrained(folder)
-    _tokenizer().save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
     return folder
-
-
-def write_toy_roberta(folder: Path) -> Path:
-    """A RoBERTa of the same size, with byte pairs and a tokenizer of its family."""
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    pairs = Tokenizer(models.BPE())
-    pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    pairs.train_from_iterator(
-        sentences(100),
-        trainers.BpeTrainer(
-            vocab_size=400,
-            special_tokens=special,
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        ),
-    )
-    learned = json.loads(pairs.to_str())["model"]
-    merges = [tuple(pair) for pair in learned["merges"]]
-    tokenizer = RobertaTokenizer(vocab=learned["vocab"], merges=merges, model_max_length=64)
-    torch.manual_seed(0)
-    sizes = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 64,
-        "max_position_embeddings": 66,
-        "type_vocab_size": 1,
-    }
-    RobertaModel(RobertaConfig(**sizes)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-def sentences(count: int, seed: int = 0) -> list[str]:
-    """Distinct random sentences of known words."""
-    source = random.Random(seed)
-    made: dict[str, None] = {}
-    while len(made) < count:
-        made[" ".join(source.choices(WORDS, k=source.randint(8, 14)))] = None
-    return list(made)
 
 
 def short_run(model: Path, corpus: Path, output: Path) -> TrainConfig:
@@ -139,22 +51,3 @@ def short_run(model: Path, corpus: Path, output: Path) -> TrainConfig:
         output=output,
         select="last",
     )
-
-
-def write_documents(folder: Path, count: int = 60) -> Path:
-    """Markdown of toy words: a title, two headings, a passage of two sentences under each."""
-    folder.mkdir()
-    draw = random.Random(0)
-
-    def sentence(words: int = 9) -> str:
-        return " ".join(draw.choices(WORDS, k=words)).capitalize() + "."
-
-    for number in range(count):
-        title = f"{sentence(4)[:-1]} {number}"
-        parts = [f"# {title}\n"]
-        for part in range(2):
-            heading = f"## {sentence(3)[:-1]} {number} {part}"
-            passage = f"{title} {sentence()} {sentence()} {sentence()}"
-            parts += [heading, "", passage, ""]
-        (folder / f"{number}.md").write_text("\n".join(parts))
-    return folder

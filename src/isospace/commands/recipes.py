@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import tempfile
 import textwrap
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -12,6 +16,7 @@ import tyro
 from isospace.commands.options import as_options
 from isospace.commands.printing import print_json, print_result, print_table
 from isospace.config import TrainConfig, objective_name
+from isospace.errors import UserError
 from isospace.recipes import HERE, RECIPES, Recipe, find
 
 _WIDTH = 100
@@ -26,10 +31,17 @@ class Recipes:
     """Show everything about this recipe."""
     json: bool = False
     """Print the recipe, or all of them, as JSON."""
+    check: bool = False
+    """Train a tiny encoder with random weights by the recipe, or by all of them, to see that it
+    starts. Takes seconds a recipe, and downloads nothing."""
 
     def run(self) -> int:
-        """Print the table, or one row."""
-        if self.json:
+        """Print the table, or one row, or run the checks."""
+        if self.json and self.check:
+            raise UserError("`json` and `check`: give one of the two")
+        if self.check:
+            check([self.name] if self.name else list(RECIPES))
+        elif self.json:
             name = self.name
             recipes = [_to_dict(*row) for row in RECIPES.items()]
             print_json(_to_dict(name, find(name)) if name else recipes)
@@ -38,6 +50,28 @@ class Recipes:
         else:
             print_table("recipes (averages as published)", overview())
         return 0
+
+
+def check(names: Sequence[str]) -> None:
+    """Run recipes on a tiny encoder, and print a line for each.
+
+    Raises:
+        UserError: there is no such recipe, or it cannot be run.
+    """
+    for name in names:
+        find(name)
+    from isospace.system.quiet import log_level, no_weight_bars
+    from isospace.training.recipe_check import check_recipe
+
+    quiet = log_level("isospace", logging.ERROR)  # of a tiny encoder no warning matters
+    with tempfile.TemporaryDirectory() as folder, quiet, no_weight_bars():
+        for name in names:
+            started = time.monotonic()
+            finished = check_recipe(name, Path(folder))
+            print_result(
+                f"{name}: starts ({finished.results.steps} updates of a tiny encoder, "
+                f"{time.monotonic() - started:.1f} s)"
+            )
 
 
 def overview() -> list[dict[str, str]]:
@@ -67,6 +101,8 @@ def describe(name: str) -> str:
         "STS": _numbers(recipe.published, "Spearman x 100, test sets"),
         "transfer": _numbers(recipe.published_transfer, "accuracy in per cent"),
         "STS-B dev": f"{dev} (Spearman x 100)" if dev else "",
+        "other runs": _reruns(recipe),
+        "reproduced": _span(recipe),
         "note": as_options(recipe.note),
         "here": as_options(HERE) if recipe.config.select == "labels" else "",
         "objective": f"{objective_name(recipe.config.objective)} ({paper.title}, {paper.year})",
@@ -127,6 +163,18 @@ def _numbers(values: Mapping[str, float], unit: str) -> str:
     return f"{cells} ({unit})" if values else ""
 
 
+def _reruns(recipe: Recipe) -> str:
+    found = recipe.reruns
+    return "" if found is None else f"{found.words} ({found.source})"
+
+
+def _span(recipe: Recipe) -> str:
+    if recipe.target is None or recipe.reproduced is None:
+        return ""
+    low, high = recipe.reproduced
+    return f"by a score of {low:.2f} to {high:.2f} ({recipe.target[0]})"
+
+
 def _to_dict(name: str, recipe: Recipe) -> dict[str, Any]:
     return {
         "recipe": name,
@@ -134,6 +182,8 @@ def _to_dict(name: str, recipe: Recipe) -> dict[str, Any]:
         "sts_spearman_x100": recipe.published,
         "transfer_accuracy": recipe.published_transfer,
         "stsb_dev_spearman_x100": recipe.published_dev,
+        "other_runs": None if recipe.reruns is None else asdict(recipe.reruns),
+        "counts_as_reproduced": recipe.reproduced,
         "note": as_options(recipe.note),
         "corpus": recipe.corpus,
         "command": command(name),

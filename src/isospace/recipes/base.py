@@ -23,6 +23,33 @@ HERE = (
 """What differs from every paper; said once."""
 
 
+LEEWAY = 2.0
+"""Points by which a score may miss the published one where nobody reports several runs: seeds of
+SimCSE differ by as much (https://github.com/princeton-nlp/SimCSE/issues/63)."""
+
+
+@dataclass(frozen=True)
+class Reruns:
+    """Scores that other runs of a published row came to.
+
+    Attributes:
+        words: who ran what, and the scores.
+        source: URL of the paper, the README or the thread that says so.
+        span: lowest and highest score, in points; `None` where no exact scores are given.
+    """
+
+    words: str
+    source: str
+    span: tuple[float, float] | None = None
+
+
+def over_seeds(mean: float, sd: float, seeds: int, source: str) -> Reruns:
+    """Return what authors report over seeds: three standard deviations, but at least a point."""
+    half = max(1.0, 3 * sd)
+    words = f"{seeds} seeds of the authors, standard deviation {sd}"
+    return Reruns(words, source, (round(mean - half, 2), round(mean + half, 2)))
+
+
 @dataclass(frozen=True)
 class Recipe:
     """A setting, the published numbers it aims at, and what is known about reaching them.
@@ -37,6 +64,7 @@ class Recipe:
         published_transfer: accuracy in per cent by column of the transfer table.
         published_dev: Spearman x 100 on STS-B dev.
         corpus: what the paper trained on.
+        reruns: scores of other runs, where a source can be named.
     """
 
     config: TrainConfig
@@ -46,6 +74,37 @@ class Recipe:
     published_transfer: dict[str, float] = field(default_factory=dict)
     published_dev: float | None = None
     corpus: str = WIKI
+    reruns: Reruns | None = None
+
+    @property
+    def target(self) -> tuple[str, float] | None:
+        """Name the published score that a run is held against, and give it in points.
+
+        It is the STS average or, where there is none, that of STS12-16, of the transfer tasks, or
+        the score on STS-B dev. `None`: nothing is published.
+        """
+        scores = {
+            "STS": self.published.get("Avg"),
+            "STS12-16": self.published.get("STS12-16"),
+            "transfer": self.published_transfer.get("Avg"),
+            "STS-B dev": self.published_dev,
+        }
+        return next(((name, value) for name, value in scores.items() if value is not None), None)
+
+    @property
+    def reproduced(self) -> tuple[float, float] | None:
+        """Return the lowest and the highest score of a run that counts as a reproduction.
+
+        The span goes from the lowest to the highest of the published score and its re-runs, or
+        `LEEWAY` points up and down from the published score where there are no re-runs.
+        """
+        if self.target is None:
+            return None
+        published = self.target[1]
+        if self.reruns is None or self.reruns.span is None:
+            return published - LEEWAY, published + LEEWAY
+        low, high = self.reruns.span
+        return min(low, published), max(high, published)
 
 
 def sts(*values: float) -> dict[str, float]:

@@ -22,7 +22,17 @@ from isospace.objectives import (
     SBERTSoftmax,
     VaSCL,
 )
-from isospace.recipes.base import NLI, Recipe, average, setting, sts, transfer, weights
+from isospace.recipes.base import (
+    NLI,
+    Recipe,
+    Reruns,
+    average,
+    over_seeds,
+    setting,
+    sts,
+    transfer,
+    weights,
+)
 
 _IS_BERT = {
     "is-bert-bert-base": Recipe(
@@ -216,8 +226,8 @@ _ARCCSE = {
 }
 
 _MIXCSE_NOTE = (
-    "Others got about 65 from their own runs. The released script chooses the checkpoint behind "
-    "the MLP and tests without it; here both are without."
+    "Two users of the released code got about 65 (its issue 3). The released script chooses the "
+    "checkpoint behind the MLP and tests without it; here both are without."
 )
 
 _MIXCSE = {
@@ -225,8 +235,8 @@ _MIXCSE = {
         setting(MixCSE()),
         "MixCSE, STS",
         sts(71.71, 83.14, 75.49, 83.64, 79.00, 78.48, 72.19, 77.66),
-        "Mean of 5 seeds; the average has a standard deviation of 0.61, STS12 of 4.03. "
-        f"{_MIXCSE_NOTE}",
+        f"Mean of 5 seeds; STS12 has a standard deviation of 4.03. {_MIXCSE_NOTE}",
+        reruns=over_seeds(77.66, 0.61, 5, MixCSE.paper.url),
     ),
     "mixcse-bert-large": Recipe(
         setting(MixCSE(), "bert-large-uncased", learning_rate=1e-5),
@@ -239,13 +249,17 @@ _MIXCSE = {
 
 _MOCOSE_NOTE = (
     "The released notebook picks its checkpoint by the mean of the seven test sets, here STS-B dev "
-    "does. Its re-runs with a queue of 1,024 gave 76.1 to 77.0. Batch 256 and a queue of 256 are "
+    "does. Batch 256 and a queue of 256 are "
     "the notebook's; the paper's ablation prefers 512."
 )
 
 
 def _mocose(
-    model: str, published: dict[str, float], accuracies: dict[str, float], note: str = _MOCOSE_NOTE
+    model: str,
+    published: dict[str, float],
+    accuracies: dict[str, float],
+    note: str = _MOCOSE_NOTE,
+    reruns: Reruns | None = None,
 ) -> Recipe:
     return Recipe(
         setting(MoCoSE(), model, batch_size=256, every=175, weight_decay=1e-6),
@@ -253,6 +267,7 @@ def _mocose(
         published,
         note,
         accuracies,
+        reruns=reruns,
     )
 
 
@@ -261,6 +276,11 @@ _MOCOSE = {
         "bert-base-uncased",
         sts(71.48, 81.40, 74.47, 83.45, 78.99, 78.68, 72.44, 77.27),
         transfer(81.07, 86.43, 94.76, 89.70, 86.35, 84.06, 75.86, 85.46),
+        reruns=Reruns(
+            "the authors' notebook with a queue of 1,024: 76.1 to 77.0",
+            "https://github.com/xbdxwyh/mocose",
+            (76.1, 77.0),
+        ),
     ),
     "mocose-bert-large": _mocose(
         "bert-large-uncased",
@@ -270,9 +290,10 @@ _MOCOSE = {
     ),
 }
 
-_DIFFCSE_RERUNS = (
-    "Others got 77.0 to 77.4 with the official script, SimCSE++ 77.25 (69.41, 82.47, 74.52, 82.82, "
-    "80.06, 79.39, 72.05); the authors call it sensitive to the device."
+_DIFFCSE_RERUNS = Reruns(
+    "three users of the official script: 77.00, 77.33 and 77.44",
+    "https://github.com/voidism/DiffCSE/issues/8",
+    (77.0, 77.44),
 )
 _DIFFCSE_TRANSFER = "lambda, mask rate and learning rate are the authors' for transfer."
 
@@ -286,8 +307,10 @@ _DIFFCSE = {
         _diffcse(DiffCSE(generator="distilbert-base-uncased"), "bert-base-uncased", 7e-6),
         "DiffCSE, STS",
         sts(72.28, 84.43, 76.47, 83.90, 80.54, 80.59, 71.23, 78.49),
-        f"{_DIFFCSE_RERUNS} {weights('voidism/diffcse-bert-base-uncased-sts')}",
+        "SimCSE++ got 77.25 (69.41, 82.47, 74.52, 82.82, 80.06, 79.39, 72.05). The authors call "
+        f"the row sensitive to the device. {weights('voidism/diffcse-bert-base-uncased-sts')}",
         published_dev=84.56,
+        reruns=_DIFFCSE_RERUNS,
     ),
     "diffcse-roberta-base": Recipe(
         _diffcse(DiffCSE(mask_rate=0.2, generator="distilroberta-base"), "roberta-base", 1e-5),
@@ -473,17 +496,18 @@ _PCL = {
 }
 
 _PROMPTBERT_NOTE = (
-    "Mean of 10 seeds; the average has a standard deviation of {}. The paper's vector is the state "
-    "at the mask token of the first template, without MLP and denoising; its checkpoints are "
-    "chosen with denoising. `max_length` is that of the sentence without the template."
-).format
+    "Mean of 10 seeds. The paper's vector is the state at the mask token of the first template, "
+    "without MLP and denoising; its checkpoints are chosen with denoising. `max_length` is that of "
+    "the sentence without the template."
+)
 
 _PROMPTBERT = {
     "promptbert-bert-base": Recipe(
         setting(PromptBERT(), batch_size=256, learning_rate=1e-5),
         "PromptBERT, STS",
         sts(71.56, 84.58, 76.98, 84.47, 80.60, 81.60, 69.87, 78.54),
-        f"{_PROMPTBERT_NOTE(0.15)} The mean of the published columns is 78.52, not their average.",
+        f"{_PROMPTBERT_NOTE} The mean of the published columns is 78.52, not their average.",
+        reruns=over_seeds(78.54, 0.15, 10, PromptBERT.paper.url),
     ),
     "promptbert-roberta-base": Recipe(
         setting(
@@ -497,7 +521,8 @@ _PROMPTBERT = {
         ),
         "PromptBERT, STS",
         sts(73.94, 84.74, 77.28, 84.99, 81.74, 81.88, 69.50, 79.15),
-        _PROMPTBERT_NOTE(0.25),
+        _PROMPTBERT_NOTE,
+        reruns=over_seeds(79.15, 0.25, 10, PromptBERT.paper.url),
     ),
 }
 

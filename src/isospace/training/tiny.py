@@ -1,0 +1,191 @@
+"""Tiny encoders with random weights, and texts for them: made in code, without a download.
+
+`recipe_check` and the tests run on them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaForMaskedLM,
+    RobertaModel,
+    RobertaTokenizer,
+)
+
+from isospace.evaluation.senteval import YEARS
+from isospace.system.quiet import no_weight_bars
+
+WORDS = """
+the cat dog sat on mat big red house runs fast tensor returns array value shape
+of a an in each over under small blue green tree river city light night day
+morning walks reads writes opens file model learns words without labels from
+text many few old new good
+""".split()
+"""The words that tiny encoders know."""
+
+
+def tiny_tokenizer(length: int = 64) -> PreTrainedTokenizerFast:
+    """Return a WordPiece tokenizer that knows `WORDS`, letters and digits.
+
+    Args:
+        length: of the longest text, in tokens.
+    """
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    characters = [
+        prefix + c for c in string.ascii_lowercase + string.digits for prefix in ("", "##")
+    ]
+    vocab = {
+        token: i for i, token in enumerate([*special, *WORDS, *(set(characters) - set(WORDS))])
+    }
+    vocab = {token: i for i, token in enumerate(sorted(vocab, key=lambda t: (t not in special, t)))}
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        special_tokens=[("[CLS]", vocab["[CLS]"]), ("[SEP]", vocab["[SEP]"])],
+    )
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_max_length=length,
+    )
+
+
+def write_tiny_bert(
+    folder: Path, *, length: int = 64, masked_words: bool = False, **sizes: Any
+) -> Path:
+    """Write a Hugging Face BERT with 3 layers of 32 dimensions and random weights.
+
+    Args:
+        folder: where to.
+        length: of the longest text, in tokens.
+        masked_words: whether it has a head for masked words.
+        sizes: settings of `BertConfig` that replace the usual ones.
+    """
+    tokenizer = tiny_tokenizer(length)
+    torch.manual_seed(0)
+    usual = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "max_position_embeddings": length,
+    }
+    kind = BertForMaskedLM if masked_words else BertModel
+    with no_weight_bars():
+        kind(BertConfig(**{**usual, **sizes})).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def write_tiny_roberta(
+    folder: Path, *, length: int = 64, masked_words: bool = False, **sizes: Any
+) -> Path:
+    """Write a RoBERTa of the same size, with byte pairs and a tokenizer of its family.
+
+    Args:
+        folder: where to.
+        length: of the longest text, in tokens.
+        masked_words: whether it has a head for masked words.
+        sizes: settings of `RobertaConfig` that replace the usual ones.
+    """
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    pairs = Tokenizer(models.BPE())
+    pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    pairs.train_from_iterator(
+        sentences(100),
+        trainers.BpeTrainer(
+            vocab_size=400,
+            special_tokens=special,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
+    learned = json.loads(pairs.to_str())["model"]
+    merges: Any = [tuple(pair) for pair in learned["merges"]]  # the stub says strings
+    tokenizer = RobertaTokenizer(vocab=learned["vocab"], merges=merges, model_max_length=length)
+    torch.manual_seed(0)
+    usual = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "max_position_embeddings": length + 2,  # positions are counted from 2 on
+        "type_vocab_size": 1,
+    }
+    kind = RobertaForMaskedLM if masked_words else RobertaModel
+    with no_weight_bars():
+        kind(RobertaConfig(**{**usual, **sizes})).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def sentences(count: int, seed: int = 0) -> list[str]:
+    """Return distinct random sentences of known words."""
+    source = random.Random(seed)
+    made: dict[str, None] = {}
+    while len(made) < count:
+        made[" ".join(source.choices(WORDS, k=source.randint(8, 14)))] = None
+    return list(made)
+
+
+def write_documents(folder: Path, count: int = 60) -> Path:
+    """Write Markdown of known words: a title, two headings, a passage under each."""
+    folder.mkdir()
+    draw = random.Random(0)
+
+    def sentence(words: int = 9) -> str:
+        return " ".join(draw.choices(WORDS, k=words)).capitalize() + "."
+
+    for number in range(count):
+        title = f"{sentence(4)[:-1]} {number}"
+        parts = [f"# {title}\n"]
+        for part in range(2):
+            heading = f"## {sentence(3)[:-1]} {number} {part}"
+            passage = f"{title} {sentence()} {sentence()} {sentence()}"
+            parts += [heading, "", passage, ""]
+        (folder / f"{number}.md").write_text("\n".join(parts))
+    return folder
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode("utf-8"))
+
+
+def write_senteval(folder: Path) -> Path:
+    """Write all seven STS sets in SentEval's layout, with three scored pairs a sub-set."""
+    for year, subsets in YEARS.items():
+        for subset in subsets:
+            base = folder / "STS" / f"{year}-en-test"
+            _write(
+                base / f"STS.input.{subset}.txt", "0 a\t10 b\n0 a\t77  x \n0 a\t40 c\n0 a\t80 d\n"
+            )
+            _write(base / f"STS.gs.{subset}.txt", "5.0\n\n3.2\n0.4\n")
+    for split in ("train", "dev", "test"):
+        lines = [f"g\tf\t2012\t1\t{g}\t0 a\t{d} b\n" for g, d in ((5, 5), (2, 70), (3, 30))]
+        _write(folder / f"STS/STSBenchmark/sts-{split}.csv", "".join(lines))
+    for name in ("train", "trial", "test_annotated"):
+        lines = [f"{i}\t0 a\t{d} b\t{g}\tX\r\n" for i, (g, d) in enumerate(((5, 70), (1, 5)))]
+        header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\r\n"
+        _write(folder / f"SICK/SICK_{name}.txt", header + "".join(lines))
+    return folder
