@@ -12,6 +12,7 @@ takes seconds. Everything else is reached through its package.
 - `compare(candidates, seeds, folder)`: several objectives by several seeds.
 - `evaluate(model, config)`: score a model; settings: `EvaluateConfig`.
 - `whiten_model(config)`: whiten a model after the fact; settings: `WhitenConfig`.
+- `distill(config)`: a static twin of an encoder; settings: `DistillConfig`.
 - `merge_models(start, models, share, to)`: weights between a base model and what was trained from
   it.
 - `keep_texts(texts, path)`: what a generator gives, in a file to train on.
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from isospace.errors import Stopped, UserError
     from isospace.evaluation.evaluate import evaluate
     from isospace.evaluation.evaluate_config import EvaluateConfig
+    from isospace.export.distill import distill
+    from isospace.export.distill_config import DistillConfig
     from isospace.export.merge import merge_models
     from isospace.objectives import OBJECTIVES
     from isospace.questions.ask import ask
@@ -51,6 +54,7 @@ __all__ = [
     "AdaptConfig",
     "AskConfig",
     "CorpusConfig",
+    "DistillConfig",
     "Embedder",
     "EvaluateConfig",
     "ObjectiveLoss",
@@ -62,6 +66,7 @@ __all__ = [
     "adapt",
     "ask",
     "compare",
+    "distill",
     "evaluate",
     "keep_texts",
     "load",
@@ -75,6 +80,7 @@ _MODULES = {
     "AdaptConfig": "adaptation.adapt_config",
     "AskConfig": "questions.ask_config",
     "CorpusConfig": "config",
+    "DistillConfig": "export.distill_config",
     "Embedder": "search.embedder",
     "EvaluateConfig": "evaluation.evaluate_config",
     "ObjectiveLoss": "training.objective_loss",
@@ -85,6 +91,7 @@ _MODULES = {
     "adapt": "adaptation.adapt",
     "ask": "questions.ask",
     "compare": "comparison.compare",
+    "distill": "export.distill",
     "evaluate": "evaluation.evaluate",
     "keep_texts": "corpus.records",
     "load": "search.embedder",

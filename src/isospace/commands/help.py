@@ -109,6 +109,13 @@ EVERYDAY = {
         ),
         ("model", "corpus", "by", "power", "dim", "pairs", "other_text", "output", "json"),
     ),
+    "distill": Everyday(
+        (
+            "isospace distill runs/manuals -o twin",
+            "isospace distill runs/manuals --queries-only -o queries",
+        ),
+        ("model", "queries_only", "corpus", "title_column", "seed", "output", "json"),
+    ),
 }
 """Command -> its everyday options."""
 

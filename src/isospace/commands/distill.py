@@ -1,0 +1,56 @@
+"""The command `distill`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from isospace.commands.console import Console
+from isospace.commands.options import LoadsModels
+from isospace.commands.printing import print_json_text, print_result, print_table
+from isospace.export.distill_config import DistillConfig
+from isospace.system.imports import quick_imports
+from isospace.system.settings import settings
+from isospace.system.typed_json import to_json
+
+
+# Two settings as the command line writes them; their help is that of the class below.
+@settings
+class _Arguments(DistillConfig):
+    """What to distill."""
+
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = DistillConfig.model
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+
+
+@dataclass(frozen=True)
+class Distill(LoadsModels):
+    """Options of `isospace distill`."""
+
+    config: _Arguments = field(default_factory=_Arguments)
+    """What to distill."""
+    json: bool = False
+    """Print everything as JSON, and no progress."""
+
+    def run(self) -> int:
+        """Make the twin and print the results."""
+        with Console(self.json) as console:
+            console.reading(self.config.text.corpus or (self.config.model,))
+            with quick_imports():
+                from isospace.export.distill import distill
+            results = distill(self.config, console)
+        if self.json:
+            print_json_text(to_json(results))
+            return 0
+        for title, rows in results.tables():
+            print_table(title, rows)
+        print_result(results.verdict)
+        if results.other_words:
+            console.line("other text", results.other_words)
+        console.line("speed", results.speed_words)
+        console.line("use", results.use)
+        console.line("load it", results.how_to_load(self.config.output))
+        return 0

@@ -1,0 +1,303 @@
+"""Make a static twin of an encoder: averaged word vectors that stand in for it on one corpus.
+
+The vectors begin as the encoder's own vectors of word pieces, and are trained on the corpus' pairs.
+A twin for queries alone is trained against the encoder's vectors of documents, so that it searches
+an index of these. Validation pairs select the table of vectors, test pairs compare it with the
+encoder; both models also encode other text.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Router, StaticEmbedding
+from tokenizers import Tokenizer
+
+from isospace.config import TrainConfig
+from isospace.corpus.corpus import Corpus
+from isospace.corpus.examples import evenly
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import load_encoder
+from isospace.encoders.modules import require_one_way
+from isospace.encoders.parity import PROBES, TOLERANCE, write_sums
+from isospace.encoders.saving import parity_of_sides, save_model, write_json
+from isospace.errors import TooLittle, UserError
+from isospace.evaluation.held_out import hard_pairs
+from isospace.evaluation.other_text import other_text_scores
+from isospace.evaluation.pairs import PromptedEncoders, remembering
+from isospace.evaluation.retrieval import evaluate_retrieval, halves, mrr_of_items
+from isospace.evaluation.sts import sts_data
+from isospace.evaluation.vector_cache import cached
+from isospace.export.distill_config import DistillConfig
+from isospace.export.static_words import (
+    Bags,
+    TrainingPairs,
+    corpus_tokenizer,
+    initial_table,
+    pieces_of,
+    train_table,
+)
+from isospace.export.twin_results import Speed, TwinResults, twin_card, write_results
+from isospace.recipes import find
+from isospace.statistics.gains import gain
+from isospace.statistics.influence import Scores
+from isospace.system.cache import cache_folder
+from isospace.system.files import atomic_folder, is_occupied, require_writable
+from isospace.system.progress import Logged, Progress
+from isospace.training.examples import Examples
+from isospace.training.finish import ModelScores
+from isospace.training.lifecycle import stoppable
+from isospace.training.prepare import Data, load_data, say_corpus
+from isospace.training.run import Run, maker_of, run_of
+
+MOST_PAIRS = 200_000
+"""Pairs to train on, at most."""
+MOST_DOCUMENTS = 10_000
+"""The same where the encoder encodes the second text of each: about two minutes of two cores."""
+_PASSAGES = 50_000
+"""Training passages that the vocabulary is made of, at most, beside the texts of pairs."""
+_TIMED, _TIMES = 128, 20
+"""Held-out texts by which both models are timed, and how many times as many the twin encodes."""
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is distilled, and the texts."""
+
+    config: DistillConfig
+    settings: TrainConfig
+    run: Run | None
+    encoder: Encoder
+    encode: PromptedEncoders
+    data: Data
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class _Words:
+    """A tokenizer and a table of vectors, which encode texts."""
+
+    tokenizer: Tokenizer
+    table: torch.Tensor
+
+    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Encode texts."""
+        return Bags.of_texts(self.tokenizer, texts).mean(self.table).numpy()
+
+    def module(self) -> StaticEmbedding:
+        """Return the module of sentence-transformers."""
+        return StaticEmbedding(self.tokenizer, embedding_weights=self.table.numpy())
+
+
+def distill(config: DistillConfig, progress: Progress | None = None) -> TwinResults:
+    """Make a static twin, compare it with the encoder, and write it.
+
+    Returns:
+        What was measured.
+
+    Raises:
+        UserError: bad input, refused before the corpus is encoded where that can be known.
+        Interrupted: a signal; nothing was written.
+    """
+    started = time.monotonic()
+    with stoppable(lambda: "nothing was written. Run the same command again"):
+        folder = _usable_folder(config)
+        task = _load(config, progress or Logged())
+        words, training, evaluations = _train(task)
+        twin: PromptedEncoders = _twin(task, words)
+        results = _results(task, words, training, evaluations, twin)
+        with atomic_folder(folder) as building:
+            results = replace(results, seconds=time.monotonic() - started)
+            _write(task, words, results, building)
+            write_results(building, results)
+    return results
+
+
+def _usable_folder(config: DistillConfig) -> Path:
+    output = config.output
+    if output is None:
+        raise UserError("`output` is missing: the folder of the twin that is written")
+    if is_occupied(output):
+        raise UserError(f"`output` {output}: exists already. Give another folder")
+    require_writable(output)
+    return output
+
+
+def _load(config: DistillConfig, progress: Progress) -> _Task:
+    """Read model and text; refuse what cannot be distilled."""
+    run = run_of(config.model) or maker_of(config.model)
+    if run is None and not config.text.corpus:
+        raise UserError(
+            f"`model` {config.model}: no run of adapt or train, so that nothing names its corpus. "
+            "Give the folder of a run, or the corpus too (`corpus`)"
+        )
+    settings = find("pairs").config if run is None else run.config
+    text = config.text if config.text.corpus else settings.text
+    settings = replace(
+        settings, text=text, views="pairs", batch_size=2, data=sts_data(settings.data)
+    )
+    encoder = load_encoder(config.model)
+    require_one_way(encoder.prompts, config.model, "distillation")
+    data = load_data(replace(settings, model=config.model), other_text_selects=True)
+    say_corpus(data.corpus, settings.pairs is not None, progress)
+    encode = remembering(cached(encoder, cache_folder(), progress=progress))
+    return _Task(config, settings, run, encoder, encode, data, progress)
+
+
+def _training_texts(
+    settings: TrainConfig, corpus: Corpus, most: int
+) -> tuple[list[str], list[str]]:
+    """Return both sides of the training pairs; of lines of text the halves of sentences."""
+    lines = corpus.train_rows[evenly(len(corpus.train_rows), most)]
+    if corpus.related is None and not settings.text.columns and settings.queries is None:
+        pairs = halves([corpus[line] for line in lines.tolist()])
+        first, second = list(pairs.first), list(pairs.second)
+    else:
+        first, second = Examples.from_corpus(settings, corpus).related_texts(most)
+    if len(first) < 2:
+        raise TooLittle(
+            f"`corpus` {' '.join(settings.text.corpus)}: fewer than two pairs to train on. Give "
+            "more text"
+        )
+    return first, second
+
+
+def _train(task: _Task) -> tuple[_Words, TrainingPairs, tuple[tuple[int, float], ...]]:
+    """Make the vocabulary, and train its vectors."""
+    corpus, held_out = task.data.corpus, task.data.held_out
+    most = MOST_DOCUMENTS if task.config.queries_only else MOST_PAIRS
+    first, second = _training_texts(task.settings, corpus, most)
+    lines = corpus.train_rows[evenly(len(corpus.train_rows), _PASSAGES)].tolist()
+    texts = dict.fromkeys([*first, *second, *(corpus[line] for line in lines)])
+    tokenizer = corpus_tokenizer(texts)
+    pieces = pieces_of(tokenizer)
+    numbers = {text: number for number, text in enumerate(dict.fromkeys([*first, *second]))}
+    names = np.array([[numbers[a], numbers[b]] for a, b in zip(first, second, strict=True)])
+    bags = [Bags.of_texts(tokenizer, side) for side in (first, second)]
+    table = initial_table(task.encode.documents(pieces), *bags)
+    partners: Bags | torch.Tensor = bags[1]
+    if task.config.queries_only:
+        partners = torch.from_numpy(task.encode.documents(second))
+    pairs = TrainingPairs(bags[0], partners, names)
+    task.progress.line("words", f"{len(pieces):,} pieces, trained on {len(first):,} pairs of texts")
+    score = None
+    if task.data.benchmark.split:
+        validation = hard_pairs(corpus, held_out)
+
+        def score(table: torch.Tensor) -> float:
+            return evaluate_retrieval(_twin(task, _Words(tokenizer, table)), validation).mrr
+
+    with task.progress.bar("train", pairs.updates) as advance:
+        table, evaluations = train_table(table, pairs, score, task.config.seed, advance)
+    return _Words(tokenizer, table), pairs, evaluations
+
+
+def _twin(task: _Task, words: _Words) -> PromptedEncoders:
+    """Return the functions that encode queries and documents."""
+    documents = task.encode.documents if task.config.queries_only else words
+    return PromptedEncoders(words, documents, documents)
+
+
+def _results(
+    task: _Task,
+    words: _Words,
+    pairs: TrainingPairs,
+    evaluations: tuple[tuple[int, float], ...],
+    twin: PromptedEncoders,
+) -> TwinResults:
+    """Compare the twin with the encoder on the test pairs and on other text, and time both."""
+    data, benchmark = task.data, task.data.benchmark
+    measured = {}
+    for name, encode in (("encoder", task.encode), ("twin", twin)):
+        weight = benchmark.choose_weight(encode, data.held_out)
+        measured[name] = ModelScores.measure(encode, data, weight)
+    before, after = measured["encoder"], measured["twin"]
+    scores, reference = (benchmark.pair_scores(one.measured.retrieval) for one in (after, before))
+    fused, fused_reference = (
+        benchmark.pair_scores(one.measured.with_bm25.hybrid) for one in (after, before)
+    )
+    base = _base(task)
+    return TwinResults(
+        isospace=version("isospace"),
+        model=task.config.model,
+        queries_only=task.config.queries_only,
+        corpus=data.corpus.digest,
+        pieces=len(words.table),
+        dim=words.table.shape[1],
+        pairs=len(pairs.first),
+        updates=pairs.updates,
+        evaluations=evaluations,
+        encoder=before.measured.scores,
+        twin=after.measured.scores,
+        protocol=benchmark.protocol,
+        loss=gain(scores, reference),
+        hybrid_loss=gain(fused, fused_reference),
+        base=None if base is None else base.mean,
+        over_base=None if base is None else gain(scores, base),
+        other_text=other_text_scores(before.other_text, after.other_text),
+        unit=benchmark.pairs.unit,
+        speed=_speed(task.encoder, words, benchmark.sample),
+        seconds=0.0,
+    )
+
+
+def _base(task: _Task) -> Scores | None:
+    """Return the base model's MRR as the run has measured it on the same test pairs."""
+    run, benchmark = task.run, task.data.benchmark
+    if run is None or run.finished.ships_base or run.finished.benchmark != benchmark.digest():
+        return None
+    groups = benchmark.pairs.group_numbers()
+    return mrr_of_items([run.items("before")], "MRR", groups)
+
+
+def _speed(encoder: Encoder, words: _Words, texts: Sequence[str]) -> Speed:
+    """Time both models on the same texts, in time of one core."""
+    own = texts[:_TIMED]
+    many = list(islice(cycle(own), _TIMES * len(own)))
+    encoder.embed(own[:8])
+    spent = []
+    for encode in (partial(encoder.embed, own, side="document"), partial(words, many)):
+        before = time.process_time()
+        encode()
+        spent.append(time.process_time() - before)
+    return Speed(len(own) / spent[0], len(many) / spent[1], len(own))
+
+
+def _write(task: _Task, words: _Words, results: TwinResults, folder: Path) -> None:
+    """Write the twin for sentence-transformers and for model2vec; check the folder."""
+    card = twin_card(results)
+    if not task.config.queries_only:
+        model = SentenceTransformer(modules=[words.module()], device="cpu")
+        save_model(Encoder(model, "the twin"), folder, card, replace=False)
+        return
+    encoder = task.encoder
+    prompts = {"query": "", "document": encoder.prompts.document}
+    router = Router.for_query_document(
+        query_modules=[words.module()],
+        document_modules=list(encoder.model),
+        default_route="document",
+    )
+    routed = SentenceTransformer(modules=[router], device=str(encoder.device), prompts=prompts)
+    routed.save_pretrained(str(folder), create_model_card=False)
+    [static] = folder.glob("**/query_0_StaticEmbedding")
+    # By which model2vec knows the layout of the static part.
+    write_json(static / "config_sentence_transformers.json", {"prompts": {}})
+    (folder / "README.md").write_text(card, encoding="utf-8")
+    write_sums(folder)
+    twin = _twin(task, words)
+    texts = list(PROBES)
+    measured: dict[Any, NDArray[np.float32]] = {
+        side: twin.for_side(side)(texts) for side in ("query", "document")
+    }
+    parity_of_sides(measured, folder, texts, encoder, TOLERANCE)

@@ -1,0 +1,219 @@
+"""Word vectors for a static model: the pieces of a corpus' words, and their training on pairs.
+
+A text's vector is the mean of the vectors of its pieces. A batch reads a few thousand of them, so
+that gradients are sparse: an update costs the same however large the vocabulary is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+from torch import Tensor
+from torch.nn import functional
+
+from isospace.losses import diagonal_cross_entropy
+
+PIECES = 30_000
+"""Size of a vocabulary, at most."""
+_SEEN = 2
+"""Times that a piece is seen in the corpus, at least."""
+_SIF = 1e-3
+"""The weight of a piece is a / (a + share of all pieces) (Arora et al. 2017, who use this a)."""
+_CONTINUES = "##"
+_SCRIPTS = Regex(r"\p{Han}+|[\p{Katakana}ー]+|\p{Hiragana}+")
+"""Runs of one script are the words of Japanese and Chinese, which have no spaces."""
+
+TEMPERATURE = 0.05
+BATCH = 1024
+PASSES = 15
+LEAST_UPDATES, MOST_PASSES = 400, 60
+"""A small corpus is passed more often than `PASSES` times, until it has had so many updates."""
+EVALUATIONS = 10
+RATE = 3e-3
+"""Peak learning rate, in mean lengths of the initial vectors; it falls to zero linearly."""
+
+
+def corpus_tokenizer(texts: Iterable[str]) -> Tokenizer:
+    """Return a tokenizer of lower-case words and their frequent pieces, as byte-pair encoding.
+
+    Characters that the texts do not have are left out, and there is no unknown piece.
+    """
+    tokenizer = Tokenizer(models.BPE(continuing_subword_prefix=_CONTINUES))
+    plain = normalizers.BertNormalizer(handle_chinese_chars=False, strip_accents=False)
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), plain])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Split(_SCRIPTS, "isolated")]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=PIECES,
+        min_frequency=_SEEN,
+        continuing_subword_prefix=_CONTINUES,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def pieces_of(tokenizer: Tokenizer) -> list[str]:
+    """Return the text of each piece, in the order of their numbers."""
+    vocabulary = tokenizer.get_vocab()
+    ordered = sorted(vocabulary, key=vocabulary.__getitem__)
+    return [piece.removeprefix(_CONTINUES) for piece in ordered]
+
+
+@dataclass(frozen=True)
+class Bags:
+    """Texts as the numbers of their pieces.
+
+    Attributes:
+        pieces: numbers of the pieces of all texts, one text after the other.
+        starts: (text + 1,) where each text begins in `pieces`, and the end.
+    """
+
+    pieces: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def of_texts(cls, tokenizer: Tokenizer, texts: Sequence[str]) -> Bags:
+        """Cut texts into pieces."""
+        ids = [np.array(one.ids, np.int64) for one in tokenizer.encode_batch_fast(list(texts))]
+        starts = np.cumsum([0, *map(len, ids)])
+        return cls(np.concatenate([*ids, np.empty(0, np.int64)]), starts)
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self.starts) - 1
+
+    def take(self, rows: NDArray[np.int64]) -> Bags:
+        """Return the bags of these texts."""
+        begins, lengths = self.starts[rows], np.diff(self.starts)[rows]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], lengths)
+        return Bags(self.pieces[places], starts)
+
+    def and_of(self, other: Bags) -> Bags:
+        """Return the bags of these texts and of others."""
+        starts = np.concatenate([self.starts, self.starts[-1] + other.starts[1:]])
+        return Bags(np.concatenate([self.pieces, other.pieces]), starts)
+
+    def mean(self, table: Tensor) -> Tensor:
+        """Return the (text, dim) means of the pieces' rows in a (piece, dim) table."""
+        return _means(torch.from_numpy(self.pieces), self.starts, table)
+
+
+def _means(pieces: Tensor, starts: NDArray[np.int64], table: Tensor) -> Tensor:
+    return functional.embedding_bag(pieces, table, torch.from_numpy(starts[:-1]), mode="mean")
+
+
+def initial_table(vectors: NDArray[np.float32], *bags: Bags) -> Tensor:
+    """Return the (piece, dim) table to begin with.
+
+    It has an encoder's vectors of the pieces, centred and of length 1, times their SIF weights.
+
+    Args:
+        vectors: (piece, dim) of the encoder.
+        bags: texts in which the pieces are counted.
+    """
+    counts = sum(np.bincount(one.pieces, minlength=len(vectors)) for one in bags)
+    shares = torch.from_numpy(counts / np.sum(counts))
+    centred = torch.from_numpy(vectors - vectors.mean(axis=0))
+    return functional.normalize(centred, dim=1) * (_SIF / (_SIF + shares)).float()[:, None]
+
+
+@dataclass(frozen=True)
+class TrainingPairs:
+    """Pairs of texts that belong together.
+
+    Attributes:
+        first: the texts of which the words are trained.
+        second: their partners, as texts too or as (pair, dim) vectors that do not change.
+        names: (pair, 2) a number for each text, equal for equal texts.
+    """
+
+    first: Bags
+    second: Bags | Tensor
+    names: NDArray[np.int64]
+
+    @property
+    def batch(self) -> int:
+        """Number of pairs in a batch."""
+        return min(BATCH, len(self.first))
+
+    @property
+    def updates(self) -> int:
+        """Number of updates of a training."""
+        per_pass = len(self.first) // self.batch
+        return min(max(PASSES * per_pass, LEAST_UPDATES), MOST_PASSES * per_pass)
+
+    def loss(self, table: Tensor, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the loss of a batch, the numbers of its pieces, and their rows as a leaf.
+
+        The loss is InfoNCE in both directions. Texts that are equal to a text of a pair are not
+        its negatives.
+        """
+        bags, count = self.first.take(rows), len(rows)
+        if isinstance(self.second, Bags):
+            bags = bags.and_of(self.second.take(rows))
+        used, places = torch.unique(torch.from_numpy(bags.pieces), return_inverse=True)
+        leaf = table[used].requires_grad_()
+        vectors = functional.normalize(_means(places, bags.starts, leaf), dim=1)
+        others = vectors[count:]
+        if isinstance(self.second, Tensor):
+            others = functional.normalize(self.second[torch.from_numpy(rows)], dim=1)
+        names = torch.from_numpy(self.names[rows])
+        same = (names[:, None] == names[None]).any(dim=2).fill_diagonal_(False)
+        logits = (vectors[:count] @ others.T / TEMPERATURE).masked_fill(same, -torch.inf)
+        both = diagonal_cross_entropy(logits) + diagonal_cross_entropy(logits.T)
+        return both.mean() / 2, used, leaf
+
+
+def train_table(
+    table: Tensor,
+    pairs: TrainingPairs,
+    score: Callable[[Tensor], float] | None,
+    seed: int,
+    on_update: Callable[[int], None],
+) -> tuple[Tensor, tuple[tuple[int, float], ...]]:
+    """Train word vectors on pairs; `SparseAdam` changes the rows that a batch reads.
+
+    Args:
+        table: (piece, dim) to begin with.
+        pairs: two or more.
+        score: validation score of a table, the higher the better; the best of `EVALUATIONS` evenly
+            spread tables is returned. `None` returns the last.
+        seed: of the order of the pairs.
+        on_update: called with 1 after each update.
+
+    Returns:
+        The table, and the updates and score of each evaluation.
+    """
+    weights = table.clone()
+    rate = RATE * float(weights.norm(dim=1).mean())
+    optimizer = torch.optim.SparseAdam([weights], lr=rate)
+    random, order = np.random.default_rng(seed), np.empty(0, np.int64)
+    evaluations: list[tuple[int, float]] = []
+    best = weights
+    for update in range(1, pairs.updates + 1):
+        if len(order) < pairs.batch:
+            order = random.permutation(len(pairs.first))
+        rows, order = np.sort(order[: pairs.batch]), order[pairs.batch :]
+        loss, used, leaf = pairs.loss(weights, rows)
+        [gradient] = torch.autograd.grad(loss, [leaf])
+        weights.grad = torch.sparse_coo_tensor(
+            used[None], gradient, weights.shape, is_coalesced=True, check_invariants=False
+        )
+        for group in optimizer.param_groups:
+            group["lr"] = rate * (1 - (update - 1) / pairs.updates)
+        optimizer.step()
+        on_update(1)
+        step = update * EVALUATIONS // pairs.updates
+        if score is not None and step > (update - 1) * EVALUATIONS // pairs.updates:
+            evaluations.append((update, score(weights)))
+            if evaluations[-1][1] == max(found for _, found in evaluations):
+                best = weights.clone()
+    return best, tuple(evaluations)

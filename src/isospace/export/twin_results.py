@@ -1,0 +1,248 @@
+"""What distill.json holds, the one place that knows its fields; and the card of a static twin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from isospace.evaluation.other_text import OtherTextScores, other_text_words
+from isospace.evaluation.scores import BenchmarkScores, table_rows
+from isospace.statistics.gains import Gain
+from isospace.statistics.verdict import counted
+from isospace.system import typed_json
+from isospace.system.tables import markdown_table
+from isospace.training.card import CLASSIC, Usage, heading
+from isospace.training.origin import Origin
+
+FORMAT = 1
+"""Of distill.json."""
+FILE = "distill.json"
+ENCODER, TWIN, QUERIES = "encoder", "static twin", "static queries"
+"""What tables call the models."""
+
+_FULL = """The twin is for queries and documents of this corpus. Encode both with it. Vectors are
+not of length 1: compare them by cosine.
+
+```python
+from model2vec import StaticModel  # without torch
+
+model = StaticModel.from_pretrained("path/to/this/folder")
+vectors = model.encode(["one sentence", "another sentence"])
+```
+
+sentence-transformers loads the same folder:
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("path/to/this/folder")
+```"""
+_QUERIES = """Queries pass static word vectors; documents pass the encoder. An index of the
+encoder's vectors stays as it is. Compare vectors by cosine.
+
+Where queries come in, load the static part alone, without torch:
+
+```python
+from model2vec import StaticModel
+
+queries = StaticModel.from_pretrained("path/to/this/folder/query_0_StaticEmbedding")
+vectors = queries.encode(["what is looked for"])
+```
+
+Where documents are encoded, load both parts:
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("path/to/this/folder")
+queries = model.encode_query(["what is looked for"])
+documents = model.encode_document(["one text", "another text"])
+```"""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Texts per second of one core's time, of the same held-out texts.
+
+    Attributes:
+        encoder: of the encoder.
+        twin: of the twin.
+        texts: how many were encoded by the encoder.
+    """
+
+    encoder: float
+    twin: float
+    texts: int
+
+    @property
+    def times(self) -> float:
+        """How many times as fast the twin is."""
+        return self.twin / self.encoder
+
+
+@dataclass(frozen=True)
+class TwinResults:
+    """Everything that was measured of a static twin; distill.json in its folder.
+
+    Attributes:
+        isospace: the version that wrote it.
+        model: the encoder, as the user named it.
+        queries_only: whether documents keep the encoder.
+        corpus: a hash of the cleaned text.
+        pieces: size of the vocabulary.
+        dim: width of the vectors.
+        pairs: number of pairs that the twin was trained on.
+        updates: of the training.
+        evaluations: updates and validation MRR of each table that was tried.
+        encoder: scores of the encoder on the test pairs.
+        twin: scores of the twin.
+        protocol: of the MRR, in words.
+        loss: change in MRR from the encoder to the twin.
+        hybrid_loss: the same where both are fused with BM25.
+        base: MRR of the base model of the run; `None` without a run, and for an encoder that is
+            the base model.
+        over_base: gain of the twin in MRR over the base model; `None` in the same cases.
+        other_text: set of other text -> scores of the encoder (`base`) and the twin (`adapted`).
+        unit: what the groups of test pairs are called.
+        speed: of both.
+        seconds: wall clock of the command.
+        format: of the file.
+    """
+
+    isospace: str
+    model: str
+    queries_only: bool
+    corpus: str
+    pieces: int
+    dim: int
+    pairs: int
+    updates: int
+    evaluations: tuple[tuple[int, float], ...]
+    encoder: BenchmarkScores
+    twin: BenchmarkScores
+    protocol: str
+    loss: Gain
+    hybrid_loss: Gain | None
+    base: float | None
+    over_base: Gain | None
+    other_text: dict[str, OtherTextScores]
+    unit: str
+    speed: Speed
+    seconds: float
+    format: int = FORMAT
+
+    @property
+    def name(self) -> str:
+        """What tables call the twin."""
+        return QUERIES if self.queries_only else TWIN
+
+    @property
+    def share(self) -> float:
+        """nDCG@10 of the twin, as a share of the encoder's."""
+        before, after = self.encoder.pairs.ndcg_10, self.twin.pairs.ndcg_10
+        return after / before if before and after is not None else 0.0
+
+    @property
+    def verdict(self) -> str:
+        """What the twin keeps of the encoder on this corpus, and what it gains over the base."""
+        said = (
+            f"{self.name.capitalize()}: {100 * self.share:.1f} % of the encoder's nDCG@10; "
+            f"{self.loss} against the encoder in {self.protocol}; {counted(self.loss, self.unit)}."
+        )
+        if self.over_base is not None:
+            said += f" Against the base model: {self.over_base}."
+        return said
+
+    @property
+    def other_words(self) -> str:
+        """What the twin loses on other text."""
+        words = other_text_words({name: one.gain for name, one in self.other_text.items()})
+        return f"{words} against the encoder: the twin is for this corpus alone" if words else ""
+
+    @property
+    def use(self) -> str:
+        """MRR of each way to search, the best way with the twin first."""
+        twin, encoder = self.twin, self.encoder
+        ways = {f"{self.name} alone": twin.pairs.mrr}
+        if twin.with_bm25 is not None:
+            ways[f"{self.name} + BM25"] = twin.with_bm25.hybrid.mrr
+        best = max(ways, key=ways.__getitem__)
+        others = {way: mrr for way, mrr in ways.items() if way != best}
+        others["encoder alone"] = encoder.pairs.mrr
+        if encoder.with_bm25 is not None:
+            others["encoder + BM25"] = encoder.with_bm25.hybrid.mrr
+            others["BM25 alone"] = encoder.with_bm25.bm25.mrr
+        rest = "; ".join(f"{way}: {100 * mrr:.1f}" for way, mrr in others.items())
+        return f"{best}: {100 * ways[best]:.1f}; {rest} (MRR x 100 on the test pairs)."
+
+    @property
+    def speed_words(self) -> str:
+        """Both speeds, and their ratio."""
+        own = self.speed
+        return (
+            f"{own.twin:,.0f} texts a second on one core, {own.times:,.0f} times as many as the "
+            f"encoder ({own.encoder:,.0f})"
+        )
+
+    def how_to_load(self, folder: Path | None) -> str:
+        """Code that loads the part of a folder that needs no torch."""
+        part = "/query_0_StaticEmbedding" if self.queries_only else ""
+        return f'model2vec.StaticModel.from_pretrained("{folder}{part}")'
+
+    def tables(self) -> list[tuple[str, list[dict[str, str]]]]:
+        """Titles and rows for people."""
+        rows = table_rows("model", {ENCODER: self.encoder, self.name: self.twin})
+        tables = [(f"on the test pairs, scores x 100 ({self.protocol})", rows)]
+        if self.other_text:
+            others = [
+                {
+                    "other text": name,
+                    ENCODER: f"{100 * one.base:.2f}",
+                    self.name: f"{100 * one.adapted:.2f}",
+                    "change": one.gain.points,
+                }
+                for name, one in self.other_text.items()
+            ]
+            tables.append(("on other text, MRR x 100", others))
+        return tables
+
+
+def write_results(folder: Path, results: TwinResults) -> None:
+    """Write distill.json into the folder of a twin."""
+    typed_json.write(folder / FILE, results)
+
+
+def read_results(folder: Path) -> TwinResults:
+    """Read distill.json of the folder of a twin.
+
+    Raises:
+        UserError: there is none, or it is damaged, or another version's.
+    """
+    return typed_json.read(folder / FILE, TwinResults, "results of distill", FORMAT)
+
+
+def twin_card(results: TwinResults) -> str:
+    """Markdown for the README.md of the folder; never a sentence of the corpus."""
+    origin = Origin.from_model(results.model)
+    usage = Usage(CLASSIC.library, _QUERIES if results.queries_only else _FULL)
+    tables = "\n\n".join(f"{title}:\n\n{markdown_table(rows)}" for title, rows in results.tables())
+    other = f"On other text: {results.other_words}.\n\n" if results.other_words else ""
+    return f"""{heading(origin, results.name, usage)}
+
+{results.verdict}
+
+{other}Speed: {results.speed_words}.
+
+## How to use
+
+{usage.text}
+
+{tables}
+
+- Made of the encoder `{origin.name}` by `isospace distill`
+- {results.pieces:,} vectors of word pieces, {results.dim} dimensions; a text's vector is their mean
+- Trained on {results.pairs:,} pairs of texts of the corpus (none is quoted here), digest
+  `{results.corpus}`; {results.updates:,} updates
+- Licence of the encoder: {origin.licence_text}
+- Made with isospace {results.isospace}
+"""
