@@ -29,7 +29,7 @@ from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.modules import require_one_way
+from isospace.encoders.modules import modules_of, require_one_way
 from isospace.encoders.parity import PROBES, TOLERANCE, write_sums
 from isospace.encoders.saving import parity_of_sides, save_model, write_json
 from isospace.errors import TooLittle, UserError
@@ -285,7 +285,7 @@ def _write(task: _Task, words: _Words, results: TwinResults, folder: Path) -> No
     prompts = {"query": "", "document": encoder.prompts.document}
     router = Router.for_query_document(
         query_modules=[words.module()],
-        document_modules=list(encoder.model),
+        document_modules=modules_of(encoder.model, "document"),
         default_route="document",
     )
     routed = SentenceTransformer(modules=[router], device=str(encoder.device), prompts=prompts)

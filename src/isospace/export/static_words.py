@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ _CONTINUES = "##"
 _SCRIPTS = Regex(r"\p{Han}+|[\p{Katakana}ー]+|\p{Hiragana}+")
 """Runs of one script are the words of Japanese and Chinese, which have no spaces."""
 
-TEMPERATURE = 0.05
+TEMPERATURE = 0.1
 BATCH = 1024
 PASSES = 15
 LEAST_UPDATES, MOST_PASSES = 400, 60
@@ -194,7 +195,7 @@ def train_table(
     """
     weights = table.clone()
     rate = RATE * float(weights.norm(dim=1).mean())
-    optimizer = torch.optim.SparseAdam([weights], lr=rate)
+    optimizer: Any = torch.optim.SparseAdam([weights], lr=rate)
     random, order = np.random.default_rng(seed), np.empty(0, np.int64)
     evaluations: list[tuple[int, float]] = []
     best = weights
