@@ -283,9 +283,10 @@ def _write(task: _Task, words: _Words, results: TwinResults, folder: Path) -> No
         return
     encoder = task.encoder
     prompts = {"query": "", "document": encoder.prompts.document}
+    own: Any = modules_of(encoder.model, "document")
     router = Router.for_query_document(
         query_modules=[words.module()],
-        document_modules=modules_of(encoder.model, "document"),
+        document_modules=own,
         default_route="document",
     )
     routed = SentenceTransformer(modules=[router], device=str(encoder.device), prompts=prompts)
