@@ -268,20 +268,10 @@ def test_neither_pipes_nor_linked_folders_are_read_and_it_is_said(tmp_path, capl
     assert str(tmp_path / "here") in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("content", "advice"),
-    [
-        ("id;text, short;n\n1;a, b, c;2\n", ";': with it the header has 3 fields and the line 3"),
-        ("id;text, short\n1;a, b, c\n", ";': with it the header has 2 fields and the line 2"),
-        ("id\ttext, n\n1\ta, b, c\n", r"\\t': with it the header has 2 fields and the line 2"),
-        ("id,text, n\n1,a; b, c; d, e; f\n", "Put quotes"),
-    ],
-)
-def test_a_delimiter_is_suggested_that_the_header_has(tmp_path, content, advice):
-    path = put(tmp_path, "a.csv", content)
-    column = content.split("\n")[0].split(",")[0]
-    with pytest.raises(UserError, match=rf":2: \d fields, the header has \d\. .*{advice}"):
-        load(path, column=column)
+def test_a_text_with_the_delimiter_needs_quotes(tmp_path):
+    path = put(tmp_path, "a.csv", "id,text, n\n1,a; b, c; d, e; f\n")
+    with pytest.raises(UserError, match=r":2: 4 fields, the header has 3\. Put quotes"):
+        load(path, column="id")
 
 
 def test_delimiter(tmp_path):

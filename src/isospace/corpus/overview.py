@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -159,7 +157,6 @@ MANY_PIECES = 2.5
 That of minilm, which is English, makes 1.3 of a word of docstrings and 1.5 of English man pages, of
 German ones 2.9.
 """
-_NAMED = 8  # characters, of those that are unknown
 
 
 @dataclass(frozen=True)
@@ -172,33 +169,20 @@ class Coverage:
         lengths: quantile -> tokens of a text with the special ones, of 0.5, 0.95 and 1.
         same: whether all texts, two or more, are the same tokens, so that an encoder sees no
             difference.
-        characters: signs and other unusual characters of unknown words, the most frequent first.
-        by_characters: share of the tokens that are unknown because of these, 0 to 1.
     """
 
     unknown: float
     per_word: float
     lengths: dict[float, int]
     same: bool
-    characters: tuple[str, ...] = ()
-    by_characters: float = 0.0
 
     @property
     def warning(self) -> str | None:
         """Say why the encoder cannot be good at this text; `None` where it can."""
-        unknown = f"{100 * self.unknown:.0f} % of the tokens are unknown to it"
-        if self.unknown - self.by_characters > MANY_UNKNOWN:
-            what = unknown
+        if self.unknown > MANY_UNKNOWN:
+            what = f"{100 * self.unknown:.0f} % of the tokens are unknown to it"
         elif self.per_word > MANY_PIECES:
             what = f"it needs {self.per_word:.1f} tokens a word"
-        elif self.unknown > MANY_UNKNOWN:
-            names = [_named(sign) for sign in self.characters[:_NAMED]]
-            more = ", ..." if len(self.characters) > _NAMED else ""
-            return (
-                f"the encoder's tokenizer lacks characters of this text: {', '.join(names)}{more}. "
-                f"{unknown}. Replace these characters, or choose an encoder that knows them "
-                "(`model`)"
-            )
         else:
             return None
         return (
@@ -226,50 +210,10 @@ def coverage(encoder: Encoder, texts: Sequence[str]) -> Coverage:
     unknown = encoder.tokenizer.unk_token_id
     words = sum(max(1, count_words(text)) for text in texts)
     tokens = max(1, int(sizes.sum()) - special * len(rows))
-    counts = [0 if unknown is None else row.count(unknown) for row in rows]
-    by_characters, characters = _unknown_characters(
-        encoder, [text for text, count in zip(texts, counts, strict=True) if count]
-    )
+    count = 0 if unknown is None else sum(row.count(unknown) for row in rows)
     return Coverage(
-        sum(counts) / tokens,
+        count / tokens,
         tokens / words,
         quantiles(sizes, (0.5, 0.95, 1.0)),
         len(rows) > 1 and all(row == rows[0] for row in rows),
-        characters,
-        by_characters / tokens,
     )
-
-
-def _unknown_characters(encoder: Encoder, texts: Sequence[str]) -> tuple[int, tuple[str, ...]]:
-    """Return how many tokens are unknown because of unusual characters, and which these are.
-
-    A word without its unusual characters says whether these are why it is unknown.
-    """
-
-    def unknown(words: Sequence[str]) -> list[int]:
-        rows = encoder.tokens.ids(words, whole=True) if words else []
-        return [row.count(encoder.tokenizer.unk_token_id) for row in rows]
-
-    words = Counter(word for text in texts for word in text.split())
-    odd = {word: [*filter(_is_odd, word)] for word in words if any(map(_is_odd, word))}
-    usual = ["".join(sign for sign in word if not _is_odd(sign)) for word in odd]
-    signs = sorted(set().union(*odd.values()))
-    lacking = {sign for sign, count in zip(signs, unknown(signs), strict=True) if count}
-    total, characters = 0, Counter[str]()
-    for word, all_of, left in zip(odd, unknown([*odd]), unknown(usual), strict=True):
-        if all_of > left:
-            total += words[word] * (all_of - left)
-            blamed = lacking.intersection(odd[word]) or odd[word]
-            characters.update(dict.fromkeys(blamed, words[word]))
-    return total, tuple(sorted(characters, key=lambda sign: (-characters[sign], sign)))
-
-
-def _is_odd(sign: str) -> bool:
-    """Tell whether a character is no letter, mark or digit in its usual form."""
-    usual = sign.isascii() or unicodedata.category(sign)[0] in "LMN"
-    return not usual or unicodedata.normalize("NFKC", sign) != unicodedata.normalize("NFC", sign)
-
-
-def _named(sign: str) -> str:
-    """Return a character with its number; the number alone where it cannot be printed."""
-    return f"{sign} (U+{ord(sign):04X})" if sign.isprintable() else f"U+{ord(sign):04X}"

@@ -34,7 +34,6 @@ from isospace.system.files import atomic_path, expanded
 
 _ROWS_AT_ONCE = 4096  # of parquet
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
-_SIGNS = ",;\t|"
 _STRINGS = ("string", "large_string", "string_view")  # of Arrow
 
 GENERATED_BY = "generated_by"
@@ -217,7 +216,7 @@ def _table_records(source: Source, columns: Sequence[Column]) -> Iterator[Record
     rows = _table_rows(source)
     _, header = next(rows, (1, []))
     for column in columns:
-        _require_column(f"{source.name}:1", column, header, _delimiter_with(column, header))
+        _require_column(f"{source.name}:1", column, header)
     places = [header.index(one.name) if one.name in header else -1 for one in columns]
     blank = _blank(columns)
     for line, cells in rows:
@@ -233,28 +232,8 @@ def _other_width(source: Source, line: int, cells: list[str], header: list[str])
     problem = f"{source.name}:{line}: {width}, the header has {len(header)}."
     if len(cells) < len(header):
         return UserError(problem)
-    for sign in _SIGNS:
-        named, written = (1 + "".join(line).count(sign) for line in (header, cells))
-        more = named > len(header) or written > len(cells)
-        if named > 1 and (more or named == written):  # else the header would be a single column
-            return UserError(
-                f"{problem} The delimiter may be {sign!r}: with it the header has {named} fields "
-                f"and the line {written}."
-            )
-    if source.format == "csv":
-        return UserError(
-            f'{problem} Put quotes ("...") around a field that contains the delimiter.'
-        )
-    return UserError(f"{problem} Remove the delimiter from the text.")
-
-
-def _delimiter_with(column: Column, header: Sequence[str]) -> str | None:
-    """Return another delimiter by which a header has a column, or `None`."""
-    for sign in _SIGNS:
-        parts = (part for cell in header if sign in cell for part in cell.split(sign))
-        if column.name in (part.strip().strip('"') for part in parts):
-            return sign
-    return None
+    quotes = 'Put quotes ("...") around a field' if source.format == "csv" else "Change a text"
+    return UserError(f"{problem} {quotes} that contains the delimiter, or name another delimiter.")
 
 
 def _blank(columns: Sequence[Column]) -> tuple[Any, ...]:
@@ -370,14 +349,12 @@ def _delimiter(format: str, first: str) -> str:
     return next(others, own)
 
 
-def _require_column(
-    place: str, column: Column, columns: Sequence[str], delimiter: str | None = None
-) -> None:
-    """Refuse a column that is missing or there twice; `delimiter` would give it."""
+def _require_column(place: str, column: Column, columns: Sequence[str]) -> None:
+    """Refuse a column that is missing or there twice."""
     if column.name not in columns:
         if column.optional:
             return
-        raise _no_column(place, column, columns, delimiter)
+        raise _no_column(place, column, columns)
     if columns.count(column.name) > 1:
         raise UserError(
             f'{place}: several columns are called "{column.name}". Rename them, or name another '
@@ -385,14 +362,10 @@ def _require_column(
         )
 
 
-def _no_column(
-    place: str, column: Column, columns: Iterable[str], delimiter: str | None = None
-) -> UserError:
+def _no_column(place: str, column: Column, columns: Iterable[str]) -> UserError:
     names = ", ".join(str(name) for name in columns)[:300]
     advice = f"Name one with {column.setting}."
-    if delimiter is not None:
-        advice = f"With the delimiter {delimiter!r} there is one."
-    elif blank := next((name for name in columns if name.strip() == column.name), None):
+    if blank := next((name for name in columns if name.strip() == column.name), None):
         advice = f'There is one with blanks: "{blank}".'
     return UserError(f'{place}: no column "{column.name}". Columns: {names}. {advice}')
 
