@@ -110,9 +110,8 @@ def load_plain(module: nn.Module, state: Mapping[str, Tensor]) -> None:
 def merge_adapters(model: SentenceTransformer, folders: Sequence[Path]) -> None:
     """Merge the adapters of a loaded model into its weights, which then train as any others do.
 
-    Args:
-        model: of which transformers may have loaded an adapter.
-        folders: of further peft adapters for its transformer, in this order.
+    transformers may have loaded an adapter already; the folders hold further peft adapters, in
+    their order.
 
     Raises:
         UserError: an adapter was trained on another model, or cannot be merged.

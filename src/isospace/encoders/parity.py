@@ -65,12 +65,6 @@ def gap_between(ours: np.ndarray, theirs: np.ndarray) -> float:
 def require_parity(ours: np.ndarray, theirs: np.ndarray, source: str, tolerance: float) -> float:
     """Return what `gap_between` finds; refuse a large gap.
 
-    Args:
-        ours: of the model that was measured.
-        theirs: of the folder that was written.
-        source: what was written, for the message.
-        tolerance: the largest difference that passes.
-
     Raises:
         UserError: a larger difference, or vectors of another width.
     """

@@ -37,12 +37,8 @@ class PoolingRule:
     def __call__(self, hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
         """Pool hidden states.
 
-        Args:
-            hidden_states: L + 1 tensors of shape (batch, length, dim).
-            mask: (batch, length), 1 for tokens and 0 for padding.
-
-        Returns:
-            (batch, dim).
+        `hidden_states` are L + 1 tensors (batch, length, dim), the mask (batch, length) is 0 for
+        padding; the result is (batch, dim).
         """
         states = sum((hidden_states[i] for i in self.layers[1:]), hidden_states[self.layers[0]])
         states = states / len(self.layers)

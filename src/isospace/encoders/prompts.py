@@ -45,9 +45,7 @@ class Prompts:
     def of_model(cls, prompts: Mapping[str, str | None], default: str | None) -> Prompts:
         """Return the prompts that a model brings along.
 
-        Args:
-            prompts: name -> text, empty for none, as `SentenceTransformer.prompts`.
-            default: name of the prompt of texts without a side.
+        `default` names the prompt of texts without a side.
 
         >>> Prompts.of_model({"query": "query: ", "document": "", "passage": "passage: "}, None)
         Prompts(plain='', query='query: ', document='passage: ', default_route=None)
@@ -106,11 +104,7 @@ def side_of(text: int, texts: int) -> Side:
 def prompt_text(setting: str, value: str, own: Mapping[str, str | None], source: str) -> str:
     """Return the text of the encoder's prompt of this name, else the value itself.
 
-    Args:
-        setting: its name.
-        value: of it.
-        own: name -> text, the encoder's prompts.
-        source: the encoder, for messages.
+    `own` has the encoder's prompts, name -> text.
 
     Raises:
         UserError: one bare word that is no such name, which would run into every text.

@@ -289,12 +289,7 @@ def parity_of_sides(
 ) -> float:
     """Return the largest 1 - cosine between measured vectors and those of a folder.
 
-    Args:
-        measured: side -> (n, dim), the n texts as queries, as documents, or without a side.
-        folder: which sentence-transformers loads.
-        texts: n.
-        encoder: that was written to it.
-        tolerance: the largest difference that passes.
+    `measured` has the vectors (n, dim) of the texts as queries, as documents, or without a side.
 
     Raises:
         UserError: a larger difference.

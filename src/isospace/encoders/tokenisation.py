@@ -35,11 +35,6 @@ _LONG_TEXT = 1 << 14
 class Tokenisation:
     """The tokenizer of a model, with the prompts and the length limit.
 
-    Args:
-        model: whose tokenizer and limit are used.
-        source: name of the model, for messages.
-        prompts: put before the texts.
-
     Raises:
         UserError: the tokenizer has no padding token.
     """
@@ -123,11 +118,8 @@ class Tokenisation:
     ) -> list[list[int]]:
         """Return token ids, special tokens included.
 
-        Args:
-            texts: each gets the prompt of its side.
-            max_length: tokens to keep, those of the prompt not counted; default: the model's limit.
-            whole: do not truncate; the result may be longer than the model can read.
-            side: of all texts.
+        Tokens of the prompt do not count against `max_length`. With `whole` nothing is cut, and the
+        result may be longer than the model can read.
         """
         limit = self._limit(max_length, whole, side)
         prompt = self.prompts.for_side(side)
@@ -154,10 +146,7 @@ class Tokenisation:
     ) -> Batch:
         """Pad token ids to the longest of them.
 
-        Args:
-            ids: in the order of `Batch` where examples have several texts.
-            texts: of an example.
-            sides: of each text of an example.
+        They are in the order of `Batch`; `sides` are those of the texts of an example.
         """
         longest = max(1, *(len(row) for row in ids))  # word vectors may know no word of a text
         padded = np.full((len(ids), longest), self.tokenizer.pad_token_id, dtype=np.int64)

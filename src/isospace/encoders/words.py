@@ -113,14 +113,7 @@ def word_model(
     tokens: Tokens,
     stop_words: Iterable[str] = ENGLISH_STOP_WORDS,
 ) -> SentenceTransformer:
-    """Make a model that averages word vectors, on the CPU.
-
-    Args:
-        words: all different.
-        vectors: (word, dim) float32.
-        tokens: whether stop words are dropped.
-        stop_words: what `whitespace_stop` drops.
-    """
+    """Make a model that averages word vectors, on the CPU."""
     vocabulary = [_PADDING, *words]
     dropped = stop_words if tokens == "whitespace_stop" else ()
     tokenizer = WhitespaceTokenizer(vocabulary, stop_words=dropped)
@@ -134,10 +127,7 @@ def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
 
     A line holds a word, which may have spaces in it, and its numbers, separated by spaces. A first
     line of two numbers, as fastText and word2vec write it, is passed over. Of a word that comes
-    twice the first vector stays.
-
-    Args:
-        path: UTF-8 text; .gz or .zst; or a .zip of one file.
+    twice the first vector stays. Files may be .gz or .zst, or a .zip of one file.
 
     Raises:
         UserError: not readable, or a line that does not hold a word and its numbers.

@@ -1,7 +1,8 @@
 """Losses as pure functions of tensors; they need torch alone.
 
-Use them in any trainer: `from isospace.losses import info_nce`. Each docstring has the formula, the
-shapes and the source. The objectives of `isospace.objectives` add them up.
+A loss returns a scalar, the mean over the batch, unless its docstring names a shape. Use them in
+any trainer: `from isospace.losses import info_nce`. Each docstring has the formula, the shapes and
+the source. The objectives of `isospace.objectives` add them up.
 """
 
 from isospace.losses.contrastive import (

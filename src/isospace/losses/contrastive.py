@@ -57,9 +57,6 @@ def info_nce(
         positive: b, (batch, dim).
         temperature: tau.
         negatives: n, (m, dim), negatives of every anchor; `None` for the batch alone.
-
-    Returns:
-        A scalar.
     """
     candidates = positive if negatives is None else torch.cat([positive, negatives])
     logits = similarity.cosine_matrix(anchor, candidates) / temperature
@@ -79,9 +76,6 @@ def nt_xent(a: torch.Tensor, b: torch.Tensor, temperature: float) -> torch.Tenso
         a: (batch, dim)
         b: (batch, dim)
         temperature: tau.
-
-    Returns:
-        A scalar.
     """
     rows = torch.cat([a, b])
     own = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
@@ -102,9 +96,6 @@ def neighbour_nt_xent(
         b: (batch, dim) of length 1.
         neighbours: (batch, batch), true at [i, j] where both views of j are negatives of i.
         temperature: divides the products.
-
-    Returns:
-        A scalar.
     """
     own = (a * b).sum(dim=1) / temperature
     losses = []

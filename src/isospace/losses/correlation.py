@@ -76,9 +76,6 @@ def self_contrast(a: torch.Tensor, b: torch.Tensor, temperature: float = 1.0) ->
         a: (batch, dim), at a low dropout rate.
         b: (batch, dim), at a high dropout rate.
         temperature: tau; the paper has none.
-
-    Returns:
-        A scalar.
     """
     return similarity.cosine_pairs(a, b).mean() / temperature
 

@@ -86,9 +86,6 @@ def weighted_cross_entropy(
         logits: s, (batch, n).
         weights: w, (batch, batch), of the first columns; further ones weigh 1.
         released: follow the released code.
-
-    Returns:
-        A scalar.
     """
     batch = len(logits)
     if released:

@@ -53,9 +53,6 @@ def replacement_detection(
         mask: (n, length), 1 for tokens.
         positions: the mean is over all tokens, over "words" (without the first token), or over
             "all" places, padding included.
-
-    Returns:
-        A scalar.
     """
     labels = (shown != original).long() * mask
     losses = torch.nn.functional.cross_entropy(logits.mT, labels, reduction="none")

@@ -31,9 +31,6 @@ def dimension_contrast(
         z2: z', (batch, dim).
         temperature: tau.
         variant: the scale, of the released code or of Eq. 5.
-
-    Returns:
-        A scalar.
     """
     if variant == "released":
         a, b = (similarity.standardise(z, eps=1e-5) for z in (z1, z2))

@@ -39,9 +39,6 @@ def group_cross_entropy(
         logits: (batch, copies + batch - 1), of `group_logits`.
         copies: how many columns are own copies.
         released: take the probabilities for logits once more, as the released code does.
-
-    Returns:
-        A scalar, the mean over cells.
     """
     labels = torch.zeros_like(logits)
     labels[:, :copies] = 1

@@ -58,9 +58,6 @@ def masking_triplet(
         less: h', (batch, dim), with the short span masked.
         more: h'', (batch, dim), with the longer span masked, which holds the short one.
         margin: m.
-
-    Returns:
-        A scalar.
     """
     gaps = similarity.cosine_pairs(x, more) - similarity.cosine_pairs(x, less)
     return (margin + gaps).relu().mean()

@@ -50,9 +50,6 @@ def off_dropout(
         temperature: tau.
         m: on the positive's logit (released) or on the sum over negatives (paper).
         variant: the place of m.
-
-    Returns:
-        A scalar, the mean over the batch.
     """
     positive = similarity.cosine_pairs(z1, z2) / temperature
     negatives = similarity.cosine_matrix(clean, clean) / temperature

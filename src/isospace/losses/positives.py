@@ -31,9 +31,6 @@ def multi_positive(
         temperature: tau.
         form: how the positives' losses are combined.
         weight: lambda.
-
-    Returns:
-        A scalar, the mean over the batch.
     """
     anchor, *positives = views
     logits = torch.stack([similarity.cosine_matrix(anchor, p) / temperature for p in positives])

@@ -178,12 +178,6 @@ def fit(
 ) -> dict[str, Value]:
     """Convert the metadata of a row to the types of the columns; missing values are none.
 
-    Args:
-        columns: of the index.
-        metadata: column -> what the row has.
-        where: names the row in messages.
-        cell: as for `plain`.
-
     Raises:
         UserError: no such column, or a value that it cannot hold.
     """

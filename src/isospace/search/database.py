@@ -56,12 +56,6 @@ class Database:
     """Rows of id, text, vector and metadata on disk.
 
     Every method raises `UserError` where the files cannot be read or written.
-
-    Args:
-        folder: of the index.
-        columns: of metadata.
-        dim: width of the vectors.
-        new: begin with an empty table.
     """
 
     def __init__(
@@ -160,10 +154,8 @@ class Database:
     def write(self, rows: Mapping[str, tuple[Value, ...]], vectors: np.ndarray) -> None:
         """Add rows, or replace those with the same ids: all of them or none.
 
-        Args:
-            rows: id -> text, metadata, the file and the id of the row that it is a passage of, or
-                `None`.
-            vectors: (row, dim) float32.
+        `rows` maps ids to text, metadata, the file and the id of the row that it is a passage of,
+        or `None`; vectors are (row, dim) float32.
         """
         values = zip(*rows.values(), strict=True)
         names = "text", *self.columns, _FILE, _PASSAGE_OF

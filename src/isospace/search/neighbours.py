@@ -50,13 +50,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class NeighbourLists:
-    """The neighbours of each query under each model.
-
-    Attributes:
-        queries: cleaned as the corpus is.
-        texts: how many the corpus has.
-        lists: model -> for each query its neighbours, the nearest first.
-    """
+    """The neighbours of each query under each model."""
 
     queries: tuple[str, ...]
     texts: int

@@ -31,19 +31,7 @@ from isospace.training.texts import Rows
 
 
 class Batches:
-    """This process's share of each micro-batch of a run.
-
-    Args:
-        config: the settings.
-        encoder: its tokenizer pads and cuts.
-        tokens: as in `build_training`.
-        examples: the examples to train on.
-        plan: the passes of an update.
-        sources: the distinct inputs of the passes.
-        accelerator: the number of processes, and which one this is.
-        labels: as in `build_training`.
-        lists: as in `build_training`.
-    """
+    """This process's share of each micro-batch of a run."""
 
     def __init__(
         self,
@@ -141,11 +129,6 @@ _TRIES = 10
 class Order:
     """The examples of each batch; they depend only on the seed and the epoch.
 
-    Args:
-        examples: the examples to draw.
-        size: examples in a batch.
-        seed: the seed of the run.
-
     Raises:
         TooLittle: there are too few examples for a single batch.
     """
@@ -203,12 +186,9 @@ class Order:
 def batches_without_shared_origin(order: Rows, origins: Rows, size: int) -> Rows:
     """Form batches in which no two examples share an origin.
 
-    An example that shares an origin with the current batch waits for the next one.
-
-    Args:
-        order: (n,) positions of the examples, in the order to use them.
-        origins: (example, n), as in `Examples`.
-        size: examples in a batch.
+    An example that shares an origin with the current batch waits for the next one. `order` is (n,)
+    positions of the examples in the order to use them, `origins` (example, n). Return (batch, size)
+    positions of examples in full batches.
 
     Returns:
         (batch, size) positions of examples in full batches.

@@ -177,15 +177,7 @@ def require_distinct_views(
 
 
 class Parts(NamedTuple):
-    """The parts of a training that the objective and the encoder determine.
-
-    Attributes:
-        plan: the passes of an update.
-        head: the projection of the encoder's vectors.
-        auxiliaries: networks and memories beside the encoder, by name.
-        sources: the distinct inputs of the passes.
-        shipped: the encoder as it is measured and saved, sharing its weights.
-    """
+    """The parts of a training that the objective and the encoder determine."""
 
     plan: PassPlan
     head: nn.Module

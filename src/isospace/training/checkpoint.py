@@ -157,11 +157,6 @@ def load(path: Path) -> dict[str, Any]:
 def require_unchanged(folder: Path, then: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Refuse to resume a run whose settings, text, files or models have changed.
 
-    Args:
-        folder: the folder of the run.
-        then: setting -> digest of its file or model when the checkpoint was written.
-        now: setting -> digest of its file or model today.
-
     Raises:
         UserError: a digest differs; the message names the setting.
     """

@@ -35,15 +35,8 @@ def run_evaluation(
 ) -> dict[str, float]:
     """Measure the encoder on held-out text; all random states are restored.
 
-    Args:
-        config: seed and length of texts.
-        encoder: the encoder to measure.
-        held_out: the validation text.
-        benchmark: the labels, if there are any.
-        mixed_precision: the arithmetic of training, as Accelerate names it. The test scores are
-            always measured in float32.
-        cache: folder that keeps vectors without dropout, for a base model that many runs measure.
-        progress: shows the encoding of the texts.
+    The test scores are always measured in float32. `cache` keeps vectors without dropout, for a
+    base model that many runs measure.
 
     Returns:
         The measurements of `HeldOut.measure`, and labels_spearman if there are labels; NaN if

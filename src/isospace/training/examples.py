@@ -166,11 +166,7 @@ class Examples:
         return rows[:, [0, -1]]
 
     def answered(self, best: Callable[[Rows], Rows]) -> Examples:
-        """Return the examples with passages for the queries that had none.
-
-        Args:
-            best: maps (query,) numbers of queries to the numbers of their passages.
-        """
+        """Return the examples with passages for the queries that had none."""
         assert self.unanswered is not None
         rows = self.rows.copy()
         rows[self.unanswered, -1] = best(rows[self.unanswered, 0])
@@ -244,11 +240,7 @@ def crop(
 ) -> NDArray[Any]:
     """Draw consecutive tokens of a text (independent cropping, Izacard et al. 2022).
 
-    Args:
-        ids: (token,) token ids of the text; special tokens stay.
-        random: draws the crop.
-        vocabulary: says which tokens are special.
-        before: number of tokens of the prompt and before it; they stay.
+    `before` is the number of tokens of the prompt and before it; they stay.
     """
     inner = vocabulary.inner(ids)
     first = max(inner.start, before)

@@ -34,12 +34,7 @@ BEFORE = "before training, x 100"
 
 @dataclass(frozen=True)
 class ModelScores:
-    """Scores of one encoder on the test items.
-
-    Attributes:
-        measured: scores on the benchmark.
-        other_text: set of other text -> score.
-    """
+    """Scores of one encoder on the test items."""
 
     measured: BenchmarkResult
     other_text: dict[str, Scores]
@@ -116,17 +111,7 @@ def run_results(
 ) -> RunResults:
     """Collect the results of a run.
 
-    Args:
-        config: the settings of the run.
-        data: the texts.
-        training: the facts of the training.
-        step: update whose weights the result has; 0 for those of the base model.
-        before: scores of the base model.
-        after: scores of the result.
-        verdict: the comparison of the two.
-        candidate: post-processing of the kept weights, in words.
-        selected: name of the result in tables if the verdict keeps the base model.
-        among: the candidates among which the test pairs selected; `None` if other pairs did.
+    `among` has the candidates among which the test pairs selected; `None` if other pairs did.
     """
     benchmark, corpus, choice = data.benchmark, data.corpus, training.choice
     other_text = other_text_scores(before.other_text, after.other_text)

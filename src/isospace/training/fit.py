@@ -163,8 +163,7 @@ class Fit:
     def measure_start(self, updates: int | None = None) -> None:
         """Evaluate the base model and write the first checkpoint, or restore the last one.
 
-        Args:
-            updates: number of updates of a new run; default: what the budget allows.
+        By default a new run has the updates that the budget allows.
         """
         if self._state is None:
             updates = self._budget.updates if updates is None else updates

@@ -25,13 +25,8 @@ def backward_by_parts(
 ) -> Result:
     """Add the gradient of a batch to the encoder's parameters, part by part.
 
-    Args:
-        parts: (example,) positions of the examples of each part.
-        encode: returns the vectors (view, example, dim) of the examples at such positions.
-        backward: computes the loss of all vectors and its backward pass.
-
-    Returns:
-        The result of `backward`.
+    `parts` are (example,) positions, `encode` returns their vectors (view, example, dim), and
+    `backward` computes the loss of all vectors and its backward pass.
     """
     states, found = [], []
     for rows in parts:

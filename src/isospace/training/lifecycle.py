@@ -31,10 +31,8 @@ Config = TypeVar("Config")
 def stoppable(what_is_left: Callable[[], str]) -> Iterator[StopRequest]:
     """Turn signals in a block into `Interrupted`, and restore the random state after the block.
 
-    `warn_once` logs each warning once in the block.
-
-    Args:
-        what_is_left: returns a text that says what the signal left behind, and how to continue.
+    `warn_once` logs each warning once in the block. `what_is_left` returns a text that says what
+    the signal left behind, and how to continue.
 
     Raises:
         Interrupted: a signal came.
@@ -55,11 +53,6 @@ def working_in(folder: Path, how_to_resume: str, lock: str = ".lock") -> Iterato
 
     If several processes share the work, the first one holds the lock. It also removes files that
     killed processes left half-written.
-
-    Args:
-        folder: the folder that the block writes to.
-        how_to_resume: the advice to show if the block is stopped.
-        lock: path of the lock file in the folder.
 
     Raises:
         UserError: another process holds the lock.
@@ -90,12 +83,6 @@ def start_or_resume(
     work: Callable[[Config, Run | None, StopRequest], FinishedRun],
 ) -> FinishedRun:
     """Make a new run, continue a stopped one, or return the results of a finished one.
-
-    Args:
-        config: the settings of a new run.
-        resume: the folder of a run to continue, instead of `config`.
-        read: reads the settings of that run, and refuses a run of another command.
-        work: makes a run with the settings, or continues the given run.
 
     Raises:
         UserError: bad input; refused before the work starts.

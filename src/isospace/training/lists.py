@@ -116,13 +116,9 @@ class Lists:
     def scores(self, rows: Rows, second: Rows, first: int) -> Scores | None:
         """Score the lists of examples by the teacher.
 
-        Args:
-            rows: (example, text + mined) lines; candidates come last.
-            second: (batch,) the last texts of all examples of the batch.
-            first: position in the batch of the first of these examples.
-
-        Returns:
-            (example, batch + mined) scores; NaN without a score. `None` without a teacher.
+        `rows` is (example, text + mined) lines, candidates last; `second` (batch,) the last texts
+        of the whole batch, in which the examples begin at `first`. Return (example, batch + mined),
+        NaN without a score; `None` without a teacher.
         """
         if self.teacher is None:
             return None

@@ -100,10 +100,6 @@ class ObjectiveLoss(nn.Module):
     ) -> dict[str, Tensor]:
         """Return the terms of the loss for a batch.
 
-        Args:
-            sentence_features: features of each text column, from the trainer's collator.
-            labels: not used.
-
         Raises:
             UserError: the number of text columns does not fit the objective.
         """

@@ -55,14 +55,7 @@ LENGTH_OF_LINES = 32
 
 @dataclass(frozen=True)
 class Data:
-    """The texts of a run.
-
-    Attributes:
-        benchmark: the test items, for base model and result.
-        held_out: the validation text; it shares no text with the benchmark.
-        corpus: the cleaned text.
-        other_text: text of other domains, for base model and result.
-    """
+    """The texts of a run."""
 
     benchmark: Benchmark
     held_out: HeldOut
@@ -217,9 +210,6 @@ def _length_note(config: TrainConfig, found: Coverage) -> str | None:
 
 def require_usable(configs: Sequence[TrainConfig]) -> Data:
     """Check several runs with one corpus and one benchmark, as `prepare` would check each later.
-
-    Returns:
-        The texts, which all runs share.
 
     Raises:
         UserError: as in `prepare`.

@@ -25,13 +25,7 @@ _NUMBER = re.compile(r"[-+]?[\d.,]+")
 
 @dataclass(frozen=True)
 class Queries:
-    """The cleaned queries of a file, without those that repeat held-out text.
-
-    Attributes:
-        pairs: queries with their passages.
-        alone: queries without a passage.
-        left_out: number of rows that repeat or nearly repeat held-out text.
-    """
+    """The cleaned queries of a file, without those that repeat held-out text."""
 
     pairs: tuple[tuple[str, str], ...]
     alone: tuple[str, ...]
@@ -51,11 +45,8 @@ class Queries:
 def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
     """Read the distinct queries of a file that may be trained on.
 
-    Args:
-        path: txt, jsonl, csv, tsv or parquet. A row has a query and optionally its passage: in the
-            first two columns, or under names such as query and passage.
-        config: the settings of the run.
-        corpus: the corpus, with its held-out texts.
+    A row has a query and optionally its passage: in the first two columns, or under names such as
+    query and passage.
 
     Raises:
         UserError: the file cannot be read, has other columns, or has no query.
@@ -76,10 +67,6 @@ def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
 
 def rows_of_queries(path: Path, setting: str = "queries") -> list[tuple[str, str]]:
     """Return the distinct (query, passage) rows of a file; a missing passage is empty.
-
-    Args:
-        path: as `read_queries` takes it.
-        setting: names the file in messages.
 
     Raises:
         UserError: as in `read_queries`.

@@ -50,8 +50,7 @@ def evaluation_steps(
 class Budget:
     """The budget of the settings, converted to updates.
 
-    Args:
-        loop: the training; for a budget in minutes, it must not have done any update.
+    A loop whose budget is in minutes must not have done any update.
     """
 
     def __init__(self, loop: Loop) -> None:
@@ -94,10 +93,7 @@ class Budget:
 class Paces:
     """Seconds that updates and evaluations take in this session.
 
-    Attributes:
-        updating: seconds of all updates.
-        evaluation: seconds of the last evaluation; `None` before the first. The base model's does
-            not count, because most of its vectors are in the cache.
+    The evaluation of the base model does not count, because most of its vectors are in the cache.
     """
 
     def __init__(self) -> None:

@@ -35,12 +35,6 @@ def update(
 ) -> tuple[dict[str, float], float]:
     """Do one update; return the terms of the loss, and the gradient norm before clipping.
 
-    Args:
-        training: weights, optimiser state and auxiliary networks; all are changed.
-        number: number of the update, from 0 on.
-        learning_rate: learning rate of this update.
-        check: raises `Diverged` for diverged terms.
-
     Raises:
         Diverged: the terms or the gradient are not finite; nothing was updated.
     """
@@ -114,13 +108,8 @@ def encode(training: Training, batch: Batch) -> list[Tensor]:
 def make_views(training: Training, batch: Batch, vectors: Iterable[Tensor]) -> list[Views]:
     """Gather the vectors of all processes, project them, and build the objective's views.
 
-    Args:
-        training: plan, head and auxiliary networks.
-        batch: the batch of this process.
-        vectors: (view, batch, dim), as `encode` returns them.
-
-    Returns:
-        The views of each direction: two for pairs, else one.
+    Vectors are (view, batch, dim), as `encode` returns them. For pairs the result has two
+    directions.
     """
     plan, of_view, made = training.plan, training.sources.of_view, list(vectors)
     tokens = {}
@@ -290,13 +279,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Gradient:
-    """The results of a backward pass besides the gradients of the parameters.
-
-    Attributes:
-        terms: name -> term of the loss.
-        seen: the views of the last micro-batch, if auxiliaries read them.
-        added: auxiliary -> its addition to the embeddings of the last micro-batch.
-    """
+    """The results of a backward pass besides the gradients of the parameters."""
 
     terms: dict[str, float]
     seen: Views | None = None
@@ -320,10 +303,7 @@ def check_terms(
 ) -> dict[str, float]:
     """Refuse diverged terms; return the largest absolute value of each in the first ten updates.
 
-    Args:
-        step: number of updates before this one.
-        terms: terms of this update.
-        first_terms: result of this function for the previous update.
+    `first_terms` is the result for the previous update.
 
     Raises:
         Diverged: a term is not finite, or has exploded.

@@ -59,10 +59,8 @@ class LinesBySide(NamedTuple):
 class Teacher(ABC):
     """A model or file that scores texts for queries, both given as lines. Higher is better.
 
-    Attributes:
-        ranks_all: true if `score_matrix` scores every text, so that a search can use it.
-        digest: identifies the scores.
-        reads: the vectors that it reads from disk.
+    `digest` identifies the scores. If `ranks_all`, `score_matrix` scores every text, so that a
+    search can use it.
     """
 
     ranks_all = True
@@ -85,9 +83,7 @@ class Teacher(ABC):
 class LineVectors:
     """Vectors of lines, stored on disk as float16.
 
-    Args:
-        lines: (n,) lines, ascending.
-        file: file of (n, dim) unit vectors.
+    The file has (n, dim) unit vectors of n lines, ascending.
     """
 
     def __init__(self, lines: Rows, file: Path) -> None:
@@ -129,13 +125,7 @@ class LineVectors:
 
 
 class Cosines(Teacher):
-    """The cosines of an encoder.
-
-    Args:
-        queries: vectors of the queries.
-        texts: vectors of the documents.
-        digest: identifies the encoder and the texts.
-    """
+    """The cosines of an encoder."""
 
     def __init__(self, queries: LineVectors, texts: LineVectors, digest: str) -> None:
         self.queries, self.texts, self.digest = queries, texts, digest
@@ -174,11 +164,6 @@ class Fused(Teacher):
 
     The formula needs two numbers over all documents: the standard deviation of the query's cosines,
     computed from the covariance of the vectors, and the highest BM25 score, from the index.
-
-    Args:
-        cosines: the cosines of the encoder.
-        of: the lines.
-        weight: the weight of BM25.
     """
 
     def __init__(self, cosines: Cosines, of: LinesBySide, weight: float) -> None:
@@ -251,12 +236,7 @@ class Mean(Teacher):
 
 
 class CrossEncoderTeacher(Teacher):
-    """A cross-encoder. It reads each pair, so it scores only the texts that are a query's own.
-
-    Args:
-        scorer: the model.
-        read: returns the text of a line.
-    """
+    """A cross-encoder. It reads each pair, so it scores only the texts that are a query's own."""
 
     ranks_all = False
 
@@ -279,10 +259,6 @@ class CrossEncoderTeacher(Teacher):
 
 class FileTeacher(Teacher):
     """Scores from a file of queries and texts.
-
-    Args:
-        path: a file for `pairs.load_scored_pairs`.
-        of: the lines.
 
     Raises:
         UserError: the file cannot be read, or it scores no pair of the training text.

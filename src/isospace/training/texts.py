@@ -41,9 +41,7 @@ class Texts:
     def from_corpus(cls, corpus: Corpus, shortened: Rows | None = None) -> Texts:
         """Return the texts of a corpus.
 
-        Args:
-            corpus: the corpus.
-            shortened: (n, 2) lines of titles and of passages to read without the titles' words.
+        `shortened` is (n, 2) lines of titles and of passages to read without the titles' words.
         """
         if shortened is None:
             shortened = np.empty((0, 2), np.int64)

@@ -26,10 +26,8 @@ _LENGTHS = 16
 def tokens_alone(input_ids: Tensor, attention_mask: Tensor, weights: Tensor) -> Iterator[Packing]:
     """Pack the tokens of a batch; inside, every step has the type that it is given.
 
-    Args:
-        input_ids: (batch, length) int64, padded on the right.
-        attention_mask: (batch, length), 1 for tokens.
-        weights: of the model; matrix products are in their type, or else in autocast's.
+    Ids and mask are (batch, length), padded on the right. Matrix products have the weights' type,
+    or else autocast's.
     """
     device, dtype = input_ids.device.type, weights.dtype
     if torch.is_autocast_enabled(device):
@@ -91,9 +89,7 @@ class Packing:
     def result(self, packed: Tensor, first_only: bool) -> Tensor:
         """Return (batch, original length or 1, dim), of all tokens or the first ones.
 
-        Args:
-            packed: (packed tokens, dim), or (batch, dim) of the first tokens alone.
-            first_only: which of the two.
+        The packed rows are (packed tokens, dim), or (batch, dim) of the first tokens alone.
         """
         return packed.unsqueeze(1) if first_only else self.unpack(packed)[:, : self._own_length]
 
@@ -153,10 +149,6 @@ def keep_mask(like: Tensor, rate: float) -> Tensor:
 
     The rate is rounded to a multiple of 2^-16, and the scale belongs to the rounded rate. On the
     CPU an element costs 16 random bits in place of one draw.
-
-    Args:
-        like: shape, type and device of the result.
-        rate: in [0, 1).
     """
     dropped = min(round(rate * 65536), 65535)
     draws = torch.empty((like.numel() + 3) // 4, dtype=torch.int64, device=like.device)
