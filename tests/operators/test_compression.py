@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sentence_transformers.util import quantize_embeddings
 
-from isospace.operators.compression import FORMS, Compression, forms_for, rescore
+from isospace.operators.compression import Compression, rescore
+from isospace.operators.forms import FORMS, forms_for
 from isospace.operators.nearest import unit_rows
 
 RANDOM = np.random.default_rng(0)

@@ -274,7 +274,7 @@ def test_words_are_those_that_bm25_is_measured_with(toy_model, tmp_path):
     index = SearchIndex.create(tmp_path / "index", str(toy_model))
     index.add(texts)
     index.refresh()
-    nowhere = np.zeros(index._database.dim, np.float32)
+    nowhere = np.zeros(index.about.dim, np.float32)
     for word in {word for text in texts for word in bm25_terms(text)}:
         hits = index._database.matching(word, nowhere, len(texts), None)
         assert {hit.text for hit, _ in hits} == {text for text in texts if word in bm25_terms(text)}

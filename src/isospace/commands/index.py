@@ -14,6 +14,7 @@ from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json
 from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
+from isospace.operators.forms import FormName
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import Engine
 from isospace.system.signals import polite_stop
@@ -56,6 +57,9 @@ class Index(LoadsModels, CallsEndpoints):
     document_prompt: str | None = None
     """For a new index: put before every text, in the same way. Default: the model's own document,
     passage or corpus prompt."""
+    compress: FormName | None = None
+    """For a new index: the form in which vectors are stored, such as pca-256-int8. `isospace
+    evaluate RUN --compress` measures what each form loses. Default: float32."""
     sync: bool = False
     """Delete the rows of all files that are not there any more, such as renamed ones. FILE can be
     left out."""
@@ -74,6 +78,7 @@ class Index(LoadsModels, CallsEndpoints):
         from isospace.encoders.places import resolve
         from isospace.search.columns import check_names
         from isospace.search.files import index_files
+        from isospace.training.compressing import told_loss
         from isospace.training.run import chosen_weight
 
         console = Console(self.json)
@@ -101,6 +106,7 @@ class Index(LoadsModels, CallsEndpoints):
                     self.reading,
                     self.sync,
                     self.pooling,
+                    self.compress,
                 )
         except KeyboardInterrupt:
             kept = f"{self.to} keeps what it has; " if self.to.exists() else ""
@@ -112,6 +118,8 @@ class Index(LoadsModels, CallsEndpoints):
         console.line("rows", _in_words(indexed.changes))
         console.line("index", f"{number_of(indexed.rows, 'rows')} in {self.to}")
         how = indexed.approximate.text if indexed.approximate else "exact"
+        if self.compress is not None:
+            console.line("compressed", told_loss(self.model or "minilm", self.compress))
         folder = shlex.quote(str(self.to))
         console.line("search", f"{how}; isospace search 'a query' --index {folder}")
         return 0

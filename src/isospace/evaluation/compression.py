@@ -21,7 +21,8 @@ from isospace.evaluation.pairs import PromptedEncoders, TextPairs, unit_vectors
 from isospace.evaluation.ranking import JudgedQueries, measure_ranking
 from isospace.evaluation.retrieval import Targets, mrr_scores
 from isospace.evaluation.task import TitledRows
-from isospace.operators.compression import FORMS, FULL, Compression, forms_for
+from isospace.operators.compression import Compression
+from isospace.operators.forms import FORMS, FULL, FormName, forms_for
 from isospace.statistics.counts import number_of
 from isospace.statistics.gains import Gain, gain, standard_error
 from isospace.statistics.influence import Scores, mean_scores
@@ -78,8 +79,8 @@ class CompressionResults:
     selected_on: str
     fitted_on: int
     unit: str
-    forms: dict[str, FormScores]
-    smallest: str
+    forms: dict[FormName, FormScores]
+    smallest: FormName
     format: int = FORMAT
 
     @property
@@ -87,7 +88,7 @@ class CompressionResults:
         """Name the measure that forms are selected by."""
         return next(iter(self.forms[FULL].values))
 
-    def loss(self, name: str) -> str:
+    def loss(self, name: FormName) -> str:
         """Say in one sentence what a form changes on the test queries."""
         form = self.forms.get(name)
         if form is None:
@@ -121,7 +122,7 @@ class CompressionResults:
         )
         return TitledRows(title, [self._row(name, form) for name, form in self.forms.items()], note)
 
-    def _row(self, name: str, form: FormScores) -> dict[str, str]:
+    def _row(self, name: FormName, form: FormScores) -> dict[str, str]:
         row = {"form": name, "bytes": f"{form.bytes:,}"}
         for measure, value in form.values.items():
             change = form.changes.get(measure)

@@ -16,88 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from isospace.operators.fitted_whitening import Moments, Whitening, WhiteningMap
+from isospace.operators.forms import FORMS, RESCORED, Form, FormName
 from isospace.operators.nearest import highest, product_blocks, unit_rows
 
-Numbers = Literal["float32", "float16", "int8", "binary"]
-
-RESCORED = 40
-"""The first passages by their bits, which are compared again by int8."""
 _BELOW = 4.0
 """What the others lose, so that they stay behind those; cosines differ by 2 at most."""
-
-
-@dataclass(frozen=True)
-class Form:
-    """One way to store vectors.
-
-    Attributes:
-        numbers: type of the stored numbers.
-        dim: number of principal components that are kept; `None`: vectors keep their dimensions.
-        bits: whether queries are compared by bits: with binary numbers alone; else to find the
-            `RESCORED` passages that the numbers then rank. The bits are stored too.
-    """
-
-    numbers: Numbers
-    dim: int | None = None
-    bits: bool = False
-
-    @property
-    def rescored(self) -> bool:
-        """Tell whether numbers rank what bits have found."""
-        return self.bits and self.numbers != "binary"
-
-    @property
-    def fewest(self) -> int:
-        """Number of texts that the form must be fitted on; 0 where nothing is fitted."""
-        if self.dim is not None:
-            return self.dim + 1
-        return 2 if self.numbers == "int8" else 0
-
-    @property
-    def floats(self) -> bool:
-        """Tell whether the stored numbers are floats, which any index of vectors can search."""
-        return self.numbers in ("float32", "float16")
-
-    def bytes_of(self, width: int) -> int:
-        """Return the bytes of one vector, from vectors of this width."""
-        dim = self.dim or width
-        size = {"float32": 4 * dim, "float16": 2 * dim, "int8": dim, "binary": -(-dim // 8)}
-        return size[self.numbers] + (size["binary"] if self.rescored else 0)
-
-
-FORMS: dict[str, Form] = {
-    "float32": Form("float32"),
-    "float16": Form("float16"),
-    "int8": Form("int8"),
-    "binary": Form("binary"),
-    "binary-both": Form("binary", bits=True),
-    "binary-rescored": Form("int8", bits=True),
-    "pca-256": Form("float32", 256),
-    "pca-128": Form("float32", 128),
-    "pca-64": Form("float32", 64),
-    "pca-256-int8": Form("int8", 256),
-    "pca-128-int8": Form("int8", 128),
-    "pca-64-int8": Form("int8", 64),
-}
-"""Name -> form; of binary forms `binary` compares bits with the numbers of a query."""
-FULL = "float32"
-"""The form that loses nothing, with which the others are compared."""
-
-
-def forms_for(width: int, texts: int) -> list[str]:
-    """Return the forms that fit vectors of this width, and so many texts to fit on."""
-    return [
-        name
-        for name, form in FORMS.items()
-        if (form.dim is None or form.dim < width) and texts >= form.fewest
-    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,13 +42,13 @@ class Compression:
             the form is not int8.
     """
 
-    name: str
+    name: FormName
     width: int
     components: WhiteningMap | None = None
     ranges: NDArray[np.float32] | None = None
 
     @classmethod
-    def fit(cls, name: str, vectors: NDArray[Any]) -> Compression:
+    def fit(cls, name: FormName, vectors: NDArray[Any]) -> Compression:
         """Fit a form on vectors of a corpus.
 
         Args:

@@ -16,10 +16,12 @@ from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Prompts
 from isospace.encoders.words import PREFIX, word_file
 from isospace.errors import UserError
+from isospace.operators.forms import FULL, FormName
 from isospace.search.columns import ColumnType
 from isospace.system import typed_json
 from isospace.system.consent import current_consent
 from isospace.system.endpoints import is_address
+from isospace.vectors.compression_file import FILE as COMPRESSION
 
 ABOUT = "isospace.json"
 TABLE = "texts.lance"
@@ -64,6 +66,7 @@ class About:
         approximate: its approximate index, `None` where there is none.
         isospace: the version that made it.
         bm25_weight: of BM25 in hybrid searches, as the model's run chose it; `None`: the default.
+        compress: the form in which vectors are stored; what was fitted is in compression.npz.
     """
 
     model: str
@@ -79,6 +82,7 @@ class About:
     isospace: str = field(default_factory=lambda: version("isospace"))
     bm25_weight: float | None = None
     given_pooling: PoolingName | None = None
+    compress: FormName = FULL
 
     @staticmethod
     def new(
@@ -87,6 +91,7 @@ class About:
         columns: Mapping[str, ColumnType],
         bm25_weight: float | None,
         given_pooling: PoolingName | None = None,
+        compress: FormName = FULL,
     ) -> About:
         """Describe a new index; paths are stored so that they hold from any working directory."""
         place, words = folder_of(encoder.source), word_file(encoder.source)
@@ -106,6 +111,7 @@ class About:
             encoder.prompts.document,
             bm25_weight=bm25_weight,
             given_pooling=given_pooling,
+            compress=compress,
         )
 
     def prompts(self, own: Prompts) -> Prompts:
@@ -151,7 +157,8 @@ def require_room(folder: Path) -> None:
             "folder"
         )
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else [folder.name]
-    if any(name != TABLE and not name.startswith(f".{ABOUT}.") for name in names):
+    left = (TABLE, COMPRESSION, f".{COMPRESSION}.", f".{ABOUT}.")
+    if any(not name.startswith(left) for name in names):
         raise UserError(f"{folder}: exists already and is not an index. Name another folder")
 
 

@@ -17,6 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from isospace.errors import UserError
+from isospace.operators.compression import Compression
+from isospace.operators.forms import RESCORED
+from isospace.operators.nearest import highest, nearest
 from isospace.search.columns import ColumnType, Value
 from isospace.search.filters import bad_filter, condition_of, reason_of
 
@@ -25,6 +28,8 @@ _FILE = "_file"
 """The column that says which file a row was read from, where it was one."""
 _PASSAGE_OF = "_passage_of"
 """The column that says of which row a text is a passage."""
+_BITS = "_bits"
+"""The column of bits that find what the numbers of `vector` rank."""
 _ARROW = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
 _GROUP = 8192
 """Rows of a group of the approximate index, about."""
@@ -55,13 +60,14 @@ class Hit:
 class Database:
     """Rows of id, text, vector and metadata on disk.
 
-    Every method raises `UserError` where the files cannot be read or written.
+    Every method raises `UserError` where the files cannot be read or written. Vectors
+    are stored as `compression` does it, and queries are given as its `queries` makes them.
     """
 
     def __init__(
-        self, folder: Path, columns: Mapping[str, ColumnType], dim: int, new: bool
+        self, folder: Path, columns: Mapping[str, ColumnType], compression: Compression, new: bool
     ) -> None:
-        self.folder, self.columns, self.dim = folder, columns, dim
+        self.folder, self.columns, self.compression = folder, columns, compression
         self._lancedb = lancedb()
         with self._working("opened"):
             # A search sees what another process wrote before it.
@@ -79,11 +85,16 @@ class Database:
 
     @cached_property
     def _schema(self) -> pa.Schema:
+        dim, form = self.compression.dim, self.compression.form
+        bits = pa.list_(pa.uint8(), -(-dim // 8))
+        binary = form.numbers == "binary"
+        vector = bits if binary else pa.list_(pa.from_numpy_dtype(np.dtype(form.numbers)), dim)
         return pa.schema(
             [
                 pa.field("id", pa.string()),
                 pa.field("text", pa.string()),
-                pa.field("vector", pa.list_(pa.float32(), self.dim)),
+                pa.field("vector", vector),
+                *([pa.field(_BITS, bits)] if form.rescored else []),
                 *(pa.field(name, _ARROW[type_]) for name, type_ in self.columns.items()),
                 pa.field(_FILE, pa.string()),
                 pa.field(_PASSAGE_OF, pa.string()),
@@ -160,9 +171,11 @@ class Database:
         values = zip(*rows.values(), strict=True)
         names = "text", *self.columns, _FILE, _PASSAGE_OF
         columns = dict(zip(names, values, strict=True))
-        vector = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), self.dim)
+        stored = {"vector": _lists(self.compression.numbers(vectors))}
+        if self.compression.form.rescored:
+            stored[_BITS] = _lists(self.compression.bits(vectors))
         with self._working("written"):
-            table = pa.table({"id": list(rows), "vector": vector, **columns}, self._schema)
+            table = pa.table({"id": list(rows), **stored, **columns}, self._schema)
             merge = self._table.merge_insert("id").when_matched_update_all()
             merge.when_not_matched_insert_all().execute(table)
 
@@ -204,7 +217,13 @@ class Database:
 
         With `approximate`, the approximate index is used; what is not in it is compared one by one.
         """
-        condition = condition_of(where, self.columns)
+        condition, form = condition_of(where, self.columns), self.compression.form
+        if form.bits:
+            with self._working("searched", where):
+                return self._nearest_by_bits(vector, k, condition)
+        if not form.floats:
+            with self._working("searched", where):
+                return self._nearest_by_scan(vector, k, condition)
         with self._working("searched", where):
             query = self._table.search(vector, vector_column_name="vector").limit(k)
             if approximate:
@@ -216,6 +235,40 @@ class Database:
             query = query if condition is None else query.where(condition)
             rows = query.select(["id", "text", *self.columns, "_distance"]).to_list()
         return [self._hit(row, 1 - row["_distance"]) for row in rows]
+
+    def _nearest_by_bits(self, vector: np.ndarray, k: int, condition: Any) -> list[Hit]:
+        """Find rows by their bits, and rank the first by their numbers where both are stored."""
+        rescored = self.compression.form.rescored
+        names = ["id", "text", *self.columns, "_distance", *(["vector"] if rescored else [])]
+        query = self._table.search(
+            np.packbits(vector > 0), vector_column_name=_BITS if rescored else "vector"
+        )
+        query = query.distance_type("hamming").limit(max(k, RESCORED) if rescored else k)
+        query = query if condition is None else query.where(condition)
+        rows = query.select(names).to_list()
+        if not rescored:
+            return [self._hit(row, 1 - 2 * row["_distance"] / len(vector)) for row in rows]
+        numbers = np.array([row["vector"] for row in rows], np.int8).reshape(-1, len(vector))
+        cosines = self.compression.restored(numbers) @ vector
+        return [self._hit(rows[at], float(cosines[at])) for at in highest(cosines, k)]
+
+    def _nearest_by_scan(self, vector: np.ndarray, k: int, condition: Any) -> list[Hit]:
+        """Compare a vector with every row; LanceDB has no search of such numbers."""
+        query = self._table.search()
+        query = query if condition is None else query.where(condition)
+        ids: list[pa.Array] = []
+
+        def slices() -> Iterator[np.ndarray]:
+            for batch in query.select(["id", "vector"]).to_batches():
+                ids.append(batch["id"])
+                yield self._restored(batch["vector"])
+
+        [near] = nearest(vector[None], slices(), k)
+        keys = pa.chunked_array(ids, pa.string()).take(near.rows).to_pylist()
+        found = self._table.search().where(self._lancedb.col("id").isin(keys))
+        rows = {row["id"]: row for row in found.select(["id", "text", *self.columns]).to_list()}
+        hits = zip(keys, near.products.tolist(), strict=True)
+        return [self._hit(rows[key], cosine) for key, cosine in hits if key in rows]
 
     def matching(
         self, text: str, vector: np.ndarray, k: int, where: str | None
@@ -229,10 +282,10 @@ class Database:
             match = self._lancedb.query.MatchQuery(text, "text")
             query = self._table.search(match, query_type="fts").limit(k)
             query = query if condition is None else query.where(condition)
-            rows = query.select(["id", "text", "vector", *self.columns, "_score"]).to_list()
-        return [
-            (self._hit(row, float(np.dot(vector, row["vector"]))), row["_score"]) for row in rows
-        ]
+            rows = query.select(["id", "text", "vector", *self.columns, "_score"]).to_arrow()
+        cosines = (self._restored(rows["vector"].combine_chunks()) @ vector).tolist()
+        found = zip(rows.drop_columns("vector").to_pylist(), cosines, strict=True)
+        return [(self._hit(row, cosine), row["_score"]) for row, cosine in found]
 
     def word_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 of those of these rows that share words with a text."""
@@ -251,15 +304,19 @@ class Database:
         """Give all vectors in parts, (rows, dim) each."""
         with self._working("read"):
             for batch in self._table.search().select(["vector"]).to_batches():
-                yield batch["vector"].flatten().to_numpy().reshape(-1, self.dim)
+                yield self._restored(batch["vector"])
+
+    def _restored(self, column: pa.FixedSizeListArray) -> np.ndarray:
+        """Return the vectors (row, dim) that a column of them stands for, in float32."""
+        numbers = column.flatten().to_numpy().reshape(-1, column.type.list_size)
+        return self.compression.restored(numbers)
 
     def sample(self, rows: int, at_most: int) -> tuple[list[str], np.ndarray]:
         """Return ids and vectors, (n, dim), of rows spread evenly over the first `rows`."""
         places = np.unique(np.linspace(0, rows - 1, at_most, dtype=np.int64)).tolist()
         with self._working("read"):
             table = self._table.take_offsets(places).select(["id", "vector"]).to_arrow()
-        vectors = table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self.dim)
-        return table["id"].to_pylist(), vectors
+        return table["id"].to_pylist(), self._restored(table["vector"].combine_chunks())
 
     def index_words(self) -> None:
         """Build the index of words, or bring all indices up to date and tidy the files."""
@@ -282,6 +339,11 @@ class Database:
         with self._working("written"):
             config = self._lancedb.index.IvfSq(distance_type="cosine", target_partition_size=_GROUP)
             self._table.create_index("vector", config=config, name="vector")
+
+
+def _lists(numbers: np.ndarray) -> pa.FixedSizeListArray:
+    """Return rows of numbers as a column."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(numbers.reshape(-1)), numbers.shape[1])
 
 
 def lancedb() -> Any:

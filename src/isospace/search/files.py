@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count, islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
+from isospace.evaluation.compression import FITTED_ON
+from isospace.operators.forms import FULL, FormName
 from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
 from isospace.search.columns import ColumnType, TypeGuess, fit
 from isospace.search.index import SearchIndex
@@ -65,6 +68,7 @@ def index_files(
     reading: Reading = AS_IT_LOOKS,
     sync: bool = False,
     pooling: PoolingName | None = None,
+    compress: FormName | None = None,
 ) -> IndexedFiles:
     """Add the rows of files to an index, or make one of them.
 
@@ -97,6 +101,7 @@ def index_files(
         reading: how the files are read and cut.
         sync: delete the rows of files that are not there any more.
         pooling: of a new index, as for `SearchIndex.create`.
+        compress: of a new index, the form of its vectors; default: float32.
 
     Raises:
         UserError: input, prompts, model or index is not what is expected.
@@ -120,10 +125,10 @@ def index_files(
     if about is None:
         require_room(to)
         require_writable(to, inside=True, setting="to")
-    elif (query_prompt, document_prompt, pooling) != (None, None, None):
+    elif (query_prompt, document_prompt, pooling, compress) != (None, None, None, None):
         raise UserError(
-            f"`query_prompt`, `document_prompt`, `pooling`: {to} keeps the values it was made "
-            "with. Leave these settings out, or make a new index in another folder (`to`)"
+            f"`query_prompt`, `document_prompt`, `pooling`, `compress`: {to} keeps the values it "
+            "was made with. Leave these settings out, or make a new index in another folder (`to`)"
         )
     if not inputs:
         return _finish(SearchIndex.open(to, model), Changes(), sync, progress)
@@ -135,11 +140,21 @@ def index_files(
     ):
         progress.line("reading", ", ".join(inputs))
         known = about.columns if about else None
-        seen, columns, superseded, first = _survey(records, root, known)
+        seen, columns, superseded, first, spread = _survey(records, root, known)
         if about is None:
             model = model or "minilm"
             prompts = query_prompt, document_prompt
-            index = SearchIndex.create(to, model, columns, *prompts, bm25_weight, pooling)
+            index = SearchIndex.create(
+                to,
+                model,
+                columns,
+                *prompts,
+                bm25_weight,
+                pooling,
+                compress or FULL,
+                spread,
+                progress,
+            )
             _say_coverage(index.encoder, first, progress)
         else:
             index = SearchIndex.open(to, model)
@@ -224,21 +239,30 @@ def _on_cluster(engine: Engine, workers: int) -> int:
 
 def _survey(
     records: Texts, root: Path, columns: Mapping[str, ColumnType] | None
-) -> tuple[RowsSeen, Mapping[str, ColumnType], frozenset[int], list[str]]:
+) -> tuple[RowsSeen, Mapping[str, ColumnType], frozenset[int], list[str], list[str]]:
     """Read everything once; refuses what cannot be indexed.
 
     Returns:
         Which rows there are; the columns, guessed where none are given; the places among all
-        rows, from 0, of those whose id a later row has; and the first texts.
+        rows, from 0, of those whose id a later row has; the first texts; and texts drawn from all,
+        on which a compression can be fitted.
     """
     seen, guess = RowsSeen(), TypeGuess(records.keep)
     first: list[str] = []
+    spread: list[str] = []
+    draw, texts = Random(0), 0
     ids, begins = bytearray(), bytearray()
     for part in records.files():
         name = _name(part, root)
         for row in seen.noting(part.rows):
-            if len(first) < SAMPLE and row.text.strip():
-                first.append(row.text)
+            if row.text.strip():
+                if len(first) < SAMPLE:
+                    first.append(row.text)
+                texts += 1  # each text so far is among those drawn with the same chance
+                if len(spread) < FITTED_ON:
+                    spread.append(row.text)
+                elif (place := draw.randrange(texts)) < FITTED_ON:
+                    spread[place] = row.text
             metadata = _metadata(records, part, row)
             if columns is None:
                 guess.see(*metadata)
@@ -250,7 +274,8 @@ def _survey(
     if not first:
         names = ", ".join(source.name for source in records.sources)
         raise UserError(f"{names}: no text to index")
-    return seen, guess.columns if columns is None else columns, _superseded(ids, begins), first
+    columns = guess.columns if columns is None else columns
+    return seen, columns, _superseded(ids, begins), first, spread
 
 
 def _superseded(ids: bytearray, begins: bytearray) -> frozenset[int]:

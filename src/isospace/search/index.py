@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +20,8 @@ from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.evaluation.hybrid import require_weight
+from isospace.operators.compression import Compression
+from isospace.operators.forms import FULL, FormName
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import unit_rows
 from isospace.search.about import About, ApproximateIndex, load_model, require_room
@@ -30,7 +33,14 @@ from isospace.search.rows import SLICE, Changes, Row, passage_id, put_unencoded
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import map_on_cluster
 from isospace.system.files import expanded
+from isospace.system.progress import Logged, Progress
 from isospace.system.unicode import require_strings, without_surrogates
+from isospace.vectors.compression_file import (
+    FILE,
+    fit_compression,
+    read_compression,
+    write_compression,
+)
 
 EXACT_ROWS = 20_000
 """Up to so many rows a query is compared with each."""
@@ -81,6 +91,9 @@ class SearchIndex:
         document_prompt: str | None = None,
         bm25_weight: float | None = None,
         pooling: PoolingName | None = None,
+        compress: FormName = FULL,
+        fit_on: Sequence[str] = (),
+        progress: Progress | None = None,
     ) -> SearchIndex:
         """Make an empty index.
 
@@ -93,6 +106,9 @@ class SearchIndex:
             bm25_weight: of BM25 where a search is hybrid and names no other, such as the model's
                 run has chosen; the index keeps it.
             pooling: of the vectors, as for `load_encoder`; the index keeps it.
+            compress: the form in which vectors are stored, of `operators.forms.FORMS`.
+            fit_on: texts like those to come, on which the form is fitted where it needs some.
+            progress: where the fitting is shown; default: the log.
 
         Raises:
             UserError: there is something in the folder, the model cannot be loaded, a column cannot
@@ -109,8 +125,11 @@ class SearchIndex:
             str(model), pooling, query_prompt=query_prompt, document_prompt=document_prompt
         )
         require_room(folder)  # again: another command may have begun there meanwhile
-        about = About.new(folder, encoder, columns, bm25_weight, pooling)
-        database = Database(folder, columns, encoder.dim, new=True)
+        about = About.new(folder, encoder, columns, bm25_weight, pooling, compress)
+        compression = fit_compression(compress, encoder, fit_on, progress or Logged())
+        database = Database(folder, columns, compression, new=True)
+        if compress != FULL:
+            write_compression(folder / FILE, compression)
         about.write(folder)  # last: it is what makes the folder an index
         return cls(folder, about, database, encoder)
 
@@ -131,7 +150,10 @@ class SearchIndex:
         """
         folder = expanded(folder)
         about = About.read(folder)
-        database = Database(folder, about.columns, about.dim, new=False)
+        compression = Compression(FULL, about.dim)
+        if about.compress != FULL:
+            compression = read_compression(folder / FILE)
+        database = Database(folder, about.columns, compression, new=False)
         encoder = None if model is None else load_model(folder, about, str(model), query_prompt)
         return cls(folder, about, database, encoder, query_prompt)
 
@@ -306,7 +328,12 @@ class SearchIndex:
 
     def approximate(self, rows: int) -> ApproximateIndex | None:
         """Return the approximate index; `None` if so few rows are searched without it."""
-        return self.about.approximate if rows > EXACT_ROWS else None
+        return self.about.approximate if rows > self._exact_rows else None
+
+    @property
+    def _exact_rows(self) -> float:
+        """Number of rows up to which there is no approximate index; of other than floats none."""
+        return EXACT_ROWS if self._database.compression.form.floats else math.inf
 
     def refresh(self) -> None:
         """Bring the indices of words and vectors up to date, and measure recall.
@@ -319,7 +346,7 @@ class SearchIndex:
         rows = len(self)
         if rows:
             self._database.index_words()
-        if rows <= EXACT_ROWS:
+        if rows <= self._exact_rows:
             return
         about = About.read(self.folder)
         trained = about.approximate.rows if about.approximate else 0
@@ -390,8 +417,11 @@ class SearchIndex:
                 self._database, query, vector, k, where, approximate, weight, sample
             )
 
-        hits = list(map(find, queries, self._vectors(queries, "query")))
+        vectors = self._database.compression.queries(self._vectors(queries, "query"))
+        hits = list(map(find, queries, vectors))
         by = f"cosine and words (BM25, weight {weight:g}), hybrid" if hybrid else "cosine"
+        if self.about.compress != FULL:
+            by += f" of {self.about.compress} vectors"
         among = number_of(rows, "texts") + ("" if where is None else f" where {where}")
         return SearchResults(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
 

@@ -23,6 +23,7 @@ from isospace.evaluation.own_data import load_own
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs
 from isospace.evaluation.ranking import JudgedQueries
 from isospace.evaluation.vector_cache import cached
+from isospace.operators.forms import FormName
 from isospace.system import typed_json
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Logged, Progress
@@ -112,7 +113,7 @@ def measured(model: str) -> CompressionResults | None:
     return typed_json.read(run.folder / FILE, CompressionResults, "results of compression", FORMAT)
 
 
-def told_loss(model: str, form: str) -> str:
+def told_loss(model: str, form: FormName) -> str:
     """Say in one sentence what a model loses by a form, or that nobody has measured it."""
     results = measured(model)
     if results is not None:

@@ -1,0 +1,107 @@
+"""A fitted compression beside the vectors it made, so that queries are encoded alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from isospace.corpus.examples import evenly
+from isospace.encoders.encoder import Encoder
+from isospace.errors import UserError
+from isospace.evaluation.compression import FITTED_ON
+from isospace.operators.compression import Compression
+from isospace.operators.fitted_whitening import WhiteningMap
+from isospace.operators.forms import FORMS, FormName
+from isospace.system.arrays import read_arrays, write_arrays
+from isospace.system.files import expanded
+from isospace.system.progress import Progress
+
+FILE = "compression.npz"
+
+
+def fit_compression(
+    form: FormName, encoder: Encoder, texts: Sequence[str], progress: Progress
+) -> Compression:
+    """Fit a form on texts; at most `FITTED_ON` of them, evenly spread, are encoded.
+
+    Raises:
+        UserError: the form does not fit the encoder, or needs more texts.
+    """
+    some: list[str] = []
+    if FORMS[form].fewest:
+        some = [texts[place] for place in evenly(len(texts), FITTED_ON)]
+    vectors = np.empty((0, encoder.dim), np.float32)
+    if some:
+        with progress.bar("fit", len(some)) as advance:
+            vectors = encoder.embed(some, on_batch=advance, side="document")
+    try:
+        return Compression.fit(form, vectors)
+    except ValueError as error:
+        raise UserError(f"`compress` {error}") from error
+
+
+def write_compression(path: Path, compression: Compression) -> None:
+    """Write a compression, whole or not at all."""
+    arrays = {"form": np.array(compression.name), "width": np.array(compression.width)}
+    if compression.components is not None:
+        components = compression.components
+        arrays |= {"mean": components.mean.numpy(), "components": components.kernel.numpy()}
+    if compression.ranges is not None:
+        arrays["ranges"] = compression.ranges
+    write_arrays(path, **arrays)
+
+
+def read_compression(path: Path) -> Compression:
+    """Read what `write_compression` wrote.
+
+    Raises:
+        UserError: the file is damaged, or not of this kind.
+    """
+    arrays = read_arrays(path)
+    damaged = UserError(f"{path}: is no compression. The file is damaged")
+    try:
+        name, width = str(arrays["form"]), int(arrays["width"])
+        [form] = [known for known in FORMS if known == name]
+        shapes = {key: array.shape for key, array in arrays.items() if array.ndim}
+        dim = FORMS[form].dim
+        wanted: dict[str, tuple[int, ...]] = {}
+        if dim is not None:
+            wanted |= {"mean": (width,), "components": (width, dim)}
+        if FORMS[form].numbers == "int8":
+            wanted["ranges"] = (2, dim or width)
+        if shapes != wanted:
+            raise damaged
+        components = None
+        if dim is not None:
+            mean, kernel = (torch.from_numpy(arrays[key]) for key in ("mean", "components"))
+            components = WhiteningMap(mean, kernel)
+        return Compression(form, width, components, arrays.get("ranges"))
+    except (KeyError, ValueError, TypeError) as error:
+        raise damaged from error
+
+
+def find_compression(path: Path | str) -> Path:
+    """Return the file of the compression of vectors that `encode` wrote.
+
+    Args:
+        path: the folder or file of the vectors, or the file itself.
+
+    Raises:
+        UserError: there is none.
+    """
+    place = expanded(path)
+    for found in (place / FILE, beside(place), place):
+        if found.is_file() and found.suffix == ".npz":
+            return found
+    raise UserError(
+        f"`compress` {path}: neither a form ({', '.join(FORMS)}) nor compressed vectors that "
+        "encode wrote"
+    )
+
+
+def beside(output: Path) -> Path:
+    """Return where the compression of a single file of vectors is."""
+    return output.with_name(f"{output.name}.{FILE}")
