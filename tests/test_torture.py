@@ -22,10 +22,6 @@ def _cache(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "")  # so that it is put back
 
 
-def test_nothing_is_lost_by_a_kill_or_a_full_disk():
-    assert losses_of("encode", ["killed", "full disk"]) == []
-
-
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("command", ["train", "encode"])
 def test_nothing_is_lost_by_any_trouble(command):

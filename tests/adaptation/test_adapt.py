@@ -13,10 +13,8 @@ import pytest
 from resumed import assert_same_weights
 from searches import short_search, write_documents
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize
 from toy import sentences, write_toy_cross_encoder
 
-from isospace.adaptation import fine_tune as fine_tune_module
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidate_encoders import CandidateEncoders
@@ -46,7 +44,6 @@ from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.training import fit as fit_module
 from isospace.training.prepare import load_data
 from isospace.training.run import Run, chosen_weight
-from isospace.training.schedule import evaluation_steps
 from isospace.training.step import Diverged
 from isospace.training.train import train
 from isospace.views import View
@@ -64,8 +61,38 @@ def config(toy_model, tmp_path_factory) -> AdaptConfig:
 
 
 @pytest.fixture(scope="module")
-def adapted(config):
-    return adapt(config)
+def seen():
+    """What `adapted` trained and encoded, once it is made."""
+    return {"encoded": []}
+
+
+@pytest.fixture(scope="module")
+def adapted(config, seen):
+    measure_start, read = fit_module.Fit.measure_start, CandidateEncoders.read_trained
+    embed = Encoder.embed
+
+    def begun(fit, updates):
+        seen["fit"] = fit
+        seen["dense"] = {k: v.clone() for k, v in fit.encoder.model[-1].state_dict().items()}
+        seen["vectors"] = embed(fit.encoder, sentences(20))
+        measure_start(fit, updates)
+
+    def kept(encoders, file):
+        seen["wanted"] = encoders.encode(Candidate(0.0, THROUGH)).documents(sentences(20))
+        seen["trained"] = read(encoders, file)
+        return seen["trained"]
+
+    def noted(self, texts, view=CLEAN, *rest, side=None, **others):
+        if view == CLEAN and len(texts) > 100:  # fewer are those that a speed is timed by
+            weights, prompt = state_hash(self.model), self.prompts.for_side(side)
+            seen["encoded"].append((weights, prompt, tuple(texts)))
+        return embed(self, texts, view, *rest, side=side, **others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit_module.Fit, "measure_start", begun)
+        patch.setattr(CandidateEncoders, "read_trained", kept)
+        patch.setattr(Encoder, "embed", noted)
+        return adapt(config)
 
 
 def test_candidates_stand_in_order_and_one_is_selected(adapted):
@@ -182,25 +209,8 @@ def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, adapted, monk
 
 
 def test_training_goes_through_the_map_of_the_base_model_which_stays_as_it_is(
-    config, monkeypatch, tmp_path
+    config, adapted, seen
 ):
-    seen = {}
-    measure_start, read = fit_module.Fit.measure_start, CandidateEncoders.read_trained
-
-    def begun(fit, updates):
-        seen["fit"] = fit
-        seen["dense"] = {k: v.clone() for k, v in fit.encoder.model[-1].state_dict().items()}
-        seen["vectors"] = fit.encoder.embed(sentences(20))
-        measure_start(fit, updates)
-
-    def kept(encoders, file):
-        seen["wanted"] = encoders.encode(Candidate(0.0, THROUGH)).documents(sentences(20))
-        seen["trained"] = read(encoders, file)
-        return seen["trained"]
-
-    monkeypatch.setattr(fit_module.Fit, "measure_start", begun)
-    monkeypatch.setattr(CandidateEncoders, "read_trained", kept)
-    adapt(replace(config, output=tmp_path / "run"))
     vectors, wanted = seen["vectors"], seen["wanted"]
     lengths = [np.linalg.norm(x, axis=1, keepdims=True) for x in (vectors, wanted)]
     assert np.allclose(vectors / lengths[0], wanted / lengths[1], atol=1e-5)
@@ -211,7 +221,13 @@ def test_training_goes_through_the_map_of_the_base_model_which_stays_as_it_is(
     assert any(not value.equal(base[name]) for name, value in seen["trained"].items())
 
 
-def test_nothing_is_taken_that_loses_too_much_elsewhere(config, monkeypatch):
+def test_no_weights_encode_the_same_texts_twice(adapted, seen):
+    """The validation pairs are those by which a training's last evaluation found it best."""
+    assert len({weights for weights, *_ in seen["encoded"]}) >= 3
+    assert len(set(seen["encoded"])) == len(seen["encoded"])
+
+
+def test_nothing_is_taken_that_loses_too_much_elsewhere(config, tmp_path, monkeypatch):
     """All but the base model lose a tenth of what the choosing part elsewhere measures."""
     measure = OtherText.measure
     starts = []
@@ -228,7 +244,8 @@ def test_nothing_is_taken_that_loses_too_much_elsewhere(config, monkeypatch):
         return found
 
     monkeypatch.setattr(OtherText, "measure", worse)
-    config = replace(config, output=config.output.with_name("harmful"), max_drop=5)
+    budget = (100, "tokens")
+    config = replace(config, output=tmp_path / "run", max_drop=5, budget=budget)
     finished = adapt(config)
     searched = read_candidates(finished.run.folder)
     assert finished.results.verdict.kind is VerdictKind.KEEP_BASE
@@ -296,20 +313,7 @@ def test_without_time_there_is_no_training_and_it_is_said(config):
     assert "bibtex" not in card
 
 
-def test_a_ladder_that_goes_on_says_why_rungs_are_missing(config, monkeypatch):
-    config = replace(config, budget=(100, "tokens"), output=config.output.with_name("went-on"))
-    with monkeypatch.context() as patch:
-
-        def stopped(*_):
-            raise KeyboardInterrupt
-
-        patch.setattr("isospace.adaptation.outcome.run_results", stopped)
-        with pytest.raises(Interrupted):
-            adapt(config)
-    adapt(resume=config.output)
-    assert "Nothing was trained" in read_candidates(config.output).notes[0]
-
-
+@pytest.mark.exhaustive
 def test_an_evaluation_that_is_no_number_ends_a_training(config, monkeypatch):
     evaluate = fit_module.run_evaluation
     measured = []
@@ -372,77 +376,6 @@ def test_seeds_share_the_budget_and_their_weights_are_averaged(config, adapted):
     assert not runs[1].results_path.exists()
 
 
-def test_of_two_seeds_the_one_that_is_kept_is_told(config, monkeypatch):
-    """The first collapses, the second does not: its step was told with the first's reasons."""
-    evaluate = fit_module.run_evaluation
-
-    def first_collapses(config, *rest, **named):
-        found = evaluate(config, *rest, **named)
-        return {**found, "effective_rank": 1.0} if config.seed == 42 and started else found
-
-    started: list[bool] = []
-    measure_start = fit_module.Fit.measure_start
-
-    def begun(fit, *rest):
-        started.clear()
-        measure_start(fit, *rest)
-        started.append(True)
-
-    monkeypatch.setattr(fit_module, "run_evaluation", first_collapses)
-    monkeypatch.setattr(fit_module.Fit, "measure_start", begun)
-    output = config.output.with_name("collapsed")
-    finished = adapt(replace(config, seeds=2, budget=(100_000, "tokens"), output=output))
-    searched, results = read_candidates(output), finished.results
-    assert searched.notes[0].startswith("A training was left out: every checkpoint has collapsed")
-    assert results.choice.step > 0
-    assert results.choice.step in [line["step"] for line in results.evaluations]
-    assert results.config == finished.run.config.to_dict()
-
-
-def test_few_documents_train_in_smaller_batches(toy_model, tmp_path):
-    rows = write_documents(tmp_path / "all.jsonl").read_text().splitlines()
-    few = tmp_path / "few.jsonl"
-    few.write_text("\n".join(rows[:60]))
-    config = short_search(few, toy_model, tmp_path / "run")
-    finished = adapt(replace(config, text=replace(config.text, held_out=20)))
-    story = read_candidates(finished.run.folder).notes
-    size = finished.run.config.batch_size
-    assert size in (16, 32)
-    assert f"Batches are of {size} pairs, as the text makes too few larger ones." in story
-    assert finished.results.steps > 0
-
-
-def test_a_long_training_is_looked_at_early_too(config, tmp_path, monkeypatch):
-    monkeypatch.setattr(fine_tune_module, "EARLIEST", 3)
-    finished = adapt(replace(config, output=tmp_path / "run"))
-    total = finished.run.steps()[-1]["step"]
-    evaluated = [line["step"] for line in finished.run.metrics() if line["kind"] == "evaluation"]
-    assert evaluated == [0, *sorted(evaluation_steps(int(total), 2, 3))]
-    assert len(evaluated) > 3
-
-
-@pytest.mark.parametrize("modules", ["as it is", "with a closing normalisation"])
-def test_no_weights_encode_the_same_texts_twice(config, tmp_path, monkeypatch, modules):
-    """The validation pairs are those by which a training's last evaluation found it best."""
-    if modules != "as it is":
-        model = SentenceTransformer(config.model, device="cpu", local_files_only=True)
-        model.append(Normalize())
-        model.save(str(tmp_path / "model"))
-        config = replace(config, model=str(tmp_path / "model"))
-    encoded = []
-    embed = Encoder.embed
-
-    def noted(self, texts, view=CLEAN, *rest, side=None, **others):
-        if view == CLEAN and len(texts) > 100:  # fewer are those that a speed is timed by
-            encoded.append((state_hash(self.model), self.prompts.for_side(side), tuple(texts)))
-        return embed(self, texts, view, *rest, side=side, **others)
-
-    monkeypatch.setattr(Encoder, "embed", noted)
-    adapt(replace(config, output=tmp_path / "run"))
-    assert len({weights for weights, *_ in encoded}) >= 3
-    assert len(set(encoded)) == len(encoded)
-
-
 def test_sentences_train_by_dropout(toy_model, tmp_path):
     file = tmp_path / "lines.txt"
     file.write_text("\n".join(sentences(1500)), encoding="utf-8")
@@ -457,7 +390,11 @@ def test_sentences_train_by_dropout(toy_model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("teacher", "variant", "mined"), [("base+bm25", "listnet", 0), ("cross", "listmle", 4)]
+    ("teacher", "variant", "mined"),
+    [
+        pytest.param("base+bm25", "listnet", 0, marks=pytest.mark.exhaustive),
+        ("cross", "listmle", 4),
+    ],
 )
 def test_a_teacher_is_followed(config, toy_model, tmp_path, teacher, variant, mined):
     if teacher == "cross":
@@ -493,13 +430,12 @@ def test_a_teacher_that_cannot_teach_is_refused_before_anything_is_tried(
 def test_queries_of_a_file_train_too(config, tmp_path):
     file = tmp_path / "queries.txt"
     file.write_text("\n".join(sentences(40, seed=9)))
-    budget = (30_000, "tokens")
-    finished = adapt(replace(config, queries=file, budget=budget, output=tmp_path / "run"))
-    assert finished.run.config.queries == file
+    budget = (100, "tokens")
     lines = tmp_path / "lines.txt"  # which have no pairs of their own
     lines.write_text("\n".join(sentences(400)))
     config = replace(config, text=CorpusConfig(corpus=(str(lines),)), queries=file, budget=budget)
     finished = adapt(replace(config, output=tmp_path / "lines"))
+    assert finished.run.config.queries == file
     assert finished.run.config.views == "both"  # the queries alone would leave the text unused
     assert not any("no pairs" in said for said in read_candidates(finished.run.folder).notes)
 
@@ -567,7 +503,7 @@ def test_a_language_that_the_encoder_does_not_know_keeps_the_start_and_says_why(
     turned = [{key: text.translate(UNKNOWN) for key, text in row.items()} for row in rows]
     file.write_text("\n".join(map(json.dumps, turned)))
     text = replace(config.text, corpus=(str(file),))
-    budget = (30_000, "tokens")
+    budget = (100, "tokens")
     finished = adapt(replace(config, text=text, budget=budget, output=tmp_path / "run"))
     assert finished.results.verdict.kind is VerdictKind.KEEP_BASE
     story = read_candidates(finished.run.folder).notes

@@ -65,8 +65,13 @@ def passing(monkeypatch):
         yield counts
 
 
-@pytest.mark.parametrize("precision", ["float32", "bf16"])
-@pytest.mark.parametrize("prompts", [{}, {"query_prompt": "the cat: ", "document_prompt": "a: "}])
+@pytest.mark.parametrize(
+    ("precision", "prompts"),
+    [
+        pytest.param("float32", {}, marks=pytest.mark.exhaustive),
+        ("bf16", {"query_prompt": "the cat: ", "document_prompt": "a: "}),
+    ],
+)
 def test_the_tokens_that_are_counted_are_those_that_pass(
     config, tmp_path, monkeypatch, prompts, precision
 ):
@@ -100,7 +105,7 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
     )
 
 
-@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("small", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_a_budget_in_minutes_leaves_the_tokens_of_measuring_out(
     config, tmp_path, monkeypatch, small
 ):

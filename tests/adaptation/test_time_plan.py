@@ -9,7 +9,7 @@ import pytest
 from searches import short_search, write_documents
 
 from isospace.adaptation import adapt as module
-from isospace.adaptation import fine_tune, outcome, scoring
+from isospace.adaptation import fine_tune, scoring
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.candidates import BASE_MODEL, THROUGH
 from isospace.adaptation.results import read_candidates
@@ -178,6 +178,7 @@ def test_a_machine_that_becomes_busy_ends_in_time(config, clock, monkeypatch):
     assert rates[-1] < 0.1 * rates[0]
 
 
+@pytest.mark.exhaustive
 def test_a_little_too_little_time_is_no_reason_to_train_nothing(config, clock, monkeypatch):
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 1.0)
     finished = adapt(replace(config, budget=(9 / 60, "minutes")))
@@ -221,23 +222,7 @@ def test_what_was_stopped_goes_on_as_it_was_planned_by_then(config, clock, monke
     assert [row["step"] for row in finished.run.evaluations()] == [0, 20, 40]
 
 
-def test_a_training_for_which_no_time_was_left_is_not_made_later(config, clock, monkeypatch):
-    monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 1.0)
-    monkeypatch.setattr(TimePlan, "for_the_next", lambda plan: replace(plan, until=0.0))
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    config = replace(config, budget=(44 / 60, "minutes"), seeds=2)
-    with monkeypatch.context() as patch:
-        patch.setattr(outcome, "run_results", killed)
-        with pytest.raises(Interrupted):
-            adapt(config)
-    finished = adapt(resume=config.output)
-    assert "Nothing more was trained" in read_candidates(finished.run.folder).notes[0]
-    assert "averaged" not in finished.results.candidate
-
-
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("there_is_time", "tried"), [(True, 3), (False, 1)])
 def test_the_way_back_to_the_start_is_as_long_as_the_minutes(
     config, clock, monkeypatch, there_is_time, tried

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,17 +10,6 @@ import pytest
 from isospace.config import TrainConfig
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-COSTS = {
-    "pcl": {
-        "times simcse": 12.3,
-        "from": 11.94,
-        "to": 13,
-        "peak MB": 2345.6,
-        "machine": "one core",
-    },
-    "simcse": {"peak MB": 1200.2},
-    "ct": {"times simcse": 0.9, "from": 0.9, "to": 1, "peak MB": 1300, "machine": "one core"},
-}
 
 
 @pytest.fixture
@@ -33,28 +21,6 @@ def baselines(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "PAGE", page)
     monkeypatch.setattr(module, "COST", tmp_path / "baselines-cost.json")
     return module
-
-
-def test_costs_are_drawn_once_they_are_measured(baselines, monkeypatch):
-    before = baselines.PAGE.read_text()
-    baselines._draw_cost()
-    assert baselines.PAGE.read_text() == before
-    monkeypatch.setattr(baselines, "cost", lambda options: COSTS)
-    monkeypatch.setattr(sys, "argv", ["baselines.py", "text.txt", "STS", "--cost"])
-    baselines.main()
-    assert json.loads(baselines.COST.read_text()) == COSTS
-    page = baselines.PAGE.read_text().splitlines()
-    assert page[:7] == [
-        "Before.",
-        "<!-- cost -->",
-        "|  | times simcse | peak MB |",
-        "|---|---|---|",
-        "| ct | 0.90 (0.90 to 1.00) | 1,300 |",
-        "| simcse | 1 | 1,200 |",
-        "| pcl | 12.30 (11.94 to 13.00) | 2,346 |",
-    ]
-    assert page[-3].endswith("of 3 rounds. one core.")
-    assert page[-2:] == ["<!-- end cost -->", "After."]
 
 
 @pytest.mark.parametrize("table", ["cls", "costly", "paragraphs", "mean"])

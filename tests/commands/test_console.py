@@ -98,16 +98,6 @@ def test_the_newest_step_stays_after_an_error(terminal, capsys):
     assert left_on_the_screen(capsys.readouterr().err) == ["tried     whitened by pairs"]
 
 
-@pytest.mark.parametrize("why", ["quiet", "another process"])
-def test_nothing_is_shown_where_another_speaks(terminal, capsys, monkeypatch, why):
-    if why == "another process":
-        monkeypatch.setenv("RANK", "1")
-    with Console(quiet=why == "quiet") as console, console.bar("train", 2) as advance:
-        console.line("verdict", "adapted")
-        advance(1)
-    assert capsys.readouterr().err == ""
-
-
 def test_a_file_has_steps_as_lines(capsys):
     with Console() as console:
         console.reading(["docs"])

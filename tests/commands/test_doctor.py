@@ -29,15 +29,6 @@ def test_a_package_that_does_not_import_is_a_finding(capsys, monkeypatch):
     assert "bf16" not in findings  # torch could be what does not import
 
 
-def test_a_package_that_ends_the_interpreter_is_a_finding(capsys, monkeypatch, tmp_path):
-    (tmp_path / "crashes.py").write_text("import os; os._exit(3)")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr("isospace.commands.doctor.IMPORTED", "crashes")
-    found = diagnose(capsys)["imports"]
-    assert not found["ok"]
-    assert "ended with status 3" in found["text"]
-
-
 def test_minilm_and_the_data_folder_are_looked_at(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("ISOSPACE_DATA", str(tmp_path))
     findings = diagnose(capsys)
@@ -57,15 +48,6 @@ def test_doctor_misses_each_module_that_a_verb_needs(capsys, monkeypatch):
     assert onnx["text"].endswith("without onnxruntime: pip install 'isospace[onnx]'")
     assert not explore["ok"]
     assert "without uvicorn" in explore["text"]
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_doctor_takes_the_hub_for_data(capsys, monkeypatch, there):
-    monkeypatch.setenv("ISOSPACE_DATA", "hub")
-    monkeypatch.setattr("isospace.commands.doctor.find_spec", lambda _: "module" if there else None)
-    found = diagnose(capsys)
-    assert found["ISOSPACE_DATA"]["ok"] is there
-    assert ("isospace[hub]" in found["ISOSPACE_DATA"]["text"]) is not there
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no safe path")

@@ -70,7 +70,7 @@ def test_every_command_has_help(capsys, command):
     assert "--json" in out
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", ["simcse", "whitenedcse", "declutr"])
 def test_every_objective_is_a_sub_command_with_help(capsys, name):
     out = help_of(capsys, "train", "--corpus", "x", name)
     assert f"isospace train {name}" in out

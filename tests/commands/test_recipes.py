@@ -13,13 +13,6 @@ from isospace.config import TrainConfig
 from isospace.recipes import RECIPES
 
 
-def test_notes_name_options():
-    words = " ".join(describe("whitenedcse-bert-base").split())
-    for option in ("(--positives permutation)", "(--eps 0)", "as many --evaluations as"):
-        assert option in words
-    assert "`" not in words
-
-
 @pytest.mark.parametrize("name", RECIPES)
 def test_one_row_in_full_fits_100_columns(name):
     recipe, text = RECIPES[name], describe(name)

@@ -14,7 +14,6 @@ from report_runs import finish, write_run
 from sts_files import write_senteval
 from toy import WORDS
 
-from isospace.cli import main
 from isospace.comparison.baselines import Baseline, BaselineScores, named_models
 from isospace.comparison.compare import candidate, compare
 from isospace.comparison.judgement import judge_runs
@@ -175,18 +174,3 @@ def test_a_baseline_that_is_far_ahead_is_not_advised(tmp_path):
     other = replace(best, about=replace(about, benchmark="other"))
     with pytest.raises(UserError, match="`baselines` best: was scored on other test items"):
         judge_runs({"a": [run]}, "MRR", {"best": [other]})
-
-
-def test_the_command(base, tmp_path, words, capsys):
-    command = [
-        "compare", "simcse", "--corpus", *base.text.corpus, "--held-out", "40", "--model", base.model,
-        "--seeds", "1", "--batch-size", "8", "--budget", "16", "sentences", "--evaluations", "1",
-        "--precision", "float32", "--output", str(tmp_path / "c"),
-    ]  # fmt: skip
-    assert main([*command, "--baselines", "glove"]) == 2
-    assert "--baselines glove: " in capsys.readouterr().err
-    assert main([*command, "--baselines", f"words={words}", f"same={base.model}"]) == 0
-    out, err = capsys.readouterr()
-    assert f"scoring words, {words} ..." in err
-    assert "| words |" in out
-    assert f"Baselines, scored once as they are: words ({words}), same ({base.model});" in out

@@ -38,13 +38,6 @@ def test_bad_contestants_are_refused(base, text, words):
         candidate(text, base)
 
 
-def test_values_are_those_of_json(base):
-    settings = "whitenedcse:stop_gradient=false,groups=null,eps=0"
-    objective = candidate(settings, base).objective
-    assert (objective.stop_gradient, objective.groups, objective.eps) == (False, None, 0)
-    assert candidate("scd:projector=[8,8]", base).objective.projector == (8, 8)
-
-
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
@@ -76,13 +69,6 @@ def test_an_average_that_the_labels_leave_nothing_of_is_refused_first(base, tmp_
     with pytest.raises(UserError, match=r"labels\.tsv, leave too few test pairs of STS-B, SICK-R"):
         compare({"simcse": chosen}, 1, tmp_path / "c", "sts")
     assert not (tmp_path / "c").exists()
-
-
-def test_a_file_is_no_folder_to_compare_in(base, tmp_path, monkeypatch):
-    monkeypatch.setattr("isospace.comparison.compare.require_usable", None)  # not come to
-    (tmp_path / "notes.txt").touch()
-    with pytest.raises(UserError, match=r"`output` .*notes\.txt"):
-        compare({"dcl": candidate("dcl", base)}, 1, tmp_path / "notes.txt")
 
 
 @pytest.mark.parametrize("name", ["results.json", "report.html"])
@@ -119,27 +105,6 @@ def test_candidates_that_are_chosen_or_judged_by_other_things_are_refused(
 def test_recipes_that_cannot_be_compared(tmp_path, capsys, words, told):
     assert main(["compare", *words, "--output", str(tmp_path / "c")]) == 2
     assert told in " ".join(capsys.readouterr().err.split())
-
-
-def test_one_contestant_twice_is_refused(base, tmp_path):
-    settings = {"dcl": candidate("dcl", base), "dcl:": candidate("dcl", base)}
-    with pytest.raises(UserError, match="the same candidate twice"):
-        compare(settings, 1, tmp_path / "c")
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"WORLD_SIZE": "2"}, "`jobs` 2"),
-        ({}, "0 at a time"),
-    ],
-)
-def test_jobs_that_cannot_be(base, tmp_path, monkeypatch, change, words):
-    for name, value in change.items():
-        monkeypatch.setenv(name, value)
-    settings = {"simcse": candidate("simcse", base)}
-    with pytest.raises(UserError, match=words):
-        compare(settings, 1, tmp_path / "c", jobs=2 if change else 0)
 
 
 def test_cells_of_other_settings_are_refused(base, tmp_path):

@@ -270,13 +270,6 @@ def test_builders_at_the_same_time_agree(tmp_path):
     assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 1
 
 
-def test_every_bad_file_is_found_before_any_is_read(tmp_path, monkeypatch):
-    good = put(tmp_path, sentences(30))
-    monkeypatch.setattr(corpus_module, "build", lambda *args: pytest.fail("work was begun"))
-    with pytest.raises(UserError, match="empty"):
-        load(tmp_path, good, put(tmp_path, [], "empty.txt"))
-
-
 def test_no_usable_sentence_says_what_became_of_the_lines(tmp_path):
     file = put(tmp_path, ["short", "", "tiny", "brief", "minute"])
     with pytest.raises(UserError, match=r"text\.txt: no text .*5 read.*1 empty, 4 too short"):
@@ -323,10 +316,3 @@ def test_docstrings_corpus(tmp_path, installed):
     assert (corpus.pairs.test_groups, corpus.pairs.unit) == (["b.py"], "modules")
     installed["some_package"] = "1.1"
     assert load(tmp_path, "docstrings").digest != corpus.digest
-
-
-def test_docstrings_with_a_file(tmp_path, installed):
-    file = put(tmp_path, ["A sentence of the user's own.", f"More exactly, {LONG}!"])
-    corpus = load(tmp_path, "docstrings", file)
-    assert list(corpus) == [*sentences(30), "A sentence of the user's own."]
-    assert load(tmp_path, file).pairs == Pairs()

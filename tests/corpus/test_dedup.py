@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ import pytest
 from isospace.corpus import dedup
 from isospace.corpus.dedup import (
     THRESHOLD,
-    first_equal,
     jaccard,
     near_duplicates,
     words,
@@ -119,26 +116,3 @@ def test_a_reference_goes_before_other_texts():
     reference = LONG.replace("squares", "cubes")
     texts = [reference, LONG, LONG + ".", "another text altogether, of no interest"]
     assert answers(texts, references=1) == [-1, 0, 0, -1]
-
-
-def test_first_equal_is_that_of_a_loop():
-    keys = np.random.default_rng(0).integers(0, 50, 200).astype(np.uint64)
-    expected = [next(j for j in range(200) if keys[j] == key) for key in keys]
-    assert first_equal(keys).tolist() == expected
-
-
-def test_the_answer_does_not_depend_on_the_process():
-    script = (
-        "import numpy as np, sys; from isospace.corpus.dedup import _band_keys;"
-        "print(_band_keys([['one', 'two'], ['three']]).tolist())"
-    )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", script],
-            env={"PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1

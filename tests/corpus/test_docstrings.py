@@ -28,7 +28,6 @@ from isospace.corpus.prose import (
 )
 from isospace.corpus.relations import RELATIONS
 from isospace.errors import UserError
-from isospace.system import files
 
 NUMPY_STYLE = '''
 def f(x, axis):
@@ -187,14 +186,6 @@ def test_docstrings_have_names_and_sections():
     assert attribute.id == "numpy.ndarray"
 
 
-def test_a_heading_is_that_of_what_follows():
-    assert sections("Summary.\n\nNotes\n-----\nText of it.\n\nReturns:\n    More text.") == [
-        ("", [(0, "Summary.")]),
-        ("Notes", [(0, "Text of it.")]),
-        ("", [(4, "More text.")]),
-    ]
-
-
 def paragraphs(docstring: str) -> list[tuple[int, str]]:
     return [paragraph for _, parts in sections(docstring) for paragraph in parts]
 
@@ -202,23 +193,6 @@ def paragraphs(docstring: str) -> list[tuple[int, str]]:
 def docstring(name: str, *paragraphs: str, pair: Pair | None = None) -> Document:
     sections = Section("", 0, paragraphs[:2]), Section("Notes", 1, paragraphs[2:])
     return Document(name, "", sections, group="package/a.py", summary_next=pair, language="en")
-
-
-def test_a_docstring_is_a_document():
-    pair = (
-        "Sort all the rows of the table.",
-        "Equal rows stay in the order in which they are. They keep it, whatever the key is.",
-    )
-    text = f"{pair[0]}\n\n    {pair[1]}\n\n    Notes\n    -----\n    This is a note on it."
-    source = f'class RowSorter_v2:\n    """{text}\n    """\n'
-    [found] = extract(source.encode(), "package/a.py")
-    assert (found.id, found.title, found.group) == (
-        "package.a.RowSorter_v2",
-        "Row Sorter v 2",
-        "package/a.py",
-    )
-    assert found.sections == (Section("", 0, pair), Section("Notes", 1, ("This is a note on it.",)))
-    assert (found.summary_next, found.language) == (pair, "en")
 
 
 def test_sentences_that_may_not_be_trained_on_are_left_out_of_documents():
@@ -420,13 +394,6 @@ def test_docstrings_are_a_corpus_of_documents(tmp_path):
             assert evaluated.isdisjoint({corpus[line], *docstring_sentences(corpus[line])}), name
 
 
-def test_docstrings_are_known_to_be_english(tmp_path, monkeypatch):
-    (tmp_path / "src").mkdir()
-    made_package(tmp_path / "src", modules=2)
-    monkeypatch.setattr("isospace.corpus.staging.language_of", None)
-    assert load(tmp_path / "src", tmp_path / "cache").counts["documents"] == 20
-
-
 def test_a_changed_file_is_another_corpus(tmp_path):
     (tmp_path / "src").mkdir()
     made_package(tmp_path / "src", 3)
@@ -449,29 +416,3 @@ def test_a_real_package_gives_prose_and_pairs(monkeypatch):
     assert {module.partition("/")[0] for module in modules if "numpy" in module} == {"numpy"}
     assert "numpy.linalg._linalg.norm" in {one.id for one in found}
     assert sum(one.summary_next is not None for one in found) > 200
-
-
-def module_of(word: str) -> str:
-    sentences = (f"The {word} of harbour {i} is read before it is used." for i in "pqrst")
-    return "\n".join(f"def f{i}():\n    {text!r}\n" for i, text in enumerate(sentences))
-
-
-def test_no_module_of_the_users_folder_is_run(tmp_path, monkeypatch):
-    (tmp_path / "random.py").write_text("raise SystemExit(3)\n")
-    (tmp_path / "module.py").write_text(module_of("boat"))
-    monkeypatch.chdir(tmp_path)
-    assert len(read_docstrings(f"docstrings:{tmp_path}")) == 5
-
-
-def test_a_module_that_is_not_for_everyone_is_passed_over(tmp_path, monkeypatch):
-    (tmp_path / "module.py").write_text(module_of("boat"))
-    (tmp_path / "secret.py").write_text(module_of("key"))
-    hash_of_file = files.file_hash
-
-    def refused(path):
-        if path.name == "secret.py":
-            raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(files, "file_hash", lambda path: refused(path) or hash_of_file(path))
-    corpus = load_corpus(CorpusConfig(corpus=(f"docstrings:{tmp_path}",)), tmp_path / "cache")
-    assert any("boat" in text for text in corpus)

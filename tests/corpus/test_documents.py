@@ -345,18 +345,6 @@ bare text<div class="highlight"><pre>code</pre></div>
 </div><footer>Built with Sphinx</footer></body></html>"""
 
 
-def test_html_main_content():
-    document = read(HTML, "html")
-    assert document.title == "Page"
-    assert paragraphs(document) == [
-        "One two three link here.",
-        "bare text",
-        "foo: Return the sum of a and b, both of which are numbers.",
-    ]
-    assert document.links == ("a%20b.html",)
-    assert document.left_out == {"code blocks": 1, "tables": 1}
-
-
 @pytest.mark.parametrize(
     ("charset", "encoding", "text"),
     [
@@ -510,11 +498,6 @@ def test_man_pages_need_mandoc(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UnreadableDocument, match="apt install mandoc"):
         read(MAN_PAGE, "man")
-
-
-def test_a_page_that_is_another():
-    document = read(".so man3/printf.3\n", "man")
-    assert (document.links, paragraphs(document)) == (("printf(3)",), [])
 
 
 HEADED = """Notes of the Harbour

@@ -6,7 +6,6 @@ import csv
 import gzip
 import json
 import random
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,15 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from accelerate.state import AcceleratorState
-from safetensors.torch import load_file
 from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.encoders.loading import load_encoder
-from isospace.errors import Stopped, UserError
+from isospace.errors import UserError
 from isospace.objectives import SimCSE, WhitenedCSE
-from isospace.training.run import Run
 from isospace.training.train import train
 
 TRIPLE = ("sent0", "sent1", "hard_neg")
@@ -276,41 +273,6 @@ def test_bad_files_are_named(tmp_path, name, content, message):
         load(str(tmp_path / name), tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", r"b\.csv is empty"),
-        ("name,size\na.csv,1\n", r'b\.csv:1: no column "sent0"'),
-        (
-            "sent0,sent1,hard_neg\nthe first text,the second,a third text\none,two,three,four\n",
-            r"b\.csv:3: 4 fields",
-        ),
-    ],
-)
-def test_a_file_of_a_folder_that_cannot_be_read_does_not_stop_the_others(
-    tmp_path, caplog, content, message
-):
-    folder = tmp_path / "in"
-    folder.mkdir()
-    made = rows(40)
-    put(folder / "a.csv", made)
-    (folder / "b.csv").write_text(content)
-    corpus = load(str(folder), tmp_path / "cache")
-    assert corpus.counts["unreadable files"] == 1
-    assert set(corpus) == {text for row in made for text in row}
-    assert re.search(f"not read: .*{message}", caplog.text)
-    with pytest.raises(UserError, match=f"{message}.* Leave it out, or read without `strict`"):
-        load(str(folder), tmp_path / "cache", strict=True)
-    with pytest.raises(UserError, match=message):  # it is named by itself
-        load_corpus(
-            CorpusConfig(corpus=(str(folder / "a.csv"), str(folder / "b.csv")), columns=TRIPLE),
-            tmp_path / "other",
-        )
-    (folder / "a.csv").unlink()
-    with pytest.raises(UserError, match=message):  # nothing else is there
-        load(str(folder), tmp_path / "cache")
-
-
 @pytest.fixture
 def float32() -> Iterator[None]:
     """Accelerate keeps one precision for a process; other tests leave theirs behind."""
@@ -399,25 +361,3 @@ def test_the_loss_is_that_of_the_columns(config, tmp_path, columns, supervision)
     if len(columns) == 3:
         swapped = [(a, c, b) for a, b, c in batch]
         assert steps[0]["loss"] != pytest.approx(first_loss(settings, swapped), rel=1e-2)
-
-
-def test_an_interrupted_run_on_triples_resumes_bit_for_bit(config, tmp_path, monkeypatch):
-    """With noise, and a loss that breaks at step 8: the run goes on from step 5."""
-    noisy = replace(config, dropout=0.1, objective=replace(config.objective, head="mlp"))
-    whole = train(noisy)
-    original, calls = SimCSE.terms, []
-
-    def terms(self, views):
-        calls.append(1)
-        scale = float("nan") if len(calls) > 7 else 1.0
-        return {name: value * scale for name, value in original(self, views).items()}
-
-    with monkeypatch.context() as patch:
-        patch.setattr(SimCSE, "terms", terms)
-        with pytest.raises(Stopped, match=r"step 8.*step 5"):
-            train(replace(noisy, output=tmp_path / "broken"))
-    resumed = train(resume=tmp_path / "broken")
-    assert Run(tmp_path / "broken").config.text.columns == TRIPLE
-    assert resumed.results.evaluations == whole.results.evaluations
-    one, other = load_file(whole.run.kept_weights), load_file(resumed.run.kept_weights)
-    assert all(np.array_equal(one[name], other[name]) for name in one)

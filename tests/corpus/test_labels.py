@@ -63,15 +63,6 @@ def labelled(corpus: Corpus, places: Sequence[int] | None = None) -> list[tuple[
     return [(corpus[2 * i], corpus[2 * i + 1], corpus.classes[corpus.labels[i]]) for i in places]
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
-@pytest.mark.parametrize("labels", [NLI, (2, 0, 1)])
-def test_labels_of_every_format(tmp_path, name, labels):
-    made = rows(9, labels)
-    corpus = load(tmp_path, put(tmp_path / name, made))
-    assert corpus.classes == sorted(map(str, labels))
-    assert labelled(corpus) == [(a, b, str(label)) for a, b, label in made]
-
-
 def test_a_row_that_is_dropped_takes_its_label_with_it(tmp_path):
     """By its shortness, as a repetition, as a text of the benchmark; of equal rows the first stays."""
     good = rows(30)

@@ -123,52 +123,48 @@ def test_weights_of_half_precision_keep_what_the_adapter_adds(base, tmp_path):
     assert np.allclose(found, expected, atol=1e-6)
 
 
+SHIPPED = ("st", "hf", "whiten", "train", "merge")
 ALONE = """
 import sys
 sys.modules["isospace"] = sys.modules["peft"] = None
 import numpy as np
-folder, kind, output, *texts = sys.argv[1:]
-if kind == "hf":
-    import torch
-    from transformers import AutoModel, AutoTokenizer
+import torch
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, AutoTokenizer
+*folders, texts = (part.split("\n") for part in sys.argv[1:])
+def vectors_of(folder, kind):
+    if kind != "hf":
+        model = SentenceTransformer(folder, device="cpu")
+        return model.encode(texts, show_progress_bar=False)
     batch = AutoTokenizer.from_pretrained(folder)(texts, padding=True, return_tensors="pt")
     with torch.no_grad():
-        vectors = AutoModel.from_pretrained(folder).eval()(**batch).last_hidden_state[:, 0].numpy()
-else:
-    from sentence_transformers import SentenceTransformer
-    vectors = SentenceTransformer(folder, device="cpu").encode(texts, show_progress_bar=False)
-np.save(output, vectors)
+        return AutoModel.from_pretrained(folder).eval()(**batch).last_hidden_state[:, 0].numpy()
+for folder, kind, output in folders:
+    np.save(output, vectors_of(folder, kind))
 """
 
 
-def vectors_alone(folder, kind, tmp_path):
-    """What a process makes of a folder that has neither peft nor isospace nor any other model."""
-    nothing = {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"}
-    words = [sys.executable, "-c", ALONE, str(folder), kind, str(tmp_path / "alone.npy"), *TEXTS]
-    subprocess.run(words, check=True, env=os.environ | nothing)
-    return np.load(tmp_path / "alone.npy")
-
-
-@pytest.mark.parametrize("to", ["st", "hf", "whiten", "train", "merge"])
-def test_what_is_shipped_loads_where_nothing_else_is(base, tmp_path, toy_corpus, to):
-    adapter, folder = tmp_path / "adapter", tmp_path / "shipped"
-    expected = write_st(base, adapter)
-    if to == "whiten":
-        whiten_model(WhitenConfig(text=short_run(adapter, toy_corpus, folder).text,
-                                  model=str(adapter), output=folder))  # fmt: skip
-        expected = load_encoder(str(folder), device="cpu").embed(TEXTS)
-    elif to == "train":
-        run = train(short_run(adapter, toy_corpus, folder)).run
-        folder, before = run.model_folder, expected
-        expected = load_encoder(str(folder), device="cpu").embed(TEXTS)
-        assert not np.allclose(expected, before, atol=1e-3)
-    elif to == "merge":
-        merge_models(adapter, adapter, 0.5, folder)
-    else:
-        export(str(adapter), to, folder)
+def test_what_is_shipped_loads_where_nothing_else_is(base, tmp_path, toy_corpus):
+    """In a process that has neither peft nor isospace nor any other model."""
+    adapter, of = tmp_path / "adapter", {name: tmp_path / name for name in SHIPPED}
+    expected = dict.fromkeys(SHIPPED, write_st(base, adapter))
+    text = short_run(adapter, toy_corpus, tmp_path).text
+    whiten_model(WhitenConfig(text=text, model=str(adapter), output=of["whiten"]))
+    of["train"] = train(short_run(adapter, toy_corpus, of["train"])).run.model_folder
+    merge_models(adapter, adapter, 0.5, of["merge"])
+    for to in ("st", "hf"):
+        export(str(adapter), to, of[to])
+    for name in ("whiten", "train"):
+        expected[name] = load_encoder(str(of[name]), device="cpu").embed(TEXTS)
+        assert not np.allclose(expected[name], expected["st"], atol=1e-3)
     shutil.rmtree(base)
     shutil.rmtree(adapter)
-    assert np.allclose(vectors_alone(folder, to, tmp_path), expected, atol=1e-5)
+    words = ["\n".join([str(of[name]), name, str(tmp_path / f"{name}.npy")]) for name in SHIPPED]
+    nothing = {"HF_HOME": str(tmp_path / "hf-home"), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", ALONE, *words, "\n".join(TEXTS)]
+    subprocess.run(command, check=True, env=os.environ | nothing)
+    for name in SHIPPED:
+        assert np.allclose(np.load(tmp_path / f"{name}.npy"), expected[name], atol=1e-5), name
 
 
 @pytest.mark.parametrize("to", ["st", "hf"])

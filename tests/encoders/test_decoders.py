@@ -10,12 +10,10 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from toy import sentences
 from toy_decoder import END, write_toy_decoder
 
-from isospace.encoders import trained
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES
 from isospace.encoders.saving import save_model
 from isospace.encoders.trained import is_causal
-from isospace.errors import UserError
 
 TEXTS = [*sentences(20), "x", *PROBES]
 FAMILIES = ("qwen3", "llama", "gemma", "gpt2")
@@ -80,12 +78,3 @@ def test_every_token_sees_all_where_the_mask_goes_both_ways(model, tmp_path):
     again = SentenceTransformer(str(tmp_path / "model"), device="cpu")
     np.testing.assert_allclose(again.encode(texts), encoder.embed(texts), atol=2e-6)
     assert not is_causal(load_encoder(str(tmp_path / "model"), device="cpu"))
-
-
-def test_a_mask_that_cannot_go_both_ways_is_refused(toy_model, tmp_path, monkeypatch):
-    with pytest.raises(UserError, match=r"`bidirectional`: .* \(bert\)"):
-        load_encoder(str(toy_model), device="cpu", bidirectional=True)
-    folder = write_toy_decoder(tmp_path / "model")
-    monkeypatch.setattr(trained, "is_causal", lambda _encoder: True)
-    with pytest.raises(UserError, match=r"`bidirectional`: .* \(qwen3\)"):
-        load_encoder(str(folder), device="cpu", bidirectional=True)

@@ -248,17 +248,6 @@ def test_bf16_vectors_are_float32_and_near(encoder):
     assert cosines.min() > 0.999
 
 
-def test_a_blend_has_the_name_of_a_pooling_only_where_it_is_one(encoder):
-    encoder.set_pooling("first_last")
-    assert encoder.pooling == "first_last"
-    blend, pool = encoder.model[1], encoder.model[2]
-    pool.pooling_mode = "cls"
-    assert encoder.pooling == "layers (1, 3) by [1.0, 1.0], cls"
-    pool.pooling_mode = "mean"
-    blend.layer_weights.data[1] = 3.0
-    assert encoder.pooling == "layers (1, 3) by [3.0, 1.0], mean"
-
-
 def test_long_and_short_texts_pass_apart_where_that_spares_attention(toy_model, monkeypatch):
     encoder = load_encoder(str(toy_model), device="cpu")
     encoder.noise.set(0.0)

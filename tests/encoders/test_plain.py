@@ -11,7 +11,6 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 from toy import sentences, write_toy_model
 
 import isospace
-from isospace.cli import main
 from isospace.encoders.loading import KEY, load_encoder, weights_hash
 from isospace.encoders.pooling import POOLINGS
 from isospace.errors import UserError
@@ -109,13 +108,3 @@ def test_python_users_read_what_is_assumed_in_the_log(plain, tmp_path, caplog):
     caplog.clear()
     assert isospace.load(str(tmp_path / "st")).encoder.pooling == "cls"
     assert assumed(caplog) == []
-
-
-def test_a_command_warns_once(plain, tmp_path, caplog):
-    texts = tmp_path / "texts.txt"
-    texts.write_text("\n".join(sentences(40)) + "\n")
-    words = ["encode", str(plain), str(texts), "-o", str(tmp_path / "v.npy"), "--pooling", "cls"]
-    assert main(words) == 0
-    assert len(assumed(caplog)) == 1
-    expected = load_encoder(str(plain), "cls", device="cpu").embed(sentences(40))
-    assert np.allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-6)

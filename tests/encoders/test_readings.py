@@ -134,9 +134,3 @@ def test_a_template_that_leaves_no_room(encoder):
     encoder.model[0].tokenizer.model_max_length = 10
     with pytest.raises(ValueError, match="it reads 10 tokens, and the template takes"):
         at_mask(encoder, TEMPLATE)
-
-
-def test_a_tokenizer_that_can_hold_no_template(encoder, monkeypatch):
-    monkeypatch.setattr(type(encoder.tokenizer), "backend_tokenizer", None)
-    with pytest.raises(ValueError, match=r"has no tokenizer\.json"):
-        at_mask(encoder, TEMPLATE)

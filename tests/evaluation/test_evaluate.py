@@ -236,17 +236,6 @@ def test_judged_queries_of_several_models_are_one_table(toy_model, judged, tmp_p
     assert "95 % intervals over the queries" in note
 
 
-def test_files_of_one_name_are_told_apart_by_their_folders(toy_model, tmp_path, capsys):
-    files = [tmp_path / name / "test.csv" for name in "ab"]
-    for number, file in enumerate(files):
-        file.parent.mkdir()
-        rows = zip(sentences(20, seed=2 * number), sentences(20, seed=2 * number + 1), strict=True)
-        file.write_text("query,passage\n" + "\n".join(map(",".join, rows)), encoding="utf-8")
-    assert main(["evaluate", str(toy_model), str(toy_model), "--own", *map(str, files)]) == 0
-    titles = [line for line in capsys.readouterr().out.split("\n") if ", pairs, x 100" in line]
-    assert [title.split(",")[0] for title in titles] == list(map(str, files))
-
-
 @pytest.mark.parametrize(
     ("settings", "named"),
     [({"kind": "pairs"}, "`kind` pairs"), ({"bm25_weight": 3.0}, "`bm25_weight` 3")],

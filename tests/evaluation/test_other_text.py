@@ -147,22 +147,6 @@ def test_a_part_of_the_corpus_is_no_other_text(tmp_path, monkeypatch, folder, co
         require_other_text([folder], ["notes.txt", corpus])
 
 
-def test_the_folder_in_which_one_is_has_its_name(tmp_path, monkeypatch):
-    (tmp_path / "notes.txt").write_text("\n".join(sentences(200)))
-    monkeypatch.chdir(tmp_path)
-    assert tmp_path.name in OtherText.make(LINES, ["."]).test_pairs
-
-
-def test_other_text_may_be_near_by_name(tmp_path, monkeypatch):
-    (tmp_path / "docs").mkdir()
-    monkeypatch.chdir(tmp_path)
-    require_other_text(["docs", "docstrings"], ["docs2", "docs.txt", "docstrings:src", "-"])
-    with pytest.raises(UserError, match=r"^`other_text` -:"):
-        require_other_text(["-"], ["docs"])
-    with pytest.raises(UserError, match=r"^`other_text` dosc:"):
-        require_other_text(["docs", "dosc"], ["docstrings"])
-
-
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sts")
@@ -232,11 +216,3 @@ def test_other_pairs_under_one_name_are_not_compared(other_text, start):
     assert list(gains_over([before], other)) == ["definitions"]
     assert list(scores_of([before, other])) == ["definitions"]
     assert gains_over([before], {}) == {}
-
-
-def test_the_docstrings_of_installed_packages_stand_beside_those_that_are_carried(monkeypatch):
-    """Called the same they took the others' place, and were bounded by the mean of both."""
-    pairs = carried("definitions", "judge").take(range(500))
-    monkeypatch.setattr("isospace.evaluation.other_text._held_out", lambda _: (pairs, pairs))
-    found = OtherText.make(LINES, ("docstrings",))
-    assert list(found.test_pairs) == ["installed docstrings", "docstrings", "definitions"]

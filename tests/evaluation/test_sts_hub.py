@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 
 import numpy as np
@@ -130,12 +129,6 @@ def test_an_unreachable_hub_is_one_line():
     assert "\n" not in str(caught.value)
     assert "mteb/sts12-sts" in str(caught.value)
     assert "`data`" in str(caught.value)
-
-
-def test_without_datasets_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(UserError, match=r"pip install 'isospace\[hub\]'"):
-        load_sts_hub()
 
 
 def test_folders_are_read_by_the_real_load_dataset(hub, tmp_path):

@@ -119,19 +119,6 @@ def test_script_like_text_runs_nowhere(browser, address):
     assert browser.get_log("browser") == []  # nor was a script stopped
 
 
-def test_similarities_of_typed_sentences(browser, session):
-    leave(browser, find(browser, "nav a")[1].click)
-    box = find(browser, "textarea")[0]
-    box.clear()
-    box.send_keys("\n".join(CORPUS[3:8]))
-    leave(browser, find(browser, "button")[0].click)
-    result = session.similarities("\n".join(CORPUS[3:8]))
-    values = [float(cell.text) for cell in find(browser, ".heat tbody td")]
-    assert values == pytest.approx([v for m in result.matrices for v in m.flat], abs=0.0051)
-    assert len(find(browser, ".differences > li")) == 3
-    assert browser.get_log("browser") == []
-
-
 def test_a_query_that_changed_is_followed_by_keyboard(browser, session):
     links = find(browser, ".changes a")
     told = [*CHANGES.gained, *CHANGES.lost]
@@ -146,15 +133,6 @@ def test_a_query_that_changed_is_followed_by_keyboard(browser, session):
     leave(browser, find(browser, ".changes a")[0].click)
     assert find(browser, "h2")[0].text == told[0].query
     assert find(browser, "q")[0].text == told[0].right
-    assert browser.get_log("browser") == []
-
-
-def test_a_point_of_the_map_says_its_text(browser, address, session):
-    browser.get(f"{address}geometry")
-    mark = find(browser, ".twins .plot .role-mark path")[0]
-    ActionChains(browser).move_to_element(mark).perform()
-    assert find(browser, "#hint")[0].text in session.sample
-    assert len(find(browser, ".chosen")) == 2
     assert browser.get_log("browser") == []
 
 
@@ -197,16 +175,3 @@ def test_readable_on_every_screen(browser, address, page, scheme):
         for text in texts:
             assert text["size"] >= 12, text
             assert contrast(text["colour"], text["ground"]) >= 4.5, text
-
-
-@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
-def test_print_is_light_and_clips_nothing(browser, address, page):
-    browser.get(address + page)
-    show(browser, 1032, "dark", "print")
-    paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
-    assert paper == "rgb(255, 255, 255)"
-    wide = browser.execute_script(
-        "return [...document.querySelectorAll('table, svg, p, li')].filter("
-        "(one) => one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML)"
-    )
-    assert wide == []

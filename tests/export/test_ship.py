@@ -98,16 +98,6 @@ def test_an_unfinished_run_is_refused(run):
         export(str(run.folder), "st")
 
 
-def test_a_folder_that_cannot_be_made_is_refused_before_the_model_is_loaded(
-    run, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(shipping, "load_encoder", lambda _: pytest.fail("was loaded"))
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot be written"):
-        export(str(run.folder), "st", tmp_path / "file" / "deeper" / "out")
-    assert (tmp_path / "file").is_file()
-
-
 @pytest.mark.parametrize("wrong", [{"int8": True}, {"sample": "x.txt"}])
 def test_options_that_go_with_others(run, wrong):
     with pytest.raises(UserError, match="`int8`"):
@@ -134,17 +124,6 @@ def test_a_sample_without_a_sentence_is_refused_before_the_export(run, tmp_path,
     blank.write_text("\n  \n\t\n")
     with pytest.raises(UserError, match=r"blank\.txt: only blank lines"):
         sample_seen(monkeypatch, str(run.folder), sample=blank)
-
-
-def test_the_sample_is_what_the_run_kept(run, monkeypatch):
-    run.write_sample(["kept one", "kept two"], np.ones((2, 4)), np.ones((2, 4)))
-    assert sample_seen(monkeypatch, str(run.folder)).sentences == ("kept one", "kept two")
-
-
-def test_the_sample_is_pythons_docstrings_otherwise(toy_model, tmp_path, monkeypatch):
-    sample = sample_seen(monkeypatch, str(toy_model), output=tmp_path / "out")
-    assert len(set(sample.sentences)) == len(sample.sentences) > 200
-    assert "docstrings" in sample.name
 
 
 def test_the_command_prints_what_was_found(run, capsys, monkeypatch):

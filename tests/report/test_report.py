@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,8 @@ import pytest
 from report_runs import EVIL, evaluations, finish, page_of, write_run, write_sample
 
 from isospace.cli import main
-from isospace.commands.printing import print_finished
 from isospace.config import CorpusConfig, TrainConfig
-from isospace.errors import Stopped, UserError
-from isospace.report import write as module
+from isospace.errors import UserError
 from isospace.report.figures import (
     curve,
     losses,
@@ -24,8 +21,7 @@ from isospace.report.figures import (
     spectra,
 )
 from isospace.report.run_set import collect
-from isospace.report.runs import runs_table
-from isospace.training.run import FinishedRun, Run
+from isospace.training.run import Run
 
 
 @pytest.fixture
@@ -122,14 +118,6 @@ def test_page_is_self_contained_and_escaped(run):
     assert len(ids) == len(set(ids))
 
 
-def test_pages_of_unfinished_runs_say_how_to_go_on(tmp_path):
-    run = write_run(tmp_path / "run")
-    assert "isospace train --resume" in page_of(run.folder)
-    assert runs_table(collect([run.folder])).rows[0]["verdict"] == "unfinished"
-    run.rewind(-1)  # killed before the first evaluation
-    assert "<svg" not in page_of(run.folder)
-
-
 def test_several_runs_need_a_file(run, tmp_path):
     other = write_run(tmp_path / "other" / "a <run>")
     with pytest.raises(UserError, match="`output`"):
@@ -148,23 +136,6 @@ def test_a_page_takes_no_other_file_s_place(tmp_path):
         with pytest.raises(UserError, match=rf"^`output` .*{name}: "):
             page_of(run.folder, output=tmp_path / name)
         assert (tmp_path / name).read_text() == "mine"
-
-
-def test_the_verdict_is_said_before_the_page_is_written(tmp_path, capsys, monkeypatch):
-    run = finish(write_run(tmp_path / "run"))
-
-    def refuse(*_):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(module, "write_text", refuse)
-    with pytest.raises(Stopped, match=r"report\.html: cannot be written \(Permission denied\)"):
-        print_finished(FinishedRun(run, run.finished, earlier=True), json=False)
-    assert "had been finished. Adapted: yes." in capsys.readouterr().out
-
-
-def test_a_folder_whose_name_is_no_text_has_a_page(tmp_path):
-    run = finish(write_run(tmp_path / os.fsdecode(b"caf\xe9")))
-    assert "<h1>isospace: caf?</h1>" in page_of(run.folder)
 
 
 def test_the_command(run, tmp_path, capsys):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from browsing import SCREENS, TEXTS, contrast, open_page, requests, show
-from report_runs import EVIL, finish, write_comparison, write_run, write_sample
+from report_runs import finish, write_comparison, write_run, write_sample
 
 from isospace.objectives import OBJECTIVES
 from isospace.report.run_set import collect
@@ -17,8 +17,6 @@ pytest.importorskip("selenium", reason="selenium is not installed (the extra dev
 
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
-
-PAPER = 1032  # CSS pixels between the margins of A4, landscape
 
 MARKS = """
 return [...document.querySelectorAll(".plot")].map((plot) => [...plot.querySelectorAll(
@@ -72,23 +70,6 @@ def test_it_is_drawn_in_silence_and_asks_nobody(browser, page):
     assert requests(browser) == [page.as_uri()]
 
 
-def test_hovering_shows_the_sentence_and_runs_nothing(browser):
-    before, after = browser.find_elements(By.CSS_SELECTOR, ".twins .plot")
-    marks = before.find_elements(By.CSS_SELECTOR, ".role-mark path")
-    assert len(marks) == 40
-    assert not hint(browser).is_displayed()
-    ActionChains(browser).move_to_element(marks[0]).perform()
-    assert hint(browser).text == EVIL
-    assert browser.title == "isospace: 2 runs"
-    chosen = [plot.find_elements(By.CSS_SELECTOR, ".chosen") for plot in (before, after)]
-    assert [[mark.get_attribute("aria-label") for mark in marks] for marks in chosen] == [
-        [EVIL]
-    ] * 2
-    ActionChains(browser).move_to_element(browser.find_element(By.TAG_NAME, "h1")).perform()
-    assert not hint(browser).is_displayed()
-    assert browser.get_log("browser") == []
-
-
 def test_every_mark_can_be_read_by_keyboard(browser):
     plot = browser.find_elements(By.CSS_SELECTOR, ".plot")[0]
     browser.execute_script("arguments[0].focus()", plot)
@@ -105,15 +86,6 @@ def test_every_mark_can_be_read_by_keyboard(browser):
     assert hint(browser).text == texts[5]  # with these keys it is the browser's
     ActionChains(browser).send_keys(Keys.ESCAPE).perform()
     assert not hint(browser).is_displayed()
-
-
-def test_the_first_tab_stop_leads_to_the_results(browser):
-    ActionChains(browser).send_keys(Keys.TAB).perform()
-    link = browser.switch_to.active_element
-    assert link.text == "Skip to the results"
-    assert link.location["x"] >= 0
-    link.send_keys(Keys.ENTER)
-    assert browser.current_url.endswith("#main")
 
 
 def test_structure_for_screen_readers(browser):
@@ -157,15 +129,3 @@ def test_tables_fit_a_desktop_and_keep_their_names_on_a_phone(any_page):
         name = table.find_element(By.CSS_SELECTOR, "tbody th")
         any_page.execute_script("arguments[0].scrollLeft = 200", table)
         assert name.rect["x"] >= table.rect["x"]
-
-
-def test_print_is_light_and_clips_nothing(any_page):
-    show(any_page, PAPER, "dark", "print")
-    paper = any_page.execute_script("return getComputedStyle(document.body).backgroundColor")
-    assert paper == "rgb(255, 255, 255)"
-    wide = any_page.execute_script(
-        "return [...document.querySelectorAll('table, svg, p')].filter("
-        "(one) => one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML)"
-    )
-    assert wide == []
-    assert min(text["size"] for text in any_page.execute_script(TEXTS)) >= 12

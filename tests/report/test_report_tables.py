@@ -38,7 +38,6 @@ from isospace.report.scoreboard import (
 )
 from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.tables import Table, write_tables
-from isospace.training.results import CorpusFacts
 from isospace.training.run import Run
 
 
@@ -138,15 +137,6 @@ def test_a_gain_is_the_difference_of_two_numbers_in_its_row(tmp_path):
     assert lost["objective"] == "simcse (not shipped)"
 
 
-def test_a_result_that_no_training_evaluated_has_not_the_base_models_alignment(tmp_path):
-    """A merged model was not shipped: the choice says step 0, the base model's evaluation."""
-    run = finish(write_run(tmp_path / "merged"), sts=True, model_step=0)
-    change(run, choice=replace(run.finished.choice, step=0))
-    start, ours, *_ = papers_table(collect([run.folder])).rows
-    assert (start["alignment"], ours[""]) == ("0.200", "simcse (not shipped)")
-    assert "alignment" not in ours
-
-
 def test_sts_scores_come_first_where_nobody_gave_pairs(tmp_path):
     comparison = write_comparison(tmp_path / "which", sts=True)
     names = [table.name for table in all_tables(collect([tmp_path / "which"]))]
@@ -164,16 +154,6 @@ def test_sts_scores_come_first_where_nobody_gave_pairs(tmp_path):
     assert shown.columns[:4] == ("objective", "gain in STS", "STS base model", "STS adapted")
     assert shown.rows[0]["gain in STS"] == "+5.00"
     assert gains_table("which", comparison).rows[0][""] == "Avg"
-
-
-def test_rows_chosen_by_labels_say_so(tmp_path):
-    run = finish(write_run(tmp_path / "run"), sts=True)
-    change(run, labels="stsb-dev")
-    table = papers_table(collect([run.folder]))
-    assert table is not None
-    assert [row["source"] for row in table.rows[:2]] == ["ours", "ours, dev-selected on stsb-dev"]
-    assert "1,131 of its 1,500 pairs" in table.note
-    assert "dev-selected on stsb-dev" in runs_table(collect([run.folder])).rows[0]["kept"]
 
 
 def test_transfer_tasks_stand_beside_the_published_ones(tmp_path):
@@ -210,19 +190,6 @@ def test_transfer_tasks_stand_beside_the_published_ones(tmp_path):
     assert not is_published(ours)
 
 
-def test_transfer_scores_of_a_run_that_kept_its_start_are_the_starts(tmp_path):
-    runs = [
-        finish(write_run(tmp_path / str(seed), seed=seed), model_step=step)
-        for seed, step in ((1, 4), (2, 0))
-    ]
-    for run, score in zip(runs, (80.0, 70.0), strict=True):
-        run.write_transfer("sklearn", {"row": {"MR": score}, "row_protocol": "accuracy"})
-    adapted, kept, *_ = transfer_table(collect([run.folder for run in runs])).rows
-    assert [adapted[key] for key in ("n", "MR")] == ["1", "80.00"]
-    wanted = [f"base model, kept by {adapted['']}", "1", "70.00"]
-    assert [kept[key] for key in ("", "n", "MR")] == wanted
-
-
 def test_a_comparison_comes_with_its_verdict(which):
     found = collect([which])
     assert [named.name for named in found.runs] == [
@@ -252,20 +219,6 @@ def test_runs_that_the_verdict_is_not_about_are_not_on_its_page(which):
     assert "seed-3" not in page_of(which)
     (which / "results.json").unlink()
     assert list(collect([which]).groups()) == ["dcl", "scd", "simcse_head=none"]
-
-
-def test_one_start_measured_on_two_corpora_has_two_rows(tmp_path):
-    texts = {name: CorpusConfig(corpus=(f"{name}.txt",)) for name in ("law", "medicine")}
-    runs = [finish(write_run(tmp_path / n, text=text), sts=True) for n, text in texts.items()]
-    measured = [
-        {**evaluation, "alignment": 1 + evaluation["alignment"]}
-        for evaluation in runs[1].finished.evaluations
-    ]
-    change(runs[1], corpus=CorpusFacts(1, "of other text", {}, 32), evaluations=tuple(measured))
-    rows = papers_table(collect([run.folder for run in runs])).rows[:2]
-    assert [row["alignment"] for row in rows] == ["0.200", "1.200"]
-    assert rows[0][""] == "base model"
-    assert rows[1][""].startswith("base model of ")
 
 
 def test_gains_in_several_scores_have_tables(tmp_path):

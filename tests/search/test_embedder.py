@@ -149,17 +149,3 @@ def test_a_corpus_can_be_a_file(model, tmp_path):
     path.write_text("words\n" + "".join(f"{text}\n" for text in TEXTS))
     for corpus in (path, str(path)):
         assert model.index(corpus, column="words").texts == TEXTS
-
-
-@pytest.mark.parametrize("spelt", ["the ｂig cat", "the big c\u200bat", "the big\u00a0ca\u00adt"])
-def test_texts_and_queries_are_read_alike_however_they_are_spelt(model, spelt):
-    """`encode` takes a text as it is given, as sentence-transformers does; a search does not."""
-    pairs = [(spelt, "the big cat"), ("the big cat", spelt), (spelt, spelt)]
-    for text, query in pairs:
-        [hit] = model.index([text]).search(query, k=1)
-        assert hit.text == text
-        assert hit.score == pytest.approx(1, abs=1e-6)
-    [[hit]] = model.index([spelt]).search(np.array(["the big cat"]), k=1)
-    assert hit.score == pytest.approx(1, abs=1e-6)
-    plain = SentenceTransformer(str(model.encoder.source), device="cpu").encode([spelt])
-    np.testing.assert_allclose(model.encode([spelt]), plain, atol=1e-6)

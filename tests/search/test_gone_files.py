@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
@@ -68,13 +67,6 @@ def test_what_lies_outside_is_named_by_its_absolute_path(kb, toy_model, tmp_path
     assert ids("../new") == [f"{tmp_path.resolve()}/other.md:1", "cat.md:1"]
 
 
-def test_docstrings_of_a_folder_are_one_source(kb, toy_model):
-    Path("kb/module.py").write_text(f'def f():\n    """{TEXTS["cat"]}"""\n')
-    for name in ("docstrings:kb", "docstrings:../work/kb", f"docstrings:{kb}"):
-        index_files(name, "new", str(toy_model), progress=Silent())
-        assert ids("new") == ["docstrings:kb:1"]
-
-
 def test_rows_of_a_renamed_file_are_told_and_deleted(kb, capsys):
     (kb / "cat.md").rename(kb / "tiger.md")
     (kb / "it's.md").unlink()
@@ -89,15 +81,6 @@ def test_rows_of_a_renamed_file_are_told_and_deleted(kb, capsys):
     assert (content["changes"]["deleted"], content["gone"], content["rows"]) == (2, {}, 3)
     assert ids() == ["kb/bird.md:1", "kb/dog.md:1", "kb/tiger.md:1"]
     assert "missing" not in run(capsys, "index", "kb")[2]
-
-
-def test_only_rows_of_files_are_deleted(kb, capsys, monkeypatch):
-    """Ids that look like FILE:ROW are no files, and what was piped in has none."""
-    SearchIndex.open("index").add(["a cat", "a dog"], ["kb/gone.md:1", "doc:12"])
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the river\n")))
-    run(capsys, "index", "-")
-    assert run(capsys, "index", "--sync")[0] == 0
-    assert ids() == sorted([*ALL, "kb/gone.md:1", "doc:12", "standard input:1"])
 
 
 class Killed(BaseException):

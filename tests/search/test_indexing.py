@@ -16,7 +16,6 @@ import pytest
 from search_index import TEXTS, index_until_killed, run
 from warm import WarmProcess, isospace_main
 
-from isospace.errors import UserError
 from isospace.search import Changes, SearchIndex, files
 from isospace.search import index as module
 from isospace.search.about import About
@@ -223,21 +222,6 @@ def test_after_a_kill_the_same_command_goes_on(
     assert sorted(hit.text for hit in hits) == sorted(TEXTS)
 
 
-def test_of_two_that_make_an_index_one_is_refused(toy_model, tmp_path, monkeypatch):
-    """Both had found the folder empty; the later one emptied what the first had written."""
-    load = module.load_encoder
-
-    def while_another_makes_it(*arguments, **options):
-        monkeypatch.setattr(module, "load_encoder", load)
-        SearchIndex.create(tmp_path / "index", str(toy_model)).add(["the cat"])
-        return load(*arguments, **options)
-
-    monkeypatch.setattr(module, "load_encoder", while_another_makes_it)
-    with pytest.raises(UserError, match="already an index"):
-        SearchIndex.create(tmp_path / "index", str(toy_model))
-    assert len(SearchIndex.open(tmp_path / "index")) == 1
-
-
 def test_kill_minus_nine_and_a_clean_exit(toy_model, tmp_path):
     (tmp_path / "t.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     words = ["index", str(tmp_path / "t.txt"), "--model", str(toy_model)]
@@ -316,26 +300,3 @@ def test_a_document_that_cannot_be_read_any_more_keeps_its_rows(toy_model, tmp_p
     again = index_files(*words)
     assert again.changes == Changes(unchanged=1)
     assert again.rows == 2
-
-
-def test_text_that_changes_between_the_two_reads_is_indexed_by_the_next_command(
-    toy_model, tmp_path, monkeypatch
-):
-    """Or the row that has the last place of an id would be missing, and nobody would know."""
-    file = tmp_path / "t.csv"
-    file.write_text("id,text\nx,the cat\nu,a dog\nx,the river\n")
-    survey = files._survey
-
-    def changed_behind(*arguments):
-        found = survey(*arguments)
-        file.write_text("id,text\nu,a dog\nx,the river\nz,a bird\n")
-        return found
-
-    words = str(file), str(tmp_path / "index")
-    with monkeypatch.context() as patch:
-        patch.setattr(files, "_survey", changed_behind)
-        with pytest.raises(UserError, match=r"t\.csv"):
-            index_files(*words, str(toy_model), id_column="id")
-    index_files(*words, id_column="id")
-    ids = {hit.id for hit in SearchIndex.open(tmp_path / "index").search("cat").hits[0]}
-    assert ids == {"u", "x", "z"}

@@ -11,7 +11,6 @@ from toy import sentences
 from isospace.errors import UserError
 from isospace.search import Changes, SearchIndex, files
 from isospace.search import index as module
-from isospace.search.database import Database
 from isospace.search.files import index_files
 from isospace.system.progress import Silent
 from isospace.vectors.encode_config import Reading
@@ -152,38 +151,3 @@ def test_an_id_of_a_row_and_of_a_passage_is_refused(indexed, in_one_file):
                 indexed(second, name="other.jsonl", id_column="id")
             assert texts("index") == before
             SearchIndex.open("index").delete("true")
-
-
-class Killed(BaseException):
-    pass
-
-
-@pytest.mark.parametrize("name", ["remove", "write"])
-@pytest.mark.parametrize("before", [True, False])
-def test_after_a_kill_the_same_command_cuts_the_rest(indexed, monkeypatch, name, before):
-    monkeypatch.setattr(files, "SLICE", 3)
-    old = [{"text": long(n, seed=n)} for n in (4, 1, 3, 1, 2)]
-    new = [{"text": long(n, seed=n)} for n in (2, 3, 1, 4, 3)]
-    indexed(*old)
-    real, calls = getattr(Database, name), []
-
-    def last(*arguments):
-        calls.append(arguments)
-        if before and len(calls) == 2:
-            raise Killed
-        real(*arguments)
-        if len(calls) == 2:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Database, name, last)
-        with pytest.raises(Killed):
-            indexed(*new)
-    indexed(*new)
-    found = texts("index")
-    assert len(found) == 2 + 3 + 1 + 4 + 3
-    for number, row in enumerate(new, 1):
-        key = f"t.jsonl:{number}"
-        own = [found[id] for id in sorted(found) if id.split("#")[0] == key]
-        assert " ".join(own) == row["text"]
-    assert indexed(*new) == Changes(unchanged=13)

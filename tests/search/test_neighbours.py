@@ -11,9 +11,7 @@ from toy import sentences
 
 from isospace.cli import main
 from isospace.errors import UserError
-from isospace.evaluation.pairs import sided
-from isospace.search import neighbours
-from isospace.search.neighbours import find_neighbours, nearest_texts, read_corpus
+from isospace.search.neighbours import find_neighbours, read_corpus
 
 RANDOM = np.random.default_rng(0)
 TEXTS = [f"text {i}" for i in range(50)]
@@ -22,39 +20,6 @@ VECTORS = {text: vector for text, vector in zip(TEXTS, RANDOM.normal(size=(50, 4
 
 def encode(texts):
     return np.array([VECTORS[text] for text in texts], np.float32)
-
-
-def by_a_loop(query, k):
-    def cosine(text):
-        u, v = VECTORS[query], VECTORS[text]
-        return float(u @ v / np.sqrt((u @ u) * (v @ v)))
-
-    others = sorted((text for text in TEXTS if text != query), key=cosine, reverse=True)[:k]
-    return [(text, pytest.approx(cosine(text), abs=1e-6)) for text in others]
-
-
-@pytest.mark.parametrize("size", [7, 16, 1 << 15])
-@pytest.mark.parametrize("k", [1, 10, 60])
-def test_slices_give_what_a_loop_gives(monkeypatch, size, k):
-    monkeypatch.setattr(neighbours, "SLICE", size)
-    sizes = []
-
-    def counting(texts):
-        sizes.append(len(texts))
-        return encode(texts)
-
-    queries = ["text 3", "text 40"]
-    for query, hits in zip(queries, nearest_texts(sided(counting), queries, TEXTS, k), strict=True):
-        assert [(hit.text, hit.cosine) for hit in hits] == by_a_loop(query, k)
-    assert max(sizes) <= size
-    assert sum(sizes) == len(queries) + len(TEXTS)
-
-
-def test_equally_near_texts_come_in_the_corpus_order(monkeypatch):
-    monkeypatch.setattr(neighbours, "SLICE", 3)
-    ones = sided(lambda texts: np.ones((len(texts), 2)))
-    hits = nearest_texts(ones, ["query"], TEXTS, 7)[0]
-    assert [hit.text for hit in hits] == TEXTS[:7]
 
 
 def test_a_corpus_is_cleaned_and_every_text_is_there_once(tmp_path):
@@ -111,12 +76,6 @@ def test_two_models_side_by_side(capsys, words, toy_model, tmp_path):
     found = lists[str(other)]
     assert [hit["text"] in sentences(40)[1:] for hit in found] == [True] * 3
     assert found == sorted(found, key=lambda hit: -hit["cosine"])
-
-
-def test_a_bad_second_model_is_refused_before_the_first_encodes(toy_model, monkeypatch):
-    monkeypatch.setattr(neighbours, "nearest_texts", None)
-    with pytest.raises(UserError, match=r"\./typo: not a folder"):
-        find_neighbours([str(toy_model), "./typo"], sentences(40), sentences(1))
 
 
 @pytest.mark.parametrize(

@@ -184,14 +184,6 @@ def test_an_index_without_its_json_is_not_overwritten(folder, toy_model, tmp_pat
     assert lancedb.connect(folder).open_table("texts").count_rows() == len(TEXTS)
 
 
-def test_a_folder_called_minilm_is_not_minilm(toy_model, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "minilm").mkdir()
-    encoder = load_encoder(str(toy_model), device="cpu")
-    encoder.source = "minilm"
-    assert About.new(tmp_path, encoder, {}, None).model == "minilm"
-
-
 def test_without_lancedb_its_extra_is_named(folder, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "lancedb", None)
     assert "isospace[search]" in refusal(capsys, "search", "cat", "--index", folder)
@@ -241,10 +233,3 @@ def test_queries_and_weights_that_make_no_sense(index):
         index.search("zebra", hybrid=True, bm25_weight=-1)
     with pytest.raises(UserError, match=r"`bm25_weight`.*`hybrid`"):
         index.search("zebra", bm25_weight=3)
-
-
-def test_a_model_that_gives_no_numbers_is_refused(index, monkeypatch):
-    nothing = np.full((1, 32), np.nan)
-    monkeypatch.setattr(index.encoder, "embed", lambda texts, **rest: nothing)
-    with pytest.raises(UserError, match=re.escape(index.about.model)):
-        index.add(["the cat"], ["a"])

@@ -13,7 +13,7 @@ from toy import sentences
 
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import bm25_terms
-from isospace.search import Changes, Hit, SearchIndex, ranking
+from isospace.search import Changes, Hit, SearchIndex
 from isospace.search import index as module
 from isospace.search.about import About
 from isospace.search.ranking import measure_recall
@@ -116,13 +116,6 @@ def test_an_id_that_is_there_is_replaced_and_the_same_row_is_not_encoded_again(i
     assert not index.search(TEXTS[0], where="id = 't0' AND year = 1900").hits[0]
 
 
-def test_of_equal_ids_the_last_counts_within_a_slice_and_across(index, monkeypatch):
-    monkeypatch.setattr(module, "SLICE", 2)
-    changes = index.add(["a cat", "a dog", "a river", "a tree"], ["x", "x", "y", "x"])
-    assert changes == Changes(added=2, repeated=2)
-    assert [hit.text for hit in index.search("a dog", where="id = 'x'").hits[0]] == ["a tree"]
-
-
 def test_delete(index):
     assert index.delete("id IN ('t0', 't1') OR year = 1950") == 5
     assert len(index) == 295
@@ -159,19 +152,6 @@ def test_rows_that_were_added_later_are_found(index, lowered):
     assert results.hits[0][0].id == "late"
     assert index.search("the old river", where="year < 5").hits[0][0].id == "late"
     assert index.search("late zebra river", k=3, hybrid=True).hits[0]
-
-
-def test_numbers_that_others_gave_out_meanwhile_are_not_given_again(index, lowered, monkeypatch):
-    measure = module.measure_recall
-
-    def while_others_add(*arguments):
-        SearchIndex.open(index.folder).add(["their text"])
-        return measure(*arguments)
-
-    monkeypatch.setattr(module, "measure_recall", while_others_add)
-    index.refresh()
-    assert index.add(["our text"]) == Changes(added=1)
-    assert {"their text", "our text"} <= {hit.text for hit in index.search("text", k=400).hits[0]}
 
 
 def test_the_approximate_index_is_trained_again_when_the_rows_have_doubled(index, lowered):
@@ -248,16 +228,6 @@ def test_fusion_finds_a_word_that_the_vector_misses(index, encode):
     assert index.search("zebra").hits[0][0].hybrid is None
     assert results.protocol == "cosine and words (BM25, weight 6), hybrid, exact, 300 texts"
     assert not index.search("zebra", hybrid=True, where="text LIKE '%qqq%'").hits[0]
-
-
-def test_fusion_weighs_the_words_of_near_texts_too(index, encode, monkeypatch):
-    """Also of those that are not among the best by words: the order does not depend on the depth."""
-    whole = [hit.id for hit in index.search("the cat river", k=5, hybrid=True).hits[0]]
-    monkeypatch.setattr(ranking, "_DEPTH", 20)
-    assert [hit.id for hit in index.search("the cat river", k=5, hybrid=True).hits[0]] == whole
-    alone = [hit.id for hit in index.search("the cat river", k=5).hits[0]]
-    unweighted = index.search("the cat river", k=5, hybrid=True, bm25_weight=0).hits[0]
-    assert [hit.id for hit in unweighted] == alone
 
 
 def test_words_are_those_that_bm25_is_measured_with(toy_model, tmp_path):

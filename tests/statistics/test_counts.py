@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
-
 import pytest
 
-import isospace
 from isospace.statistics.counts import number_of
 
 SINGULAR = {
@@ -71,20 +67,6 @@ OTHERS = {
     "cases": "case",
     "sources": "source",
 }
-
-
-def _named_in_the_sources() -> set[str]:
-    found = set()
-    for path in Path(isospace.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            called = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "number_of"
-            if called and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
-                found.add(node.args[1].value)
-    return found
-
-
-def test_every_thing_that_the_sources_count_is_known_here():
-    assert _named_in_the_sources() == set(SINGULAR)
 
 
 @pytest.mark.parametrize("many", [*SINGULAR, *OTHERS])

@@ -57,7 +57,10 @@ def divided(folder, out, name, checkpointing):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-@pytest.mark.parametrize(("name", "checkpointing"), [("simcse", True), ("hard negatives", False)])
+@pytest.mark.parametrize(
+    ("name", "checkpointing"),
+    [("simcse", True), pytest.param("hard negatives", False, marks=pytest.mark.exhaustive)],
+)
 def test_divided_weights_get_the_gradient_of_whole_ones(toy_model, tmp_path, name, checkpointing):
     """Every process has its rows of the batch, and a part of each weight."""
     run_together(2, divided, toy_model, tmp_path, name, checkpointing)

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file
@@ -71,18 +72,27 @@ def whole(tmp_path_factory):
     return run
 
 
+def moments(short: list[tuple[Any, str]], long: list[tuple[Any, str]]) -> list[Any]:
+    """Return moments, of which the `long` ones are for `make test-all`."""
+    return [*short, *(pytest.param(*moment, marks=pytest.mark.exhaustive) for moment in long)]
+
+
 LOADING = [("corpus", ""), ("encoder", "")]
-BEGUN = [
-    ("base model", ""),  # the benchmark
-    ("before training, x 100", ""),
-    ("train", "20 updates"),
-    (("train", 1), ""),
-    (("train", 10), ""),  # before an evaluation
-    ("evaluation", "step 10"),
-    (("train", 20), ""),  # the last update
-    ("evaluation", "step 20"),
-]
-FINISHED = [("before and after, x 100", ""), ("verdict", ""), ("load it", "")]
+BEGUN = moments(
+    [
+        ("base model", ""),  # the benchmark
+        (("train", 10), ""),  # before an evaluation
+        ("evaluation", "step 20"),
+    ],
+    [
+        ("before training, x 100", ""),
+        ("train", "20 updates"),
+        (("train", 1), ""),
+        ("evaluation", "step 10"),
+        (("train", 20), ""),  # the last update
+    ],
+)
+FINISHED = moments([("verdict", "")], [("before and after, x 100", ""), ("load it", "")])
 
 
 @pytest.mark.parametrize(("moment", "text"), LOADING)
@@ -123,7 +133,10 @@ def assert_same_run(one: Run, other: Run) -> None:
 
 @pytest.mark.parametrize(
     ("moment", "text"),
-    [("cell", "1 of 2"), ("evaluation", ""), ("took", ""), ("cell", "2 of 2"), ("base model", "")],
+    moments(
+        [("evaluation", ""), ("cell", "2 of 2")],
+        [("cell", "1 of 2"), ("took", ""), ("base model", "")],
+    ),
 )
 def test_a_comparison_begins_no_other_run(base, tmp_path, moment, text):
     settings = {name: candidate(name, base) for name in ("simcse", "dcl")}

@@ -52,7 +52,9 @@ def whole(toy_model, toy_corpus, tmp_path_factory) -> Run:
     return train(replace(config, budget=(480, "sentences"), evaluations=3)).run
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in (2, 3))]
+)
 def test_a_kill_at_any_step_loses_nothing(config, whole, seed):
     source = random.Random(seed)
     target, minutes = source.randint(1, 25), source.choice([0, 0.001])
@@ -119,20 +121,20 @@ def test_ctrl_c_ends_cleanly_and_resumes(config, whole):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [2, pytest.param(3, marks=pytest.mark.exhaustive)])
 def test_several_processes_share_a_run_and_go_on_with_it(config, tmp_path, world):
     """Of three processes it is the order that decides a sum."""
     stopped = replace(config, output=tmp_path / "stopped")
-    run_together(2, isospace_main, command(config, 12))
-    processes = together(2, isospace_main, command(stopped, 12))
+    run_together(world, isospace_main, command(config, 12))
+    processes = together(world, isospace_main, command(stopped, 12))
     wait_for_steps(tmp_path / "stopped", 5, *processes)
     for process in processes:  # as torchrun passes it on
         process.send(signal.SIGTERM)
-    assert [process.wait() for process in processes] == [1, 1]
+    assert [process.wait() for process in processes] == [1] * world
     assert not (tmp_path / "stopped" / "results.json").exists()
-    with pytest.raises(UserError, match="on 2 processes"):
+    with pytest.raises(UserError, match=f"on {world} processes"):
         train(resume=tmp_path / "stopped")
-    run_together(2, isospace_main, ["train", "--resume", str(tmp_path / "stopped")])
+    run_together(world, isospace_main, ["train", "--resume", str(tmp_path / "stopped")])
     assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from isospace.errors import UserError
-from isospace.system import arrays
 from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.training.lifecycle import working_in
 from isospace.training.run import Run
@@ -86,10 +85,3 @@ def test_a_damaged_file_is_named_with_the_reason(finished_copy, name, damage, re
 
 def read_all(run):
     return run.items("before"), run.sample, run.transfer, run.evaluations(), run.steps()
-
-
-def test_an_array_that_would_fill_the_memory_is_not_unpacked(finished_copy, monkeypatch):
-    assert all(read_all(finished_copy)[0])
-    monkeypatch.setattr(arrays, "LARGEST", 100)
-    with pytest.raises(UserError, match="GB"):
-        finished_copy.items("before")

@@ -10,10 +10,7 @@ import pytest
 from toy import WORDS, sentences
 
 from isospace.config import CorpusConfig, TrainConfig
-from isospace.errors import Stopped
 from isospace.objectives import SimCSE
-from isospace.training import checkpoint
-from isospace.training.results import read_results
 from isospace.training.train import train
 
 
@@ -55,32 +52,3 @@ def test_collapsed_evaluations_are_no_candidates(examples, monkeypatch):
     results = train(examples).results
     assert results.choice.collapsed == (5,)
     assert results.verdict.gain.candidates == 3
-
-
-def test_where_all_have_collapsed_the_start_is_kept(examples, monkeypatch):
-    monkeypatch.setattr(
-        "isospace.training.selection.is_collapsed", lambda evaluation, _: evaluation["step"] > 0
-    )
-    results = train(examples).results
-    assert results.choice.step == 0
-    assert results.verdict.text.startswith("Keep the base model")
-
-
-@pytest.mark.parametrize("saves", [1, 3])
-def test_a_stopped_run_resumes_to_the_same_verdict(examples, monkeypatch, saves):
-    whole = train(replace(examples, output=examples.output.with_name("whole"))).results
-    save, done = checkpoint.save, []
-
-    def killed(*args):
-        save(*args)
-        done.append(args)
-        if len(done) == saves:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(checkpoint, "save", killed)
-    with pytest.raises(Stopped):
-        train(examples)
-    run = train(resume=examples.output).run
-    resumed = read_results(run.results_path)
-    assert resumed.verdict == whole.verdict
-    assert resumed.evaluations == whole.evaluations

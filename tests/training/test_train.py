@@ -15,13 +15,12 @@ from toy import sentences, write_documents
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
-from isospace.errors import Interrupted, Stopped, UserError
+from isospace.errors import Stopped, UserError
 from isospace.evaluation.other_text import gains_over, other_text_sentence
 from isospace.objectives import Iso, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.training.checkpoint import random_state
-from isospace.training.fit import Fit
 from isospace.training.results import read_results
 from isospace.training.run import Run
 from isospace.training.schedule import Paces
@@ -160,30 +159,6 @@ def test_minutes_are_a_budget(config, monkeypatch, timed, really, updates):
     rates = [row["learning_rate"] for row in finished.run.steps()]
     assert all(later < rate for rate, later in pairwise(rates))
     assert rates[-1] < 0.3 * config.learning_rate
-
-
-def test_a_run_that_was_stopped_keeps_the_number_that_its_minutes_allowed(config, monkeypatch):
-    monkeypatch.setattr("isospace.training.loop.Loop.seconds_per_step", lambda _: 1.0)
-    note, evaluate, fits = Paces.note_update, Fit._show_evaluation, []
-    monkeypatch.setattr(Paces, "note_update", lambda paces, _: note(paces, 0.5))
-
-    def stopped(self):
-        evaluate(self)
-        fits.append(self)
-        self._stop.receive()
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Fit, "_show_evaluation", stopped)
-        with pytest.raises(Interrupted):
-            train(replace(config, budget=(0.2, "minutes"), evaluations=2))
-    [fit] = fits
-    total = fit.loop.total_steps
-    assert fit.loop.step < total
-    monkeypatch.setattr(Paces, "note_update", lambda paces, _: note(paces, 9.0))
-    finished = train(resume=config.output)
-    assert finished.results.steps == total
-    rates = [row["learning_rate"] for row in finished.run.steps()]
-    assert rates[-1] == pytest.approx(rates[-2] / 2)  # falls on as it did
 
 
 def bad(config: TrainConfig, tmp_path: Path, case: str) -> tuple[TrainConfig, str]:

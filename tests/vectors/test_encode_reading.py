@@ -11,14 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from toy import sentences
 
-from isospace.cli import main
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.system.progress import Silent
 from isospace.vectors.encode import encode
 from isospace.vectors.encode_config import AS_LINES, Reading
-
-LONG = " ".join(sentences(60, seed=1))
 
 
 @pytest.fixture
@@ -94,14 +91,3 @@ def test_a_file_of_a_folder_that_cannot_be_read_is_left_out_or_refused(
     if not name.endswith("md"):  # it was named by itself
         with pytest.raises(UserError, match=name):
             encoded(config, [folder / name, folder / "a.jsonl"])
-
-
-def test_the_command_has_the_options_of_reading(config, toy_model, tmp_path, capsys):
-    table = put(tmp_path / "t.csv", f"key|subject|text\na|On cats|{LONG}\nb||a dog\n")
-    text = put(tmp_path / "t.txt", "A cat sleeps by\nthe old river.\n\nA dog.\n")
-    words = ["encode", toy_model, table, text, "-o", tmp_path / "v.parquet", "--delimiter", "|"]
-    words += ["--title-column", "subject", "--layout", "paragraphs", "--passage-words", "None"]
-    words += ["--language", "en", "--strict"]
-    assert main(list(map(str, words))) == 0, capsys.readouterr().err
-    found = pq.read_table(tmp_path / "v.parquet")["text"].to_pylist()
-    assert found == [f"On cats {LONG}", "a dog", "A cat sleeps by the old river.", "A dog."]

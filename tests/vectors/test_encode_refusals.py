@@ -101,21 +101,6 @@ def test_a_text_that_changes_meanwhile_is_refused(config, tmp_path, texts, singl
     assert run(config).done == ROWS
 
 
-def test_a_file_that_another_process_finished_meanwhile_is_left_alone(
-    config, tmp_path, monkeypatch
-):
-    one, load = replace(config, output=tmp_path / "v.npy"), module.load_model
-
-    def others_end_first(config):
-        one.output.write_text("theirs")
-        return load(config)
-
-    monkeypatch.setattr(module, "load_model", others_end_first)
-    with pytest.raises(UserError, match=r"v\.npy: exists already\. Remove it, or"):
-        run(one)
-    assert one.output.read_text() == "theirs"
-
-
 def test_a_folder_that_another_process_writes_is_left_alone(config):
     run(config)
     (config.output / "part-00001.parquet").unlink()

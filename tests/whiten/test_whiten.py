@@ -245,12 +245,6 @@ def test_pairs_that_are_asked_for_must_be_there(setting, of_columns, tmp_path):
             replace(setting, whitening=whitening, by="pairs")
 
 
-def test_vectors_by_pairs_can_be_cut(of_columns):
-    outcome = whiten_model(replace(of_columns, power=0.5, whitening=Whitening(dim=8)))
-    assert outcome.by == "pairs"
-    assert load_encoder(str(of_columns.output)).dim == 8
-
-
 def test_a_folder_that_would_lie_is_removed(setting, monkeypatch):
     def refuse(*_):
         raise UserError("other vectors")
@@ -293,17 +287,6 @@ def test_bad_input_is_refused_and_nothing_is_written(setting, changes, message):
     with pytest.raises(UserError, match=message):
         whiten_model(replace(setting, **changes))
     assert not setting.output.exists()
-
-
-def test_a_folder_that_cannot_be_made_is_refused_before_the_corpus_is_read(
-    setting, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(
-        "isospace.whiten.whiten.load_corpus", lambda *_, **__: pytest.fail("was read")
-    )
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"`output` .*: cannot be written"):
-        whiten_model(replace(setting, output=tmp_path / "file" / "out"))
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import tyro
 from sentence_transformers import SentenceTransformer
 from toy import sentences
 from warm import run_together
 
-from isospace.commands.options import MARKERS
-from isospace.commands.whiten import Whiten
 from isospace.config import CorpusConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
@@ -78,12 +75,6 @@ def test_settings_that_a_flow_does_not_have_are_refused(setting, changes, messag
 def test_moments_are_not_enough_for_a_flow():
     with pytest.raises(ValueError, match="fit_flow"):
         Whitening(kind="flow").fit(Moments.from_vectors(torch.randn(9, 8)), 1.0)
-
-
-def test_the_command_line(setting):
-    arguments = [setting.model, "--kind", "flow", "--epochs", "3", "--seed", "2"]
-    command = tyro.cli(Whiten, args=arguments, config=MARKERS)
-    assert command.config.whitening == Whitening(kind="flow", epochs=3, seed=2)
 
 
 @pytest.mark.slow

@@ -5,13 +5,10 @@ PDF and Word files that the tests make themselves are in `test_documents.py`.
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from docutils.core import publish_string
 from prompted import load_again
 
 from isospace.corpus.documents import Document
@@ -37,10 +34,6 @@ def outline(document: Document) -> list[tuple[str, int, list[str]]]:
 
 def paragraphs(document: Document) -> list[str]:
     return [text for section in document.sections for text in section.paragraphs]
-
-
-def words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.casefold())
 
 
 # Of pandoc, one text in every format
@@ -116,14 +109,6 @@ def test_a_man_page_of_pandoc():
 # Of Sphinx
 
 
-def test_what_sphinx_quickstart_writes():
-    document = read("sphinx-quickstart.rst")
-    assert document.title == "Boats documentation"
-    said = "Add your content using reStructuredText syntax. See the reStructuredText documentation for details."
-    assert outline(document) == [("", 0, [said])]
-    assert document.left_out == {"navigation": 1}
-
-
 # Of sentence-transformers and docutils, made now
 
 
@@ -144,76 +129,7 @@ def test_a_model_card_of_sentence_transformers(toy_model, tmp_path):
     assert "foreseeable" not in repr(document)
 
 
-@needs_mandoc
-def test_a_man_page_of_docutils_has_what_the_rst_has():
-    source = (FILES / "pandoc.rst").read_text(encoding="utf-8")
-    settings = {"output_encoding": "unicode", "report_level": 5, "_disable_config": True}
-    page = publish_string(source, writer="manpage", settings_overrides=settings)
-    document, original = read_document(page.encode(), "man", "boats"), read("pandoc.rst")
-    assert document.title == "Small boats"
-    headings = [(heading.casefold(), level) for heading, level, _ in outline(document)]
-    assert headings == [("", 0), ("mooring", 1), ("rings", 2), ("markets", 1)]
-    assert document.left_out == {"code blocks": 2, "tables": 1}  # of formulas it makes code
-    missing = Counter(words(" ".join(paragraphs(original))))
-    missing -= Counter(words(" ".join(paragraphs(document))))
-    assert not missing
-
-
 # What the packages here say of themselves
 
 
 # Of groff and of a browser, where they are
-
-
-@needs_mandoc
-def test_a_page_in_mdoc():
-    document = read("ssh-copy-id.1")
-    assert document.title == (
-        "ssh-copy-id - use locally available keys to authorise logins on a remote machine"
-    )
-    assert [each.heading for each in document.sections] == ["DESCRIPTION", "EXAMPLES"]
-    described, examples = (each.paragraphs for each in document.sections)
-    assert described[0].startswith("ssh-copy-id is a script that uses ssh(1) to log into a remote")
-    assert described[0].endswith("and using its ‘set ssh pka-dsa key ...’ command instead.")
-    assert described[2].startswith(
-        "-i identity_file: Use only the key(s) contained in identity_file (rather than looking for"
-    )
-    assert "-h, -?: Print Usage summary" in described
-    assert examples[0].endswith("using the -A option to allow agent forwarding:")
-    assert document.links == ("ssh(1)", "ssh-agent(1)", "sshd(8)")
-    assert document.left_out == {"code blocks": 6, "lists of references": 1, "synopses": 1}
-
-
-TERMS = rb""".TH CHAGE 1
-.SH OPTIONS
-The options are:
-.PP
-\fB\-d\fR, \fB\-\-lastday\fR\ \&\fIDAY\fR
-.RS 4
-Set the day on which the password was last changed\&.
-.sp
-The date may be a number of days, too\&.
-.RE
-.PP
-\fB\-l\fR
-.RS 4
-Show what is known of the account, of its password and of both their ends\&.
-.RE
-.PP
-What follows is no term of it:
-.RS 4
-A paragraph that is further in, and longer than what is joined in a list\&.
-.RE
-"""
-
-
-@needs_mandoc
-def test_terms_as_docbook_and_asciidoc_write_them():
-    assert paragraphs(read_document(TERMS, "man", "chage")) == [
-        "The options are:",
-        "-d, --lastday DAY: Set the day on which the password was last changed.",
-        "The date may be a number of days, too.",
-        "-l: Show what is known of the account, of its password and of both their ends.",
-        "What follows is no term of it:",
-        "A paragraph that is further in, and longer than what is joined in a list.",
-    ]
