@@ -17,7 +17,7 @@ from isospace.cli import main
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
-from isospace.evaluation.own_data import load_own, load_pairs
+from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Silent
 from isospace.training.examples import Examples
@@ -58,6 +58,13 @@ def test_files_of_pairs_leave_them_out(tmp_path, ending, caplog):
     for load in (load_pairs, load_own):
         with pytest.raises(UserError, match="`queries`"):
             load(made)
+
+
+def test_a_teacher_s_file_may_score_them(tmp_path):
+    rows = [row | {"score": place} for place, row in enumerate([*OWN, *MADE])]
+    file = write_rows(tmp_path / "scores.jsonl", rows)
+    assert len(load_scored_pairs(file, trains=True)) == 5
+    assert len(load_scored_pairs(file)) == 2
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
@@ -108,8 +115,8 @@ def test_adapt_trains_on_them_alone(toy_model, tmp_path, small):
     corpus = load_corpus(text, cache_folder())
     rows = [generated(f"{corpus[x]} kindly {x}", corpus[x]) for x in corpus.passages.tolist()]
     file = write_rows(tmp_path / "made.jsonl", rows)
-    without, _ = load_task(config, Silent())
-    task, _ = load_task(replace(config, queries=file), Silent())
+    without = load_task(config, Silent())
+    task = load_task(replace(config, queries=file), Silent())
     assert (task.folds is not None) == small
     queries = {row["query"] for row in rows}
     assert measured(task) == measured(without)
@@ -126,7 +133,7 @@ def test_adapt_trains_on_them_alone(toy_model, tmp_path, small):
     with pytest.raises(UserError, match="`queries`"):
         load_task(replace(config, pairs=file), Silent())
     mixed = write_rows(tmp_path / "mixed.jsonl", [*rows, *OWN])
-    task, _ = load_task(replace(config, pairs=mixed), Silent())
+    task = load_task(replace(config, pairs=mixed), Silent())
     assert list(task.data.benchmark.pairs) == [tuple(row.values()) for row in OWN]
 
 

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import uvicorn
@@ -14,6 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+_number = count()
+"""Tells servers apart: answers of one serve no other, whatever their ports."""
 Script = Callable[[str], "str | Response"]
 
 
@@ -22,6 +25,7 @@ class ChatServer:
 
     def __init__(self, script: Script) -> None:
         self.script = script
+        self.model = f"toy-{next(_number)}"
         self.asked: list[str] = []
         self.bodies: list[dict[str, Any]] = []
         self.address = ""
@@ -68,7 +72,7 @@ def chatting(script: Script) -> Iterator[ChatServer]:
         while not running.started:
             thread.join(0.01)
         port = running.servers[0].sockets[0].getsockname()[1]
-        server.address = f"http://127.0.0.1:{port}/v1#toy"
+        server.address = f"http://127.0.0.1:{port}/v1#{server.model}"
         yield server
     finally:
         running.should_exit = True

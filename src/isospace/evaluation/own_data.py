@@ -106,7 +106,7 @@ def load_pairs(path: Path | str, group: str | None = None) -> TextPairs:
     return as_pairs(read_user_file(path, "pairs", group))
 
 
-def load_scored_pairs(path: Path | str) -> ScoredPairs:
+def load_scored_pairs(path: Path | str, trains: bool = False) -> ScoredPairs:
     """Read a file of three columns: sentence1, sentence2, score.
 
     Scores may have any range: only their order counts.
@@ -114,7 +114,7 @@ def load_scored_pairs(path: Path | str) -> ScoredPairs:
     Raises:
         UserError: as `load_pairs`, and for a score that is no finite number.
     """
-    return as_scored_pairs(read_user_file(path, "scored"))
+    return as_scored_pairs(read_user_file(path, "scored", trains=trains))
 
 
 def as_pairs(file: UserFile) -> TextPairs:

@@ -79,12 +79,16 @@ class UserFile:
 
 
 def read_user_file(
-    path: Path | str, kind: DataKind | None = None, group: str | None = None
+    path: Path | str,
+    kind: DataKind | None = None,
+    group: str | None = None,
+    trains: bool = False,
 ) -> UserFile:
     """Read a file of pairs, triples, scored pairs or labelled sentences.
 
     Columns beside those of the kind are not read but `group`, which says which rows belong
-    together. Text is UTF-8.
+    together. Text is UTF-8. Rows that a language model wrote (`GENERATED_BY`) are left out, unless
+    the file `trains` alone.
 
     Raises:
         UserError: naming file and line, for a file that cannot be read, a wrong number of columns,
@@ -95,7 +99,8 @@ def read_user_file(
     source = file_source(path)
     # The name `group` makes a header of a first row, whatever else that has.
     rows = list(read_named_rows(source, lambda cells: group in cells or _is_header(cells)))
-    rows = _own_rows(path, rows)
+    if not trains:
+        rows = _own_rows(path, rows)
     groups = None if group is None else _take_groups(path, rows, group)
     named = ((line, tuple(row)) for line, row in rows if isinstance(row, dict))
     line, names = next(named, (1, ()))

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isospace.corpus.corpus import load_corpus
 from isospace.corpus.records import GENERATED_BY
@@ -77,22 +78,19 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
     folder = config.prompts or DEFAULT
     prompts = Prompts.read(folder, examples, config.seed)
     resolve(config.model)
-    corpus = load_corpus(config.text, cache_folder())
-    progress.line("corpus", corpus.summary)
-    progress.line("types", f"{', '.join(prompts.types)} (prompts in {folder})")
-    passages = Passages.of_corpus(corpus)
-    encoder = load_encoder(config.model)
-    encoder.expect([("document", passages.texts)], progress)
-    encode = remembering(cached(encoder, cache_folder(), progress=progress))
-    vectors = unit_vectors(encode, [], passages.texts)[1]
-    trained = passages.trained
-    wanted = math.ceil(config.queries / prompts.at_once)
-    chosen = trained[spread(vectors[trained], passages.documents[trained], wanted, config.seed)]
-    requests = _plan(chosen.tolist(), prompts, config.queries)
     with (
         closing(Endpoint(address, config.timeout, RETRIES)) as endpoint,
         closing(Archive(cache_folder() / _ANSWERS)) as archive,
     ):
+        corpus = load_corpus(config.text, cache_folder())
+        progress.line("corpus", corpus.summary)
+        progress.line("types", f"{', '.join(prompts.types)} (prompts in {folder})")
+        passages = Passages.of_corpus(corpus)
+        encoder = load_encoder(config.model)
+        encoder.expect([("document", passages.texts)], progress)
+        encode = remembering(cached(encoder, cache_folder(), progress=progress))
+        vectors = unit_vectors(encode, [], passages.texts)[1]
+        requests = _plan(passages, vectors, prompts, config)
         asker = Asker(endpoint, archive, prompts)
         kept_before = _announce(requests, passages, prompts, asker, config, progress)
         replies = _replies(requests, passages, asker, config.parallel, progress)
@@ -109,14 +107,17 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
     return results
 
 
-def _plan(chosen: Sequence[int], prompts: Prompts, queries: int) -> list[_Request]:
-    """Return the requests: all passages once, then again with other types if there are too few."""
-    count = min(math.ceil(queries / prompts.at_once), len(chosen) * prompts.rounds)
+def _plan(
+    passages: Passages, vectors: NDArray[np.float32], prompts: Prompts, config: AskConfig
+) -> list[_Request]:
+    """Return the requests: each passage once, then again with other types if there are too few."""
+    wanted, trained = math.ceil(config.queries / prompts.at_once), passages.trained
+    chosen = spread(vectors[trained], passages.documents[trained], wanted, config.seed)
     plan = []
-    for number in range(count):
+    for number in range(min(wanted, len(chosen) * prompts.rounds)):
         turn, place = divmod(number, len(chosen))
-        types = prompts.types_of(place + turn)[: queries - number * prompts.at_once]
-        plan.append(_Request(number, chosen[place], types))
+        types = prompts.types_of(place + turn)[: config.queries - number * prompts.at_once]
+        plan.append(_Request(number, int(trained[chosen[place]]), types))
     return plan
 
 

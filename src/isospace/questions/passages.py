@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.relations import heading_section, title_passage
@@ -75,7 +77,9 @@ def spread(
     clusters = min(CLUSTERS, count)
     means = MiniBatchKMeans(clusters, random_state=seed, n_init=3)
     order = np.random.default_rng(seed).permutation(len(vectors))
-    topics = means.fit_predict(vectors)[order]
+    with warnings.catch_warnings():  # fewer distinct vectors than clusters
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        topics = means.fit_predict(vectors)[order]
     waiting = [order[topics == topic] for topic in range(clusters)]
     given = np.zeros(int(documents.max()) + 1, dtype=np.int64)
     chosen: list[int] = []

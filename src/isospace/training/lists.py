@@ -258,7 +258,7 @@ def gives_cosines(teacher: str) -> bool:
     """
     file = expanded(teacher)
     if file.is_file():
-        load_scored_pairs(file)
+        load_scored_pairs(file, trains=True)
         return False
     return _cross_encoder(teacher) is None
 

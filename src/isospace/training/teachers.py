@@ -267,7 +267,7 @@ class FileTeacher(Teacher):
     ranks_all = False
 
     def __init__(self, path: Path, of: LinesBySide) -> None:
-        pairs = load_scored_pairs(path)
+        pairs = load_scored_pairs(path, trains=True)
         self._read, self.digest = of.read, file_hash(path)
         queries = {self._key(line) for line in of.queries.tolist()}
         texts: dict[int, list[int]] = {}  # rows of columns may have equal ones
