@@ -1,0 +1,164 @@
+"""docs/results/cheap.md: what it costs to run an adapted encoder cheaply.
+
+    python benchmarks/cheap.py FOLDER --runs RUNS [--only CORPUS ...] [--output runs/cheap]
+    python benchmarks/cheap.py --draw
+
+FOLDER holds the corpora as benchmarks/corpora.py makes them, and RUNS the runs of `adapt` as
+benchmarks/domains.py writes them to its `--output`. The static twins of each run stay in
+`--output`; a twin that is there is not made again. What the page needs is in
+docs/results/cheap.json, from which --draw draws the page again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from common import draw, gain_cell, points
+from documents import SOURCES
+from isospace.export.distill import distill
+from isospace.export.distill_config import DistillConfig
+from isospace.export.twin_results import TwinResults, read_results
+from isospace.system.files import write_text
+from isospace.system.tables import markdown_table
+
+RECORD = Path(__file__).parent.parent / "docs" / "results" / "cheap.json"
+PAGE = RECORD.with_suffix(".md")
+CORPORA = ("docstrings", "foldoc", "debian-en", "debian-de", "debian-ja", "python-docs")
+TWINS = "static twins"
+"""The part of the record and of the page that the twins have."""
+RUN = Path("minilm", "{corpus}", "adapt-0")
+KINDS = {"twin": False, "queries": True}
+"""Folder of a twin -> whether it is for queries alone."""
+
+
+def main() -> None:
+    """Measure what is missing, then draw the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--runs", type=Path)
+    parser.add_argument("--only", nargs="+", choices=CORPORA, default=list(CORPORA))
+    parser.add_argument("--output", type=Path, default=Path("runs/cheap"))
+    parser.add_argument("--draw", action="store_true")
+    options = parser.parse_args()
+    if not options.draw and (options.folder is None or options.runs is None):
+        parser.error("give FOLDER and --runs, or --draw")
+    # STS is not measured here.
+    os.environ.pop("ISOSPACE_DATA", None)
+    torch.set_num_threads(1)
+    for corpus in () if options.draw else options.only:
+        run = options.runs / str(RUN).format(corpus=corpus)
+        if not (run / "results.json").is_file():
+            print(f"{corpus}: no finished run in {run}", flush=True)
+            continue
+        keep(TWINS, corpus, measure_twins(corpus, run, options.folder, options.output))
+    record = json.loads(RECORD.read_text())
+    draw(PAGE, {TWINS: twins_table(record[TWINS])})
+
+
+def keep(part: str, corpus: str, found: Any) -> None:
+    """Put what was measured of a corpus into a part of the record."""
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    record.setdefault(part, {})[corpus] = found
+    write_text(RECORD, json.dumps(record, indent=1) + "\n")
+
+
+def measure_twins(corpus: str, run: Path, folder: Path, output: Path) -> dict[str, Any]:
+    """Make the static twins of a run where they are missing; return their scores."""
+    found = {}
+    for name, queries_only in KINDS.items():
+        place = output / corpus / name
+        if not place.is_dir():
+            started = time.monotonic()
+            text = SOURCES[corpus].text(folder)
+            distill(DistillConfig(str(run), text, queries_only, output=place))
+            print(f"{corpus}: {name} {time.monotonic() - started:.0f} s", flush=True)
+        results = read_results(place)
+        if not found:
+            found["encoder"] = _encoder_row(results)
+        found[results.name] = _twin_row(results)
+    return found
+
+
+def _encoder_row(results: TwinResults) -> dict[str, Any]:
+    scores = results.encoder
+    assert scores.with_bm25 is not None
+    return {
+        "nDCG@10": scores.pairs.ndcg_10,
+        "MRR": scores.pairs.mrr,
+        "BM25": scores.with_bm25.bm25.mrr,
+        "hybrid": scores.with_bm25.hybrid.mrr,
+        "base MRR": results.base,
+    }
+
+
+def _twin_row(results: TwinResults) -> dict[str, Any]:
+    scores = results.twin
+    assert scores.with_bm25 is not None
+    assert results.hybrid_loss is not None
+    return {
+        "nDCG@10": scores.pairs.ndcg_10,
+        "share": results.share,
+        "MRR": scores.pairs.mrr,
+        "change": points(results.loss),
+        "hybrid": scores.with_bm25.hybrid.mrr,
+        "hybrid change": points(results.hybrid_loss),
+        "over base": None if results.over_base is None else points(results.over_base),
+        "other text": {name: points(one.gain) for name, one in results.other_text.items()},
+        "speed": [results.speed.twin, results.speed.encoder],
+        "pieces": results.pieces,
+        "pairs": results.pairs,
+        "updates": results.updates,
+        "seconds": round(results.seconds),
+    }
+
+
+def twins_table(record: Mapping[str, Any]) -> str:
+    """Draw the table of static twins."""
+    rows = []
+    for corpus, found in record.items():
+        encoder = found["encoder"]
+        rows.append(
+            {
+                "corpus": corpus,
+                "model": "adapted encoder",
+                "nDCG@10": f"{100 * encoder['nDCG@10']:.2f}",
+                "of the encoder's": "",
+                "MRR": f"{100 * encoder['MRR']:.2f}",
+                "change in MRR": "",
+                "over the base model": "",
+                "MRR + BM25": f"{100 * encoder['hybrid']:.2f}",
+                "definitions": "",
+                "texts a second": f"{found['static twin']['speed'][1]:,.0f}",
+            }
+        )
+        for name, own in found.items():
+            if name == "encoder":
+                continue
+            rows.append(
+                {
+                    "corpus": "",
+                    "model": name,
+                    "nDCG@10": f"{100 * own['nDCG@10']:.2f}",
+                    "of the encoder's": f"{100 * own['share']:.1f} %",
+                    "MRR": f"{100 * own['MRR']:.2f}",
+                    "change in MRR": gain_cell(own["change"]),
+                    "over the base model": gain_cell(own["over base"]) if own["over base"] else "",
+                    "MRR + BM25": f"{100 * own['hybrid']:.2f}",
+                    "definitions": gain_cell(own["other text"]["definitions"]),
+                    "texts a second": f"{own['speed'][0]:,.0f} "
+                    f"({own['speed'][0] / own['speed'][1]:,.0f} times)",
+                }
+            )
+    return markdown_table(rows)
+
+
+if __name__ == "__main__":
+    main()
