@@ -7,24 +7,33 @@ the source. The objectives of `isospace.objectives` add them up.
 
 from isospace.losses.contrastive import (
     cell_cross_entropy,
+    contrastive_tension,
     diagonal_cross_entropy,
+    group_cross_entropy,
+    group_logits,
     info_nce,
+    mix,
+    mixed_cosines,
+    multi_positive,
     neighbour_nt_xent,
     nt_xent,
+    pair_layout,
+    softmax_divergence,
 )
-from isospace.losses.correlation import barlow_twins, decorrelation, self_contrast
-from isospace.losses.covariance import identity_distance, shared_variance, variance_hinge
+from isospace.losses.correlation import (
+    barlow_twins,
+    decorrelation,
+    dimension_contrast,
+    identity_distance,
+    self_contrast,
+    shared_variance,
+    variance_hinge,
+)
 from isospace.losses.debiasing import hardened_noise, negative_weights, weighted_cross_entropy
-from isospace.losses.detection import replace_words, replacement_detection
-from isospace.losses.dimensions import dimension_contrast
-from isospace.losses.groups import group_cross_entropy, group_logits, softmax_divergence
+from isospace.losses.detection import replace_words, replacement_detection, token_information
 from isospace.losses.margins import angular_margin, masking_triplet
-from isospace.losses.mixing import mix, mixed_cosines
-from isospace.losses.mutual_information import token_information
 from isospace.losses.noise_free import off_dropout, with_clean_negatives
-from isospace.losses.positives import multi_positive
 from isospace.losses.ranking import list_mle, list_net, margin_mse, ranking_divergence
-from isospace.losses.tension import contrastive_tension, pair_layout
 from isospace.losses.whitening import shuffled_group_whitening
 
 __all__ = [

@@ -1,6 +1,9 @@
-r"""Contrast between the sentences of a batch: InfoNCE, NT-Xent, and their cross-entropies."""
+"""Contrast of positives with negatives by cross-entropy, also of several, mixed or drawn ones."""
 
 from __future__ import annotations
+
+import math
+from typing import Literal
 
 import torch
 
@@ -105,3 +108,176 @@ def neighbour_nt_xent(
         ]
         losses.append(torch.cat([own[:, None], *others], dim=1).logsumexp(dim=1) - own)
     return torch.stack(losses).mean()
+
+
+def multi_positive(
+    views: torch.Tensor,
+    temperature: float,
+    *,
+    form: Literal["l1", "l2", "l2-printed", "l2-plus"] = "l1",
+    weight: float = 1.0,
+) -> torch.Tensor:
+    r"""Contrast each of several positives of an anchor, and combine the losses.
+
+    $$q_{ip} = \frac{e^{\cos(z_{0i}, z_{pi})/\tau}}{\sum_j e^{\cos(z_{0i}, z_{pj})/\tau}}, \qquad
+      L_1 = -\lambda \sum_p \log q_{ip}, \qquad L_2 = \log \sum_p \lambda / q_{ip}$$
+
+    Zhuo et al. 2023, "WhitenedCSE", Eq. 7 ("l1") and Eq. 8 as its text describes it ("l2"); as
+    printed, $-\log \sum_p \lambda e^{-s_p} / D_p$ ("l2-printed") pushes positives away; "l2-plus"
+    flips that sign.
+
+    Args:
+        views: z, (view, batch, dim); view 0 is the anchor, the others its positives.
+        temperature: tau.
+        form: how the positives' losses are combined.
+        weight: lambda.
+    """
+    anchor, *positives = views
+    logits = torch.stack([similarity.cosine_matrix(anchor, p) / temperature for p in positives])
+    own, log_sum = logits.diagonal(dim1=1, dim2=2), logits.logsumexp(dim=2)
+    if form == "l1":
+        losses = weight * (log_sum - own).sum(0)
+    elif form == "l2":
+        losses = math.log(weight) + (log_sum - own).logsumexp(0)
+    else:
+        sign = -1 if form == "l2-printed" else 1
+        losses = -math.log(weight) - (sign * own - log_sum).logsumexp(0)
+    return losses.mean()
+
+
+def group_logits(anchors: torch.Tensor, views: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Return the cosines of every anchor with its own copies, then with the other sentences.
+
+    Wu et al. 2022, "PCL".
+
+    Args:
+        anchors: (batch, dim)
+        views: (1 + V, batch, dim), the sentence and its V copies, by either network.
+        temperature: divides the cosines.
+
+    Returns:
+        (batch, V + batch - 1)
+    """
+    sentence, copies = views[0], views[1:]
+    own = torch.stack([similarity.cosine_pairs(anchors, copy) for copy in copies], dim=1)
+    cosines = similarity.cosine_matrix(anchors, sentence)
+    other = ~torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
+    return torch.cat([own, cosines[other].view(len(anchors), -1)], dim=1) / temperature
+
+
+def group_cross_entropy(
+    logits: torch.Tensor, copies: int, *, released: bool = False
+) -> torch.Tensor:
+    """Return the binary cross-entropy of the rows' softmax, with label 1 for the own copies.
+
+    Wu et al. 2022, "PCL".
+
+    Args:
+        logits: (batch, copies + batch - 1), of `group_logits`.
+        copies: how many columns are own copies.
+        released: take the probabilities for logits once more, as the released code does.
+    """
+    labels = torch.zeros_like(logits)
+    labels[:, :copies] = 1
+    if not released:
+        return cell_cross_entropy(logits, labels).mean()
+    return torch.nn.functional.binary_cross_entropy_with_logits(logits.softmax(dim=1), labels)
+
+
+def softmax_divergence(logits: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """Return KL(reference || logits) of the rows' softmax, (batch, n) each, as a mean over cells.
+
+    Wu et al. 2022, "PCL".
+    """
+    log_p, log_q = (x.log_softmax(dim=1) for x in (logits, reference))
+    return (log_q.exp() * (log_q - log_p)).mean()
+
+
+def mix(z: torch.Tensor, weight: float) -> torch.Tensor:
+    """Return `weight z_i + (1 - weight) z_(i+1)` of rows (batch, dim), the last with the first."""
+    return weight * z + (1 - weight) * z.roll(-1, dims=0)
+
+
+def mixed_cosines(
+    z1: torch.Tensor,
+    z2: torch.Tensor,
+    weight: float = 0.2,
+    *,
+    variant: Literal["masked", "released", "paper"] = "masked",
+    stop_gradient: bool = True,
+) -> torch.Tensor:
+    r"""Return the cosines of anchors with mixed negatives, further columns of InfoNCE.
+
+    $$\cos(z_i, m'_j), \quad \cos(m_i, z'_j), \qquad m_j = \lambda z_j + (1 - \lambda) z_{j+1}$$
+
+    A mix that is mostly the anchor's own positive is left out, at minus infinity. Zhang et al.
+    2022, "Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives"
+    (MixCSE).
+
+    Args:
+        z1: z, (batch, dim).
+        z2: z', (batch, dim).
+        weight: lambda, share of the positive in a mix.
+        variant: "masked" leaves the own mixes out; "released" has them at 0; "paper" gives an
+            anchor one mix, of its own positive and of vectors of length 1.
+        stop_gradient: treat the mixes as constants.
+
+    Returns:
+        (batch, 2 batch), or (batch, 1) of the paper's variant.
+    """
+    constant = [z.detach() if stop_gradient else z for z in (z1, z2)]
+    if variant == "paper":
+        own = mix(torch.nn.functional.normalize(constant[1], dim=1), weight)
+        return similarity.cosine_pairs(z1, own)[:, None]
+    left_out = 0.0 if variant == "released" else -torch.inf
+    first, second = (mix(z, weight) for z in constant)
+    own = torch.eye(len(z1), dtype=torch.bool, device=z1.device)
+    parts = [
+        similarity.cosine_matrix(z1, second).masked_fill(own.roll(-1, dims=1), left_out),
+        similarity.cosine_matrix(first, z2).masked_fill(own.roll(1, dims=1), left_out),
+    ]
+    return torch.cat(parts, dim=1)
+
+
+def pair_layout(
+    positives: torch.Tensor, negatives: torch.Tensor, *, with_positive: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the sentence pairs: every positive with itself, then its K negative pairs.
+
+    Args:
+        positives: (p,) sentences.
+        negatives: (p, 2, k) sentences drawn for each positive: k for either tower.
+        with_positive: the first tower sees the positive in the negative pairs too.
+
+    Returns:
+        Sentences of the first tower, of the second, and labels; each (p * (1 + k),).
+    """
+    own = positives.unsqueeze(1)
+    first, second = negatives.unbind(1)
+    if with_positive:
+        first, second = own.expand_as(first), first
+    labels = torch.zeros_like(torch.cat([own, first], dim=1))
+    labels[:, 0] = 1
+    first, second = (torch.cat([own, tower], dim=1) for tower in (first, second))
+    return first.flatten(), second.flatten(), labels.flatten()
+
+
+def contrastive_tension(a: torch.Tensor, b: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    r"""Return the binary cross-entropy of the inner products of rows.
+
+    $$-[y \log \sigma(\langle a, b \rangle) + (1 - y) \log \sigma(-\langle a, b \rangle)]$$
+
+    Carlsson et al. 2021, "Semantic Re-tuning with Contrastive Tension".
+
+    Args:
+        a: (n, dim), by the first tower.
+        b: (n, dim), by the second tower.
+        labels: y, (n,), 1 where both are the same sentence.
+
+    Returns:
+        (n,)
+    """
+    products = (a * b).sum(dim=1)
+    return torch.nn.functional.binary_cross_entropy_with_logits(
+        products, labels.to(products), reduction="none"
+    )

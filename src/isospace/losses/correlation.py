@@ -1,4 +1,4 @@
-"""Correlation between the dimensions of two views, driven to the identity (Barlow Twins, SCD)."""
+"""Correlations and variances of the dimensions of one or two views."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 
+from isospace.losses.contrastive import diagonal_cross_entropy
 from isospace.operators import similarity
 
 
@@ -106,3 +107,74 @@ def decorrelation(
         return barlow_twins(a, b, eps=eps)
     on, off = diagonal_terms((a.T @ b) / (a.square().T @ b.square()).sqrt())
     return -on, off
+
+
+def variance_hinge(x: torch.Tensor, *, target: float = 1.0, eps: float = 1e-4) -> torch.Tensor:
+    r"""Penalise columns of (batch, dim) whose standard deviation is below a target; a scalar.
+
+    $$\frac1D \sum_j \max(0, \gamma - \sqrt{\mathrm{Var}_j + \epsilon})$$
+
+    Bardes et al. 2022, "VICReg", Eq. 1; variances with divisor batch - 1.
+
+    >>> variance_hinge(torch.tensor([[0.0, 3.0], [0.0, -3.0]]), target=1.0, eps=0.25)
+    tensor(0.2500)
+    """
+    variance = similarity.centre(x).square().sum(dim=0) / (len(x) - 1)
+    return (target - (variance + eps).sqrt()).relu().mean()
+
+
+def shared_variance(x: torch.Tensor) -> torch.Tensor:
+    r"""Penalise covariances between the columns of (batch, dim); a scalar.
+
+    $$\frac1D \sum_{j \ne k} \mathrm{Cov}_{jk}^2$$
+
+    Bardes et al. 2022, "VICReg", Eq. 3 and 4; covariances with divisor batch - 1.
+    """
+    columns = similarity.centre(x) / (len(x) - 1) ** 0.5
+    return correlation_terms(columns, columns)[1] / x.shape[1]
+
+
+def identity_distance(x: torch.Tensor) -> torch.Tensor:
+    r"""Return the distance of the covariance of (batch, dim) from a scaled identity; a scalar.
+
+    $$\frac1D \Big\| \frac{D}{\mathrm{tr}\,C} C - I \Big\|_F^2$$
+
+    Our own form; 0 where the batch is isotropic.
+
+    >>> identity_distance(torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]))
+    tensor(0.)
+    """
+    centred = similarity.centre(x)
+    cov = centred.T @ centred / len(x)
+    trace = cov.trace().clamp(min=torch.finfo(cov.dtype).tiny)
+    identity = torch.eye(len(cov), dtype=cov.dtype, device=cov.device)
+    return (len(cov) * cov / trace - identity).square().sum() / len(cov)
+
+
+def dimension_contrast(
+    z1: torch.Tensor,
+    z2: torch.Tensor,
+    *,
+    temperature: float = 5.0,
+    variant: Literal["released", "paper"] = "released",
+) -> torch.Tensor:
+    r"""Contrast every column with the columns of the other view (DCL).
+
+    $$\frac1D \sum_c -\log \frac{e^{S_{cc}/\tau}}{\sum_d e^{S_{cd}/\tau}}, \qquad
+      S = \tilde z^\top \tilde z' / N$$
+
+    $\tilde z$: columns standardised over the batch. Xu et al. 2023, "SimCSE++", Eq. 5, which has
+    neither 1/N nor 1/D and divides variances by N - 1 (`variant="paper"`); the formula is that of
+    the released code, which adds 1e-5 to variances.
+
+    Args:
+        z1: z, (batch, dim).
+        z2: z', (batch, dim).
+        temperature: tau.
+        variant: the scale, of the released code or of Eq. 5.
+    """
+    if variant == "released":
+        a, b = (similarity.standardise(z, eps=1e-5) for z in (z1, z2))
+        return diagonal_cross_entropy(a.T @ b / len(z1) / temperature).mean()
+    a, b = (similarity.standardise(z, ddof=1) for z in (z1, z2))
+    return diagonal_cross_entropy(a.T @ b / temperature).sum()

@@ -15,7 +15,7 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.losses.contrastive import diagonal_cross_entropy
-from isospace.losses.dimensions import dimension_contrast
+from isospace.losses.correlation import dimension_contrast
 from isospace.losses.noise_free import with_clean_negatives
 from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Objective

@@ -8,7 +8,7 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from isospace.losses.contrastive import info_nce
-from isospace.losses.covariance import identity_distance
+from isospace.losses.correlation import identity_distance
 from isospace.objectives import vicreg
 from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
 from isospace.system.settings import refuse_idle, settings

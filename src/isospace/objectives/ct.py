@@ -7,8 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from pydantic import PositiveFloat, PositiveInt
 
-from isospace.losses.contrastive import diagonal_cross_entropy
-from isospace.losses.tension import contrastive_tension, pair_layout
+from isospace.losses.contrastive import contrastive_tension, diagonal_cross_entropy, pair_layout
 from isospace.objectives import auxiliaries, networks
 from isospace.objectives.base import Objective, Paper
 from isospace.operators import similarity

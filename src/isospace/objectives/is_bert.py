@@ -9,7 +9,7 @@ import torch
 from pydantic import Field, PositiveInt
 
 from isospace.errors import UserError
-from isospace.losses.mutual_information import token_information
+from isospace.losses.detection import token_information
 from isospace.objectives import auxiliaries, decoders, heads
 from isospace.objectives.base import Objective, Paper, Widths
 from isospace.operators import convolutions

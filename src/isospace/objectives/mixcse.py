@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from pydantic import Field
 
-from isospace.losses.mixing import mixed_cosines
+from isospace.losses.contrastive import mixed_cosines
 from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast, Plan, tanh_mlp
 from isospace.operators import similarity

@@ -7,8 +7,12 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from isospace.losses.contrastive import info_nce
-from isospace.losses.groups import group_cross_entropy, group_logits, softmax_divergence
+from isospace.losses.contrastive import (
+    group_cross_entropy,
+    group_logits,
+    info_nce,
+    softmax_divergence,
+)
 from isospace.objectives import auxiliaries, networks
 from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
 from isospace.system.settings import refuse_idle, settings

@@ -8,7 +8,7 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from isospace.losses.contrastive import info_nce
-from isospace.losses.dimensions import dimension_contrast
+from isospace.losses.correlation import dimension_contrast
 from isospace.losses.noise_free import off_dropout
 from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
 from isospace.system.settings import refuse_idle, settings

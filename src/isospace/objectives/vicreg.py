@@ -8,7 +8,7 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from isospace.losses.contrastive import info_nce
-from isospace.losses.covariance import shared_variance, variance_hinge
+from isospace.losses.correlation import shared_variance, variance_hinge
 from isospace.objectives.base import Objective, Paper, Projected, Widths
 from isospace.objectives.simcsepp import Variant
 from isospace.system.settings import refuse_idle, settings

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.errors import UserError
-from isospace.losses.positives import multi_positive
+from isospace.losses.contrastive import multi_positive
 from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Objective, Paper
 from isospace.system.settings import refuse_idle, settings

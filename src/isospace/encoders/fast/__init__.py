@@ -1,8 +1,7 @@
-"""Faster arithmetic on the CPU, a file a family; values equal transformers' own to rounding.
+"""Faster arithmetic on the CPU for some families; values equal transformers' own to rounding.
 
-`FAMILIES` is the table: a new family is a file here and a row in it. What families share, the
-packing of tokens without their padding and the dropout, is in `packed.py`; layers built like BERT's
-are in `post_norm.py`.
+`FAMILIES` is the table of them. What all share, the packing of tokens without their padding and the
+dropout, is in `packed.py`; layers built like BERT's are in `post_norm.py`.
 """
 
 from __future__ import annotations
@@ -12,13 +11,11 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from isospace.encoders.fast import modernbert
-from isospace.encoders.fast.bert import BERT, ROBERTA
-from isospace.encoders.fast.distilbert import DISTILBERT
-from isospace.encoders.fast.mpnet import MPNET
+from isospace.encoders.fast.bert import BERT, DISTILBERT, MPNET, ROBERTA
 
 
 class Family(Protocol):
-    """The two functions that a file of this package offers, as a module or an object."""
+    """The two functions that a family offers, as a module or an object."""
 
     def refusal(self, model: Any, /) -> str | None:
         """Say why `forward` would not compute what this model does; `None` if it does."""

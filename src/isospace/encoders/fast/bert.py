@@ -1,12 +1,20 @@
-"""BERT, and RoBERTa, XLM-RoBERTa and CamemBERT, whose positions begin behind the padding's."""
+"""Families whose layers are built like BERT's.
+
+RoBERTa, XLM-RoBERTa and CamemBERT have positions that begin behind the padding's. DistilBERT has
+other names, no token types and no dropout behind the attention. MPNet has RoBERTa's positions and
+no token types; how far two tokens are apart adds to their score, in all layers the same.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from isospace.encoders.fast import post_norm
-from isospace.encoders.fast.packed import current_dropout
+from isospace.encoders.fast.packed import Packing, current_dropout
 
 
 def _why_not(config: Any) -> str | None:
@@ -17,7 +25,7 @@ def _why_not(config: Any) -> str | None:
     return None
 
 
-def _parts(layer: Any) -> post_norm.Layer:
+def _bert_parts(layer: Any) -> post_norm.Layer:
     attention, end = layer.attention.self, layer.attention.output
     return post_norm.Layer(
         query=attention.query,
@@ -35,5 +43,58 @@ def _parts(layer: Any) -> post_norm.Layer:
     )
 
 
-BERT = post_norm.PostNorm(lambda model: model.encoder.layer, _parts, why_not=_why_not)
+BERT = post_norm.PostNorm(lambda model: model.encoder.layer, _bert_parts, why_not=_why_not)
 ROBERTA = replace(BERT, behind_padding=True)
+
+
+def _distilbert_parts(layer: Any) -> post_norm.Layer:
+    attention, block = layer.attention, layer.ffn
+    return post_norm.Layer(
+        query=attention.q_lin,
+        key=attention.k_lin,
+        value=attention.v_lin,
+        heads=attention.n_heads,
+        share_rate=current_dropout(attention.dropout),
+        attended=attention.out_lin,
+        attended_rate=0.0,
+        attended_norm=layer.sa_layer_norm,
+        inner=block.lin1,
+        outer=block.lin2,
+        outer_rate=current_dropout(block.dropout),
+        outer_norm=layer.output_layer_norm,
+    )
+
+
+DISTILBERT = post_norm.PostNorm(
+    lambda model: model.transformer.layer, _distilbert_parts, "activation"
+)
+
+
+def _mpnet_parts(layer: Any) -> post_norm.Layer:
+    attention = layer.attention.attn
+    return post_norm.Layer(
+        query=attention.q,
+        key=attention.k,
+        value=attention.v,
+        heads=attention.num_attention_heads,
+        share_rate=current_dropout(attention.dropout),
+        attended=attention.o,
+        attended_rate=current_dropout(layer.attention.dropout),
+        attended_norm=layer.attention.LayerNorm,
+        inner=layer.intermediate.dense,
+        outer=layer.output.dense,
+        outer_rate=current_dropout(layer.output.dropout),
+        outer_norm=layer.output.LayerNorm,
+    )
+
+
+def _distance_bias(model: Any, tokens: Packing) -> Tensor:
+    """Return (batch, heads, length, length): by distance and head, lowest at padded keys."""
+    one = tokens.bias.new_empty(1, tokens.length)  # its shape alone is read
+    by_distance = model.encoder.compute_position_bias(one).to(tokens.dtype)
+    return torch.where(tokens.bias == 0, by_distance, tokens.bias)
+
+
+MPNET = post_norm.PostNorm(
+    lambda model: model.encoder.layer, _mpnet_parts, behind_padding=True, bias=_distance_bias
+)
