@@ -99,24 +99,27 @@ def adapt(
             run = Run.create(settings, "adapt", config.to_json())
         with working_in(run.folder, run.how_to_resume):
             kept = run.folder / _KEPT
-            paces = measure_paces(bases) if len(bases) > 1 else []
+            paces = measure_paces(bases, shown) if len(bases) > 1 else []
             amounts = _amounts(bases, paces, kept, begins)
             if words := amounts.words(config):
                 shown.line("budget", words)
-            searches = []
-            for task, encoders in bases:
+
+            def search_of(task: Task, encoders: CandidateEncoders) -> Search:
                 task = task.with_share(amounts.share)
                 encoders = replace(encoders, folder=kept, fitted_on=amounts.fitted_on)
                 parts = CrossValidated(task.folds, encoders, shown) if task.folds else None
                 own = kept / f"model-{names.index(task.config.model)}" if config.models else kept
                 times = Times(own, started)
-                searches.append(Search(task, run, encoders, parts, times, shown, stop, compared))
+                return Search(task, run, encoders, parts, times, shown, stop, compared)
+
+            searches = [search_of(*base) for base in bases]
             if paces:
                 search, tried = compare_base_models(searches, paces)
             else:
                 search, tried = searches[0], try_closed_forms(searches[0])
             if config.models:
                 run.write_config(replace(search.task.training, output=config.output))
+            del bases, searches  # the models that were not selected take memory
             return _search(search, tried, amounts, begins)
 
     return start_or_resume(config, resume, _settings, search)

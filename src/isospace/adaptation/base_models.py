@@ -23,6 +23,7 @@ from isospace.statistics.counts import number_of
 from isospace.statistics.gains import Gain
 from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import counted
+from isospace.system.progress import Progress
 
 MOST_COMPARING = 0.5
 """Share of a budget in minutes that the comparison of base models may take."""
@@ -45,19 +46,24 @@ class Pace:
     token: float
 
 
-def measure_paces(bases: Sequence[tuple[Task, CandidateEncoders]]) -> list[Pace]:
+def measure_paces(
+    bases: Sequence[tuple[Task, CandidateEncoders]], progress: Progress
+) -> list[Pace]:
     """Time the base models on the same documents, in turns, so that all meet the same load."""
     texts = bases[0][0].validation.second
     sample = [texts[place] for place in evenly(len(texts), _TURNS * _TURN)]
     encoders = [own.encoder for _, own in bases]
-    for encoder in encoders:
-        encoder.embed(sample[:_WARM], side="document")
     seconds = [0.0] * len(encoders)
-    for turn in range(_TURNS):
-        for place, encoder in enumerate(encoders):
-            started = time.monotonic()
-            encoder.embed(sample[turn::_TURNS], side="document")
-            seconds[place] += time.monotonic() - started
+    with progress.bar("speed", (1 + _TURNS) * len(encoders)) as advance:
+        for encoder in encoders:
+            encoder.embed(sample[:_WARM], side="document")
+            advance(1)
+        for turn in range(_TURNS):
+            for place, encoder in enumerate(encoders):
+                started = time.monotonic()
+                encoder.embed(sample[turn::_TURNS], side="document")
+                seconds[place] += time.monotonic() - started
+                advance(1)
     tokens = [sum(map(len, one.tokens.ids(sample, side="document"))) for one in encoders]
     return [
         Pace(len(sample) / took, took / max(1, count))

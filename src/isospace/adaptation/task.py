@@ -84,7 +84,8 @@ def load_task(config: AdaptConfig, progress: Progress) -> Task:
         resolve(name)
     if launched():
         raise UserError("adapt runs in one process; start it without a launcher, or use train")
-    training, data, notes, folds = _recipe(config)
+    one = replace(config, model=config.models[0], models=()) if config.models else config
+    training, data, notes, folds = _recipe(one)
     say_corpus(data.corpus, config.pairs is not None or folds is not None, progress)
     if folds is not None:
         progress.line("test pairs", folds.described)

@@ -28,7 +28,8 @@ from isospace.system.unicode import in_one_line
 
 STEPS = frozenset(
     "adapted,base model,baseline,beside,cell,cells,checked on,encode,encoder,evaluation,labels,"
-    "length,pairs,prompts,reading,relations,score,test pairs,tokenise,train,tried,words".split(",")
+    "length,pairs,prompts,reading,relations,score,speed,test pairs,tokenise,train,tried,"
+    "words".split(",")
 )
 """Labels of lines that a display redraws; lines with other labels stay."""
 RESULTS = frozenset(("kept", "took", "verdict", "other text", "use", "advice", "load it"))

@@ -30,6 +30,7 @@ EVERYDAY = {
         (
             "corpus",
             "model",
+            "models",
             "budget",
             "max_drop",
             "other_text",
