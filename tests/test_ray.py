@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from types import SimpleNamespace
 
 import lancedb
 import psutil
@@ -175,12 +173,3 @@ def test_without_ray_a_line_names_the_extra(config, monkeypatch, capsys):
     assert main(["encode", *map(str, words)]) == 2
     said = "isospace: --engine ray needs Ray: pip install 'isospace[ray]'"
     assert capsys.readouterr().err.splitlines()[-1] == said
-
-
-def test_a_cluster_that_is_not_there_is_named(config, monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-    monkeypatch.setattr(cluster, "_ray", lambda: SimpleNamespace(is_initialized=lambda: False))
-    monkeypatch.setenv("RAY_ADDRESS", address)
-    with pytest.raises(UserError, match=f"at RAY_ADDRESS {address}: "):
-        encode(config)

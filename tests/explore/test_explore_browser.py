@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from browsing import SCREENS, TEXTS, contrast, open_page, requests, show
-from explore_session import CHANGES, EVIL, EVIL_NAME, served, session_of
-from explore_session import TEXTS as CORPUS
+from explore_session import CHANGES, served, session_of
 
 pytest.importorskip("selenium", reason="selenium is not installed (the extra dev brings it)")
 pytest.importorskip("starlette", reason="starlette is not installed (the extra explore brings it)")
@@ -100,23 +99,6 @@ def test_type_search_read(browser, address, session):
     asked = requests(browser)
     assert len(asked) >= 4
     assert all(url.startswith(address) for url in asked)
-
-
-def test_script_like_text_runs_nowhere(browser, address):
-    leave(browser, lambda: find(browser, "#q")[0].send_keys(EVIL[:-3], Keys.ENTER))
-    assert EVIL in [text for hits in read_lists(browser) for _, text in hits]
-    leave(browser, find(browser, "nav a")[1].click)
-    box = find(browser, "textarea")[0]
-    box.clear()
-    box.send_keys("\n".join([EVIL, EVIL_NAME, CORPUS[1]]))
-    leave(browser, find(browser, "button")[0].click)
-    heads = [head.get_attribute("textContent") for head in find(browser, ".heat th[scope=row]")]
-    assert [head.split("\u2002")[1] for head in heads] == [EVIL, EVIL_NAME, CORPUS[1]] * 2
-    assert find(browser, "textarea")[0].get_attribute("value").split("\n")[0] == EVIL
-    leave(browser, find(browser, "nav a")[2].click)
-    assert len(find(browser, "svg")) == 3
-    assert len(find(browser, "img")) == len(find(browser, "script")) == 1
-    assert browser.get_log("browser") == []  # nor was a script stopped
 
 
 def test_a_query_that_changed_is_followed_by_keyboard(browser, session):

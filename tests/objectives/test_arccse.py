@@ -20,7 +20,6 @@ from isospace.corpus.tokens import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.losses import masking_triplet
-from isospace.objectives import SimCSE
 from isospace.objectives.arccse import ArcCSE
 from isospace.training.build import build_training
 from isospace.training.examples import Examples
@@ -83,12 +82,6 @@ def test_triplet(path: Path, precision: str) -> None:
     )
     assert torch.equal(alone > 0, file["active"].bool())
     vector(alone.mean(), file["matching_rows_loss_f64"], 1e-10)
-
-
-def test_without_margin_it_is_simcse() -> None:
-    a, b = random(7, 5), random(7, 5, seed=1)
-    assert loss(ArcCon(margin=0.0), a, b) == pytest.approx(loss(SimCSE(), a, b))
-    assert loss(ArcCon(), a, a) > loss(SimCSE(), a, a)
 
 
 def test_the_triplet_is_of_the_encoder_s_vectors_and_the_contrast_of_the_head_s():

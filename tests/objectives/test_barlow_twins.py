@@ -15,7 +15,6 @@ from isospace.losses.correlation import correlation_terms, diagonal_terms, unit_
 from isospace.objectives import (
     BarlowTwins,
     RankStudy,
-    SimCSE,
 )
 from isospace.objectives.heads import seeded
 from isospace.objectives.paper_heads import ArtificialRows
@@ -74,21 +73,6 @@ def test_the_terms_without_the_correlation_matrix_equal_those_of_the_matrix(batc
     for one, other in zip(found, wanted, strict=True):
         gradients = (torch.autograd.grad(term, (a, b), retain_graph=True) for term in (one, other))
         torch.testing.assert_close(*gradients)
-
-
-def test_rank_study_without_rows_is_simcse_plus_barlow_twins() -> None:
-    a, b = random(9, 5), random(9, 5, seed=1)
-    both = loss(SimCSE(), a, b) + 0.1 * loss(BarlowTwins(off_diagonal_weight=0.012), a, b)
-    assert loss(RankStudy(), a, b) == pytest.approx(both)
-
-
-def test_dilution_only_scales_the_barlow_term() -> None:
-    views = random(2, 8, 5)
-    plain = RankStudy()(Views(views, views))
-    diluted = RankStudy(rows=24, rows_as="dilution")(Views(views, views))
-    assert torch.equal(diluted["info_nce"], plain["info_nce"])
-    for term in ("on_diagonal", "off_diagonal"):
-        assert diluted[term].item() == pytest.approx(plain[term].item() * 8 / 32)
 
 
 def test_uncentred_columns_see_a_common_shift() -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
 from golden_files import check, files, precisions, read
-from objective_views import cosine, layer_of
 from torch import nn
 
-from isospace.objectives import SimCSE
 from isospace.objectives.esimcse import ESimCSE
 from isospace.objectives.networks import Network, Queue
 from isospace.views import Views, Vocabulary
@@ -27,27 +23,6 @@ def queue_info_nce(z1, z2, negatives, *, temperature):
 
 
 VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [])
-
-
-def test_queue_stands_beside_the_batch():
-    random = torch.Generator().manual_seed(0)
-    z1, z2, queue = (torch.randn(n, 5, generator=random) for n in (4, 4, 3))
-    losses = []
-    for i in range(4):
-        row = [cosine(z1[i], z) / 0.05 for z in (*z2, *queue)]
-        losses.append(-row[i] + math.log(sum(map(math.exp, row))))
-    assert float(queue_info_nce(z1, z2, queue, temperature=0.05)) == pytest.approx(
-        sum(losses) / 4, rel=1e-5
-    )
-
-
-def test_an_empty_queue_is_simcse():
-    objective = ESimCSE(head="none")
-    encoded = torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(0))
-    auxiliaries = objective.build_auxiliaries(layer_of(8), 0)
-    [loss] = objective(Views(encoded, encoded, {}, auxiliaries)).values()
-    [plain] = SimCSE(head="none")(Views(encoded[:2], encoded[:2])).values()
-    assert torch.equal(loss, plain)
 
 
 def test_queue_keeps_the_newest():

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import torch
 from golden_files import check, files, precisions, read, total
-from objective_views import looped_info_nce, loss, random
-from torch.nn.functional import cross_entropy, normalize
 
 from isospace.objectives import (
     SimCSE,
@@ -32,22 +29,6 @@ def test_info_nce(path: Path, precision: str) -> None:
     if "logits_f64" in file:
         logits = cosine_matrix(file["z1"].double(), file["z2"].double()) / objective.temperature
         torch.testing.assert_close(logits, file["logits_f64"], rtol=0, atol=1e-9)
-
-
-def test_simcse_is_a_cross_entropy_in_one_direction() -> None:
-    a, b = random(7, 5), random(7, 5, seed=1)
-    assert loss(SimCSE(), a, b) == pytest.approx(looped_info_nce(a, b, 0.05))
-    assert loss(SimCSE(), a, b) != pytest.approx(loss(SimCSE(), b, a))
-
-
-def test_triples_without_weight_are_a_cross_entropy_of_twice_the_width() -> None:
-    a, b, c = random(6, 4), random(6, 4, seed=1), random(6, 4, seed=2)
-    logits = normalize(a) @ normalize(torch.cat([b, c])).T / 0.05
-    expected = cross_entropy(logits, torch.arange(6)).item()
-    assert loss(SimCSE(supervision="triples"), a, b, c) == pytest.approx(expected)
-    assert loss(SimCSE(supervision="pairs"), a, b) == pytest.approx(loss(SimCSE(), a, b))
-    heavier = SimCSE(supervision="triples", hard_negative_weight=1.0)
-    assert loss(heavier, a, b, c) > expected
 
 
 def test_supervision_reads_the_texts_of_an_example() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from isospace.system.jobs import Ended, Job, run_jobs, share
+from isospace.system.jobs import Ended, Job, run_jobs
 
 POLITE = """
 import signal, sys, time
@@ -146,11 +146,3 @@ def test_each_has_its_share_of_the_threads(tmp_path, monkeypatch, threads, each)
         "OMP_NUM_THREADS": each,
         "RAYON_NUM_THREADS": each,
     }
-
-
-def test_they_take_turns_on_the_gpus(monkeypatch):
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert [share(place, 3)["CUDA_VISIBLE_DEVICES"] for place in range(3)] == ["0", "1", "0"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, GPU-5c5a8c3e")
-    assert [share(place, 2)["CUDA_VISIBLE_DEVICES"] for place in range(2)] == ["2", "GPU-5c5a8c3e"]

@@ -23,8 +23,3 @@ def test_the_licence_is_what_the_models_card_states(tmp_path, text, licence):
     assert Origin.from_model(str(tmp_path)) == Origin(tmp_path.name, None, licence)
     card = plain_card(str(tmp_path), "", CLASSIC)
     assert (f"license: {licence}\n" in card) == (licence is not None)
-
-
-@pytest.mark.parametrize("name", ["nobody/has-this", "/no/such/folder", "a b", "a/b/c"])
-def test_a_model_without_a_card_has_no_known_licence(name):
-    assert Origin.from_model(name).licence is None

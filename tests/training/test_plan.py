@@ -10,7 +10,6 @@ from isospace.config import TrainConfig, objective_name
 from isospace.errors import UserError
 from isospace.objectives import (
     DCLR,
-    OBJECTIVES,
     PCL,
     SCD,
     TSDAE,
@@ -107,11 +106,6 @@ def test_every_view_knows_of_which_text_of_a_pair_it_is(objective):
     assert all(len(set(way)) == len(way) for way in plan.ways)
     assert set(plan.ways[0]) | set(plan.ways[1]) == set(range(len(plan.views)))
     assert plan.texts == 2
-
-
-def test_pairs_are_taken_by_all_that_draw_two_views_together():
-    refusing = {name for name, kind in OBJECTIVES.items() if not kind().takes_pairs}
-    assert refusing == {"scd", "ct", "is-bert", "declutr", "tsdae", "sbert-softmax"}
 
 
 @pytest.mark.parametrize(

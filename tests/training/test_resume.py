@@ -24,8 +24,6 @@ from isospace.training import checkpoint
 from isospace.training.fit import Fit
 from isospace.training.run import Run
 from isospace.training.train import train
-from isospace.whiten.whiten import whiten_model
-from isospace.whiten.whiten_config import WhitenConfig
 
 
 def test_a_resumed_run_is_examined_as_it_was_begun(config, monkeypatch):
@@ -138,15 +136,7 @@ def test_several_processes_share_a_run_and_go_on_with_it(config, tmp_path, world
     assert_same_run(Run(tmp_path / "run"), Run(tmp_path / "stopped"))
 
 
-@pytest.mark.parametrize(
-    "work",
-    [
-        lambda config: train(config),
-        lambda config: whiten_model(WhitenConfig(text=config.text, output=config.output)),
-    ],
-    ids=["train", "whiten"],
-)
-def test_processes_wait_for_as_long_as_the_first_one_works(config, monkeypatch, work):
+def test_processes_wait_for_as_long_as_the_first_one_works(config, monkeypatch):
     """Torch by itself ends those that have waited for 10 or 30 minutes."""
     asked = {}
 
@@ -161,7 +151,7 @@ def test_processes_wait_for_as_long_as_the_first_one_works(config, monkeypatch, 
     monkeypatch.setenv("MASTER_ADDR", "localhost")
     monkeypatch.setenv("MASTER_PORT", "29500")
     with pytest.raises(ConnectionError):
-        work(config)
+        train(config)
     assert asked["timeout"] >= timedelta(days=1)
 
 
