@@ -96,6 +96,7 @@ def test_training(name: str, toy_model: Path, small_model: Path, tmp_path: Path)
     require_away(loop)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("away")
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_options(name: str, small_model: Path, tmp_path: Path) -> None:

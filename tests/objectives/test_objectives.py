@@ -543,8 +543,21 @@ def _same(first: Any, second: Any) -> bool:
     )
 
 
-@pytest.mark.parametrize("most", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
-@rows
+PAIRED = {"simcse", "whitenedcse", "scd", "simcse++"}
+"""Objectives whose settings `make test` tries beside one switch, and others' alone."""
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        *((name, int(name in PAIRED)) for name in OBJECTIVES),
+        *(
+            pytest.param(name, most, marks=pytest.mark.exhaustive)
+            for most in (1, 2)
+            for name in OBJECTIVES
+        ),
+    ],
+)
 def test_a_setting_without_effect_is_refused_and_no_other(name: str, most: int) -> None:
     """Each setting alone, beside one or two switches; what is refused would change nothing."""
     silent, wrong = [], []
