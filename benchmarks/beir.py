@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidates import THROUGH
 from isospace.adaptation.results import read_candidates
 from isospace.config import CorpusConfig
+from isospace.errors import UserError
 from isospace.evaluation.evaluate import evaluate_models
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.hybrid import BM25Comparison, Way
@@ -116,7 +118,10 @@ def main() -> None:
     if not options.draw:
         if options.folder is None or not (options.by or options.tokens):
             parser.error("give SET, FOLDER and --by NAME, or --draw")
-        run = measure(options.set, options.folder, options.base, options.tokens or TOKENS)
+        try:
+            run = measure(options.set, options.folder, options.base, options.tokens or TOKENS)
+        except UserError as error:
+            sys.exit(f"beir.py: {error}")
         print(markdown_table(_rows(options.set, run)))
         if options.tokens:
             return
@@ -208,7 +213,7 @@ def _row(found: BM25Comparison, way: Way, base: BM25Comparison) -> dict[str, Any
     half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * error)
     mean = float(values.mean())
     row: dict[str, Any] = {
-        NDCG: [round(100 * value, 3) for value in (mean, mean - half, mean + half)],
+        NDCG: [round(100 * value, 3) for value in (mean, max(0, mean - half), min(1, mean + half))],
         RECALL: round(100 * found.values[way][RECALL], 3),
     }
     if found is not base or way != "encoder":

@@ -53,6 +53,7 @@ _EXTRAS = {
     ("mteb",): ("mteb", "mteb_model, for mteb.evaluate"),
     ("onnx", "onnxscript", "onnxruntime"): ("onnx", "export --to onnx"),
     ("lancedb",): ("search", "index and search"),
+    ("openai",): ("endpoints", "encoders and language models behind an address, and ask"),
     ("model2vec",): ("distill", "static twins without torch"),
     ("starlette", "uvicorn"): ("explore", "explore"),
     ("pypdf", "docx"): ("documents", "PDF and Word documents"),
