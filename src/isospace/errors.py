@@ -17,6 +17,10 @@ class TooLittle(UserError):
     """There is too little text to train on, or to measure anything by."""
 
 
+class UnknownText(UserError):
+    """A text has no vector, in a file of vectors that knows only its own texts."""
+
+
 class Stopped(Exception):
     """Work ended early; what is left of it can be gone on with, and the message says how.
 

@@ -50,7 +50,8 @@ class AdaptConfig:
     text: Annotated[CorpusConfig, BeforeValidator(as_corpus)] = field(default_factory=CorpusConfig)
     """The text to adapt to, and how it is cleaned."""
     model: NameOrPath = "minilm"
-    """The base model: minilm, a model folder, the folder of a run, or a Hub name. Its choice can
+    """The base model: minilm, a model folder, the folder of a run, or a Hub name; or an endpoint
+    (http://HOST/v1#NAME) or vectors:FILE, behind which linear maps alone are tried. Its choice can
     matter more than adapting; `models` compares several."""
     models: Annotated[Names, AfterValidator(_split_at_commas)] = ()
     """Base models to compare instead of `model`, two or more, joined by commas. Each is whitened

@@ -37,8 +37,8 @@ class Index(LoadsModels, CallsEndpoints):
     to: Path = DEFAULT_FOLDER
     """The folder of the index; made if it is not there, else added to."""
     model: str | None = None
-    """minilm, a model folder, a run's folder, or a Hub name; default: the model of the index, and
-    minilm for a new one."""
+    """minilm, a model folder, a run's folder, a Hub name, an endpoint (http://HOST/v1#NAME), or
+    vectors:FILE; default: the model of the index, and minilm for a new one."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
     id_column: str | None = None

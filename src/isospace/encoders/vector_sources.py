@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from isospace.errors import UserError, first_line
+from isospace.errors import UnknownText, UserError, first_line
 from isospace.system.cache import cache_folder, make_in_cache
 from isospace.system.consent import announce, current_consent, estimated_tokens
 from isospace.system.endpoints import Address, Endpoint, is_address
@@ -276,7 +276,7 @@ class FileVectors:
         """Return (text, dim).
 
         Raises:
-            UserError: texts without a vector; how many, and the first.
+            UnknownText: texts without a vector; how many, and the first.
         """
         rows = self._rows_of(texts)
         if on_batch is not None:
@@ -293,15 +293,14 @@ class FileVectors:
                 missing.append(in_one_line(text))
         if missing:
             first = missing[0] if len(missing[0]) <= 80 else f"{missing[0][:80]} ..."
-            raise UserError(
+            raise UnknownText(
                 f"{self.path}: {len(missing):,} of {len(rows):,} texts have no vector; the first "
                 f"is '{first}'. Add them to the file"
             )
         return rows
 
     def expect(self, texts: Iterable[str], progress: Progress) -> None:
-        """Refuse texts without a vector before the work."""
-        self._rows_of(texts)
+        """Do nothing: vectors of a file cost nothing."""
 
 
 def _read(path: Path) -> tuple[list[str], NDArray[np.float32]]:

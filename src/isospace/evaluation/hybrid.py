@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.corpus.dedup import without_words_of
-from isospace.errors import UserError
+from isospace.errors import UnknownText, UserError
 from isospace.evaluation.bm25 import BM25
 from isospace.evaluation.pairs import Encode, TextPairs, unit_vectors
 from isospace.evaluation.ranking import MEASURES, JudgedQueries, measure_ranking
@@ -199,9 +199,13 @@ def rank_pairs(
     bare = [without_words_of(*pair) for pair in pairs]
     changed = [i for i, text in enumerate(bare) if text != pairs.second[i]]
     no_shared = None
-    if changed:
+    try:
+        without = unit_vectors(encode, [], [bare[i] for i in changed])[1] if changed else None
+    except UnknownText:  # a file of vectors has none of shortened texts
+        without = None
+    if without is not None:
         right = second[targets.own]
-        right[changed] = unit_vectors(encode, [], [bare[i] for i in changed])[1]
+        right[changed] = without
         own_scores = np.einsum("ij,ij->i", first, right)
         no_shared = targets.rank(blocks["encoder"](), own_scores=own_scores)
     with_bm25 = BaselineRanks(

@@ -94,11 +94,12 @@ class OtherText:
         tasks: Mapping[str, STSSet] | None = None,
         labels: ScoredPairs | None = None,
         chooses: bool = False,
+        carries: bool = True,
     ) -> OtherText:
         """Return the sets of other text for a corpus.
 
         Docstrings are left out where the corpus has some. With `chooses` STS has validation pairs,
-        the dev sets.
+        the dev sets. Without `carries` the sets that isospace carries are left out.
 
         Raises:
             UserError: a folder cannot be read, or holds too little.
@@ -115,7 +116,7 @@ class OtherText:
             if held is not None:
                 choosing[name] = held
         left_out = ""
-        for name in CARRIED:
+        for name in CARRIED if carries else ():
             if name == DOCSTRINGS and _has_docstrings(corpus):
                 left_out = f"{name} are left out, because the corpus has some"
             else:

@@ -21,6 +21,7 @@ from isospace.encoders.places import resolve
 from isospace.encoders.prompts import Side, side_of
 from isospace.encoders.saving import require_classic, require_read_alike
 from isospace.encoders.trained import checkpoint_layers, train_adapters, train_last
+from isospace.encoders.vector_sources import PREFIX
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.held_out import HeldOut, validation_text
@@ -264,7 +265,10 @@ def load_data(config: TrainConfig, other_text_selects: bool = False) -> Data:
             f"{corpus.classes[0]}. Give two or more different labels"
         )
     benchmark = Benchmark.make(corpus, pairs, tasks, labels, config.text.distractors)
-    other_text = OtherText.make(corpus, config.other_text, tasks, labels, other_text_selects)
+    carries = not config.model.startswith(PREFIX)  # a file of vectors has none of theirs
+    other_text = OtherText.make(
+        corpus, config.other_text, tasks, labels, other_text_selects, carries
+    )
     return Data(benchmark, held_out, corpus, other_text)
 
 

@@ -60,7 +60,7 @@ class EncodeConfig:
     """Settings of `encode`: what to encode, by which model, into what."""
 
     model: NameOrPath
-    """minilm, a model folder, a run's folder, or a Hub name."""
+    """minilm, a model folder, a run's folder, a Hub name, or an endpoint (http://HOST/v1#NAME)."""
     inputs: Files
     """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
     standard input, or docstrings. Every row and every passage gets a vector; an empty line gets

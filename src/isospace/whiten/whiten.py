@@ -24,6 +24,7 @@ from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import TOLERANCE
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import parity_of_sides, require_classic, save_model
+from isospace.encoders.vector_sources import PREFIX
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
 from isospace.evaluation.held_out import HeldOut, validation_text
@@ -148,7 +149,8 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
     progress.line("corpus", corpus.summary)
     benchmark = Benchmark.make(corpus, pairs, tasks, distractors=config.text.distractors)
     with accelerator.main_process_first():
-        other_text = OtherText.make(corpus, config.other_text, tasks)
+        carries = not config.model.startswith(PREFIX)  # a file of vectors has none of theirs
+        other_text = OtherText.make(corpus, config.other_text, tasks, carries=carries)
     held_out = validation_text(corpus)
     validation = held_out.pairs if benchmark.split else benchmark.pairs
     if config.power == "auto" and len(validation) < 2:

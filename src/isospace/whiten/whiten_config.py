@@ -32,8 +32,8 @@ class WhitenConfig:
     """
 
     model: NameOrPath = "minilm"
-    """The base model: minilm, a model folder, the folder of a run, a Hub name, or glove:FILE for
-    word vectors."""
+    """The base model: minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word
+    vectors, http://HOST/v1#NAME for an endpoint, or vectors:FILE for vectors in Parquet."""
     text: CorpusConfig = field(default_factory=CorpusConfig)
     """The text to fit on, and how it is cleaned."""
     by: By | None = None
