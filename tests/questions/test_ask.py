@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import string
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -17,6 +14,7 @@ import numpy as np
 import pytest
 from chat_server import chatting, said
 from starlette.responses import JSONResponse
+from warm import isospace
 
 from isospace.cli import main
 from isospace.config import CorpusConfig
@@ -239,32 +237,37 @@ def test_queries_are_filtered(config, tmp_path):
     assert not any("quagga" in row["query"] for row in rows(config))
 
 
-def test_a_killed_command_goes_on_without_a_repeated_request(config, folder, toy_model, tmp_path):
-    gate, release = threading.Event(), threading.Event()
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGKILL, -9), (signal.SIGINT, 1)])
+def test_a_stopped_command_goes_on_without_a_repeated_request(
+    config, folder, toy_model, number, status
+):
+    """But for the request that was killed before its answer came."""
+    reached, release = threading.Event(), threading.Event()
 
     def script(text):
-        if len(server.asked) == 5 and not gate.is_set():
-            gate.set()
-            release.wait(30)
+        if len(server.asked) == 5 and not reached.is_set():
+            reached.set()
+            release.wait(60)
         return good(text)
 
     words = ["ask", str(folder), "--model", str(toy_model), "--queries", "30", "--parallel", "1"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with chatting(script) as server:
         words += ["--llm", server.address, "--output", str(config.output)]
-        killed = subprocess.Popen([sys.executable, "-m", "isospace", *words], env=environment)
-        try:
-            assert gate.wait(60)
-        finally:
-            killed.send_signal(signal.SIGKILL)
-            killed.wait()
+        process = isospace(*words)
+        assert reached.wait(60)
+        process.send(number)
+        if number == signal.SIGKILL:
+            assert process.wait() == status
             release.set()
+        else:
+            release.set()
+            assert process.wait() == status
         assert not config.output.exists()
         assert main(words) == 0
-    # The fifth was killed before its answer came.
-    assert len(server.asked) == 11
     assert len(set(server.asked)) == 10
-    assert json.loads(config.counts_file.read_text())["kept_before"] == 4
+    assert len(server.asked) == (11 if number == signal.SIGKILL else 10)
+    kept = json.loads(config.counts_file.read_text())["kept_before"]
+    assert kept == 4 if number == signal.SIGKILL else 5 <= kept < 10
 
 
 def test_own_prompts(config, tmp_path):
