@@ -115,7 +115,10 @@ def _split_of_budget(task: Task, count: int) -> str:
     if unit == "tokens":
         return f"{number_of(amount, unit)} train the best of {count} base models"
     if task.folds is not None:
-        return f"{number_of(amount, unit)}: what comparing {count} base models leaves is training"
+        return (
+            f"{number_of(amount, unit)}: {count} base models are compared first, and fine-tuning "
+            "the best one gets the time that is left"
+        )
     return (
         f"{number_of(amount, unit)}: up to {100 * MOST_COMPARING:.0f} % of them compare {count} "
         "base models, and the rest fine-tunes the best one"
