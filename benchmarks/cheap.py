@@ -59,8 +59,8 @@ def main() -> None:
             print(f"{corpus}: no finished run in {run}", flush=True)
             continue
         keep(TWINS, corpus, measure_twins(corpus, run, options.folder, options.output))
-    record = json.loads(RECORD.read_text())
-    draw(PAGE, {TWINS: twins_table(record[TWINS])})
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    draw(PAGE, {TWINS: twins_table(record.get(TWINS, {}))})
 
 
 def keep(part: str, corpus: str, found: Any) -> None:
@@ -122,6 +122,8 @@ def _twin_row(results: TwinResults) -> dict[str, Any]:
 
 def twins_table(record: Mapping[str, Any]) -> str:
     """Draw the table of static twins."""
+    if not record:
+        return "No corpus has been measured yet."
     rows = []
     for corpus, found in record.items():
         encoder = found["encoder"]
