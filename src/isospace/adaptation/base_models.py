@@ -135,7 +135,7 @@ def _closed_forms(search: Search, pace: Pace) -> _Compared:
         task.config.model,
         search.encoders.encoder.dim,
         pace.texts_per_second,
-        selected.words,
+        selected.change.words if selected.change else selected.words,
         tried.mrr[selected],
         base.mean,
         test.mean,
