@@ -41,6 +41,7 @@ class Encode(LoadsModels, CallsEndpoints):
     def run(self) -> int:
         """Encode what is missing."""
         with quick_imports():
+            from isospace.training.compressing import told_loss
             from isospace.vectors.encode import encode
 
         config, console = self.config, Console(self.json)
@@ -53,5 +54,7 @@ class Encode(LoadsModels, CallsEndpoints):
             return 1
         if self.json:
             print_json({**asdict(encoded), "output": str(config.output)})
+        if config.compress is not None:
+            console.line("compressed", told_loss(config.model, config.compress))
         console.line("encoded", f"{number_of(encoded.rows, 'rows')} in {config.output}")
         return 0

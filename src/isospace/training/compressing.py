@@ -23,7 +23,7 @@ from isospace.evaluation.own_data import load_own
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs
 from isospace.evaluation.ranking import JudgedQueries
 from isospace.evaluation.vector_cache import cached
-from isospace.operators.forms import FormName
+from isospace.operators.forms import FORMS
 from isospace.system import typed_json
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Logged, Progress
@@ -113,11 +113,19 @@ def measured(model: str) -> CompressionResults | None:
     return typed_json.read(run.folder / FILE, CompressionResults, "results of compression", FORMAT)
 
 
-def told_loss(model: str, form: FormName) -> str:
-    """Say in one sentence what a model loses by a form, or that nobody has measured it."""
+def told_loss(model: str, form: str) -> str:
+    """Say in one sentence what a model loses by a form, or that nobody has measured it.
+
+    Args:
+        model: as `measure_compression` takes it.
+        form: its name, or vectors that an earlier command has compressed.
+    """
+    known = next((name for name in FORMS if name == form), None)
+    if known is None:
+        return f"as {form}"
     results = measured(model)
     if results is not None:
-        return f"{results.loss(form)} Measured on {results.tested_on}."
+        return f"{results.loss(known)} Measured on {results.tested_on}."
     return (
         f"what {form} loses was not measured for this model; `isospace evaluate RUN --compress` "
         "measures it"

@@ -15,10 +15,21 @@ from typing import Any
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import weights_hash
 from isospace.errors import Stopped, UserError
+from isospace.evaluation.compression import FITTED_ON
+from isospace.operators.compression import Compression
+from isospace.operators.forms import FORMS
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import connected
 from isospace.system.files import require_writable, write_text
 from isospace.system.progress import Logged, Progress
+from isospace.vectors.compression_file import (
+    FILE,
+    beside,
+    find_compression,
+    fit_compression,
+    read_compression,
+    write_compression,
+)
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.vectors.shards import MANIFEST, Shards, held, require_shards
 from isospace.vectors.texts import RowsSeen, Texts, open_texts
@@ -86,12 +97,16 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         if encoder.is_frozen:
             _require_alone(config)
             encoder.expect([(config.side, (row.text for row in texts))], progress)
-        layout = _layout(config, encoder)
+        layout = _layout(
+            config, encoder, _compression(config, encoder, texts, scanned.rows, progress)
+        )
         settings = {**layout.to_json(), **layout.about, "text": scanned.digest}
         with _failing_disk(config), held(config.shard_folder):
             _require_no_output(config)  # another process may have ended meanwhile
             size, suffix = config.shard_size, f".{config.file_format}"
             shards = Shards(config.shard_folder, settings, scanned.rows, size, suffix)
+            if layout.compression is not None:
+                write_compression(config.shard_folder / FILE, layout.compression)
             seen = RowsSeen()
             jobs = _jobs(texts, shards, seen)
             finished_before = set(shards.done)
@@ -122,14 +137,47 @@ def _require_alone(config: EncodeConfig) -> None:
             )
 
 
-def _layout(config: EncodeConfig, encoder: Encoder) -> FileLayout:
+def _compression(
+    config: EncodeConfig, encoder: Encoder, texts: Texts, rows: int, progress: Progress
+) -> Compression | None:
+    """Return the compression of the output: an earlier one, or one fitted on texts of the input."""
+    form = next((name for name in FORMS if name == config.compress), None)
+    if config.compress is None:
+        return None
+    if form is None:
+        compression = read_compression(find_compression(config.compress))
+    elif (earlier := config.shard_folder / FILE).is_file():
+        compression = read_compression(earlier)
+    elif config.side == "query" and FORMS[form].fewest:
+        raise UserError(
+            f"`compress` {form}: is fitted on documents. For queries name their compressed vectors"
+        )
+    else:
+        step = max(1, rows // FITTED_ON)
+        some = [row.text for row in islice(texts, 0, None, step)]
+        compression = fit_compression(form, encoder, some, progress)
+    if compression.width != encoder.dim or (form is not None and compression.name != form):
+        raise UserError(
+            f"`compress` {config.compress}: {compression.name} of {compression.width} dimensions "
+            f"is there, and {config.model} has {encoder.dim}. Give the vectors of this model, or "
+            "another `output`"
+        )
+    if compression.form.rescored and config.file_format == "npy":
+        raise UserError(f"`compress` {compression.name}: npy has no place for bits; write parquet")
+    return compression
+
+
+def _layout(config: EncodeConfig, encoder: Encoder, compression: Compression | None) -> FileLayout:
     about: dict[str, Any] = {
         "model": weights_hash(encoder, config.side),
         "precision": config.precision,
         "max_length": config.max_length,
     }
     key: Key = "text" if config.id_column is None else "id"
-    return FileLayout(config.file_format, config.dtype, encoder.dim, key, about)
+    queries = config.side == "query"
+    return FileLayout(
+        config.file_format, config.dtype, encoder.dim, key, about, compression, queries
+    )
 
 
 def _require_room(config: EncodeConfig) -> None:
@@ -221,6 +269,8 @@ def _join(config: EncodeConfig, layout: FileLayout, shards: Shards) -> None:
     if config.file_format == "npy":  # Parquet has it inside
         about = json.dumps(shards.to_json(), indent=2) + "\n"
         write_text(config.output.with_name(f"{config.output.name}.json"), about)
+    if layout.compression is not None:
+        write_compression(beside(config.output), layout.compression)
     config.shard_folder.rename(_removed(config))  # first, so that a kill leaves no half of them
     shutil.rmtree(_removed(config), ignore_errors=True)
 

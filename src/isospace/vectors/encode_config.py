@@ -76,6 +76,10 @@ class EncodeConfig:
     dtype: Dtype = "float32"
     """Type of the stored numbers: int8 has a scale for each vector, binary keeps signs, eight to a
     byte."""
+    compress: NameOrPath | None = None
+    """Form of the stored vectors, such as pca-256-int8; its components and ranges are fitted on the
+    texts and kept beside the vectors. For queries (`as` query) give the compressed vectors of the
+    documents instead: their folder, or their file."""
     format: Format | None = None
     """Format of the shards; default: parquet, or what `output` ends in."""
     precision: Precision = "float32"
@@ -128,6 +132,10 @@ class EncodeConfig:
                     f"`{side}_prompt`: only applies to texts encoded as {side}. Give `as` {side} "
                     "with it"
                 )
+        if self.compress is not None and self.dtype != "float32":
+            raise UserError(
+                f"`dtype` {self.dtype}: `compress` says the type of the numbers. Leave `dtype` out"
+            )
         if self.format is not None and self.file_format != self.format:
             raise UserError(
                 f"`format` {self.format}: does not fit `output`, which ends in {self.output.suffix}"

@@ -7,6 +7,9 @@ int8     v = round(x / scale) with scale = max |x| / 127 of the same vector; no 
          it in the column `scale`
 binary   bit i is 1 where x_i > 0, eight dimensions to a uint8, first dimension highest: what
          sentence-transformers calls ubinary
+
+A compression (`operators.compression`) stores its own numbers instead; where bits find what numbers
+rank, Parquet has the bits in the column `bits`.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +27,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from isospace.errors import UserError
+from isospace.operators.compression import Compression
 from isospace.system.arrays import row_writer
 from isospace.system.files import atomic_path
 from isospace.vectors.encode_config import Dtype, Format
@@ -69,25 +73,47 @@ class FileLayout:
     dim: int
     key: Key
     about: Mapping[str, Any]
+    compression: Compression | None = None
+    queries: bool = False
+    """Whether the texts are queries, which a compression keeps as floats."""
 
     @property
     def width(self) -> int:
         """The count of numbers stored for a vector."""
-        return -(-self.dim // 8) if self.dtype == "binary" else self.dim
+        dim = self.dim if self.compression is None else self.compression.dim
+        return -(-dim // 8) if self._dtype == "binary" else dim
+
+    @property
+    def _dtype(self) -> Dtype:
+        """The type of the numbers, binary for bits."""
+        if self.compression is None:
+            return self.dtype
+        form = self.compression.form
+        bits_alone = form.bits and not form.rescored
+        return "float32" if self.queries and not bits_alone else form.numbers
+
+    @property
+    def _has_bits(self) -> bool:
+        """Whether bits are a column of their own."""
+        return self.compression is not None and self.compression.form.rescored
 
     @property
     def _stored(self) -> np.dtype[Any]:
         """The type of these numbers."""
-        return np.dtype("uint8" if self.dtype == "binary" else self.dtype)
+        return np.dtype("uint8" if self._dtype == "binary" else self._dtype)
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of the Parquet files."""
         vector = pa.list_(pa.from_numpy_dtype(self._stored), self.width)
         fields = [pa.field(self.key, pa.string()), pa.field("vector", vector)]
-        if self.dtype == "int8":
+        about = {**self.about, "dtype": self._dtype, "dim": self.dim}
+        if self.compression is not None:
+            about["compress"] = self.compression.name
+        elif self.dtype == "int8":
             fields.append(pa.field("scale", pa.float32()))
-        about = {**self.about, "dtype": self.dtype, "dim": self.dim}
+        if self._has_bits:
+            fields.append(pa.field("bits", _bits_of(self.width)))
         return pa.schema(fields, metadata={"isospace": json.dumps(about)})
 
     def write(self, path: Path, keys: Sequence[str], vectors: NDArray[np.float32]) -> None:
@@ -97,7 +123,7 @@ class FileLayout:
             UserError: a vector that is no number, or too large for the type.
         """
         with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused below
-            values, scales = quantise(vectors, self.dtype)
+            values, scales = self._stored_numbers(vectors)
         for array in (vectors, values):
             if not np.isfinite(array).all():
                 row = int(np.argmin(np.isfinite(array).all(axis=1)))
@@ -116,8 +142,19 @@ class FileLayout:
             columns = [pa.array(keys), pa.FixedSizeListArray.from_arrays(flat, self.width)]
             if scales is not None:
                 columns.append(pa.array(scales))
+            if self._has_bits and self.compression is not None:
+                bits = pa.array(self.compression.bits(vectors).reshape(-1))
+                columns.append(pa.FixedSizeListArray.from_arrays(bits, -(-self.width // 8)))
             with self._writer(file) as writer:
                 writer.write_table(pa.Table.from_arrays(columns, schema=self.schema))
+
+    def _stored_numbers(self, vectors: NDArray[np.float32]) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the stored numbers, and the scales of int8 without a compression."""
+        if self.compression is None:
+            return quantise(vectors, self.dtype)
+        if self.queries and self._dtype == "float32":
+            return self.compression.queries(vectors), None
+        return self.compression.numbers(vectors), None
 
     def join(self, parts: Sequence[Path], rows: int, path: Path) -> None:
         """Make one file of several that `write` made, `rows` vectors together, atomically."""
@@ -143,6 +180,16 @@ class FileLayout:
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings that decide the files, for the manifest."""
-        settings = asdict(self)
-        del settings["about"]
+        settings: dict[str, Any] = {
+            "format": self.format,
+            "dtype": self._dtype,
+            "dim": self.dim,
+            "key": self.key,
+        }
+        if self.compression is not None:
+            settings["compress"] = self.compression.name
         return settings
+
+
+def _bits_of(dim: int) -> pa.DataType:
+    return pa.list_(pa.uint8(), -(-dim // 8))

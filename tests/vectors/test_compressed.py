@@ -1,0 +1,98 @@
+"""Compressed vectors in files: documents, queries that are encoded alike, kills, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from encode_files import TEXTS, run
+
+from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
+from isospace.operators.compression import Compression
+from isospace.operators.forms import FORMS, Form
+from isospace.vectors.compression_file import read_compression
+
+QUERIES = ["the big cat", "old city river"]
+
+
+@pytest.fixture(autouse=True)
+def _narrow_forms(monkeypatch):
+    monkeypatch.setitem(FORMS, "pca-64-int8", Form("int8", 8))
+
+
+@pytest.fixture
+def config(encode_config):
+    return encode_config
+
+
+def column(folder, name="vector"):
+    parts = [pq.read_table(path, partitioning=None) for path in sorted(folder.glob("part-*"))]
+    return np.concatenate([np.stack(part[name].to_numpy()) for part in parts])
+
+
+@pytest.mark.parametrize(
+    "form", ["float16", "binary", "binary-both", "binary-rescored", "pca-64-int8"]
+)
+def test_documents_and_queries_are_compressed_alike(config, toy_model, tmp_path, form):
+    run(replace(config, compress=form))
+    encoder = load_encoder(str(toy_model), device="cpu")
+    compression = Compression.fit(form, encoder.embed(TEXTS))
+    numbers = compression.numbers(encoder.embed(TEXTS))
+    assert column(config.output).dtype == numbers.dtype
+    if form != "float16":
+        same = (column(config.output) == numbers).mean()
+    else:
+        same = np.isclose(column(config.output), numbers, atol=1e-3).mean()
+    assert same > 0.99  # a number at the end of a step may fall on either side
+    if form == "binary-rescored":
+        assert (column(config.output, "bits") == compression.bits(encoder.embed(TEXTS))).all()
+    (tmp_path / "queries.txt").write_text("\n".join(QUERIES))
+    asked = replace(
+        config, inputs=(str(tmp_path / "queries.txt"),), output=tmp_path / "queries", side="query"
+    )
+    run(replace(asked, compress=str(config.output)))
+    kept = read_compression(config.output / "compression.npz")
+    vectors = encoder.embed(QUERIES)
+    expected = kept.numbers(vectors) if form == "binary-both" else kept.queries(vectors)
+    assert np.allclose(column(tmp_path / "queries"), expected, atol=1e-5)
+
+
+def test_one_file_has_its_compression_beside_it(config, tmp_path):
+    single = replace(config, output=tmp_path / "vectors.npy", compress="int8")
+    run(single)
+    assert np.load(single.output).dtype == np.int8
+    other = replace(config, output=tmp_path / "others", compress=str(single.output))
+    run(other)
+    # The ranges are those of the file, so that the same texts have the same numbers.
+    assert np.array_equal(column(other.output), np.load(single.output))
+
+
+def test_a_damaged_shard_is_made_again_with_the_first_ranges(config):
+    small = replace(config, shard_size=64, compress="int8")
+    run(small)
+    before = column(config.output)
+    (config.output / "part-00001.parquet").unlink()
+    run(small)
+    assert np.array_equal(column(config.output), before)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"compress": "int7"}, "neither a form"),
+        ({"compress": "pca-128"}, "32 dimensions"),
+        ({"compress": "int8", "side": "query"}, "fitted on documents"),
+        ({"compress": "binary-rescored", "format": "npy"}, "no place for bits"),
+    ],
+)
+def test_what_cannot_be_compressed_is_refused(config, change, message):
+    with pytest.raises(UserError, match=message):
+        run(replace(config, **change))
+
+
+def test_compress_says_the_type_itself(config):
+    with pytest.raises(UserError, match="`dtype` int8"):
+        replace(config, compress="int8", dtype="int8")
