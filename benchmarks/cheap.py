@@ -1,11 +1,12 @@
 """docs/results/cheap.md: what it costs to run an adapted encoder cheaply.
 
-    python benchmarks/cheap.py FOLDER --runs RUNS [--only CORPUS ...] [--output runs/cheap]
+    python benchmarks/cheap.py FOLDER --runs RUNS [--only CORPUS ...] [--parts PART ...]
+                                      [--output runs/cheap]
     python benchmarks/cheap.py --draw
 
 FOLDER holds the corpora as benchmarks/corpora.py makes them, and RUNS the runs of `adapt` as
 benchmarks/domains.py writes them to its `--output`. The static twins of each run stay in
-`--output`; a twin that is there is not made again. What the page needs is in
+`--output`. Nothing that is there is made or measured again. What the page needs is in
 docs/results/cheap.json, from which --draw draws the page again.
 """
 
@@ -21,19 +22,25 @@ from typing import Any
 
 import torch
 
-from common import draw, gain_cell, points
+from common import draw, gain_cell, mean_gain, points
 from documents import SOURCES
+from isospace.evaluation.compression import CompressionResults
 from isospace.export.distill import distill
 from isospace.export.distill_config import DistillConfig
 from isospace.export.twin_results import TwinResults, read_results
+from isospace.operators.forms import FORMS, FULL
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
+from isospace.training.compressing import measure_compression
 
 RECORD = Path(__file__).parent.parent / "docs" / "results" / "cheap.json"
 PAGE = RECORD.with_suffix(".md")
 CORPORA = ("docstrings", "foldoc", "debian-en", "debian-de", "debian-ja", "python-docs")
 TWINS = "static twins"
 """The part of the record and of the page that the twins have."""
+SMALL = "small vectors"
+"""The part that the forms of small vectors have."""
+PARTS = {"twins": TWINS, "small": SMALL}
 RUN = Path("minilm", "{corpus}", "adapt-0")
 KINDS = {"twin": False, "queries": True}
 """Folder of a twin -> whether it is for queries alone."""
@@ -45,6 +52,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--runs", type=Path)
     parser.add_argument("--only", nargs="+", choices=CORPORA, default=list(CORPORA))
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--output", type=Path, default=Path("runs/cheap"))
     parser.add_argument("--draw", action="store_true")
     options = parser.parse_args()
@@ -58,14 +66,26 @@ def main() -> None:
         if not (run / "results.json").is_file():
             print(f"{corpus}: no finished run in {run}", flush=True)
             continue
-        keep(TWINS, corpus, measure_twins(corpus, run, options.folder, options.output))
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    draw(PAGE, {TWINS: twins_table(record.get(TWINS, {}))})
+        if "twins" in options.parts:
+            keep(TWINS, corpus, measure_twins(corpus, run, options.folder, options.output))
+        if "small" in options.parts and corpus not in read_record().get(SMALL, {}):
+            [results] = measure_compression(str(run))
+            keep(SMALL, corpus, small_rows(results))
+    record = read_record()
+    if TWINS in record:
+        draw(PAGE, {TWINS: twins_table(record[TWINS])})
+    if SMALL in record:
+        draw(PAGE, small_tables(record[SMALL]))
+
+
+def read_record() -> dict[str, Any]:
+    """Return what was measured: part -> corpus -> numbers."""
+    return json.loads(RECORD.read_text()) if RECORD.exists() else {}
 
 
 def keep(part: str, corpus: str, found: Any) -> None:
     """Put what was measured of a corpus into a part of the record."""
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    record = read_record()
     record.setdefault(part, {})[corpus] = found
     write_text(RECORD, json.dumps(record, indent=1) + "\n")
 
@@ -160,6 +180,54 @@ def twins_table(record: Mapping[str, Any]) -> str:
                 }
             )
     return markdown_table(rows)
+
+
+def small_rows(results: CompressionResults) -> dict[str, Any]:
+    """Return the numbers of all forms that the page needs, and the form that was selected."""
+    forms = {
+        name: {
+            "bytes": form.bytes,
+            "values": form.values,
+            "changes": {measure: points(found) for measure, found in form.changes.items()},
+            "other text": {name: points(found) for name, found in form.other_text.items()},
+            "lost": form.lost,
+        }
+        for name, form in results.forms.items()
+    }
+    return {"forms": forms, "smallest": results.smallest, "tested on": results.tested_on}
+
+
+def small_tables(record: Mapping[str, Any]) -> dict[str, str]:
+    """Draw the changes of each form: over the corpora, and on each of them."""
+    means, each = [], []
+    for name in FORMS:
+        found = [own["forms"][name] for own in record.values() if own["forms"][name]["changes"]]
+        if not found:
+            continue
+        others = [own["other text"]["definitions"] for own in found]
+        means.append(
+            {
+                "form": name,
+                "bytes a passage": f"{found[0]['bytes']:,}",
+                "MRR": mean_gain([own["changes"]["MRR"] for own in found]),
+                "nDCG@10": mean_gain([own["changes"]["nDCG@10"] for own in found]),
+                "definitions": mean_gain(others),
+            }
+        )
+        changes = {corpus: own["forms"][name]["changes"]["MRR"] for corpus, own in record.items()}
+        each.append({"form": name} | {corpus: gain_cell(own) for corpus, own in changes.items()})
+    chosen = [
+        {
+            "corpus": corpus,
+            "smallest form": own["smallest"],
+            "bytes a passage": f"{own['forms'][own['smallest']]['bytes']:,}",
+            "MRR, float32": f"{100 * own['forms'][FULL]['values']['MRR']:.2f}",
+            "test pairs": own["tested on"].split()[0],
+        }
+        for corpus, own in record.items()
+    ]
+    tables = {SMALL: means, f"{SMALL}, each corpus": each, f"{SMALL}, selected": chosen}
+    return {name: markdown_table(rows) for name, rows in tables.items()}
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from isospace.operators.fitted_whitening import Moments, Whitening, WhiteningMap
-from isospace.operators.forms import FORMS, RESCORED, Form, FormName
+from isospace.operators.forms import FORMS, RESCORED, Form, FormName, require_fit
 from isospace.operators.nearest import highest, product_blocks, unit_rows
 
 _BELOW = 4.0
@@ -59,12 +59,7 @@ class Compression:
             ValueError: the form is fitted, and the vectors are too few or too narrow for it.
         """
         form, width = FORMS[name], vectors.shape[1]
-        if form.dim is not None and form.dim >= width:
-            raise ValueError(f"{name}: the vectors have {width} dimensions already")
-        if len(vectors) < form.fewest:
-            raise ValueError(
-                f"{name}: needs {form.fewest:,} texts or more to fit on; got {len(vectors):,}"
-            )
+        require_fit(name, width, len(vectors))
         fitted = cls(name, width)
         if form.dim is not None:
             moments = Moments.from_vectors(torch.from_numpy(unit_rows(vectors)))

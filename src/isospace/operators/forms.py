@@ -81,3 +81,16 @@ def forms_for(width: int, texts: int) -> list[FormName]:
         for name, form in FORMS.items()
         if (form.dim is None or form.dim < width) and texts >= form.fewest
     ]
+
+
+def require_fit(name: FormName, width: int, texts: int) -> None:
+    """Refuse a form that does not fit vectors of this width, or so few texts to fit on.
+
+    Raises:
+        ValueError: saying which of the two.
+    """
+    form = FORMS[name]
+    if form.dim is not None and form.dim >= width:
+        raise ValueError(f"{name}: the vectors have {width} dimensions already")
+    if texts < form.fewest:
+        raise ValueError(f"{name}: needs {form.fewest:,} texts or more to fit on; got {texts:,}")

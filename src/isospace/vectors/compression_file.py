@@ -14,7 +14,7 @@ from isospace.errors import UserError
 from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.compression import Compression
 from isospace.operators.fitted_whitening import WhiteningMap
-from isospace.operators.forms import FORMS, FormName
+from isospace.operators.forms import FORMS, FormName, require_fit
 from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.files import expanded
 from isospace.system.progress import Progress
@@ -33,14 +33,15 @@ def fit_compression(
     some: list[str] = []
     if FORMS[form].fewest:
         some = [texts[place] for place in evenly(len(texts), FITTED_ON)]
+    try:
+        require_fit(form, encoder.dim, len(some))  # before they are encoded
+    except ValueError as error:
+        raise UserError(f"`compress` {error}") from error
     vectors = np.empty((0, encoder.dim), np.float32)
     if some:
         with progress.bar("fit", len(some)) as advance:
             vectors = encoder.embed(some, on_batch=advance, side="document")
-    try:
-        return Compression.fit(form, vectors)
-    except ValueError as error:
-        raise UserError(f"`compress` {error}") from error
+    return Compression.fit(form, vectors)
 
 
 def write_compression(path: Path, compression: Compression) -> None:
