@@ -1,1 +1,1 @@
-"""From a text and an encoder to the best model for it: candidates, from cheap to dear."""
+"""Adapting an encoder to a text: candidates, their validation, and the test of the best."""

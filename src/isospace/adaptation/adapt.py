@@ -1,13 +1,18 @@
 """Adapt an encoder to a text: try candidates, select one, test it once.
 
-The candidates go from cheap to dear: the base model; whitening, which needs no training; the
-encoder fine-tuned through it; its weights merged with those of the base model (`candidates.py` has
-the table). Each candidate is scored on the validation pairs and on the validation part of other
-text. A candidate that drops too much on other text is rejected. The best of the others is scored
-once on the test pairs.
+The candidates come in order of cost (table in `candidates.py`):
 
-Of several base models, each is tried as it is and whitened, and the best goes on
-(`base_models.py`).
+1. the base model;
+2. the base model with whitening, which needs no training;
+3. the encoder, fine-tuned through the whitening map;
+4. the fine-tuned weights, merged with those of the base model.
+
+Each candidate is scored on the validation pairs and on the validation part of other text. A
+candidate that drops too much on other text is rejected. The best of the others is scored once on
+the test pairs.
+
+If the user names several base models, each is scored with and without whitening first. The best of
+them is fine-tuned (`base_models.py`).
 """
 
 from __future__ import annotations
@@ -63,7 +68,7 @@ from isospace.system.signals import StopRequest
 from isospace.training.lifecycle import start_or_resume, working_in
 from isospace.training.run import FinishedRun, Run
 
-_KEPT = "candidates"  # in the folder of a run: vectors, plan and times, until it is finished
+_KEPT = "candidates"  # folder in the run for vectors, plan and times; removed at the end
 _AMOUNTS = "amounts.json"
 
 
@@ -76,13 +81,13 @@ def adapt(
 
     Args:
         config: the settings of a new search.
-        resume: the folder of one to go on with, instead of `config`; candidates that are there are
-            not made again. A finished one gives its results.
-        progress: where it is shown; default: the log.
+        resume: the folder of a search to resume, instead of `config`. Finished candidates are not
+            made again. For a finished search, its results are returned.
+        progress: shows the progress; default: the log.
 
     Raises:
-        UserError: bad input; refused before the work starts. `TooLittle` where it is the text, so
-            that the base model is best kept.
+        UserError: bad input; refused before the work starts. `TooLittle` if there is too little
+            text, so that keeping the base model is best.
         Stopped: a signal (then `Interrupted`), a full disk, or a loss that diverged.
     """
     started, shown = time.monotonic(), progress or Logged()
@@ -129,7 +134,7 @@ def _settings(run: Run) -> AdaptConfig:
     """Return the settings of a search to resume.
 
     Raises:
-        UserError: it is a run of train, or its settings are damaged.
+        UserError: the run is of train, or its settings are damaged.
     """
     if not (run.folder / ADAPT_SETTINGS).is_file():
         raise UserError(f"{run.folder}: a run of train. Continue it with {run.to_resume[0]}")
@@ -137,7 +142,7 @@ def _settings(run: Run) -> AdaptConfig:
 
 
 def _seconds(config: AdaptConfig) -> float:
-    """Return a budget of minutes in seconds; 0 of one in tokens."""
+    """Return a budget of minutes in seconds, or 0 for a budget in tokens."""
     amount, unit = config.budget
     return 60 * amount if unit == "minutes" else 0.0
 
@@ -148,13 +153,13 @@ def _amounts(
     kept: Path,
     begins: float,
 ) -> Amounts:
-    """Plan how much is measured, or read what was planned before the run was stopped.
+    """Plan how much is measured, or read the plan of a run to resume.
 
     Args:
         bases: the task of each base model, and its encoders.
-        paces: of each base model, where there are several.
-        kept: the folder for the plan.
-        begins: when the budget began.
+        paces: speeds of the base models, if there are several; else empty.
+        kept: the folder of the plan.
+        begins: the time at which the budget began.
     """
     task, encoders = bases[0]
     file, config = kept / _AMOUNTS, task.config
@@ -180,7 +185,7 @@ def _amounts(
 
 
 def _search(search: Search, tried: Tried, amounts: Amounts, begins: float) -> FinishedRun:
-    """Validate all candidates after the closed forms, select one, test it, and write it."""
+    """Validate the baselines and trained candidates, select one, test it, and write the run."""
     config, data, progress = search.task.config, search.task.data, search.progress
     notes = list(search.task.notes)
     if search.base_models is not None:
@@ -199,7 +204,7 @@ def _search(search: Search, tried: Tried, amounts: Amounts, begins: float) -> Fi
     progress.table(*base.table)
     progress.line("pairs", data.benchmark.detectable_gain(base.measured))
     if amounts.fine_tunes and not (config.queries_only or search.encoders.encoder.is_frozen):
-        resumed = search.run.last_checkpoint.is_file()  # it goes on as it was planned
+        resumed = search.run.last_checkpoint.is_file()  # keeps its planned length
         until = begins + _seconds(config)
         by_clock = config.budget[1] == "minutes" and not resumed
         tuned = fine_tune(search, until if by_clock else None)
@@ -215,12 +220,12 @@ def _search(search: Search, tried: Tried, amounts: Amounts, begins: float) -> Fi
 
 
 def _cross_validate(search: Search, parts: CrossValidated, tried: Tried, tuned: FineTuned) -> Tried:
-    """Fine-tune once more without each part of the documents, and validate what comes of it."""
+    """Fine-tune again without each part of the documents, and validate the new candidates."""
     task, through = search.task, search.encoders.through
     seeds = range(task.training.seed, task.training.seed + len(tuned.weights))
     settings = [replace(task.training, seed=seed) for seed in seeds]
     more = candidates(FOLD_SHARES, search.encoders.maps)
-    if through is not None:  # weights that never were without a map
+    if through is not None:  # the weights were trained with a map behind them
         more = [candidate for candidate in more if candidate.change is not None]
     with search.times.timed(Candidate(1.0, through).kind):
         updates = tuned.facts.steps
@@ -232,14 +237,14 @@ def _cross_validate(search: Search, parts: CrossValidated, tried: Tried, tuned: 
 def _validate_trained(
     search: Search, tried: Tried, plan: TimePlan | None
 ) -> tuple[Tried, list[str]]:
-    """Validate the fine-tuned weights, then merged weights as long as these find more.
+    """Validate the fine-tuned weights, then merged weights as long as they score higher.
 
-    All candidates have the map that training went through. The best of them is then tried with the
-    other maps. With a budget of minutes, each merge but the first needs time that is left. A
-    candidate that drops too much does not end the search: merging may reduce the drop.
+    All these candidates have the map that training went through. The best of them is then tried
+    with the other maps. With a budget of minutes, a merge after the first is tried only if time is
+    left. A candidate that drops too much does not end the search: merging may reduce the drop.
 
     Returns:
-        All candidates, and a note where time was short.
+        All candidates, and a note if time was short.
     """
     through, maps = search.encoders.through, search.encoders.maps
     max_drop, notes = search.task.config.max_drop, []

@@ -34,17 +34,17 @@ _Unit = Literal["minutes", "tokens"]
 
 
 def _split_at_commas(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return single names of models, which the command line joins by commas."""
+    """Split names of models that the command line joins by commas."""
     single = (name.strip() for joined in names for name in joined.split(","))
     return tuple(with_home(name) for name in single if name)
 
 
 @settings
 class AdaptConfig:
-    """One search: the text, the encoder, and how much time there is.
+    """Settings of one search: the text, the encoder, and the budget.
 
     Raises:
-        UserError: a value that a setting cannot have; the message names the setting.
+        UserError: a setting has an invalid value; the message names the setting.
     """
 
     text: Annotated[CorpusConfig, BeforeValidator(as_corpus)] = field(default_factory=CorpusConfig)
@@ -116,7 +116,7 @@ class AdaptConfig:
             self._require_comparable()
 
     def _require_comparable(self) -> None:
-        """Refuse `models` that are fewer than two, and settings that several cannot share."""
+        """Refuse fewer than two `models`, a repeated model, and settings for one model only."""
         if len(self.models) < 2:
             raise UserError(
                 f"`models` {self.models[0]}: name two or more base models, joined by commas; or "
@@ -134,7 +134,7 @@ class AdaptConfig:
                 )
 
     def training(self, recipe: str) -> TrainConfig:
-        """The settings of one of the trainings, by a recipe."""
+        """Return the settings of a training by a recipe."""
         base = find(recipe).config
         return replace(
             base,
@@ -153,15 +153,15 @@ class AdaptConfig:
         )
 
     def to_json(self) -> str:
-        """The settings as JSON; `read` reads them back from a file."""
+        """Return the settings as JSON, which `read` reads from a file."""
         return json.dumps(to_dict(self), indent=2)
 
     @classmethod
     def read(cls, path: Path) -> AdaptConfig:
-        """Settings from a file that holds what `to_json` wrote.
+        """Read the settings from a file with the JSON of `to_json`.
 
         Raises:
-            UserError: not such JSON, or a value that a setting cannot have.
+            UserError: the file is damaged, or a setting has an invalid value.
         """
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))

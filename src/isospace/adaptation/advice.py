@@ -1,4 +1,4 @@
-"""Advice after a verdict that cannot tell: how many documents or pairs would be enough."""
+"""Advice after a verdict without a clear answer: the number of documents or pairs to add."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from isospace.statistics.verdict import (
 )
 
 FEWEST_OWN = 2 * FEWEST_GROUPS
-"""Pairs of their own that are advised at least: of fewer hardly `FEWEST_GROUPS` change."""
+"""Fewest own pairs that are advised: with fewer, hardly `FEWEST_GROUPS` groups change."""
 
 
 def advice(verdict: Verdict, unit: str, before: Scores, after: Scores) -> str:
-    """Say what would tell more than a verdict; empty where it tells enough.
+    """Return advice on data for a clearer verdict; empty if the verdict is clear.
 
     Args:
-        verdict: on the two.
-        unit: what the groups of pairs are called.
-        before: the base model's score of the pairs.
-        after: the adapted model's.
+        verdict: the verdict on base model and adapted model.
+        unit: name for the groups of pairs, in the plural.
+        before: scores of the base model on the pairs.
+        after: scores of the adapted model on the pairs.
     """
     found = verdict.gain
     if verdict.kind is VerdictKind.ADAPTED or (found is not None and found.high < SMALLEST_GAIN):

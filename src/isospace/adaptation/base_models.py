@@ -1,7 +1,7 @@
-"""Compare base models before a search: each as it is and whitened, on the same pairs.
+"""Comparison of base models before a search: with and without whitening, on the same pairs.
 
 Whitening needs no training, so each model costs one pass over the texts. The model whose best
-version finds most of the validation pairs is selected, and only that one is fine-tuned. The test
+version has the highest validation MRR is selected, and only this model is fine-tuned. The test
 pairs then give the gain of the selected model over the second best.
 """
 
@@ -26,11 +26,11 @@ from isospace.statistics.verdict import counted
 from isospace.system.progress import Progress
 
 MOST_COMPARING = 0.5
-"""Share of a budget in minutes that the comparison of base models may take."""
+"""Largest share of a budget in minutes for the comparison of base models."""
 _TURNS, _TURN, _WARM = 3, 32, 8
-"""Each model encodes so many times so many texts, in turns with the others."""
+"""Number of timed turns of each model, texts of a turn, and texts to warm up."""
 _AS_FAST = 1.2
-"""Up to this ratio two models are called equally fast."""
+"""Largest ratio of speeds at which two models count as equally fast."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Pace:
     """The speed of one base model.
 
     Attributes:
-        texts_per_second: documents of the corpus that it encodes in a second.
-        token: seconds of a token.
+        texts_per_second: documents of the corpus that the model encodes per second.
+        token: seconds per token.
     """
 
     texts_per_second: float
@@ -49,7 +49,7 @@ class Pace:
 def measure_paces(
     bases: Sequence[tuple[Task, CandidateEncoders]], progress: Progress
 ) -> list[Pace]:
-    """Time the base models on the same documents, in turns, so that all meet the same load."""
+    """Time the base models on the same documents, in turns, so that all have the same load."""
     texts = bases[0][0].validation.second
     sample = [texts[place] for place in evenly(len(texts), _TURNS * _TURN)]
     encoders = [own.encoder for _, own in bases]
@@ -73,7 +73,7 @@ def measure_paces(
 
 @dataclass(frozen=True)
 class _Compared:
-    """One base model: its closed forms, and the best of them on the validation and test pairs."""
+    """One base model: its closed forms, and scores of the best on validation and test pairs."""
 
     search: Search
     tried: Tried
@@ -83,14 +83,14 @@ class _Compared:
 
 
 def compare_base_models(searches: Sequence[Search], paces: Sequence[Pace]) -> tuple[Search, Tried]:
-    """Try the closed forms of each base model, and write and show how the models compare.
+    """Score the closed forms of each base model, then write and show the comparison.
 
     Args:
-        searches: of each base model, all with the same text, pairs and run.
-        paces: of each.
+        searches: the search of each base model; all have the same text, pairs and run.
+        paces: the speed of each base model.
 
     Returns:
-        The search of the selected model, and its candidates that were tried.
+        The search of the selected model, and its tried candidates.
     """
     progress, task = searches[0].progress, searches[0].task
     progress.line("budget", _split_of_budget(task, len(searches)))
@@ -126,7 +126,7 @@ def _split_of_budget(task: Task, count: int) -> str:
 
 
 def _closed_forms(search: Search, pace: Pace) -> _Compared:
-    """Try a base model and all maps behind it, and score the best of these on the test pairs."""
+    """Score a base model with and without each map, and the best of these on the test pairs."""
     tried, task = try_closed_forms(search), search.task
     allowed = tried.allowed(task.config.max_drop)
     selected = allowed[choose([tried.mrr[candidate] for candidate in allowed])]
@@ -146,7 +146,7 @@ def _closed_forms(search: Search, pace: Pace) -> _Compared:
 def _gain(compared: Sequence[_Compared], best: _Compared, second: _Compared) -> Gain:
     """Return the gain of the best model over the second on the test pairs."""
     benchmark, among = best.search.task.data.benchmark, None
-    if not benchmark.split:  # the test pairs have selected the model, and the map of each
+    if not benchmark.split:  # the test pairs selected the model, and the map of each model
         others = [one for one in compared if one is not second]
         maps = sum(len(one.tried.scores) - 1 for one in compared)
         scores = [second.test, *(one.test for one in others)]
@@ -157,7 +157,7 @@ def _gain(compared: Sequence[_Compared], best: _Compared, second: _Compared) -> 
 def _verdict(
     benchmark: Benchmark, found: Gain, best: BaseModelScores, second: BaseModelScores
 ) -> str:
-    """Say which of the two best models is better, and which is faster."""
+    """Return a sentence on which of the two best models is better, and which is faster."""
     if found.low > 0:
         words = f"{best.name} is the better base model, before {second.name}"
     elif found.high < 0:

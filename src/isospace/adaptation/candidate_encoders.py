@@ -49,19 +49,20 @@ Weights = Mapping[str, Tensor]
 class CandidateEncoders:
     """The encoders of all candidates for one text.
 
-    One encoder is in memory, and takes the weights of whichever candidate encodes. No text is
-    encoded twice by the same weights.
+    One encoder is in memory, and loads the weights of the candidate that encodes. The same weights
+    never encode a text twice.
 
     Attributes:
-        config: names the base model, and says how texts are cut.
-        corpus: on whose pairs or passages the maps are fitted.
-        encoder: the base model without a closing normalisation.
-        base: its weights.
-        maps: that are tried, before they are fitted.
-        through: the map among them that training goes through, where they are by pairs.
-        trained: the weights that trainings ended with, which are averaged.
-        fitted_on: number of pairs on which the maps are fitted, at most.
-        folder: where vectors of trained weights are kept; the base model's are in the cache.
+        config: settings; they name the base model and give the length to which texts are cut.
+        corpus: the corpus; maps are fitted on its pairs or passages.
+        encoder: the base model without a final normalisation.
+        base: weights of the base model.
+        maps: the maps to try, not yet fitted.
+        through: the map in `maps` that training goes through; `None` unless maps are fitted on
+            pairs.
+        trained: final weights of the trainings, which are averaged.
+        fitted_on: largest number of pairs on which the maps are fitted.
+        folder: folder for vectors of trained weights; those of the base model are in the cache.
     """
 
     config: TrainConfig
@@ -85,13 +86,13 @@ class CandidateEncoders:
         parts: Sequence[Corpus] = (),
         queries_only: bool = False,
     ) -> CandidateEncoders:
-        """Load the base model, and choose the maps: by pairs where the text has enough.
+        """Load the base model, and choose the maps: fitted on pairs if the text has enough.
 
         Args:
-            config: names the base model.
-            corpus: on whose pairs or passages the maps are fitted.
-            parts: of it, on which maps are fitted too (`of_part`).
-            queries_only: try maps of queries alone.
+            config: settings that name the base model.
+            corpus: the corpus; maps are fitted on its pairs or passages.
+            parts: parts of the corpus on which maps are fitted too (`of_part`).
+            queries_only: try only maps of queries.
 
         Raises:
             UserError: a base model that cannot be loaded, trained, or written as standard modules;
@@ -120,7 +121,7 @@ class CandidateEncoders:
         return cls(config, corpus, encoder, weights, QUERY_MAPS, None)
 
     def with_trained(self, trained: Sequence[Weights]) -> CandidateEncoders:
-        """Return the encoders with the weights of these trainings."""
+        """Return these encoders with the weights of some trainings."""
         moments = {share: own for share, own in self._moments.items() if not share}
         return replace(
             self,
@@ -131,17 +132,17 @@ class CandidateEncoders:
         )
 
     def of_part(self, corpus: Corpus, trained: Sequence[Weights]) -> CandidateEncoders:
-        """Return encoders whose maps are fitted on another corpus."""
+        """Return these encoders with other trained weights, and maps fitted on another corpus."""
         return replace(self.with_trained(trained), corpus=corpus, _moments={})
 
     def read_trained(self, file: Path) -> Weights:
-        """Read the weights that a training ended with, without the map behind them."""
+        """Read the final weights of a training, without the map behind the encoder."""
         weights = checkpoint.load_weights(file)
         return {name: weights[name] for name in self.base}
 
     @cached_property
     def fit_texts(self) -> tuple[Asked, ...]:
-        """The texts on which maps are fitted, with their sides."""
+        """Texts on which maps are fitted, with their sides."""
         if self.maps is not TEXT_MAPS:
             first, second = _related_texts(self.config, self.corpus, self.fitted_on)
             return ("query", first), ("document", second)
@@ -150,10 +151,9 @@ class CandidateEncoders:
         return (("document", [self.corpus[int(row)] for row in rows]),)
 
     def encode(self, candidate: Candidate) -> PromptedEncoders:
-        """Return the function from texts to the vectors of a candidate.
+        """Return the functions that encode texts by a candidate.
 
-        What weights made of a list of texts is kept on disk, so that a run that was stopped encodes
-        nothing again.
+        The vectors are kept on disk, so that a resumed run does not encode the texts again.
         """
         encode = self._encoder(candidate.share)
         if candidate.change is None:
@@ -164,9 +164,10 @@ class CandidateEncoders:
         return through(encode, fitted)
 
     def moments(self, share: float) -> PairMoments:
-        """Return the moments of the vectors on which maps behind these weights are fitted.
+        """Return the moments of the vectors on which maps for these weights are fitted.
 
-        Texts are cut and encoded as training does it: a third of the time, and the same map.
+        Texts are cut and encoded as in training. This takes a third of the time, and gives the same
+        map.
         """
         if share not in self._moments:
             encode = self._encoder(share, cut=True)
@@ -184,15 +185,15 @@ class CandidateEncoders:
 
     @property
     def fit_precision(self) -> Precision:
-        """The arithmetic of what maps are fitted on: that of training."""
+        """Arithmetic for the texts on which maps are fitted: that of training."""
         return "bf16" if self.config.precision != "float32" and has_bf16() else "float32"
 
     def put_behind(self, encoder: Encoder) -> None:
-        """Put the map that training goes through behind a base model that is to be trained.
+        """Put the map that training goes through behind a base model, before its training.
 
-        The map is the base model's and stays as it is: weights that learn in front of it find more,
-        once it is fitted on them again, than those that learn without it
-        (docs/results/fine-tuning.md). Where there is none, only a closing normalisation goes.
+        The map is fitted on the base model, and training does not change it. It is fitted again
+        after training. Weights trained with the map score higher than weights trained without it
+        (docs/results/fine-tuning.md). Without a map, only a final normalisation is removed.
         """
         drop_normalize(encoder)
         if self.through is not None:
@@ -201,10 +202,10 @@ class CandidateEncoders:
             encoder.model[-1].requires_grad_(False)
 
     def shipped(self, candidate: Candidate) -> Encoder:
-        """Return an encoder of standard modules that gives the vectors of a candidate.
+        """Return a candidate as an encoder of standard modules.
 
         Raises:
-            UserError: its vectors are not those that were measured.
+            UserError: its vectors differ from those that were measured.
         """
         encode, encoder = self.encode(candidate), start_of(self.config)
         encoder.model.load_state_dict(self._weights(candidate.share))
@@ -224,11 +225,11 @@ class CandidateEncoders:
         return merge(self.base, self.trained, share) if share else self.base
 
     def _encoder(self, share: float, cut: bool = False) -> PromptedEncoders:
-        """Return an encoder that takes its weights before it encodes, and remembers its vectors.
+        """Return functions that load weights before they encode, and remember the vectors.
 
         Args:
-            share: of its weights.
-            cut: encode as training does, and not as the model that is shipped.
+            share: share of the trained weights in the merged weights, as in `Candidate`.
+            cut: encode as in training, and not as the model that is shipped.
         """
         made = self._cut if cut else self._whole
         if share not in made:
@@ -252,7 +253,7 @@ class CandidateEncoders:
 
 
 def _related_texts(config: TrainConfig, corpus: Corpus, most: int) -> tuple[list[str], list[str]]:
-    """Return the sides of `most` pairs at most; none where dropout views train."""
+    """Return the two sides of at most `most` pairs; none if training uses dropout views."""
     if config.views == "dropout":
         return [], []
     return Examples.from_corpus(config, corpus).related_texts(most)

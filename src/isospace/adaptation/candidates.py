@@ -1,10 +1,10 @@
-"""The candidates: weights between the base model's and the fine-tuned ones, and a linear map.
+"""The candidates: base, fine-tuned or merged weights, with or without a linear map.
 
 | when | weights | maps |
 |---|---|---|
-| before training | the base model's | `PAIR_MAPS`; `TEXT_MAPS` without pairs |
-| queries alone | the base model's | `QUERY_MAPS` |
-| after training | fine-tuned, then merged by `SHARES` | `THROUGH`; for the best all `PAIR_MAPS` |
+| before training | the base model's | `PAIR_MAPS`; `TEXT_MAPS` if the text has no pairs |
+| only queries are mapped | the base model's | `QUERY_MAPS` |
+| after training | fine-tuned, then merged by `SHARES` | `THROUGH`; all `PAIR_MAPS` for the best |
 | small folder | fine-tuned, merged by half (`FOLD_SHARES`) | `PAIR_MAPS` |
 """
 
@@ -20,22 +20,22 @@ from isospace.operators.pair_whitening import PairMoments
 from isospace.statistics.gains import Gain
 
 SHARES = (0.75, 0.5, 0.25)
-"""Of the way from the base model to what was trained; all the way is the trained encoder itself."""
+"""Shares of the trained weights in merged weights; the rest is the base model's."""
 FOLD_SHARES = (1.0, 0.5)
-"""The same where a small folder is cross-validated, so that every part tries the same."""
+"""Shares for a small folder that is cross-validated; every part tries the same ones."""
 
 BY_PAIRS, BY_TEXTS = "whitened by pairs", "whitened by single texts"
 QUERIES_BY_PAIRS = "queries whitened by pairs"
-"""Kinds of maps."""
+"""The kinds of maps."""
 
 
 @dataclass(frozen=True)
 class MapChoice:
-    """A linear map that is fitted on the corpus, before it is fitted.
+    """A linear map to be fitted on the corpus.
 
     Attributes:
         kind: `BY_PAIRS`, `BY_TEXTS` or `QUERIES_BY_PAIRS`, which leaves documents as they are.
-        power: how far it goes.
+        power: strength of the whitening, 0 to 1.
     """
 
     kind: str
@@ -43,11 +43,11 @@ class MapChoice:
 
     @property
     def words(self) -> str:
-        """Name the map."""
+        """Name of the map for people."""
         return f"{self.kind}, power {self.power:g}"
 
     def fit(self, moments: PairMoments) -> WhiteningMap:
-        """Fit the map for vectors of these moments."""
+        """Fit the map to the moments of some vectors."""
         if self.kind == BY_PAIRS:
             return moments.fit(self.power)
         if self.kind == QUERIES_BY_PAIRS:
@@ -56,13 +56,14 @@ class MapChoice:
 
 
 PAIR_MAPS = tuple(MapChoice(BY_PAIRS, power) for power in (0.5, 0.75, 1.0))
-"""What is tried behind an encoder where the corpus has pairs, from the mildest on."""
+"""Maps that are tried if the corpus has pairs, the weakest first."""
 QUERY_MAPS = tuple(MapChoice(QUERIES_BY_PAIRS, power) for power in (0.25, 0.5, 0.75))
-"""What is tried where documents are to keep their vectors."""
+"""Maps that are tried if documents must keep their vectors."""
 THROUGH = PAIR_MAPS[1]
-"""What training goes through where the corpus has pairs (docs/results/fine-tuning.md)."""
+"""The map that training goes through if the corpus has pairs (docs/results/fine-tuning.md)."""
 TEXT_MAPS = tuple(MapChoice(BY_TEXTS, power) for power in (0.1, 0.25, 0.5))
-"""What is tried where it has none; removing the mean alone, or leading directions, gained less."""
+"""Maps that are tried if the corpus has no pairs. Removing only the mean, or leading directions,
+gained less."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ class Candidate:
     """One version of the model.
 
     Attributes:
-        share: of the way from the weights of the base model, 0, to those that were trained, 1.
-        change: a map behind it.
+        share: share of the trained weights: 0 is the base model, 1 the fine-tuned model.
+        change: the map behind the encoder, if any.
     """
 
     share: float = 0.0
@@ -79,7 +80,7 @@ class Candidate:
 
     @property
     def words(self) -> str:
-        """Name the candidate for people."""
+        """Name of the candidate for people."""
         weights = f"the {BASE}"
         if self.share:
             weights = "the fine-tuned model"
@@ -89,7 +90,7 @@ class Candidate:
 
     @property
     def kind(self) -> str:
-        """Name the row of the table that it belongs to."""
+        """Name of the candidate's row in the table."""
         if not self.share:
             return BASE if self.change is None else self.change.kind
         weights = "merged" if self.share < 1 else "fine-tuned"
@@ -100,12 +101,12 @@ BASE_MODEL = Candidate()
 
 
 def candidates(shares: Sequence[float], maps: Sequence[MapChoice]) -> list[Candidate]:
-    """List the candidates with these weights: as they are, and with each map behind them."""
+    """Return the candidates with these shares, each without a map and with each map."""
     return [Candidate(share, change) for share in shares for change in (None, *maps)]
 
 
 def by_kind(tried: Iterable[Candidate]) -> dict[str, list[Candidate]]:
-    """Group candidates by their kinds, in the order in which these come first."""
+    """Group candidates by kind: kind -> candidates, in order of first appearance."""
     found: dict[str, list[Candidate]] = {}
     for candidate in tried:
         found.setdefault(candidate.kind, []).append(candidate)
@@ -115,9 +116,10 @@ def by_kind(tried: Iterable[Candidate]) -> dict[str, list[Candidate]]:
 def best_of(
     tried: Iterable[Candidate], mrr: Mapping[Candidate, float], allowed: Sequence[Candidate]
 ) -> Candidate:
-    """Return the candidate with the highest validation MRR among those that drop little.
+    """Return the allowed candidate with the highest validation MRR.
 
-    Where all drop too much, it is the best of them; it represents a kind and is not selected.
+    If none is allowed, the best of all is returned. It then represents its kind in the table, and
+    is not selected.
     """
     tried = list(tried)
     own = [candidate for candidate in tried if candidate in allowed] or tried
@@ -129,14 +131,16 @@ def allowed_candidates(
 ) -> list[Candidate]:
     """Return the candidates whose drop on other text is small enough.
 
-    The measured change is bounded, not its confidence limit: sets that are encoded in seconds could
-    show of hardly any candidate that it drops less than half a point. The sets that isospace
-    carries are bounded by their mean, because the least of several such estimates lies below the
-    true drop. Sets that the user named are bounded one by one.
+    The limit applies to the measured change, and not to its confidence limit. Sets small enough to
+    be encoded in seconds have wide intervals, so that hardly any candidate would pass.
+
+    For the small sets that come with isospace the limit applies to their mean, because the worst of
+    several noisy estimates looks worse than the true drop. For sets that the user named it applies
+    to each set.
 
     Args:
-        other_text: candidate -> set -> gain over the base model on its validation part.
-        max_drop: points of 100.
+        other_text: candidate -> set -> gain over the base model on the set's validation part.
+        max_drop: largest drop, in points of 100.
     """
     return [
         candidate
@@ -146,7 +150,7 @@ def allowed_candidates(
 
 
 def _bounded_changes(gains: Mapping[str, Gain]) -> list[float]:
-    """Return the mean change of the sets that isospace carries, and that of each other set."""
+    """Return the mean change on the sets that come with isospace, and that on each other set."""
     carried = [one.mean for name, one in gains.items() if name in CARRIED]
     together = [sum(carried) / len(carried)] if carried else []
     return [*together, *(one.mean for name, one in gains.items() if name not in CARRIED)]

@@ -1,4 +1,4 @@
-"""Queries whose right text moved most between two encoders, with what each put first."""
+"""Queries whose right text moved most between two encoders, with the top texts of each."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from isospace.operators.nearest import highest
 from isospace.statistics.correlation import FloatArray
 
 SHOWN, FIRST = 10, 3
-"""Queries of each sort, and texts that stood first for each."""
+"""Number of queries that gained or lost most, and number of top texts for each."""
 
 
 def changed_places(before: FloatArray, after: FloatArray) -> tuple[list[int], list[int]]:
-    """The places of the queries that gained most and that lost most in reciprocal rank.
+    """Return the positions of the queries that gained most and lost most in reciprocal rank.
 
     Args:
-        before: (query,) ranks by the one encoder.
-        after: by the other.
+        before: (query,) ranks by the first encoder.
+        after: (query,) ranks by the second encoder.
 
     >>> changed_places(np.array([1.0, 9.0, 2.0]), np.array([4.0, 1.0, 2.0]))
     ([1], [0])
@@ -36,7 +36,7 @@ def changed_places(before: FloatArray, after: FloatArray) -> tuple[list[int], li
 def first_texts(
     encode: PromptedEncoders, pairs: TextPairs, places: Sequence[int]
 ) -> list[tuple[str, ...]]:
-    """The texts that an encoder puts first for some of the queries."""
+    """Return the top texts of an encoder for the queries at some positions."""
     targets = Targets.of_pairs(pairs)
     queries, texts = unit_vectors(encode, pairs.first, targets.texts)
     found = []
@@ -56,13 +56,13 @@ def changed_queries(
     ranks: tuple[FloatArray, FloatArray],
     first: Sequence[Sequence[tuple[str, ...]]],
 ) -> tuple[ChangedQuery, ...]:
-    """The queries at these places, before and after.
+    """Return the queries at some positions, with ranks and top texts before and after.
 
     Args:
         pairs: the test pairs.
-        places: of some of them.
-        ranks: (query,) of the right texts of all, before and after.
-        first: for each of the places the texts that stood first, before and after.
+        places: positions of the queries in the pairs.
+        ranks: (query,) ranks of the right texts of all queries, before and after.
+        first: top texts for each position, before and after.
     """
     return tuple(
         ChangedQuery(

@@ -1,15 +1,19 @@
-"""Cross-validation by documents: in a small folder every document judges once.
+"""Cross-validation by documents: in a small folder, every document serves as test data once.
 
-A tenth of 60 documents is too little to judge by. So the documents are divided into `FOLDS` parts,
-and each part is left out once: maps are fitted and weights are fine-tuned on the other parts, and
-each candidate looks for the pairs of the part that was left out, among the passages of that part.
-For each part the candidate is selected that finds most pairs of the other parts, so that no pair
-selects what it judges. The scores of all parts together give the gain, with an interval over the
-documents. What is shipped is made by the same procedure of all documents.
+A tenth of 60 documents is too little for a test. So the documents are divided into `FOLDS` parts,
+and each part is left out once:
 
-Passages of the other parts are no fair competitors, because the candidate was made of them. A map
-that is fitted on few texts puts others apart from them, and seems to gain by that alone
-(docs/results/placebo.md).
+- Maps are fitted and weights are fine-tuned on the other parts.
+- Each candidate ranks the passages of the left-out part for the pairs of that part.
+- The candidate with the highest MRR on the pairs of the other parts is selected for the part. So
+  no pair tests a candidate that it selected.
+
+The scores of all parts together give the gain, with an interval over the documents. The model that
+is shipped is made by the same procedure from all documents.
+
+Passages of the other parts are not ranked, because the candidate was made from them. A map that is
+fitted on few texts separates all other texts from them. With these passages in the ranking, this
+separation would count as a gain (docs/results/placebo.md).
 
 Sources: Stone 1974, Journal of the Royal Statistical Society B 36; Varma & Simon 2006, BMC
 Bioinformatics 7, on selection inside the folds.
@@ -54,14 +58,14 @@ from isospace.whiten.fold import drop_normalize
 
 FOLDS = 5
 PAIRS, PAIRS_EACH = 600, 8
-"""Test pairs, at most, and of one document: ten times as many of a long one would say hardly
-more, as they depend on each other."""
+"""Largest number of test pairs, and of test pairs from one document. More pairs from a long
+document would add little, because they depend on each other."""
 POOL = 240
-"""Passages of a part that are sought, at most, beside those of its pairs."""
+"""Largest number of passages that are ranked in a part, besides the passages of its pairs."""
 STRICTER = 0.975
-"""Confidence of one test, at which the interval holds in 95 %. The parts select by each other's
-pairs: where all select one candidate, it happens to be good in all, and gains vary more than the
-documents tell (docs/results/placebo.md)."""
+"""Nominal level of the interval, so that it covers the true gain in 95 % of cases. The parts select
+by each other's pairs, so gains vary more between them than the spread over documents shows
+(docs/results/placebo.md)."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +73,11 @@ class Folds:
     """The documents of a small folder, divided into parts that test one after the other.
 
     Attributes:
-        pairs: of all documents.
-        parts: (pair,) the part that each pair is in, from 0 on.
-        of_part: the pairs of each part; second texts are looked for among passages of the part.
-        corpora: the corpus without the documents of each part.
-        relation: of the pairs.
+        pairs: the pairs of all documents.
+        parts: (pair,) the part of each pair, from 0.
+        of_part: the pairs of each part, with the passages of the part that are ranked for them.
+        corpora: for each part, the corpus without its documents.
+        relation: relation of the pairs.
     """
 
     pairs: TextPairs
@@ -84,15 +88,15 @@ class Folds:
 
     @classmethod
     def divide(cls, corpus: Corpus, benchmark: Benchmark, wanted: str | None) -> Folds | None:
-        """Divide the documents, where those that are held out are too few to select and judge.
+        """Divide the documents if too few are held out to select and to test.
 
         Args:
-            corpus: of documents, or others.
-            benchmark: of what the corpus holds out.
-            wanted: the relation of the pairs; default: the first with enough of them.
+            corpus: the corpus; only one of documents can be divided.
+            benchmark: the benchmark on the documents that the corpus holds out.
+            wanted: the relation of the pairs; default: the first relation with enough pairs.
 
         Returns:
-            `None` where enough is held out, or the whole has too few pairs or documents.
+            `None` if enough documents are held out, or all documents have too few pairs or groups.
         """
         held_out = len(set(benchmark.pairs.groups or ()))
         if corpus.related is None or (benchmark.split and held_out >= FEWEST_GROUPS):
@@ -121,7 +125,7 @@ class Folds:
 
     @property
     def described(self) -> str:
-        """Describe the test pairs, in words."""
+        """A description of the test pairs for people."""
         documents = number_of(len(set(self.pairs.groups or ())), "documents")
         return (
             f"{self.relation}: {len(self.pairs):,} pairs of {documents}. These are too few to hold "
@@ -130,25 +134,25 @@ class Folds:
         )
 
     def benchmark(self, own: Benchmark) -> Benchmark:
-        """Return a benchmark whose pairs are those of all documents."""
+        """Return the benchmark `own` with the pairs of all documents as its pairs."""
         protocol = f"MRR, cross-validated pairs of all documents ({self.relation})"
         return replace(own, pairs=self.pairs, protocol=protocol, split=True, confidence=STRICTER)
 
     @property
     def note(self) -> str:
-        """The sentence that says what was cross-validated."""
+        """A note for the user: the verdict tests the procedure, and not the shipped model."""
         return (
             f"The verdict is about the procedure: it was tested on {FOLDS} models, each made "
             "without a part of the documents. The model in the folder is made of all documents."
         )
 
     def data(self, own: Data, part: int) -> Data:
-        """Return the texts of a training without the documents of a part."""
+        """Return the data of a training without the documents of a part, which are held out."""
         corpus, pairs = self.corpora[part], self.of_part[part]
         return replace(own, corpus=corpus, held_out=HeldOut(corpus.held_out(), pairs))
 
     def joined(self, found: Sequence[RetrievalScores]) -> RetrievalScores:
-        """Join what was found of the pairs of each part."""
+        """Join the retrieval scores of all parts, in the order of `pairs`."""
         places = np.argsort(np.argsort(self.parts, kind="stable"))
         return RetrievalScores(
             np.concatenate([one.ranks for one in found])[places],
@@ -159,7 +163,7 @@ class Folds:
 
 
 def divided(groups: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
-    """Divide items into parts of about equal size, whole groups to each, (item,).
+    """Return the part of each item, (item,): parts of about equal size, made of whole groups.
 
     >>> divided(np.array([7, 7, 7, 5, 5, 9]), 2).tolist()
     [0, 0, 0, 1, 1, 1]
@@ -174,7 +178,7 @@ def divided(groups: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
 
 
 def _pairs(corpus: Corpus, everything: Related, relation: str) -> tuple[Rows, NDArray[np.int64]]:
-    """Choose the test pairs: (pair, 2) lines, and the group of each."""
+    """Return the test pairs: (pair, 2) line numbers, and the group of each pair."""
     documents = everything.structure.documents
     group_of = np.full(int(documents.max()) + 1, -1)
     group_of[documents[corpus.passages]] = corpus.groups
@@ -204,14 +208,14 @@ def _pool(
     passages: NDArray[np.bool_],
     sought: Rows,
 ) -> Candidates:
-    """Collect the passages among which the pairs of a part are looked for.
+    """Return the passages that are ranked for the pairs of a part.
 
     Args:
-        corpus: of documents.
-        everything: what belongs together, with all documents held out.
-        relation: of the pairs.
-        passages: (passage,) which are of the part.
-        sought: (pair,) the lines of the second texts.
+        corpus: a corpus of documents.
+        everything: the related passages, with all documents held out.
+        relation: relation of the pairs.
+        passages: (passage,) true for the passages of the part.
+        sought: (pair,) line numbers of the second texts.
     """
     places = np.flatnonzero(passages)
     lines = everything.sought(relation, corpus.passages[places])
@@ -232,12 +236,13 @@ def _pool(
 
 
 class CrossValidated:
-    """Scores of every candidate on all pairs, each by a model made without the pair's document.
+    """Scores of every candidate on all pairs, from models made without the pair's document.
 
     Args:
         folds: the parts.
-        encoders: of the candidates; its folder keeps vectors and weights until all is finished.
-        progress: shows bars.
+        encoders: encoders of the candidates; their folder keeps vectors and weights until the run
+            is finished.
+        progress: shows the progress.
     """
 
     def __init__(self, folds: Folds, encoders: CandidateEncoders, progress: Progress) -> None:
@@ -253,14 +258,14 @@ class CrossValidated:
         stop: StopRequest,
         how_to_resume: str,
     ) -> None:
-        """Fine-tune without the documents of each part, by each of the settings.
+        """Fine-tune for each part without its documents, once with each of the settings.
 
         Args:
-            settings: one for each seed.
+            settings: the settings for each seed.
             data: the texts of the whole folder.
-            updates: of each training.
-            stop: what a signal asks for.
-            how_to_resume: what a person whose run was stopped is told.
+            updates: number of updates of each training.
+            stop: the stop request of a signal.
+            how_to_resume: advice on how to resume a stopped run.
         """
         with self._progress.bar("cross-validate", FOLDS * len(settings)) as advance:
             for part, encoders in enumerate(self._encoders):
@@ -275,7 +280,7 @@ class CrossValidated:
                 self._encoders[part] = encoders.of_part(encoders.corpus, trained)
 
     def score(self, candidates: Sequence[Candidate]) -> None:
-        """Score these candidates in every part."""
+        """Score candidates on the pairs of every part."""
         with self._progress.bar("score", FOLDS * len(candidates)) as advance:
             for encoders, pairs in zip(self._encoders, self.folds.of_part, strict=True):
                 for candidate in candidates:
@@ -284,11 +289,11 @@ class CrossValidated:
                     advance(1)
 
     def scores(self, candidate: Candidate) -> Scores:
-        """Return the MRR of all pairs, each by the candidate that was made without its document."""
+        """Return the scores of all pairs, each by the candidate made without its document."""
         return mrr_scores(self.folds.pairs, self.folds.joined(self._found[candidate]))
 
     def selected_scores(self, selected: Sequence[Candidate]) -> Scores:
-        """Return the MRR of all pairs, each by the candidate that was selected for its part."""
+        """Return the scores of all pairs, each by the candidate that was selected for its part."""
         found = [self._found[candidate][part] for part, candidate in enumerate(selected)]
         return mrr_scores(self.folds.pairs, self.folds.joined(found))
 
@@ -304,13 +309,13 @@ class CrossValidated:
         encode: PromptedEncoders,
         weight: float,
     ) -> BenchmarkResult:
-        """Return what was found of all pairs, and what one encoder makes of the other items.
+        """Return the results of the benchmark: pairs by the parts' models, other items by one.
 
         Args:
-            selected: the candidate of each part, which finds the pairs of the part.
-            benchmark: with the other items.
-            encode: an encoder that was made of all documents.
-            weight: of BM25 where both are fused.
+            selected: the candidate for each part, which ranks for the pairs of the part.
+            benchmark: the benchmark with the other items: STS sets and sample.
+            encode: the encoder made from all documents, which encodes the other items.
+            weight: weight of BM25 in the hybrid ranking.
         """
         alone, others = zip(
             *(
@@ -333,7 +338,12 @@ class CrossValidated:
     def first_texts(
         self, selected: Sequence[Candidate], places: Sequence[int]
     ) -> list[tuple[str, ...]]:
-        """Return the texts that the selected candidates put first for some of the queries."""
+        """Return the top texts for some queries, each by the candidate selected for its part.
+
+        Args:
+            selected: the candidate for each part.
+            places: positions of the queries in the pairs of all documents.
+        """
         found: dict[int, tuple[str, ...]] = {}
         for part, encode in enumerate(self._selected_encoders(selected)):
             own = np.flatnonzero(self.folds.parts == part).tolist()
@@ -345,7 +355,7 @@ class CrossValidated:
         return [found[place] for place in places]
 
     def _selected_encoders(self, selected: Sequence[Candidate]) -> list[PromptedEncoders]:
-        """Return the selected candidate of each part."""
+        """Return the encoder of the selected candidate for each part."""
         both = zip(self._encoders, selected, strict=True)
         return [encoders.encode(candidate) for encoders, candidate in both]
 
@@ -359,7 +369,7 @@ def _train(
     file: Path,
     how_to_resume: str,
 ) -> None:
-    """Fine-tune, and write the last weights into a file; of a training that diverged the base's."""
+    """Fine-tune, and write the last weights into a file, or the base model's after divergence."""
     folder = file.with_suffix("")
     run = Run(folder) if begun(folder) else Run.create(replace(settings, output=folder))
     fit = Fit(

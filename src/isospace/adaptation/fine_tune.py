@@ -40,12 +40,12 @@ class FineTuned:
     """Results of all trainings of a search.
 
     Attributes:
-        facts: of the first training that was kept; where none was, of the first.
-        weights: of each training that was kept.
-        steps: the checkpoint that each of them kept.
-        selection_bias: what choosing a checkpoint by the test pairs has added, on average.
-        unseen: evaluations that were not kept, where the test pairs choose.
-        plan: of the minutes that are left; `None` of a budget in tokens, and of a resumed run.
+        facts: facts about the first training that was kept, or about the first one if none was.
+        weights: the weights of each kept training.
+        steps: the update of the checkpoint of each kept training.
+        selection_bias: average gain that comes only from selecting checkpoints by the test pairs.
+        unseen: number of checkpoints that were not kept, if the test pairs select checkpoints.
+        plan: the plan of the remaining minutes; `None` for a budget in tokens or a resumed run.
         notes: remarks for the user.
     """
 
@@ -59,7 +59,7 @@ class FineTuned:
 
 
 def nothing_trained(search: Search, base_mrr: float, amounts: Amounts) -> FineTuned:
-    """Return what stands in the results where nothing is fine-tuned."""
+    """Return the results of a search that fine-tunes nothing."""
     training, encoder = search.task.training, search.encoders.encoder
     notes: tuple[str, ...] = ()
     if not amounts.fine_tunes:
@@ -86,8 +86,8 @@ def fine_tune(search: Search, until: float | None) -> FineTuned:
 
     Args:
         search: the text, the base model, and the folder.
-        until: when everything is to be over; `None` for a budget in tokens, and for a training that
-            goes on as it was planned before it was stopped.
+        until: the time at which the search must end. `None` for a budget in tokens, and for a
+            resumed training, which keeps its planned length.
     """
     seeds = search.task.config.seeds
     plan: TimePlan | None = None
@@ -116,7 +116,7 @@ def fine_tune(search: Search, until: float | None) -> FineTuned:
 
 @dataclass(frozen=True)
 class _Ended:
-    """One training that has ended, as `FineTuned` has it."""
+    """One training that has ended; its fields are like those of `FineTuned`."""
 
     facts: TrainingFacts
     updates: int
@@ -135,10 +135,10 @@ def _train(
 
     Args:
         search: as in `fine_tune`.
-        number: of the seed, from 0 on.
+        number: number of the seed, from 0.
         until: as in `fine_tune`.
-        plan: after the training before; `None` for the first one.
-        before: the updates of the training before.
+        plan: the plan after the previous training; `None` for the first training.
+        before: number of updates of the previous training.
     """
     training = search.task.training
     notes: list[str] = []
@@ -151,7 +151,7 @@ def _train(
                 return plan.due(updates, last)
             return evaluation_steps(updates, settings.evaluations, EARLIEST, last)
 
-        # What finds less than the base model may find more half-way back to it.
+        # A checkpoint below the base model is kept too: merged half-way, it may be better.
         fit = Fit(
             settings,
             search.progress,
@@ -164,7 +164,7 @@ def _train(
         search.encoders.put_behind(fit.encoder)
         if until is not None:
             plan = _time_plan(search, fit, until) if plan is None else plan.for_the_next()
-        timed = 0  # the update after which it was timed last what a token takes
+        timed = 0  # the update after which a token was last timed
 
         def planned() -> int:
             nonlocal plan, timed
@@ -208,7 +208,7 @@ def _train(
 
 
 def _run_of(run: Run, number: int, settings: TrainConfig) -> Run:
-    """Return the folder of a training: the first has the run's."""
+    """Return the run of a training: the first uses the search's run, others a folder in it."""
     folder = run.folder / "seeds" / str(number)
     if not number:
         return run
@@ -216,7 +216,7 @@ def _run_of(run: Run, number: int, settings: TrainConfig) -> Run:
 
 
 def most_updates(fit: Fit) -> int:
-    """Return how many updates a training may have, however much time there is."""
+    """Return the largest number of updates of a training, whatever the budget."""
     return int(MOST_EPOCHS * fit.loop.updates_per_epoch)
 
 
@@ -225,20 +225,20 @@ def _seconds_per_token(search: Search) -> float:
 
 
 def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
-    """Plan the minutes that are left, by measured speeds."""
+    """Plan the remaining minutes from measured speeds."""
     task, encoder = search.task, search.encoders.encoder
     passes = Passes.count(search.encoders, task.data, task.validation, fit.training.config)
     token = evaluating = _seconds_per_token(search)
     if fit.accelerator.mixed_precision == "bf16":
         evaluating = seconds_per_token(encoder, task.validation.second, "bf16")
-    # Tokens that maps are fitted on pass in another precision: as many as take the same time.
+    # Maps are fitted in another precision. Count the float32 tokens that take the same time.
     fitting = evaluating if search.encoders.fit_precision == "bf16" else token
     mapped = round(passes.mapped * fitting / token)
     trained_have_a_map = search.encoders.through is not None
     validating = passes.validating - (passes.mapped - mapped if trained_have_a_map else 0)
     testing = passes.testing - (0 if trained_have_a_map else passes.mapped - mapped)
     trainings = task.config.seeds
-    if task.folds is not None:  # each part has its trainings, its pairs and its maps
+    if task.folds is not None:  # each part has its own trainings, pairs and maps
         pairs = sum(of_pairs(encoder, part) for part in task.folds.of_part)
         trainings *= 1 + FOLDS
         validating += pairs - passes.pairs + FOLDS * mapped
@@ -256,13 +256,13 @@ def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
 
 
 def _updates(search: Search, fit: Fit, plan: TimePlan | None, before: int) -> tuple[int, str]:
-    """Return how many updates a training begins with, and a note where these are few or none.
+    """Return the planned updates of a training, and a note if there are few or none.
 
     Args:
-        search: with the budget.
+        search: the search, with its budget.
         fit: the training.
-        plan: of the minutes.
-        before: the updates of the training before, or 0; without a plan there are as many again.
+        plan: the plan of the minutes, if any; without it, a training has `before` updates.
+        before: number of updates of the previous training, or 0.
     """
     config, loop, most = search.task.config, fit.loop, most_updates(fit)
     amount, unit = config.budget

@@ -1,4 +1,4 @@
-"""The end of a search: select a candidate, test it, write it, and say what came of it."""
+"""The end of a search: select a candidate, test it, and write and show the results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from isospace.training.run import FinishedRun
 from isospace.training.selection import Choice
 
 _DEV_SETS = "dev sets of STS, which bound what may be lost"
-_SELECTED = "the selected candidate"  # what is not shipped all the same
+_SELECTED = "the selected candidate"  # its name if the verdict keeps the base model
 
 
 def finish(
@@ -45,12 +45,12 @@ def finish(
     """Select a candidate, test it, write the run, and show the verdict.
 
     Args:
-        search: the text, the folder, and the encoders.
-        tried: all candidates on the validation items.
+        search: the text, the run, and the encoders.
+        tried: scores of all candidates on the validation items.
         baselines: MRR of BM25, and of BM25 with the base model, on the validation pairs.
-        tuned: what the trainings came to.
-        base: the base model on the test items.
-        weight: of BM25 in what is fused.
+        tuned: results of the trainings.
+        base: scores of the base model on the test items.
+        weight: weight of BM25 in the hybrid ranking.
         notes: remarks for the user.
     """
     config, data, run = search.task.config, search.task.data, search.run
@@ -102,7 +102,7 @@ def finish(
 def rows_so_far(
     search: Search, tried: Tried, baselines: Mapping[str, Scores]
 ) -> list[dict[str, str]]:
-    """Return the table of the candidates that were tried so far; none is selected yet."""
+    """Return the table of the candidates tried so far, before one is selected."""
     allowed = tried.allowed(search.task.config.max_drop)
     return _search_results(search, tried, None, allowed, baselines).rows()
 
@@ -117,7 +117,7 @@ def _search_results(
     better: tuple[ChangedQuery, ...] = (),
     worse: tuple[ChangedQuery, ...] = (),
 ) -> SearchResults:
-    """Return what candidates.json holds."""
+    """Return the content of candidates.json."""
     task, kinds, mrr = search.task, by_kind(tried.scores), tried.mrr
     best_of_kinds = [best_of(own, mrr, allowed) for own in kinds.values()]
     return SearchResults(
@@ -157,7 +157,7 @@ def _search_results(
 
 
 def _made_by(selected: Candidate, seeds: int, trainings: int) -> str:
-    """Say what was done to the kept weights; empty where nothing was."""
+    """Return a description of how the model was made from the kept weights; empty for no change."""
     plain = selected == BASE_MODEL or (selected == Candidate(1.0) and seeds == 1)
     made = "" if plain else selected.words
     if selected.share and trainings > 1:
@@ -166,7 +166,7 @@ def _made_by(selected: Candidate, seeds: int, trainings: int) -> str:
 
 
 def _none_better(max_drop: float) -> str:
-    """Say why the base model is kept, where it is."""
+    """Return the reason for keeping the base model when no candidate beats it."""
     return (
         f"no candidate finds more of the validation pairs and drops at most {max_drop:g} points on "
         "other text"
@@ -174,7 +174,7 @@ def _none_better(max_drop: float) -> str:
 
 
 def _rejected_note(tried: Tried, selected: Candidate, max_drop: float) -> list[str]:
-    """Name the candidate that was rejected for its drop, where it is the best on the pairs."""
+    """Return a note on the best candidate on the validation pairs if its drop rejected it."""
     mrr = tried.mrr
     best = max(mrr, key=lambda candidate: mrr[candidate])
     if mrr[best] <= mrr[selected]:
@@ -189,9 +189,10 @@ def _rejected_note(tried: Tried, selected: Candidate, max_drop: float) -> list[s
 def _among(
     tried: Tried, selected: Candidate, allowed: Sequence[Candidate], tuned: FineTuned
 ) -> ChosenAmong:
-    """Return what the test pairs have chosen a candidate among.
+    """Return the candidates among which the test pairs selected.
 
-    Where the base model is kept, the best of all others is reported, rejected or not.
+    If the base model is kept, rejected candidates are included: the verdict then reports the best
+    of all others.
     """
     return ChosenAmong.named(
         {candidate: found.pairs for candidate, found in tried.scores.items()},
@@ -203,7 +204,7 @@ def _among(
 
 
 def _choice(trained: Choice, selected: Candidate, verdict: Verdict, max_drop: float) -> Choice:
-    """Return what was kept of the (first) training; where the base model is shipped, why."""
+    """Return the choice of the first training, or the reason for shipping the base model."""
     if verdict.kind is not VerdictKind.KEEP_BASE:
         return trained
     reason = f"the base model: {_none_better(max_drop)}"
@@ -222,7 +223,7 @@ def _changed(
     base: ModelScores,
     adapted: ModelScores,
 ) -> tuple[tuple[ChangedQuery, ...], tuple[ChangedQuery, ...]]:
-    """Return ten queries that gained most, and ten that lost most."""
+    """Return the ten queries that gained most, and the ten that lost most."""
     if selected == BASE_MODEL:
         return (), ()
     pairs, parts = search.task.data.benchmark.pairs, search.parts

@@ -1,4 +1,4 @@
-"""The contents of candidates.json and base_models.json; no other module knows their fields."""
+"""Contents of candidates.json and base_models.json; no other module knows their fields."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from isospace.system import typed_json
 
 FILE, FORMAT = "candidates.json", 3
 VALIDATION = "validation MRR"
-"""The column of the MRRs that select."""
+"""Column of the MRR on the validation pairs."""
 REJECTED = "rejected: drops too much"
-"""A candidate that loses more than `max_drop` on other text."""
+"""Mark of a candidate that drops more than `max_drop` points on other text."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class CandidateScores:
     """One candidate model and its scores on the validation pairs.
 
     Attributes:
-        name: what it is, in words.
-        kind: the row of the table that it belongs to.
-        mrr: of the validation pairs, 0 to 1.
-        other_text: set -> change over the base model on the validation part, in units of 0 to 1.
-        allowed: whether it loses at most `max_drop` points there.
+        name: description of the candidate.
+        kind: its row in the table.
+        mrr: MRR on the validation pairs, 0 to 1.
+        other_text: set -> change over the base model on the set's validation part, 0 to 1.
+        allowed: true if it drops at most `max_drop` points on other text.
     """
 
     name: str
@@ -40,13 +40,13 @@ class BestOfKind:
 
     Attributes:
         kind: the row of the table.
-        name: which candidate it is.
-        selected: whether it is the adapted model.
-        mrr: of the validation pairs, 0 to 1.
-        gain: of that over the base model; `None` of the base model. The gain of the selected
-            candidate is too high, because it was selected by it.
-        other_text: set -> gain over the base model on the validation part.
-        seconds: what the kind took, without the kinds before it.
+        name: description of the candidate.
+        selected: true if the candidate was selected.
+        mrr: MRR on the validation pairs, 0 to 1.
+        gain: gain of `mrr` over the base model; `None` for the base model. For the selected
+            candidate the gain is too high, because the same pairs selected it.
+        other_text: set -> gain over the base model on the set's validation part.
+        seconds: time for this kind, without the kinds before it.
     """
 
     kind: str
@@ -64,9 +64,9 @@ class ChangedQuery:
 
     Attributes:
         query: the first text of a pair.
-        right: the second.
-        ranks: of the right one, by the base model and by the adapted model.
-        first: the texts that were ranked first, by the base model and by the adapted model.
+        right: the second text of the pair.
+        ranks: ranks of the right text by the base model and by the adapted model.
+        first: top texts by the base model and by the adapted model.
     """
 
     query: str
@@ -80,18 +80,18 @@ class SearchResults:
     """The candidates of one run of `adapt`; its scores on test pairs are in results.json.
 
     Attributes:
-        candidates: all, in the order in which they were tried.
-        best: the best of each kind, the base model first.
+        candidates: all candidates, by kind, in the order in which the kinds were tried.
+        best: the best candidate of each kind, the base model first.
         baselines: MRR on the validation pairs of "BM25" and of "base model + BM25".
-        notes: why candidates are missing, in sentences; empty where none is.
-        selected_on: the validation pairs, in words.
-        max_drop: points that a candidate may lose on other text.
-        other_text: what is measured there, in words.
-        better: queries that gained most.
-        worse: queries that lost most.
-        seconds: wall clock of the whole, sessions before a resumption included.
+        notes: remarks for the user, such as reasons for missing candidates.
+        selected_on: description of the validation pairs.
+        max_drop: largest drop on other text, in points of 100.
+        other_text: description of the sets of other text.
+        better: the queries that gained most.
+        worse: the queries that lost most.
+        seconds: wall clock of the whole search, with earlier sessions of a resumed run.
         baseline_gains: name in `baselines` -> gain of its MRR over the base model's.
-        format: of the file.
+        format: format number of the file.
     """
 
     candidates: tuple[CandidateScores, ...]
@@ -109,11 +109,11 @@ class SearchResults:
 
     @property
     def selected(self) -> BestOfKind:
-        """The candidate that was selected; the base model where no other was better."""
+        """The selected candidate; the base model if no other was better."""
         return next(one for one in self.best if one.selected)
 
     def rows(self) -> list[dict[str, str]]:
-        """Return the table of the best of each kind, x 100, with the baselines."""
+        """Return the table of the baselines and the best candidate of each kind, x 100."""
         rows: list[dict[str, str]] = []
         names = dict.fromkeys(name for one in self.best for name in one.other_text)
         too_much = {one.name for one in self.candidates if not one.allowed}
@@ -148,7 +148,7 @@ class SearchResults:
 
 
 def _validation(name: str) -> str:
-    """Return the column of a set's pairs that select; the test pairs have the plain name."""
+    """Return the column name of a set's validation part; its test part has the plain name."""
     return f"{name}, validation"
 
 
@@ -157,14 +157,14 @@ _BASE_MODELS = "base_models.json"
 
 @dataclass(frozen=True)
 class BaseModelScores:
-    """One base model that was compared with others, before and after whitening.
+    """One base model in a comparison of base models, before and after whitening.
 
     Attributes:
-        name: as the user gave it.
+        name: name of the model, as the user gave it.
         dim: width of its vectors.
-        texts_per_second: documents that it encodes, timed in turns with the other models.
-        candidate: the version that the validation pairs selected, in words.
-        validation: MRR of that version on the validation pairs, 0 to 1.
+        texts_per_second: documents that it encodes per second, timed in turns with the others.
+        candidate: description of the selected version: the model itself, or a map behind it.
+        validation: MRR of the selected version on the validation pairs, 0 to 1.
         base: MRR of the model itself on the test pairs.
         adapted: MRR of the selected version on the test pairs.
     """
@@ -183,11 +183,12 @@ class BaseModels:
     """Base models that one run of `adapt` compared, in the order in which they were named.
 
     Attributes:
-        models: of two or more.
-        selected: the name of the model that the search goes on with.
-        gain: of the selected model over the second best, both whitened, on the test pairs.
-        verdict: that gain in a sentence.
-        format: of the file.
+        models: scores of two or more models.
+        selected: name of the model that is fine-tuned.
+        gain: gain of the selected model over the second best, each in its selected version, on the
+            test pairs.
+        verdict: a sentence on the gain.
+        format: format number of the file.
     """
 
     models: tuple[BaseModelScores, ...]
@@ -200,8 +201,9 @@ class BaseModels:
         """Return the table of all models, x 100.
 
         Args:
-            name: the adapted model of the whole search, for a row of its own; empty for none.
-            mrr: of that on the test pairs.
+            name: description of the adapted model of the whole search, for another row; empty: no
+                such row.
+            mrr: MRR of the adapted model on the test pairs.
         """
         rows = []
         for one in self.models:
@@ -227,10 +229,10 @@ def write_base_models(folder: Path, compared: BaseModels) -> None:
 
 
 def read_base_models(folder: Path) -> BaseModels | None:
-    """Read base_models.json of a run; `None` where no base models were compared.
+    """Read base_models.json of a run; `None` if no base models were compared.
 
     Raises:
-        UserError: the file is damaged, or another version's.
+        UserError: the file is damaged, or has another format.
     """
     if not (folder / _BASE_MODELS).is_file():
         return None
@@ -243,10 +245,10 @@ def write_candidates(folder: Path, candidates: SearchResults) -> None:
 
 
 def read_candidates(folder: Path) -> SearchResults | None:
-    """Read candidates.json of a run; `None` where the run is not of `adapt`.
+    """Read candidates.json of a run; `None` if `adapt` did not make the run.
 
     Raises:
-        UserError: the file is damaged, or another version's.
+        UserError: the file is damaged, or has another format.
     """
     if not (folder / FILE).is_file():
         return None

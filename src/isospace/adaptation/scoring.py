@@ -1,4 +1,4 @@
-"""Scores of candidates on the validation pairs, which select, and on the test pairs."""
+"""Scores of candidates on the validation pairs and on the test pairs."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Search:
 
     Attributes:
         task: the base model, the text, and the pairs.
-        run: the folder.
-        encoders: of the candidates.
-        parts: of a small folder that is cross-validated.
+        run: the run of the search.
+        encoders: encoders of the candidates.
+        parts: scores by cross-validation, for a small folder; else `None`.
         times: seconds of every kind of candidate.
-        progress: where it is shown.
-        stop: what a signal asks for.
-        base_models: the base models that were compared; `None` where the user named one.
+        progress: shows the progress.
+        stop: the stop request of a signal.
+        base_models: comparison of the base models; `None` if the user named one.
     """
 
     task: Task
@@ -57,8 +57,8 @@ class ValidationScores:
     """Scores of one candidate on the validation items.
 
     Attributes:
-        pairs: MRR of the validation pairs.
-        other_text: set -> score of its validation part.
+        pairs: reciprocal ranks on the validation pairs; their mean is the MRR.
+        other_text: set -> scores on its validation part.
     """
 
     pairs: Scores
@@ -67,38 +67,38 @@ class ValidationScores:
 
 @dataclass(frozen=True)
 class Tried:
-    """All candidates that were tried so far; the base model is the first."""
+    """The candidates tried so far, the base model first, and their scores."""
 
     scores: Mapping[Candidate, ValidationScores]
 
     @property
     def base(self) -> ValidationScores:
-        """The scores of the base model."""
+        """Scores of the base model."""
         return self.scores[BASE_MODEL]
 
     @property
     def mrr(self) -> dict[Candidate, float]:
-        """Candidate -> MRR of the validation pairs."""
+        """Candidate -> MRR on the validation pairs."""
         return {candidate: found.pairs.mean for candidate, found in self.scores.items()}
 
     def gain(self, candidate: Candidate) -> Gain | None:
-        """Return the gain of a candidate over the base model; `None` of the base model."""
+        """Return the gain of a candidate over the base model; `None` for the base model."""
         if candidate == BASE_MODEL:
             return None
         return gain(self.scores[candidate].pairs, self.base.pairs)
 
     def other_text(self, candidate: Candidate) -> dict[str, Gain]:
-        """Set -> gain of a candidate over the base model."""
+        """Return the gains of a candidate on other text: set -> gain over the base model."""
         own, base = self.scores[candidate].other_text, self.base.other_text
         return {name: gain(scores, base[name]) for name, scores in own.items()}
 
     def allowed(self, max_drop: float) -> list[Candidate]:
-        """Return the candidates that drop at most so many points on other text."""
+        """Return the candidates that drop at most `max_drop` points of 100 on other text."""
         return allowed_candidates({one: self.other_text(one) for one in self.scores}, max_drop)
 
 
 def validate(search: Search, tried: Tried, more: Sequence[Candidate]) -> Tried:
-    """Score further candidates on the validation items, and show what they find."""
+    """Score more candidates on the validation items, show the scores, and add them to `tried`."""
     for candidate in more:
         with search.times.timed(candidate.kind):
             scores = _validation_scores(search, candidate)
@@ -137,8 +137,8 @@ def validate_baselines(
 
     Args:
         search: the pairs, and the base model.
-        weight: of BM25 in what is fused.
-        base: the base model on the test pairs, where these are the validation pairs too.
+        weight: weight of BM25 in the hybrid ranking.
+        base: scores of the base model on the test pairs, if they are the validation pairs too.
     """
     pairs = search.task.validation
     if base is None:
@@ -155,9 +155,9 @@ def score_test(
 
     Args:
         search: the items, and the encoders.
-        candidate: the base model, or the one that was selected.
-        allowed: candidates among which the parts of a small folder select.
-        weight: of BM25 in what is fused.
+        candidate: the base model, or the selected candidate.
+        allowed: candidates among which each part of a small folder selects.
+        weight: weight of BM25 in the hybrid ranking.
     """
     data, encode = search.task.data, search.encoders.encode(candidate)
     if search.parts is None:
@@ -168,7 +168,7 @@ def score_test(
 
 
 def score_test_pairs(search: Search, candidate: Candidate, allowed: Sequence[Candidate]) -> Scores:
-    """Return the MRR of the test pairs alone, by a candidate; arguments as for `score_test`."""
+    """Return a candidate's scores on the test pairs alone; arguments as for `score_test`."""
     pairs = search.task.data.benchmark.pairs
     if search.parts is not None:
         return search.parts.selected_scores(selected_of_parts(search.parts, candidate, allowed))
@@ -178,5 +178,5 @@ def score_test_pairs(search: Search, candidate: Candidate, allowed: Sequence[Can
 def selected_of_parts(
     parts: CrossValidated, candidate: Candidate, allowed: Sequence[Candidate]
 ) -> list[Candidate]:
-    """Return the candidate that stands for another in each part of a small folder."""
+    """Return the candidate to test in each part: the base model, or the part's own selection."""
     return [BASE_MODEL] * FOLDS if candidate == BASE_MODEL else parts.selected(allowed)

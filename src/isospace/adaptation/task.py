@@ -31,11 +31,11 @@ from isospace.training.requirements import require_settings
 from isospace.training.schedule import FEWEST_UPDATES
 
 MOST_EPOCHS = 4.0
-"""However much time there is, no example is seen more often."""
+"""Largest number of epochs of a training, whatever the budget."""
 SMALLER_BATCHES = (32, 16)
-"""Of pairs, where the recipe's are too large for a few documents."""
+"""Batch sizes for text that has too few batches of the recipe's size."""
 MINED = 4
-"""Texts of the corpus beside each list, for a teacher that does not score the whole batch."""
+"""Hard negatives per example, for a teacher that does not score the whole batch."""
 _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 
 
@@ -44,11 +44,11 @@ class Task:
     """One task: the base model, the text, and the pairs that select and test.
 
     Attributes:
-        config: what the user asked for.
+        config: the settings of the search.
         training: the settings of the first training.
         data: the texts, with the test pairs.
-        validation: the pairs that select.
-        folds: the parts of a small folder, which test one after the other; else `None`.
+        validation: the validation pairs.
+        folds: the parts of a small folder, for cross-validation; else `None`.
         notes: remarks for the user.
     """
 
@@ -60,9 +60,9 @@ class Task:
     notes: tuple[str, ...]
 
     def with_share(self, share: float) -> Task:
-        """Return the task with so much of its validation and test pairs, 0 to 1.
+        """Return the task with a share (0 to 1) of its validation and test pairs.
 
-        The user's own test pairs, and text without natural pairs, stay whole.
+        The user's own test pairs, and text without natural pairs, are kept whole.
         """
         held_out, benchmark = self.data.held_out, self.data.benchmark
         if share >= 1 or not held_out.natural:
@@ -75,10 +75,11 @@ class Task:
 
 
 def load_task(config: AdaptConfig, progress: Progress) -> Task:
-    """Read the text, and choose how it trains.
+    """Read the text, and choose the settings of training.
 
     Raises:
-        UserError: bad input. `TooLittle` where it is the text, so that the base model is best kept.
+        UserError: bad input. `TooLittle` if there is too little text, so that keeping the base
+            model is best.
     """
     for name in config.models:
         resolve(name)
@@ -106,11 +107,11 @@ def load_task(config: AdaptConfig, progress: Progress) -> Task:
 
 
 def load_base_model(task: Task, model: str, progress: Progress) -> tuple[Task, CandidateEncoders]:
-    """Load a base model, and return the task with its name.
+    """Load a base model; return the task with the model's name, and the encoders.
 
     Raises:
-        UserError: a model that cannot be loaded or trained. `TooLittle` where its tokenizer cannot
-            tell the texts apart.
+        UserError: the model cannot be loaded or trained. `TooLittle` if its tokenizer cannot tell
+            the texts apart.
     """
     corpus, parts = task.data.corpus, task.folds.corpora if task.folds else ()
     training = replace(task.training, model=model)
@@ -130,10 +131,10 @@ def load_base_model(task: Task, model: str, progress: Progress) -> tuple[Task, C
 
 
 def _frozen_note(config: AdaptConfig, encoders: CandidateEncoders) -> str:
-    """Say why nothing is fine-tuned, where vectors are given; else empty.
+    """Return the reason for no fine-tuning if the model's vectors are given; else empty.
 
     Raises:
-        UserError: a setting that only fine-tuning has.
+        UserError: a setting is for fine-tuning only.
     """
     if not encoders.encoder.is_frozen:
         return ""
@@ -147,10 +148,10 @@ def _frozen_note(config: AdaptConfig, encoders: CandidateEncoders) -> str:
 
 
 def _coverage_note(config: AdaptConfig, encoders: CandidateEncoders, corpus: Corpus) -> str:
-    """Say what of the text the encoder does not know; empty where it knows enough.
+    """Return a warning about text that the tokenizer hardly knows; empty if it knows enough.
 
     Raises:
-        TooLittle: all texts are the same to its tokenizer.
+        TooLittle: all texts are the same to the tokenizer.
     """
     read = coverage(encoders.encoder, sample(corpus))
     if read.same:
@@ -163,15 +164,19 @@ def _coverage_note(config: AdaptConfig, encoders: CandidateEncoders, corpus: Cor
 
 
 def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | None]:
-    """Choose how the text trains: by pairs of it where there are enough, else by dropout.
+    """Choose the settings of training: pairs of the text if it has enough, else dropout views.
 
-    Queries from a file are further pairs; text that has none trains by dropout beside them.
+    Queries from a file add pairs. If the text itself has no pairs, training mixes the pairs of the
+    queries with dropout views of the text.
+
+    Returns:
+        The settings, the data, notes for the user, and the parts of a small folder.
     """
     cosines = config.teacher is not None and gives_cosines(config.teacher)
     dropout, pairs = (_training(config, name, cosines) for name in (_DROPOUT, _PAIRS))
     smallest = replace(pairs if config.text.columns else dropout, batch_size=SMALLER_BATCHES[-1])
     require_settings(smallest)
-    if config.queries is not None:  # of which the settings of dropout know nothing
+    if config.queries is not None:  # `smallest` may be dropout's settings, without queries
         rows_of_queries(config.queries)
     try:
         data = load_data(smallest, other_text_selects=True)
@@ -211,14 +216,14 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | 
 
 
 def _without_batches(error: TooLittle) -> str:
-    """Return the message without its advice on `batch_size`, which adapt chooses itself."""
+    """Return the message without its advice on `batch_size`, which is not a setting of adapt."""
     return re.sub(r", or [^.]*`batch_size`", "", str(error))
 
 
 def _training(config: AdaptConfig, recipe: str, cosines: bool) -> TrainConfig:
-    """Return the settings of a recipe, which follow the teacher's ranking too, if there is one.
+    """Return the settings of a recipe, with the teacher's ranking in the objective, if any.
 
-    Scores that are no cosines have units of their own: of them the order alone is followed.
+    Scores that are not cosines have their own scale, so training uses only their order (ListMLE).
     """
     settings = config.training(recipe)
     if config.teacher is None:
@@ -236,12 +241,13 @@ def _training(config: AdaptConfig, recipe: str, cosines: bool) -> TrainConfig:
 
 
 def _in_batches(pairs: TrainConfig, corpora: Sequence[Corpus]) -> TrainConfig:
-    """Return the settings with the largest batch in which each of these corpora can train.
+    """Return the settings with the largest batch size that all corpora have enough text for.
 
-    `FEWEST_UPDATES` in `MOST_EPOCHS` passes are enough; of the smallest size one batch is.
+    A size fits if `MOST_EPOCHS` epochs have `FEWEST_UPDATES` updates. The smallest size fits if an
+    epoch has one batch.
 
     Raises:
-        TooLittle: a corpus has no batch of the smallest.
+        TooLittle: a corpus does not fill one batch of the smallest size.
     """
     sizes = dict.fromkeys([pairs.batch_size, *SMALLER_BATCHES])
     for size in sizes:

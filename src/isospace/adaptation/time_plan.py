@@ -1,10 +1,10 @@
-"""Plan of a budget of minutes: how much is measured, and how many updates a training has.
+"""Plan for a budget of minutes: amount of measuring, and number of updates of each training.
 
-The plan follows measured speeds. It is made before the work and again during a training, because a
-laptop that was busy at first may be free a minute later.
+The plan uses measured speeds. It is made before the work and updated during a training, because the
+load of a laptop changes.
 
-Work is counted in tokens. A word of a language that the tokenizer hardly knows has many tokens, and
-the encoder cuts long texts.
+Work is counted in tokens and not in words. A word of a language that the tokenizer hardly knows has
+many tokens, and the encoder cuts long texts.
 """
 
 from __future__ import annotations
@@ -36,36 +36,39 @@ from isospace.training.schedule import evaluation_steps
 from isospace.whiten.fitting import FITTED_ON, MOST_PAIRS
 
 EARLIEST = 24
-"""Updates that come before any evaluation. A long training is evaluated down to here, as on some
-text pairs teach most in so many, and less than nothing in three times as many."""
+"""Earliest update after which a training is evaluated. On some text, pairs teach most in so few
+updates, and three times as many updates make the model worse than the base model."""
 BETWEEN_EVALUATIONS = 5
-"""Before the end a training is evaluated only where it has gone on since the last time for so many
-times as long as that takes: the evaluation in the middle is then a tenth of the whole at most."""
+"""Smallest ratio of training time between two evaluations to the time of one evaluation, except for
+the last evaluation. An evaluation in the middle then takes a tenth of the training at most."""
 MOST_READING = 0.5
-"""Share of a budget in minutes that reading the text can use up, however long it takes."""
+"""Largest share of a budget in minutes that is counted for reading the text."""
 MOST_LATE = 0.25
-"""Share of a budget in minutes by which so many may exceed it, as far as is known before them."""
+"""Largest share of a budget in minutes by which fine-tuning may be expected to exceed it."""
 TRIED = 2
-"""Weights that there is always time to try: the trained ones, and some of the way back."""
+"""Number of weights that always get time for validation: the trained ones, and a first merge."""
 SPARE = 1.1
-"""Over what was timed: processors slow down as they warm, and ranking, maps and files take time."""
+"""Factor on timed work: processors slow down as they warm, and ranking, maps and files take
+time."""
 FITTING = 0.05
-"""Share of a budget in minutes that the encoding of pairs to fit on may take."""
+"""Largest share of a budget in minutes for encoding the pairs that maps are fitted on."""
 FEWEST_FITTED, LEAST_SHARE = 300, 0.25
-"""However few the minutes: 300 pairs give most of the gain of a map."""
-_WARM, _TIMED = 32, 256  # texts by which speed is measured; fewer are slower than many
-_AT_ONCE = 4096  # texts whose tokens are in memory
+"""Fewest pairs to fit on, and smallest share of pairs to measure, however short the budget: 300
+pairs give most of the gain of a map."""
+_WARM, _TIMED = 32, 256  # texts encoded to warm up, and to time; small batches are slower
+_AT_ONCE = 4096  # texts that are tokenized at a time, to limit memory
 
 
 @dataclass(frozen=True)
 class Amounts:
-    """Amounts that a search measures, kept in the run's folder so that a resumed run does the same.
+    """Amounts that a search measures, kept in the run's folder for a resumed run.
 
     Attributes:
-        fitted_on: pairs on which maps are fitted, at most.
-        share: of the validation and test pairs, and of the passages they are looked for among.
-        fine_tunes: whether there is time to fine-tune, as far as is known before.
-        enough: minutes that would allow for fine-tuning, where there is no time for it.
+        fitted_on: largest number of pairs on which maps are fitted.
+        share: the share of the validation and test pairs, and of their passages, that is used.
+        fine_tunes: true if fine-tuning is expected to fit the budget.
+        enough: minutes that would allow fine-tuning, if the budget is too short; else 0.
+        format: format number of the file.
     """
 
     fitted_on: int = FITTED_ON
@@ -83,14 +86,14 @@ class Amounts:
         left: float,
         whole: bool,
     ) -> Amounts:
-        """Plan what the minutes allow.
+        """Plan the amounts that the minutes allow.
 
         Args:
-            passes: what is to be measured, with maps fitted on `FITTED_ON` pairs.
-            token: seconds of one that passes the encoder.
+            passes: the tokens to encode, with maps fitted on `FITTED_ON` pairs.
+            token: seconds that the encoder takes per token.
             minutes: the budget.
-            left: seconds of it.
-            whole: whether all pairs are measured, however long it takes.
+            left: seconds left of the budget.
+            whole: measure all pairs, however long it takes.
 
         >>> passes = Passes(
         ...     validating=2000, pairs=900, mapped=600, testing=1000, other_text=1000, evaluation=10
@@ -114,7 +117,7 @@ class Amounts:
         return cls(fitted_on, 1.0 if whole else max(share, LEAST_SHARE), fine_tunes, enough)
 
     def words(self, config: AdaptConfig) -> str:
-        """Say what a short budget leaves out; empty where it leaves out nothing."""
+        """Return a sentence on what a short budget leaves out; empty if it leaves out nothing."""
         if self.share == 1 and self.fitted_on >= FITTED_ON:
             return ""
         left = ""
@@ -129,19 +132,20 @@ class Amounts:
 
 @dataclass(frozen=True)
 class Passes:
-    """Numbers of tokens that pass the encoder where candidates are measured.
+    """Numbers of tokens that the encoder processes to score candidates.
 
-    They are a few too many where the same pairs select and test.
+    The numbers are slightly too high if the same pairs select and test.
 
     Attributes:
-        validating: of the validation items, for each weights that are tried.
-        pairs: those of them that are of the corpus' own pairs.
-        mapped: of the texts that maps are fitted on: a part of `validating` where training goes
-            through a map, because all trained weights then have one; else of `testing`.
-        testing: of the test items, for the weights that are selected.
-        other_text: those of `validating` and `testing` that are of other text, STS included.
-        evaluation: of one evaluation in a training. Every training evaluates the base model too,
-            whose vectors are kept, but for the noisy views.
+        validating: tokens of the validation items, to be encoded once for each weights tried.
+        pairs: the part of `validating` that comes from the corpus' own pairs.
+        mapped: tokens of the texts that maps are fitted on. They are part of `validating` if
+            training goes through a map, because all trained weights then have one. Otherwise they
+            are part of `testing`.
+        testing: tokens of the test items, for the selected weights.
+        other_text: the part of `validating` and `testing` that is other text, STS included.
+        evaluation: tokens of one evaluation in a training. Each training evaluates the base model
+            too, but after the first training only its noisy views are encoded again.
     """
 
     validating: int
@@ -153,11 +157,11 @@ class Passes:
 
     @classmethod
     def joined(cls, several: Sequence[Passes], tokens: Sequence[float]) -> Passes:
-        """Add the passes of several base models, in tokens of the first.
+        """Add the passes of several base models, in tokens of the first model.
 
         Args:
-            several: of each model.
-            tokens: seconds of a token of each model.
+            several: the passes of each model.
+            tokens: seconds per token of each model.
 
         >>> one = Passes(100, 60, 30, 80, 20, 10)
         >>> Passes.joined([one, one], [0.001, 0.01]).validating
@@ -184,13 +188,14 @@ class Passes:
         validation: TextPairs,
         config: TrainConfig,
     ) -> Passes:
-        """Count them.
+        """Count the tokens of a search.
 
         Args:
-            encoders: with the encoder whose tokenizer, limit and prompts all weights have.
-            data: the test pairs, the validation pairs of other text, and what evaluations measure.
-            validation: validation pairs.
-            config: of a training, with its `max_length`.
+            encoders: holds the encoder, whose tokenizer, limit and prompts all candidates share.
+            data: the test pairs, the validation pairs of other text, and the held-out text of
+                evaluations.
+            validation: the validation pairs.
+            config: settings of a training; its `max_length` counts.
         """
         encoder, benchmark, other_text = encoders.encoder, data.benchmark, data.other_text
         own = of_pairs(encoder, validation)
@@ -223,19 +228,19 @@ class Passes:
 
 
 def of_pairs(encoder: Encoder, pairs: TextPairs, *others: Asked) -> int:
-    """Count the tokens of texts that find each other, and of the other texts of the call."""
+    """Count the tokens of pairs and their other passages, and of the texts in `others`."""
     return tokens_of(
         encoder, ("query", pairs.first), ("document", Targets.of_pairs(pairs).texts), *others
     )
 
 
 def tokens_of(encoder: Encoder, *asked: Asked, max_length: int | None = None) -> int:
-    """Tokens that pass where texts are encoded by one call, each distinct one once by each prompt.
+    """Count the tokens of texts; a repeated text counts once for each prompt.
 
     Args:
         encoder: the encoder.
         asked: the texts, with their sides.
-        max_length: where they are cut, in tokens; default: the encoder's own limit.
+        max_length: number of tokens to which texts are cut; default: the encoder's own limit.
     """
     by_prompt: dict[str, tuple[Side | None, dict[str, None]]] = {}
     for side, texts in asked:
@@ -250,16 +255,16 @@ def tokens_of(encoder: Encoder, *asked: Asked, max_length: int | None = None) ->
 
 
 def seconds_per_token(encoder: Encoder, texts: Sequence[str], precision: Precision) -> float:
-    """Time a token, by some of these documents.
+    """Return the seconds that the encoder takes per token, timed on some of the texts.
 
     Args:
         encoder: the encoder.
-        texts: one or more.
+        texts: one document or more.
         precision: the arithmetic.
     """
     timed = [texts[place] for place in evenly(len(texts), _TIMED)]
     tokens = sum(map(len, encoder.tokens.ids(timed, side="document")))
-    encoder.embed(timed[:_WARM], precision=precision, side="document")  # it has memory to find
+    encoder.embed(timed[:_WARM], precision=precision, side="document")  # allocates memory
     started = time.monotonic()
     encoder.embed(timed, precision=precision, side="document")
     return (time.monotonic() - started) / max(1, tokens)
@@ -267,18 +272,19 @@ def seconds_per_token(encoder: Encoder, texts: Sequence[str], precision: Precisi
 
 @dataclass(frozen=True)
 class TimePlan:
-    """The time that the next training of a search and those after it take.
+    """Plan of the remaining time of a search: the next training, and the work after it.
 
     Attributes:
-        until: when everything is to be over, in seconds by some clock.
-        update: seconds of one.
-        evaluation: seconds of one.
-        validating: tokens that are encoded to try weights.
-        testing: tokens that are encoded to judge those that are taken.
-        token: seconds of one.
-        trainings: number of trainings to come, which are to have equally many updates.
-        evaluations: of a training that is not long.
-        most: updates that a training may have.
+        until: the time at which the search must end, in seconds by some clock.
+        update: seconds per update.
+        evaluation: seconds per evaluation.
+        validating: tokens that are encoded to validate one candidate's weights.
+        testing: tokens that are encoded to test the selected candidate.
+        token: seconds per token.
+        trainings: number of trainings to come; all get equally many updates.
+        evaluations: number of evenly spaced evaluations of a training; a long training has more
+            near its start.
+        most: largest number of updates of a training.
     """
 
     until: float
@@ -292,26 +298,26 @@ class TimePlan:
     most: int
 
     def takes(self, updates: int, done: int = 0, evaluated: int = 0) -> float:
-        """Return the seconds of everything that is to come, without any to spare.
+        """Return the seconds of all remaining work, without a reserve.
 
         Args:
-            updates: of each training.
-            done: those of them that the first has behind it.
-            evaluated: the last of them after which it was evaluated.
+            updates: number of updates of each training.
+            done: updates that the current training has done.
+            evaluated: the update after which the current training was last evaluated.
         """
         usual = len(self.due(updates))
         own = sum(step > done for step in self.due(updates, evaluated))
-        own += not done  # of the base model, which the trainings that follow do not encode again
+        own += not done  # of the base model, whose vectors later trainings reuse
         training = (self.trainings * updates - done) * self.update
         evaluating = (own + (self.trainings - 1) * usual) * self.evaluation
         measuring = TRIED * self.validating + self.testing
         return training + evaluating + measuring * self.token
 
     def updates(self, now: float, done: int = 0, evaluated: int = 0) -> int:
-        """Return how many updates each training may have.
+        """Return the number of updates of each training that the time allows.
 
         Args:
-            now: by the same clock.
+            now: the current time, by the clock of `until`.
             done: as in `takes`.
             evaluated: as in `takes`.
 
@@ -326,21 +332,21 @@ class TimePlan:
         return max(fits - 1, 0)
 
     def seen(self, update: float, evaluation: float | None, token: float) -> TimePlan:
-        """Return the plan with measured seconds; `None` for what has not happened yet."""
+        """Return the plan with measured seconds; `evaluation` is `None` before the first one."""
         if evaluation is None:
             evaluation = self.evaluation
         return replace(self, update=update, evaluation=evaluation, token=token)
 
     def allows_another(self, now: float) -> bool:
-        """Tell whether there is time to try further weights, and to test the selected ones."""
+        """Return true if there is time to try another candidate, and to test the selected one."""
         return now + SPARE * (self.validating + self.testing) * self.token <= self.until
 
     def for_the_next(self) -> TimePlan:
-        """Return the plan of the trainings that follow the first."""
+        """Return the plan for the trainings after this one."""
         return replace(self, trainings=self.trainings - 1)
 
     def due(self, updates: int, last: int = 0) -> list[int]:
-        """Return the updates after which a training is evaluated, after the `last` time.
+        """Return the updates after which a training is evaluated, those after `last` only.
 
         >>> plan = TimePlan(360, update=2.5, evaluation=14, validating=15, testing=10, token=0.5,
         ...     trainings=1, evaluations=2, most=400)
@@ -359,12 +365,12 @@ class TimePlan:
 
 
 def counted_from(started: float, read: float, budget: float) -> float:
-    """Return when a budget begins: reading the text uses up `MOST_READING` of it at most.
+    """Return the time at which a budget begins; reading the text counts `MOST_READING` at most.
 
     Args:
-        started: when the command began, in seconds.
-        read: when it had read the text.
-        budget: seconds.
+        started: the time at which the command began, in seconds.
+        read: the time at which it had read the text.
+        budget: the budget in seconds.
 
     >>> counted_from(0, 40, 360), counted_from(0, 600, 360)
     (0, 420.0)
@@ -383,19 +389,19 @@ class _Noted:
 
 
 class Times:
-    """Seconds of each kind of candidate and of the whole, kept in a folder for a resumed run.
+    """Seconds of each kind of candidate and of the whole search, kept in a file for a resumed run.
 
-    What a kill cuts off before it could be noted is not counted.
+    A killed run loses the seconds since the file was last written.
 
     Args:
-        folder: where they are kept, and those of earlier sessions are found.
-        started: when this session began, by the monotonic clock.
+        folder: the folder of the file, which may hold the seconds of earlier sessions.
+        started: start of this session, by the monotonic clock.
 
     Attributes:
-        kinds: name -> seconds.
+        kinds: kind of candidate -> seconds.
 
     Raises:
-        UserError: what was kept is damaged.
+        UserError: the file is damaged.
     """
 
     def __init__(self, folder: Path, started: float) -> None:
@@ -407,12 +413,12 @@ class Times:
 
     @property
     def whole(self) -> float:
-        """Wall clock of the search, sessions before a resumption included."""
+        """Seconds of the whole search, with those of earlier sessions."""
         return self._earlier + time.monotonic() - self._started
 
     @contextmanager
     def timed(self, kind: str) -> Iterator[None]:
-        """Note what a kind of candidate takes meanwhile, or a part of it."""
+        """Add the time of the block to a kind of candidate, and write the file."""
         started = time.monotonic()
         try:
             yield
