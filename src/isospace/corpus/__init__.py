@@ -1,1 +1,1 @@
-"""Sentences from files, streams and packages: read, cleaned, without repetition, hashed."""
+"""Text from files, streams and packages: read, cleaned, deduplicated and hashed."""

@@ -1,4 +1,4 @@
-"""What `corpus.Corpus` reads is made here: from documents, or from rows of several texts."""
+"""The files that `corpus.Corpus` reads, built from documents or from rows of several texts."""
 
 from __future__ import annotations
 
@@ -56,22 +56,22 @@ from isospace.system.files import hash_of
 _COUNTS = ("read", "control characters removed", "empty", "too short", "too long")
 
 HELD_OUT_GROUPS = 40
-"""Groups of documents that are held out at least, unless they are all long."""
+"""Least number of groups of documents to hold out, unless all documents are long."""
 
 FEWEST_PAIRS = 2
-"""Held-out pairs below which there is nothing to find a positive among."""
+"""Least number of held-out pairs: with fewer, a positive has no alternatives."""
 
 
 @dataclass
 class _Built:
-    """What becomes of the text, beside the lines themselves.
+    """The result of a build, apart from the lines.
 
     Attributes:
-        count: passages or examples, some of which are neither held out nor trained on.
-        held: positions of the lines that are held out, ascending.
-        train: of those to train on.
-        content: what identifies the corpus.
-        same: (line,) a number that lines share where they repeat each other, or nearly do.
+        count: number of passages or examples, including unused ones.
+        held: positions of the held-out lines, ascending.
+        train: positions of the lines to train on, ascending.
+        content: values that identify the corpus, for its digest.
+        same: (line,) a number that lines share if they repeat, or nearly repeat, each other.
     """
 
     count: int
@@ -90,7 +90,7 @@ def build(
     sources: list[Source],
     excluded: list[str],
 ) -> None:
-    """Fill a folder."""
+    """Write all files of a corpus into a folder."""
     counts = dict.fromkeys(_COUNTS, 0)
     unreadable: dict[str, UserError] = {}
     if config.columns:
@@ -126,16 +126,16 @@ def build(
 
 
 def _files(sources: Iterable[Source]) -> dict[str, int]:
-    """Count the files of each format, the most first; a txt is one whatever it looks like."""
+    """Count the files of each format, largest first; txt with lines or paragraphs is one format."""
     formats = Counter("txt" if source.format == "text" else source.format for source in sources)
     del formats[DOCSTRINGS]
     return dict(formats.most_common())
 
 
 def _references(excluded: list[str], config: CorpusConfig, judged: Sequence[str] = ()) -> list[str]:
-    """Return clean texts that must not be trained on, and their sentences.
+    """Return the clean texts that must not be trained on, and their sentences.
 
-    Those are of any language; `judged` are of docstrings.
+    `excluded` can be of any language; `judged` are docstrings of evaluation pairs.
     """
     texts = [*excluded, *judged]
     sentences = (document_sentences(x, config.language or language_of(x)) for x in excluded)
@@ -151,7 +151,7 @@ def _of_documents(
     counts: dict[str, int],
     unreadable: dict[str, UserError],
 ) -> _Built:
-    """Keep each passage of the documents once, with the titles and headings above it."""
+    """Build from documents: keep each passage once, with the titles and headings above it."""
     named = [source.name for source in sources if source.format == DOCSTRINGS]
     read = read_documents(sources[len(named) :], config, counts, unreadable, folder)
     docstrings = [one for name in named for one in read_docstrings(name)]
@@ -176,13 +176,13 @@ def _of_documents(
         groups = staging.groups(alike)[structure.documents[kept - count]]
         amount = min(config.held_out, len(kept) // 10)
         same = kept if near or not amount else same_texts(text, kept, hashes[kept], folder)
-        if not near:  # passages that are the same belong together
+        if not near:  # equal passages were kept: they belong together
             groups = components(np.stack([groups, len(kept) + groups.max(initial=0) + same], 1))
         # Few long documents would be few independent observations.
         largest = None
         if staging.structured:
             sizes = np.bincount(groups)
-            # Not the lines of a txt file beside the documents.
+            # Leave out groups of one passage, such as the lines of a txt file.
             usual = int(np.median(sizes[sizes > 1])) if sizes.max(initial=0) > 1 else 1
             largest = max(2 * usual, amount // HELD_OUT_GROUPS)
         held, train = hold_out(
@@ -217,7 +217,7 @@ def _of_examples(
     counts: dict[str, int],
     unreadable: dict[str, UserError],
 ) -> _Built:
-    """Keep rows of texts that belong together; each example is consecutive lines."""
+    """Build from rows of several texts; each row is an example on consecutive lines."""
     keys = array("Q")
     references = _references(excluded, config)
     labels = Labels(config.label_column) if config.label_column is not None else None
@@ -233,7 +233,7 @@ def _of_examples(
         rows_kept = (lines[::width] - len(references)) // width
         if config.group is None:
             groups = components(same[:, :2])  # a hard negative may come from anywhere
-            # Rows that hang together by chains of shared texts are more than can be held out.
+            # Chains of shared texts can make a group that is too large to hold out.
             groups = cut(groups, same[:, 0], count)
         else:
             groups = key_groups(np.array(keys, dtype=np.uint64)[rows_kept])
@@ -248,7 +248,7 @@ def _of_examples(
         held, train = hold_out(examples, same, groups, count, positive)
         in_pairs, side = labels is None or positive is not None, 0
         if in_pairs and len(held) < FEWEST_PAIRS:
-            # Few answers to many questions, or the reverse: only one side can be held out.
+            # With few answers to many questions, or the reverse, only one side can be held out.
             in_pairs, side = False, int(np.argmax([len(np.unique(same[:, i])) for i in (0, 1)]))
             if config.group is None:
                 groups = np.unique(same[:, side], return_inverse=True)[1]
@@ -273,13 +273,13 @@ def _usable(
     keys: array[int],
     labels: Labels | None,
 ) -> Iterator[str]:
-    """Yield the clean texts of rows whose texts all have a usable length; count the others.
+    """Yield the clean texts of rows whose texts all have a usable length; count the other rows.
 
-    A missing text is the empty text. `keys` receives a hash of each such row's group, 0 for none,
-    where `group` is set, and `labels` its label.
+    A missing text counts as empty. For each yielded row, `keys` receives a hash of its group if
+    `group` is set (0 for no group), and `labels` receives its label.
     """
     wanted, width = columns(config), len(config.columns)
-    # To their ends first: a file that breaks further down gives no row.
+    # Read files of folders to their ends first, so that a damaged file yields no row.
     unreadable |= left_out(sources, wanted, config.strict, whole=True)
     for source in sources:
         if source.name in unreadable:

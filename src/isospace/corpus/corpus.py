@@ -1,4 +1,4 @@
-"""A corpus: clean text to train on, without repetitions, on disk."""
+"""A corpus: clean, deduplicated text on disk, for training and held-out evaluation."""
 
 from __future__ import annotations
 
@@ -37,48 +37,50 @@ from isospace.system.files import hash_of, readable_hash
 logger = logging.getLogger(__name__)
 
 READING = 4
-"""Raise this number when the same files and settings give another corpus than before.
+"""Version of the reading code in the cache's key.
 
-It stands for the code in the cache's key; `tests/corpus/test_reading.py` fails where it was not
-raised.
+Raise it when the same files and settings give another corpus than before. If it was not raised,
+`tests/corpus/test_reading.py` fails.
 """
 _NO_TEXT = ("corpus", "distractors")
-"""Settings that say nothing of what becomes of a text."""
+"""Settings that do not change how a text is read, and so are not part of the cache's key."""
 
 
 class Corpus(Lines):
-    """Clean texts in file order, those for training and those held out, read from disk.
+    """Clean texts in file order, for training and held out, read from disk.
 
-    They are sentences or the passages of documents. Where examples have several texts, a position
-    is that of an anchor, and the lines after it are its positive and its hard negative; documents
-    also have lines of titles, headings and parts of passages (`relations.Role`).
+    A text is a sentence or a passage of a document. An example of several texts is consecutive
+    lines: anchor, positive and hard negative; its position is that of the anchor. Documents also
+    have lines for titles, headings and parts of passages (`relations.Role`).
 
     Attributes:
-        counts: how many lines were read and what became of them.
-        files: format -> how many files of it were read, the most first.
+        counts: what happened to the lines -> number of lines.
+        files: format -> number of files, largest first.
         digest: a hash of the texts (and of the packages' versions, for docstrings).
-        pairs: natural pairs to evaluate on, never to train on: of a relation of held-out documents,
-            of docstrings whose summary and next paragraph are not here, or, for examples, the
-            held-out anchors and positives.
-        columns: those of the texts of an example; none where a text stands for itself.
-        group: the column that says which rows belong together, `None` where their texts do.
+        pairs: natural pairs to evaluate on, never to train on. They come from a relation of
+            held-out documents, from docstrings that were removed from the corpus, or from the
+            anchors and positives of held-out examples.
+        columns: columns of the texts of an example; empty if each text is on its own.
+        group: the column that groups rows; `None` if rows are grouped by their texts.
         held_groups: the group of each sentence in `held_out()`.
         validation: positions in `held_out()` of the validation items.
-        test: of the test items; others, where there are enough for a split by group.
+        test: positions in `held_out()` of the test items; all items are both if there are too few
+            to split.
         train_rows: (n,) positions of the sentences to train on, ascending.
-        classes: the labels that examples have, sorted; none without a column of labels.
-        same: (line,) a number that texts to train on share where they repeat each other, or nearly
-            do (unless `near_duplicates` is off).
-        related: what belongs together in documents; `None` for texts without structure.
-        groups: (passage,) the group of each passage of documents, from 0 on: its document, or
-            documents that belong together; empty for texts without structure.
-        labels: (example,) place in `classes` of each example's label, `None` without such a column.
-        unreadable: files by their place: whether nothing or hardly anything was read, and why.
+        classes: the labels of the examples, sorted; empty without a label column.
+        same: (line,) a number that training texts share if they repeat each other. Near repetitions
+            count too, unless `near_duplicates` is off.
+        related: pairs that belong together in documents; `None` for texts without structure.
+        groups: (passage,) the group of each passage, from 0 on: its document, or several documents
+            that belong together; empty for texts without structure.
+        labels: (example,) position in `classes` of each example's label; `None` without labels.
+        unreadable: (position of the file, true if nothing was read, reason) of files that were not
+            read or hardly read.
     """
 
     def __init__(self, folder: Path) -> None:
         with (folder / "texts.txt").open("rb") as file:
-            # A plain array over the map is quicker to index than a np.memmap.
+            # Indexing a plain array over the memory map is faster than indexing np.memmap.
             super().__init__(file, np.asarray(np.load(folder / "offsets.npy", mmap_mode="r")))
         about = json.loads((folder / "about.json").read_text("utf-8"))
         self.counts: dict[str, int] = about["counts"]
@@ -105,15 +107,15 @@ class Corpus(Lines):
 
     @property
     def passages(self) -> NDArray[np.int64]:
-        """Return the positions of the passages, ascending; of rows and lines all positions."""
+        """Positions of the passages, ascending; all positions if texts have no structure."""
         return np.arange(len(self)) if self.related is None else self.related.structure.passages
 
     def holding_out(self, held: NDArray[np.bool_], relation: str) -> Corpus:
-        """Return the same lines with other passages held out, and no pairs to evaluate on.
+        """Return a corpus of the same lines that holds out other passages and has no pairs.
 
         Args:
-            held: (passage,) which passages of documents are held out, whole groups of them.
-            relation: by which they are judged.
+            held: (passage,) true for passages to hold out; whole groups only.
+            relation: the relation that the held-out passages are evaluated by.
         """
         assert self.related is not None
         mine, telling = self.related, self.related.telling
@@ -137,12 +139,12 @@ class Corpus(Lines):
 
     @property
     def summary(self) -> str:
-        """Describe the counts in words."""
+        """The counts in words."""
         return ", ".join(number_of(n, what) for what, n in self.counts.items() if n)
 
     @property
     def label_summary(self) -> str:
-        """Say how many examples of each class are trained on; of ten classes at most."""
+        """Number of training examples of each class, in words, for up to ten classes."""
         if self.labels is None:
             return ""
         texts = len(self) // len(self.labels)
@@ -153,29 +155,29 @@ class Corpus(Lines):
         return ", ".join(words[:10]) + rest
 
     def held_out(self, places: NDArray[np.int64] | None = None) -> list[str]:
-        """Return sentences to measure on without labels, never to train on.
+        """Return the held-out sentences, which are for evaluation and never for training.
 
-        They are the groups with the least hashes: a random sample of the corpus that depends on no
-        random state and not on the order of the lines, and that hardly changes when text is added.
-        `places` are positions among them, such as `test`; default: all.
+        Held out are the groups with the smallest hashes. This is a random sample that depends
+        neither on a random state nor on the order of the lines. It hardly changes when text is
+        added. `places` are positions in the sample, such as `test`; default: all.
         """
         return [self[row] for row in self.held_rows(places)]
 
     def held_rows(self, places: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Return the positions of what `held_out` gives, in the same order."""
+        """Return the positions in the corpus of the sentences that `held_out` returns, in order."""
         return self._held_rows if places is None else self._held_rows[places]
 
 
 def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) -> Corpus:
-    """Read, clean and de-duplicate the text, or find the result of an earlier call.
+    """Read, clean and deduplicate the text, or load the result of an earlier call.
 
     Args:
-        config: what to read and how.
-        cache: results are kept in `cache / "corpus"`, under a hash of the input's bytes, the
+        config: settings: what to read, and how.
+        cache: results are stored in `cache / "corpus"`, under a hash of the input's bytes, the
             options, `READING` and the versions of the parsers.
-        exclude: texts that must not be trained on, such as those of evaluation pairs: they, their
-            sentences, and what is a near duplicate of either are left out. With some, text that has
-            no columns is read even where `group` names one, which they then have.
+        exclude: texts that must not be trained on, such as texts of evaluation pairs. The corpus
+            leaves out these texts, their sentences, and near duplicates of both. With such texts,
+            `group` may name a column of the pairs, and the corpus need not have it.
 
     Raises:
         UserError: the input cannot be read, or no sentence is left.
@@ -226,14 +228,14 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
 
 
 def _hash(source: Source) -> str:
-    """Return a hash of the content of a file, or of the modules and packages with docstrings."""
+    """Return a hash of a file's content, or of the versions of packages with docstrings."""
     if source.format == DOCSTRINGS:
         return hash_of(repr(sorted(versions_of(source.name).items())).encode())
     return readable_hash(source.path)
 
 
 def _warn_of_unreadable(corpus: Corpus, sources: Sequence[Source]) -> None:
-    """Log which files were not or hardly read, in one line where the reason is the same."""
+    """Log the files that were not read or hardly read, one line for each reason."""
     names: dict[tuple[bool, str], list[str]] = {}
     for place, unread, reason in corpus.unreadable:
         names.setdefault((unread, reason), []).append(sources[place].name)
@@ -244,7 +246,11 @@ def _warn_of_unreadable(corpus: Corpus, sources: Sequence[Source]) -> None:
 
 
 def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
-    """Refuse settings that do nothing, and bad files before any is read whole."""
+    """Raise an error for settings without effect and for bad files, before any file is read whole.
+
+    With `own_pairs` the caller brings evaluation pairs. Their files may be the only ones with the
+    columns of `group`, `title_column` and `document_column`.
+    """
     if config.language is not None:
         check_language(config.language)
     if config.columns and config.layout is not None:
@@ -262,7 +268,7 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
         for setting in ("title_column", "document_column"):
             require_columns(sources, config.corpus, setting, getattr(config, setting))
     _require_columns_of_all(config, sources, own_pairs)
-    if config.columns:  # of what lies in folders the reader says so
+    if config.columns:  # files in folders are checked when they are read
         named = [source for source in sources if not source.in_folder]
         records.unreadable(named, columns(config))
     else:
@@ -270,7 +276,7 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
 
 
 def _require_columns_of_all(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
-    """Refuse text without columns where all of it must have some."""
+    """Raise an error if a setting needs columns and some text has none."""
     lines = [s.name for s in sources if s.format == "txt"]
     if config.group != FOLDER:
         lines += [s.name for s in sources if s.format in DOCUMENT_FORMATS]
@@ -288,13 +294,13 @@ def _require_columns_of_all(config: CorpusConfig, sources: list[Source], own_pai
 _PARSERS = (
     "docutils", "markdown-it-py", "py3langid", "pypdf", "python-docx", "selectolax", "sentencex",
 )  # fmt: skip
-"""Distributions that decide on what is read of a file."""
+"""Distributions whose version can change the text that is read from a file."""
 
 
 def parser_versions(sources: Iterable[Source] = ()) -> list[str]:
-    """Return the versions of what decides on the text of these files.
+    """Return the versions of everything that can change the text of these files.
 
-    The tables of Unicode decide on characters and words; they come with Python.
+    This includes Python's Unicode tables, which define characters and words.
     """
     versions = [*map(_version, _PARSERS), unicodedata.unidata_version]
     if any(source.format == "man" for source in sources):
@@ -304,7 +310,7 @@ def parser_versions(sources: Iterable[Source] = ()) -> list[str]:
 
 
 def _version(distribution: str) -> str:
-    """Return the version of a distribution; "" where it is not installed."""
+    """Return the version of a distribution; "" if it is not installed."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

@@ -1,11 +1,11 @@
 """Near duplicates: MinHash signatures, banding, and an exact Jaccard check of the candidates.
 
-MinHash is Broder, "On the resemblance and containment of documents" (1997); banding is chapter 3
-of Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets". Everything is a function of the
-texts alone: no random state, no process-dependent hash.
+MinHash is from Broder, "On the resemblance and containment of documents" (1997); banding is chapter
+3 of Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets". Results depend on the texts only:
+there is no random state and no process-dependent hash.
 
-No library does it here: rensa 0.5 is as fast but holds its tables in memory, 2 kB a text where this
-needs 60 bytes and a file, and datasketch 2.0 holds more and takes 15 times as long.
+Libraries need more: rensa 0.5 is as fast, but holds 2 kB a text in memory. This module needs 60
+bytes and a file. datasketch 2.0 holds even more, and takes 15 times as long.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 THRESHOLD = 0.8
-"""Jaccard similarity of the two sets of word bigrams from which two texts are near duplicates.
+"""Two texts are near duplicates if the Jaccard similarity of their word bigrams is at least this.
 
-One replaced word changes two bigrams: texts that differ by one word are near duplicates from 17
-words on, texts that differ by two words from 35.
+One replaced word changes two bigrams. Texts that differ by one word are near duplicates from 17
+words on; texts that differ by two words, from 35 words on.
 """
 
-# A pair of similarity s meets in one of the bands with probability 1 - (1 - s^4)^10: 0.995 at the
-# threshold, 0.94 at 0.7, and 0.08 at 0.3, where the exact check has little to do.
+# A pair of similarity s shares a band with probability 1 - (1 - s^4)^10. That is 0.995 at the
+# threshold, 0.94 at 0.7 and 0.08 at 0.3, so few dissimilar pairs need the exact check.
 _BANDS, _ROWS = 10, 4
 _TEXTS_AT_ONCE = 8192
-_CHARACTERS_AT_ONCE = 1 << 22  # as words they take thirteen times as many bytes
+_CHARACTERS_AT_ONCE = 1 << 22  # as lists of words they need 13 times as many bytes
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -44,24 +44,24 @@ MARKS = "".join(
     for character in map(chr, chain(range(0x300, 0x1F000), range(0xE0100, 0xE01F0)))
     if unicodedata.category(character).startswith("M")
 )
-r"""Belong to the letter before them, such as the vowel signs of Hindi, which are none of \w."""
+r"""Combining marks, such as the vowel signs of Hindi: part of a word, but not matched by \w."""
 _LETTER = f"[^\\W{UNSPACED}]"
 _WORD = re.compile(f"[{UNSPACED}]|{_LETTER}+(?:[{MARKS}]+{_LETTER}*)*")
-_ASCII_WORD = re.compile(r"\w+")  # the same, in a quarter of the time
+_ASCII_WORD = re.compile(r"\w+")  # equal for ASCII, in a quarter of the time
 _NUMBER = re.compile(r"\d+")
-_BEFORE_SIGN = re.compile(r" (?=[,.;:!?)\]])")  # a blank that a word has left
+_BEFORE_SIGN = re.compile(r" (?=[,.;:!?)\]])")  # a removed word left this blank
 
 
 class Texts(Protocol):
-    """Anything that gives a text by its position: a list, or lines on disk."""
+    """A sequence of texts indexed by position, such as a list or lines on disk."""
 
     def __getitem__(self, row: int, /) -> str: ...
 
 
 def words(text: str) -> list[str]:
-    """Split a text into words to compare; case, width and the value of numbers do not count.
+    """Split a text into words to compare, ignoring case, width and the value of numbers.
 
-    A text without any word (only emoji, say) is one word.
+    A text without words, such as only emoji, counts as one word.
 
     >>> words("Listing 12: the CAFÉ, 猫だ, हिन्दी")
     ['listing', '0', 'the', 'café', '猫', 'だ', 'हिन्दी']
@@ -71,7 +71,7 @@ def words(text: str) -> list[str]:
 
 
 def _word_of(text: str) -> re.Pattern[str]:
-    """Return the pattern of a word in this text."""
+    """Return the pattern that matches words of this text."""
     return _ASCII_WORD if text.isascii() else _WORD
 
 
@@ -82,7 +82,7 @@ def _folded(text: str) -> str:
 def without_words_of(first: str, second: str) -> str:
     """Remove the words of the first text from the second, unless no word would be left.
 
-    They are `words`, but that a number has its value.
+    Unlike `words`, this function compares numbers by their value.
 
     >>> without_words_of("The cat 2", "The cats: one CAT, the oldest of 3, purrs.")
     'cats: one, oldest of 3, purrs.'
@@ -98,7 +98,7 @@ def without_words_of(first: str, second: str) -> str:
 def jaccard(first: str, second: str) -> float:
     """Return the Jaccard similarity of the two texts' sets of word bigrams, in [0, 1].
 
-    Both ends of a text count as words, so that n words make n + 1 bigrams.
+    Each end of a text counts as a word, so n words make n + 1 bigrams.
 
     >>> jaccard("the cat sat down", "The cat sat!")
     0.5
@@ -112,18 +112,18 @@ def near_duplicates(
 ) -> NDArray[np.int64]:
     """Return for each text the position of an earlier text that it nearly repeats.
 
-    Dropping every text with an answer keeps the first of each cluster. The cost is linear in the
-    number of texts; memory is about 60 bytes a text, and disk 80.
+    To keep the first of each cluster, drop every text whose result is not -1. The time is linear in
+    the number of texts; memory is about 60 bytes a text, and disk 80.
 
     Args:
         texts: the texts.
-        rows: which of them to compare, ascending, (n,).
-        references: the first so many of `rows` are references: where a text is near to a
-            reference and to another text, the answer is the reference.
-        scratch: folder for the temporary file; the system's default without it.
+        rows: positions of the texts to compare, ascending, (n,).
+        references: number of references, which come first in `rows`. If a text is near to a
+            reference and to another text, the result is the reference.
+        scratch: folder for the temporary file; default: the system's.
 
     Returns:
-        (n,) positions in `rows`, -1 for a text that is near to no earlier one.
+        (n,) positions in `rows`; -1 for a text that is near to no earlier text.
 
     >>> cats = ["One cat sat on the mat.", "one cat sat on the mat", "Two dogs ran off."]
     >>> near_duplicates(cats, np.arange(3)).tolist()
@@ -142,11 +142,10 @@ def near_duplicates(
 def near_clusters(
     texts: Texts, rows: NDArray[np.int64], scratch: Path | None = None
 ) -> NDArray[np.int64]:
-    """Return for each text the least position in its cluster of near duplicates.
+    """Return for each text the smallest position in its cluster of near duplicates.
 
-    All of a cluster have the same answer, and a text that is near to none its own position. Where
-    the order must not matter, give `rows` in an order of their content: banding misses few pairs,
-    but which ones depends on it.
+    A text that is near to no other gets its own position. Banding misses a few pairs, and which
+    ones depends on the order of `rows`. To be independent of the order, sort `rows` by content.
 
     Returns:
         (n,) positions in `rows`.
@@ -175,7 +174,7 @@ def near_clusters(
 def _possible_pairs(
     texts: Texts, rows: NDArray[np.int64], scratch: Path | None
 ) -> Iterator[tuple[int, int]]:
-    """Yield positions (earlier, later) in `rows` of texts that may be near, by banding."""
+    """Yield positions (earlier, later) in `rows` of candidate pairs, found by banding."""
     if len(rows) == 0:
         return
     with tempfile.TemporaryFile(dir=scratch) as file:
@@ -191,7 +190,7 @@ def _possible_pairs(
 
 
 def _in_parts(texts: Texts, rows: NDArray[np.int64]) -> Iterator[list[list[str]]]:
-    """Yield the words of some texts at a time."""
+    """Yield the words of the texts in batches of limited size."""
     part: list[list[str]] = []
     characters = 0
     for row in rows:
@@ -216,7 +215,7 @@ def first_equal(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _groups(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sort the keys stably; return the order, and where in it each group of equals begins."""
+    """Return the stable sort order of the keys, and for each place where its equal keys begin."""
     order = np.argsort(keys, kind="stable")
     begins = np.ones(len(keys), dtype=bool)
     begins[1:] = keys[order[1:]] != keys[order[:-1]]
@@ -225,7 +224,7 @@ def _groups(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int
 
 
 def _candidates(keys: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
-    """Pair each text of one band with the first and the last equal one before it."""
+    """Pair each text with the first and the last earlier text that has the same key in a band."""
     order, heads = _groups(keys)
     for place in np.flatnonzero(heads != np.arange(len(keys))):
         later = int(order[place])
@@ -235,12 +234,12 @@ def _candidates(keys: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
 
 
 def _band_keys(texts: list[list[str]]) -> NDArray[np.uint64]:
-    """Return (bands, n) keys of n texts given as words; candidates have an equal key."""
+    """Return (bands, n) keys of n texts given as words; candidates share a key in a band."""
     lengths = np.array([len(text) + 1 for text in texts])
     starts = np.cumsum(lengths) - lengths
     encoded = (word.encode("utf-8", "surrogatepass") for text in texts for word in (*text, ""))
     word = np.fromiter(map(crc32, encoded), dtype=np.uint64, count=int(lengths.sum()))
-    previous = np.concatenate([word[-1:], word[:-1]])  # the end of a text is the next one's start
+    previous = np.concatenate([word[-1:], word[:-1]])  # the end mark of a text starts the next
     bigram = _mix((previous << np.uint64(32)) | word)
     keys = np.zeros((_BANDS, len(texts)), dtype=np.uint64)
     for band in range(_BANDS):

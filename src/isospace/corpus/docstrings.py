@@ -1,8 +1,8 @@
-"""Docstrings as documents: the English prose of installed Python packages, or of a folder of them.
+"""Docstrings as documents: the English prose of installed Python packages, or of a folder.
 
-Tens of thousands of real technical paragraphs without a download, and a retrieval test that nobody
-had to label: a docstring's summary and its next paragraph are about the same thing. Packages are
-read as text, never imported.
+Installed packages have tens of thousands of technical paragraphs, without a download. They give a
+retrieval test without labels, since summary and next paragraph of a docstring have one subject.
+Packages are read as text, never imported.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ DISTRIBUTIONS = {
     "pandas": "pandas",
     "matplotlib": "matplotlib",
 }
-"""Packages that are read where they are installed, besides the standard library ("python")."""
+"""Import name -> distribution of the packages to read if installed. The standard library
+("python") is read too."""
 
 
 _OF_PAIRS, _LICENCES = "sentences of evaluation pairs left out", f"{LICENCES} left out"
@@ -55,7 +56,7 @@ _SKIPPED_FOLDERS = {"test", "tests", "testing", "site-packages", "dist-packages"
 
 
 def installed_packages() -> dict[str, str]:
-    """Return the versions of the installed packages that can be read, by import name."""
+    """Return import name -> version of the installed packages to read."""
     versions = {}
     for name, distribution in DISTRIBUTIONS.items():
         try:
@@ -66,10 +67,10 @@ def installed_packages() -> dict[str, str]:
 
 
 def versions_of(name: str) -> dict[str, str]:
-    """Return what may change: package -> its version, or file -> its hash.
+    """Return package -> version, or for a folder file -> hash, to detect changes.
 
     Raises:
-        UserError: the folder is not there, or has no Python files.
+        UserError: the folder is missing or has no Python files.
     """
     if name == DOCSTRINGS:
         return installed_packages()
@@ -100,23 +101,23 @@ def _installed_files(package: str) -> Iterator[tuple[Path, str]]:
 
 
 def _modules(root: Path, above: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the modules below a folder in a fixed order, with paths below `above`."""
+    """Yield (path, path relative to `above`) of the modules below `root`, in a fixed order."""
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(set(folders) - _SKIPPED_FOLDERS)
         paths = (Path(folder, file) for file in sorted(files) if file.endswith(".py"))
-        for path in filter(Path.is_file, paths):  # no link to nowhere, as editors leave
+        for path in filter(Path.is_file, paths):  # skips broken links, which some editors leave
             yield path, path.relative_to(above).as_posix()
 
 
 def read_docstrings(name: str) -> list[Document]:
-    """Return the docstrings with prose in the order of the files, read in parallel.
+    """Return the docstrings that have prose, in the order of the files; read files in parallel.
 
     Raises:
-        UserError: the folder is not there, or has no Python files.
+        UserError: the folder is missing or has no Python files.
     """
     files = _files_of(name)
-    # The children are plain interpreters: a fork of a process with threads can hang, and
-    # multiprocessing's other ways run the user's script again where it has no main guard.
+    # The children are new interpreters. Forking a process with threads can hang, and the other
+    # start methods of multiprocessing run a user's script again if it has no main guard.
     workers = os.cpu_count() or 1
     shares = [files[i : i + 500] for i in range(0, len(files), 500)]
     with ThreadPoolExecutor(workers) as pool:
@@ -126,10 +127,10 @@ def read_docstrings(name: str) -> list[Document]:
 def without_references(
     documents: Sequence[Document], references: Sequence[str], counts: dict[str, int]
 ) -> Iterator[Document]:
-    """Leave out licences, and sentences that (nearly) repeat a text that must not be trained on.
+    """Yield the documents without licences and without sentences that must not be trained on.
 
-    Of a docstring whose summary and next paragraph are a test pair, the other sentences stay.
-    `references` are clean texts and their sentences; `counts` receives what was left out.
+    Such sentences repeat, or nearly repeat, one of `references`: clean texts and their sentences.
+    The other sentences of a docstring stay. `counts` receives the numbers of texts left out.
     """
     texts = list(dict.fromkeys(text for one in documents for text in _texts(one)))
     rows = [*references, *texts]
@@ -153,21 +154,22 @@ def without_references(
 
 
 def _texts(document: Document) -> list[str]:
-    """Return the sentences of a docstring, and of its pair."""
+    """Return the sentences of a docstring, and the texts and sentences of its pair."""
     pair = document.summary_next
     return [*prose_sentences(document), *(() if pair is None else _sides(pair))]
 
 
 def _sides(pair: Pair) -> list[str]:
-    """Return both texts and their sentences."""
+    """Return both texts of a pair, and their sentences."""
     return [part for text in pair for part in (text, *docstring_sentences(text))]
 
 
 def split_pairs(pairs: Iterable[tuple[str, Pair]], exclude: Sequence[str] = ()) -> Pairs:
-    """Drop (nearly) repeated summaries or descriptions, and split the rest by module.
+    """Split (module, pair) by module into validation and test pairs, without repetitions.
 
-    The order is by a hash of the text, so the packages are mixed and nothing depends on a random
-    state. No pair has or nearly repeats a text of `exclude`.
+    Pairs are dropped if one of their texts repeats, or nearly repeats, a text of another pair or of
+    `exclude`. The order is by a hash of the text, so packages are mixed and no random state is
+    needed.
     """
     ordered = sorted(pairs, key=lambda named: blake2b(repr(named[::-1]).encode()).digest())
     for side in (0, 1):

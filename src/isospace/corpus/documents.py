@@ -1,7 +1,6 @@
 """Documents: a title, headings and paragraphs, read from a file of any format.
 
-What is no prose (code, tables, navigation, licences) is left out and counted. The readers are in
-`formats/`.
+Code, tables, navigation and licences are left out and counted. The readers are in `formats/`.
 """
 
 from __future__ import annotations
@@ -12,22 +11,25 @@ from dataclasses import dataclass, field
 from isospace.errors import UserError
 
 LARGEST = 1 << 28
-"""Bytes of a document, unpacked, that are read; a small archive can hold any number of them."""
+"""Largest document in bytes, after decompression, since a small archive can hold any number."""
 
 
 class UnreadableDocument(UserError):
-    """A file that cannot be parsed; the message is the reason, and the caller names the file."""
+    """The error for a file that cannot be parsed.
+
+    The message is the reason; the caller adds the name of the file.
+    """
 
 
 @dataclass(frozen=True)
 class Section:
-    """What stands under one heading, up to the next of any level.
+    """A heading and its paragraphs, up to the next heading of any level.
 
     Attributes:
-        heading: its words; "" for what stands before the first heading.
-        level: 1 for the highest, as the format has it; 0 for what stands before the first.
-        paragraphs: in order, each on one line without markup. An item of a list is a paragraph;
-            a list of nothing but short items is one paragraph.
+        heading: text of the heading; "" for the text before the first heading.
+        level: level of the heading, 1 for the highest; 0 for the text before the first heading.
+        paragraphs: paragraphs in order, each on one line without markup. Each item of a list is a
+            paragraph; a list of short items only is one paragraph.
     """
 
     heading: str
@@ -40,17 +42,16 @@ class Document:
     """A text with its structure.
 
     Attributes:
-        id: as the caller names it, such as a path relative to the folder that was given.
-        title: "" where there is none. A heading that is the title opens no section of its own.
-        sections: in order, those without a paragraph too.
-        links: the targets of links as they are written, without fragments, each once: addresses,
-            paths, or names like "ls(1)".
-        left_out: what was left out, such as "code blocks", and how many.
-        warning: how little of it was read, where that is hardly anything; else "".
-        group: what is kept together when documents are split; set by the caller.
-        summary_next: a summary and the paragraph after it, of docstrings; they are among the
-            paragraphs too.
-        language: an ISO code where it is known; "" where it is to be told by the look of the text.
+        id: name that the caller gives, such as a path relative to the user's folder.
+        title: title, or "". A heading that is the title does not begin a section.
+        sections: sections in order, including those without a paragraph.
+        links: distinct targets of links as written, without fragments: addresses, paths, or names
+            like "ls(1)".
+        left_out: kind of what was left out, such as "code blocks" -> number.
+        warning: how little was read, if only a small part was read; else "".
+        group: documents with the same group are split together; set by the caller.
+        summary_next: summary and next paragraph of a docstring; the paragraphs include both.
+        language: ISO code if the language is known; "" if it must be detected.
     """
 
     id: str

@@ -1,7 +1,7 @@
-"""Which examples of a corpus to keep, and which to hold out.
+"""Selection of the examples of a corpus to keep and to hold out.
 
 An example is a passage, or a row of texts: anchor, positive and perhaps a hard negative. The texts
-of an example are consecutive lines of a `corpus.Corpus`. All here is about positions and hashes.
+of an example are consecutive lines of a `corpus.Corpus`. This module works on positions and hashes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from isospace.system.unicode import without_surrogates
 
 
 def evenly(n: int, at_most: int) -> list[int]:
-    """Return positions from end to end of n items, evenly spaced.
+    """Return up to `at_most` evenly spaced positions of n items.
 
     >>> evenly(3, 5), evenly(10, 4)
     ([0, 1, 2], [0, 2, 5, 7])
@@ -39,11 +39,11 @@ def select_passages(
     scratch: Path,
     counts: dict[str, int],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the lines of the passages to keep, ascending: none repeats another.
+    """Return the lines of the passages to keep, ascending, without repetitions.
 
-    `text` begins with `references` texts that must not be trained on; `near` leaves out near
-    repetitions too. The second result is (repeat, 2): a passage that was left out and an earlier
-    one that it repeats.
+    `text` begins with `references` texts that must not be trained on. With `near`, near repetitions
+    are left out too. The second result is (repetition, 2): the lines of a passage that was left out
+    and of an earlier passage that it repeats.
     """
     rows = np.concatenate([np.arange(references), passages])
     first = first_equal(hashes[rows])
@@ -80,11 +80,11 @@ def select_examples(
 ) -> NDArray[np.int64]:
     """Return the lines of the examples to keep, ascending.
 
-    Of equal examples the first is kept. Texts may return in other examples, as one anchor does
-    with several positives, and so nearly equal ones are kept too. An example goes if one of its
-    texts is, or nearly repeats, a text that must not be trained on.
+    Of equal examples the first is kept. Nearly equal examples are all kept, because a text may
+    occur in several examples, such as one anchor with several positives. An example is left out if
+    one of its texts repeats, or nearly repeats, a text that must not be trained on.
 
-    The arguments are those of `select_passages`, where each example has `texts` lines.
+    Each example has `texts` lines; for the other arguments see `select_passages`.
     """
     first = first_equal(hashes)
     leaked = np.arange(len(first)) < references
@@ -107,9 +107,9 @@ def select_examples(
 def same_texts(
     text: Texts, lines: NDArray[np.int64], hashes: NDArray[np.uint64], scratch: Path
 ) -> NDArray[np.int64]:
-    """Number the lines, (line,); those that (nearly) repeat each other share a number.
+    """Return a number for each line, (line,), equal for lines that (nearly) repeat each other.
 
-    Which are the same does not depend on the order of the lines.
+    The result does not depend on the order of the lines.
     """
     _, distinct, place = np.unique(hashes, return_index=True, return_inverse=True)
     return near_clusters(text, lines[distinct], scratch)[place]
@@ -124,23 +124,25 @@ def hold_out(
     largest: int | None = None,
     sides: slice = slice(2),
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Choose which examples to hold out and which to train on, both ascending.
+    """Return the examples to hold out and the examples to train on, both ascending.
 
-    Held out are whole groups, those with the least hashes: a random sample that depends on no
-    random state and not on the order of the examples. A group of more than `count` examples is
-    trained on. No text is anchor or positive of two that are held out, since a pair with two right
-    answers measures nothing. Neither what is left of their groups nor an example that has such a
-    text is trained on; where a text is in so many examples of other groups that these would be
-    more than one in ten of all, it is not held out.
+    Whole groups are held out, smallest hashes first. This is a random sample that depends neither
+    on a random state nor on the order of the examples. A group of more than `count` examples is
+    trained on.
+
+    No text is anchor or positive of two held-out examples, since a query with two right answers
+    measures nothing. The rest of a held-out group is not trained on, and neither is any other
+    example with a held-out text. Examples are not held out if more than one in ten of all examples
+    would be lost to training in this way.
 
     Args:
-        hashes: (example, text) of each text.
-        texts: (example, text) number of each text, equal where they (nearly) repeat each other.
-        groups: (example,) group of each, from 0 on.
-        count: how many to hold out at most.
-        positive: (example,) whether anchor and positive belong together; no other is held out, and
-            no group without such. Default: all do.
-        largest: examples of a group that may be held out; default: `count`.
+        hashes: (example, text) hash of each text.
+        texts: (example, text) number of each text, equal for texts that (nearly) repeat each other.
+        groups: (example,) group of each example, from 0 on.
+        count: largest number of examples to hold out.
+        positive: (example,) true if anchor and positive belong together; only such examples are
+            held out. Default: all examples.
+        largest: largest size of a group to hold out; default: `count`.
         sides: the texts of an example that are held out, one or two; default: anchor and positive.
 
     >>> hashes = np.array([[1, 9], [5, 6], [7, 9], [1, 8]], dtype=np.uint64)
@@ -185,11 +187,11 @@ def _in_other_groups(texts: NDArray[np.int64], groups: NDArray[np.int64]) -> NDA
 
 
 ENTAILMENT = "entailment"
-"""The label of texts that belong together, as corpora of inference name it."""
+"""The label of texts that belong together, as in corpora for natural language inference."""
 
 
 class Labels:
-    """The labels of rows, as the rows come."""
+    """The labels of rows, collected row by row."""
 
     def __init__(self, column: str) -> None:
         self._column = column
@@ -197,12 +199,10 @@ class Labels:
         self._numbers = array("q")
 
     def add(self, value: Any, place: str) -> None:
-        """Add the label of the next row.
-
-        `place` names the file and the line.
+        """Add the label of the next row; `place` names file and line in the error.
 
         Raises:
-            UserError: it is missing or blank, or neither text nor a whole number.
+            UserError: the label is missing or blank, or neither text nor a whole number.
         """
         label = without_surrogates(str(value).strip()) if isinstance(value, str | int) else ""
         if not label:
@@ -213,7 +213,7 @@ class Labels:
         self._numbers.append(self._names.setdefault(label, len(self._names)))
 
     def at(self, rows: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
-        """Return the classes of these rows, sorted as text, and each row's class by number.
+        """Return the classes of these rows, sorted, and the position of each row's class.
 
         >>> labels = Labels("label")
         >>> for value in ("neutral", "entailment", "contradiction", " neutral"):
@@ -231,12 +231,12 @@ class Labels:
 def belonging(
     classes: Sequence[str], labels: NDArray[np.int64], wanted: str | None
 ) -> NDArray[np.bool_] | None:
-    """Tell which rows have texts that belong together, (row,); `None` if no class says so.
+    """Return (row,) true if a row's texts belong together; `None` if no class says so.
 
     `wanted` is the class whose texts belong together; default: entailment.
 
     Raises:
-        UserError: no row has the label that is wanted.
+        UserError: no row has the label `wanted`.
 
     >>> belonging(["contradiction", "entailment"], np.array([1, 0, 1]), None).tolist()
     [True, False, True]

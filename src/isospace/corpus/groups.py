@@ -1,7 +1,7 @@
-"""What belongs together: rows that share or nearly share a text, or a value of a column.
+"""Groups of rows that share a text, nearly share a text, or share a value of a column.
 
-Such rows are held out together, are validation or test items together, and count as one where
-chance is judged.
+The rows of a group are held out together, and are all validation or all test items. Statistics
+count a group as one observation.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from numpy.typing import NDArray
 from isospace.corpus.dedup import near_clusters
 
 SMALLEST_SPLIT = 400
-"""Items below which there is no split: a third of fewer says little, and so do two thirds."""
+"""Least number of items to split: with fewer, both parts would be too small to measure with."""
 
 
 def components(texts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Group rows that share a text, directly or by others; return each row's group, (row,).
+    """Group rows that share a text, directly or through other rows.
 
     Returns:
-        (row,) from 0 on, without gaps.
+        (row,) group of each row, from 0 on, without gaps.
 
     >>> components(np.array([[0, 1], [2, 3], [4, 1], [4, 5]])).tolist()
     [0, 1, 0, 0]
     """
-    # Not above: the processes that read docstrings import this module, and need no graphs.
+    # Imported here, because the processes that read docstrings import this module without need
+    # for graphs.
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -38,7 +39,7 @@ def components(texts: NDArray[np.int64]) -> NDArray[np.int64]:
     named: NDArray[np.int64] = np.unique(texts, return_inverse=True)[1]
     if width == 1 or not count:
         return named.ravel()
-    nodes = count + named.ravel()  # a row is a node, and so is a text
+    nodes = count + named.ravel()  # rows and texts are nodes of one graph
     rows = np.repeat(np.arange(count), width)
     size = int(nodes.max()) + 1
     links = coo_array((np.ones(len(nodes), np.int8), (rows, nodes)), shape=(size, size))
@@ -47,7 +48,7 @@ def components(texts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def cut(groups: NDArray[np.int64], parts: NDArray[np.int64], largest: int) -> NDArray[np.int64]:
-    """Divide groups of more than `largest` rows into their parts, (row,) from 0 on.
+    """Divide groups of more than `largest` rows into parts; return each row's group, (row,).
 
     >>> cut(np.array([0, 0, 0, 1]), np.array([7, 5, 7, 6]), 2).tolist()
     [2, 1, 2, 0]
@@ -58,7 +59,7 @@ def cut(groups: NDArray[np.int64], parts: NDArray[np.int64], largest: int) -> ND
 
 
 def group_texts(rows: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
-    """Group rows of texts in memory that share or nearly share a text.
+    """Group rows that share or nearly share a text; return each row's group, (row,).
 
     >>> rows = [("a cat", "it purrs"), ("a dog", "it barks"), ("one cat", "It purrs!")]
     >>> group_texts(rows).tolist()
@@ -73,7 +74,7 @@ def group_texts(rows: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
 
 
 def key_groups(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Number the rows' groups by key, (row,), from 0 on; a row of key 0 is a group of its own.
+    """Group rows by key; return each row's group, (row,). A row with key 0 is a separate group.
 
     >>> key_groups(np.array([7, 0, 5, 0, 7], dtype=np.uint64)).tolist()
     [1, 2, 0, 3, 1]
@@ -85,7 +86,7 @@ def key_groups(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def unit_of(group: str | None) -> str:
-    """Name the groups: of a column that the user named, or of texts.
+    """Return the name of the groups in messages; `group` is the user's column.
 
     >>> unit_of("thread"), unit_of(None)
     ('groups by thread', 'groups')
@@ -94,7 +95,7 @@ def unit_of(group: str | None) -> str:
 
 
 def group_key(value: Any) -> str:
-    """Return a cell of the user's column as text; "" where it is missing, NaN or blank.
+    """Return a cell of the user's column as text; "" if it is missing, NaN or blank.
 
     >>> group_key(12), group_key(" a "), group_key(None), group_key(float("nan"))
     ('12', 'a', '', '')
@@ -104,7 +105,7 @@ def group_key(value: Any) -> str:
 
 
 def group_names(groups: NDArray[np.int64], hashes: NDArray[np.uint64]) -> list[str]:
-    """Name each row's group by its content, whatever the order of the rows.
+    """Return a name for each row's group, made from its hashes, independent of the rows' order.
 
     >>> group_names(np.array([0, 1, 0]), np.array([[9, 1], [8, 2], [7, 3]], dtype=np.uint64))
     ['00000000000000070000000000000003', '00000000000000080000000000000002', \
@@ -120,9 +121,9 @@ def group_names(groups: NDArray[np.int64], hashes: NDArray[np.uint64]) -> list[s
 def whole_groups(
     groups: NDArray[np.int64], order: NDArray[np.int64], count: int, largest: int | None = None
 ) -> NDArray[np.bool_]:
-    """Take groups whole, each where it still fits; return which rows are taken, (row,).
+    """Select whole groups in the given order while they fit; return the rows selected, (row,).
 
-    A group of more than `count` rows, or than `largest`, is never taken.
+    At most `count` rows are selected, and no group of more than `largest` rows.
 
     >>> whole_groups(np.array([0, 0, 0, 1, 2]), np.array([0, 2, 1]), 2).tolist()
     [False, False, False, True, True]
@@ -144,13 +145,13 @@ def split_groups(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of the validation items and of the test items, both ascending.
 
-    Groups go whole to one side, in the order of a hash of their names. Both sides are all items
-    where these are fewer than `SMALLEST_SPLIT`, or where every group is too large.
+    Whole groups become validation items, in the order of a hash of their names. If there are fewer
+    than `SMALLEST_SPLIT` items, or every group is too large, both results are all items.
 
     Args:
         groups: the name of each item's group.
-        at_most_share: of the validation items.
-        at_most: validation items.
+        at_most_share: largest share of validation items.
+        at_most: largest number of validation items.
 
     >>> validation, test = split_groups([str(i // 2) for i in range(600)])
     >>> len(validation), len(test), len({i // 2 for i in validation} & {i // 2 for i in test})
@@ -173,7 +174,7 @@ def _hash(name: str) -> bytes:
 
 
 def name_hash(name: str) -> int:
-    """Hash a name, of a group for instance; 0 for no name."""
+    """Return a 64-bit hash of a name; 0 for an empty name."""
     if not name:
         return 0
     content = name.encode("utf-8", "surrogatepass")
@@ -188,20 +189,20 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Pairs:
-    """Natural pairs: of a docstring's summary and next paragraph, of an anchor and its positive."""
+    """Natural pairs, such as summary and next paragraph, or anchor and positive."""
 
     dev: list[Pair] = field(default_factory=list)
     """Validation pairs."""
     test: list[Pair] = field(default_factory=list)
-    """Test pairs; the same as `dev` where there are too few to split."""
+    """Test pairs; the same as `dev` if there are too few to split."""
     dev_groups: list[str] = field(default_factory=list)
-    """The group of each pair of `dev`; none of them is in `test` where there is a split."""
+    """The group of each pair of `dev`; after a split, no group is in both parts."""
     test_groups: list[str] = field(default_factory=list)
     """The group of each pair of `test`."""
     unit: str = "groups"
-    """What the groups are, in the plural."""
+    """Name of the groups in messages, in the plural."""
     relation: str = ""
-    """Which relation of the documents they are."""
+    """The relation of the documents that the pairs are from; else ""."""
 
     @classmethod
     def at(
@@ -225,5 +226,5 @@ class Pairs:
 
     @property
     def split(self) -> bool:
-        """Tell whether the validation pairs are others than the test pairs."""
+        """True if validation and test pairs have no group in common."""
         return set(self.dev_groups).isdisjoint(self.test_groups)

@@ -1,8 +1,8 @@
-"""Clean texts, one a line, on disk.
+"""Clean texts on disk, one on each line.
 
-Cleaning is the removal of control characters, one spelling for characters that look the same
-(`characters.normalise`), and white space folded to single blanks, or to none where a line of
-Chinese or Japanese goes on in the next.
+Cleaning removes control characters, and gives characters that look the same one spelling
+(`characters.normalise`). It folds white space to single blanks. Line breaks inside Chinese and
+Japanese text are removed.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from numpy.typing import NDArray
 
 from isospace.corpus.characters import normalise
 
-# Unicode's Cc but for white space, lone surrogates (from JSON escapes), and the byte order mark.
+# Unicode's Cc without white space; lone surrogates (from JSON escapes); the byte order mark.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff]")
 
-# Kana, Han and their punctuation. Thai and its like have blanks between sentences.
+# Kana, Han and their punctuation. Thai and similar scripts have blanks between sentences.
 _WIDE = r"\u2e80-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef"
 _WIDE_BREAK = re.compile(rf"(?<=[{_WIDE}])[ \t\r]*\n\s*(?=[{_WIDE}])")
 
 
 class Lines:
-    """A UTF-8 file with a text a line, read by position through a memory map.
+    """A UTF-8 file with a text on each line, read by position through a memory map.
 
     Args:
         file: the file; every line ends in a newline.
-        offsets: (n + 1,) positions in bytes at which the lines begin, and the file's size.
+        offsets: (n + 1,) byte position where each line begins, and the size of the file.
     """
 
     def __init__(self, file: BinaryIO, offsets: NDArray[np.int64]) -> None:
@@ -54,7 +54,7 @@ class Lines:
 
 
 def has_controls(text: str) -> bool:
-    """Tell whether `clean` removes control characters."""
+    """Return true if `clean` would remove control characters."""
     return _CONTROL.search(text) is not None
 
 
@@ -70,7 +70,7 @@ def clean(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    r"""Fold white space to single blanks; to none where Chinese or Japanese goes on in a new line.
+    r"""Fold white space to single blanks, and remove line breaks inside Chinese and Japanese.
 
     >>> folded("two\n  lines"), folded("日本\n語")
     ('two lines', '日本語')
@@ -81,7 +81,7 @@ def folded(text: str) -> str:
 
 
 def stage(texts: Iterable[str], file: BinaryIO) -> tuple[Lines, NDArray[np.uint64]]:
-    """Write texts to a file; gives them back as lines, with a 64-bit hash of each."""
+    """Write texts to a file; return them as lines, with a 64-bit hash of each."""
     hashes = bytearray()
     offsets = array("q", [0])
     for text in texts:
@@ -93,7 +93,7 @@ def stage(texts: Iterable[str], file: BinaryIO) -> tuple[Lines, NDArray[np.uint6
 
 
 def write_lines(folder: Path, text: Lines, rows: NDArray[np.int64]) -> tuple[Lines, str]:
-    """Write these rows of a text into the folder of a corpus; gives them, and a hash of them."""
+    """Write some lines into the folder of a corpus; return the written lines and their hash."""
     content = blake2b(digest_size=16)
     offsets = np.concatenate([[0], np.cumsum(np.diff(text.offsets)[rows])])
     np.save(folder / "offsets.npy", offsets)

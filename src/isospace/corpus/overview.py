@@ -1,4 +1,4 @@
-"""What was understood of a text, before anything is trained on it."""
+"""An overview of a corpus: what was read and how, before anything is trained on it."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _ABSENT = {
     "crops": "no passages",
     "links": "no document names another by its path",
 }
-"""Relation -> what documents lack that have no such pair."""
+"""Relation -> reason why documents have no such pair."""
 
 
 @dataclass(frozen=True)
 class RelationFound:
-    """A relation of the documents."""
+    """Counts and examples of one relation of the documents."""
 
     train: int
     held_out: int
@@ -51,16 +51,16 @@ class RelationFound:
 
 @dataclass(frozen=True)
 class Overview:
-    """What a corpus holds.
+    """Counts, languages and pairs of a corpus.
 
     Attributes:
-        counts: what was read and what became of it.
-        files: format -> how many files of it were read, the most first.
-        texts: sentences or passages that are kept.
-        words: quantile (0.05, 0.5, 0.95, 1) -> words of a text, of a sample.
+        counts: what happened to the lines -> number of lines.
+        files: format -> number of files, largest first.
+        texts: number of sentences or passages that are kept.
+        words: quantile (0.05, 0.5, 0.95, 1) -> words of a text, in a sample.
         languages: ISO code -> share of a sample.
-        relations: name -> what there is of it.
-        test_pairs: the validation pairs and the test pairs, in words.
+        relations: name -> counts and examples of the relation.
+        test_pairs: the validation and test pairs, in words.
     """
 
     counts: dict[str, int]
@@ -73,13 +73,13 @@ class Overview:
 
 
 def sample(corpus: Corpus) -> list[str]:
-    """Return passages from end to end of a corpus, evenly spaced."""
+    """Return evenly spaced passages of a corpus."""
     passages = corpus.passages
     return [corpus[passages[place]] for place in evenly(len(passages), SAMPLE)]
 
 
 def overview(corpus: Corpus, texts: Sequence[str] | None = None) -> Overview:
-    """Look at a corpus."""
+    """Return the overview of a corpus; `texts` are its sample if the caller already has one."""
     texts = sample(corpus) if texts is None else texts
     lengths = [count_words(text) for text in texts]
     shares = (0.05, 0.5, 0.95, 1.0)
@@ -110,7 +110,7 @@ def _relations(corpus: Corpus) -> dict[str, RelationFound]:
 
 
 def _why_missing(related: Related, name: str, train: int, held: int) -> str:
-    """Return why documents have no pairs of a relation, or too few to judge by; else ""."""
+    """Return why documents have no pairs of a relation, or too few to measure with; else ""."""
     if not len(RELATIONS[name](related.structure)):
         return _ABSENT[name]
     if not train + held:
@@ -121,7 +121,7 @@ def _why_missing(related: Related, name: str, train: int, held: int) -> str:
 
 
 def _why_no_pairs(corpus: Corpus) -> str:
-    """Say why a corpus has no pairs, where its documents have no relation."""
+    """Return the reason why a corpus without relations has no pairs."""
     if not corpus.columns:
         return "no text belongs to another"
     of_rows = f"rows of `columns` {' '.join(corpus.columns)}"
@@ -134,7 +134,7 @@ def _why_no_pairs(corpus: Corpus) -> str:
 
 
 def describe_pairs(corpus: Corpus) -> str:
-    """Describe the validation pairs and the test pairs; where they are halves, say why."""
+    """Describe validation and test pairs; if they are halves of sentences, also give the reason."""
     pairs = corpus.pairs
     if not pairs.test:
         held = {} if corpus.related is None else corpus.related.counts(held=True)
@@ -150,24 +150,24 @@ def describe_pairs(corpus: Corpus) -> str:
 
 
 MANY_UNKNOWN = 0.03
-"""Share of unknown tokens from which a tokenizer was not made for a text."""
+"""With a larger share of unknown tokens, a tokenizer does not suit a text."""
 MANY_PIECES = 2.5
-"""Tokens a word from which a tokenizer spells a text instead of reading it.
+"""With more tokens a word, a tokenizer does not suit a text.
 
-That of minilm, which is English, makes 1.3 of a word of docstrings and 1.5 of English man pages, of
-German ones 2.9.
+The English tokenizer of minilm needs 1.3 tokens a word for docstrings, 1.5 for English man pages,
+and 2.9 for German man pages.
 """
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a tokenizer makes of a sample of texts.
+    """Fit of a tokenizer to a sample of texts.
 
     Attributes:
         unknown: share of the tokens that are unknown, 0 to 1.
         per_word: tokens a word; in scripts without spaces a character is a word.
-        lengths: quantile -> tokens of a text with the special ones, of 0.5, 0.95 and 1.
-        same: whether all texts, two or more, are the same tokens, so that an encoder sees no
+        lengths: quantile (0.5, 0.95, 1) -> tokens of a text, with special tokens.
+        same: true if two or more texts all have the same tokens, so that an encoder sees no
             difference.
     """
 
@@ -178,7 +178,7 @@ class Coverage:
 
     @property
     def warning(self) -> str | None:
-        """Say why the encoder cannot be good at this text; `None` where it can."""
+        """The reason why the encoder does not suit the text, or `None`."""
         if self.unknown > MANY_UNKNOWN:
             what = f"{100 * self.unknown:.0f} % of the tokens are unknown to it"
         elif self.per_word > MANY_PIECES:
@@ -194,7 +194,7 @@ class Coverage:
 def quantiles(
     sizes: Sequence[int] | NDArray[np.int64], shares: Iterable[float]
 ) -> dict[float, int]:
-    """Return for each share the least size that so many of the texts do not exceed.
+    """Return for each share the smallest size that this share of the texts does not exceed.
 
     >>> quantiles([6, 50], (0.5, 0.95))
     {0.5: 6, 0.95: 50}
@@ -203,7 +203,7 @@ def quantiles(
 
 
 def coverage(encoder: Encoder, texts: Sequence[str]) -> Coverage:
-    """Measure what an encoder's tokenizer makes of one text or more."""
+    """Measure how well an encoder's tokenizer suits one or more texts."""
     rows = encoder.tokens.ids(texts, whole=True)
     special = encoder.tokenizer.num_special_tokens_to_add()
     sizes = np.array([len(row) for row in rows])

@@ -1,7 +1,7 @@
-"""Passages: the paragraphs of a document, joined or cut at sentence ends to a size.
+"""Passages: the paragraphs of a document, joined or cut at sentence ends to a given size.
 
-The size counts words, not the tokens of an encoder, so that encoders can be compared on the same
-passages. In scripts without spaces a character is a word, which is about what it is to tokenizers.
+The size is in words, not in tokens of an encoder, so that encoders can be compared on the same
+passages. In scripts without spaces each character is a word, as it is for most tokenizers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from isospace.errors import UserError
 _WORD = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]+")
 
 LONGEST_WORD = 40
-"""Characters a word: a passage of more than that, all in all, is no text."""
+"""Largest mean number of characters a word; a passage that exceeds it is not text."""
 
 Split = Callable[[str], list[str]]
 """A paragraph -> its sentences."""
@@ -36,15 +36,15 @@ def count_words(text: str) -> int:
 
 
 def _length(text: str) -> int:
-    """Count words of LONGEST_WORD characters at most, so that what is no text stands alone."""
+    """Count words, or parts of LONGEST_WORD characters if there are more, as in data."""
     return max(count_words(text), len(text) // LONGEST_WORD + 1)
 
 
 def passages(paragraphs: Iterable[str], size: int, split: Split) -> Iterator[str]:
-    """Make passages of at most `size` words from paragraphs under one heading.
+    """Yield passages of at most `size` words from the paragraphs under one heading.
 
-    Nothing is left out. A paragraph of up to `size` words is not cut; one of less than half of that
-    is joined to its neighbours while they fit.
+    All text is kept. A paragraph of up to `size` words is not cut. A paragraph of up to half of
+    `size` is joined to its neighbours while they fit.
 
     >>> few = ["One.", "Two words.", "Three words more.", "So I end."]
     >>> list(passages(few, 6, str.splitlines))
@@ -67,7 +67,7 @@ def passages(paragraphs: Iterable[str], size: int, split: Split) -> Iterator[str
 
 
 def _cut(paragraph: str, aim: int, size: int, split: Split) -> Iterator[str]:
-    """Yield parts of about `aim` words that end with sentences, never of more than `size`."""
+    """Yield parts of about `aim` and at most `size` words that end at sentence ends."""
     part, length = "", 0
     for sentence in split(paragraph):
         more = _length(sentence)
@@ -87,7 +87,7 @@ def _cut(paragraph: str, aim: int, size: int, split: Split) -> Iterator[str]:
 
 
 def _cut_anywhere(sentence: str, aim: int) -> Iterator[str]:
-    """Cut a sentence that is longer than a passage, at blanks or between characters."""
+    """Cut a sentence that is longer than a passage, at blanks or inside unspaced text."""
     part: list[str] = []
     length = 0
     for word in sentence.split():
@@ -104,21 +104,21 @@ def _cut_anywhere(sentence: str, aim: int) -> Iterator[str]:
 
 
 FEW = 0.02
-"""A language of a smaller share of the texts is as likely a mistake of the detector."""
+"""Least share of the texts for a language to be reported; rarer ones may be detection errors."""
 
 
 _LONG = 5_000
-"""Characters from which a paragraph goes to sentencex in stretches: it takes time by the square of
-how many sentences follow each other without a blank."""
+"""Longest paragraph, in characters, that sentencex gets whole. The time of sentencex grows with the
+square of the number of consecutive sentences without a blank."""
 
 
 _STRETCH = re.compile(rf"(?s).{{1,{_LONG}}}[。！？](?![」』）”’])|.+")
 
 
 def document_sentences(text: str, language: str = "en") -> list[str]:
-    """Split a paragraph of running text in any language into sentences, by sentencex.
+    """Split a paragraph of running text in any language into sentences, with sentencex.
 
-    A language that sentencex does not know is cut as a related one.
+    For a language without own rules, sentencex uses the rules of a related language.
 
     >>> document_sentences("Dr. Hill sets sys.path. It works!")
     ['Dr. Hill sets sys.path.', 'It works!']
@@ -130,7 +130,7 @@ def document_sentences(text: str, language: str = "en") -> list[str]:
     sentences: list[str] = []
     stretches = [text] if len(text) <= _LONG else _STRETCH.findall(text)
     for piece in chain.from_iterable(sentencex.segment(language, part) for part in stretches):
-        # A full stop with no space after it is within a name: sys._path.
+        # A full stop without a space after it is inside a name, such as sys._path.
         if sentences and sentences[-1][-1:] in (".", "!", "?"):
             sentences[-1] += piece
         elif piece.strip():
@@ -139,10 +139,10 @@ def document_sentences(text: str, language: str = "en") -> list[str]:
 
 
 def language_of(text: str) -> str:
-    """Return the ISO code of the language that a text seems to be in.
+    """Detect the language of a text, and return its ISO code.
 
-    By py3langid (Barbaresi; the model of Lui and Baldwin's langid.py, ACL 2012), which knows 97
-    languages and is unsure of texts of a few words.
+    Uses py3langid (Barbaresi; the model of Lui and Baldwin's langid.py, ACL 2012). It knows 97
+    languages, and is unreliable for texts of a few words.
 
     >>> language_of("Eine Katze sitzt auf dem Dach und schaut in den Garten.")
     'de'
@@ -153,10 +153,12 @@ def language_of(text: str) -> str:
 
 
 def check_language(code: str) -> None:
-    """Refuse what `language_of` never gives: its sentences would be told by another's rules.
+    """Raise an error for a code that `language_of` never returns.
+
+    Sentences would otherwise be split by the rules of another language.
 
     Raises:
-        UserError: naming the codes.
+        UserError: the code is unknown; the message lists the codes.
     """
     import py3langid
 
@@ -166,7 +168,7 @@ def check_language(code: str) -> None:
 
 
 def languages(texts: Iterable[str]) -> dict[str, float]:
-    """Return ISO code -> share of the texts, the largest first, without rare ones."""
+    """Return ISO code -> share of the texts, largest first, without rare languages."""
     found = Counter(map(language_of, texts))
     total = sum(found.values())
     return {name: n / total for name, n in found.most_common() if n >= FEW * total}
@@ -177,8 +179,9 @@ def passages_of(
 ) -> Iterator[tuple[int, str]]:
     """Yield (number of the section, clean passage) of a document, in order.
 
-    `words` is the most of a passage; with `None` paragraphs stay as they are. Sentences end as in
-    `language`, by default the document's, else as each paragraph looks.
+    `words` is the largest size of a passage; with `None`, paragraphs stay as they are. Sentences
+    are split by the rules of `language`. Default: the document's language; if that is unknown, the
+    language detected for each paragraph.
     """
     language = language or document.language
 

@@ -1,7 +1,7 @@
-"""The prose in docstrings: paragraphs without code and markup, sentences, what is English.
+"""The English prose in docstrings: paragraphs without code and markup, cut into sentences.
 
-The rules are for reStructuredText, NumPy, Google and Markdown styles as found in the wild. Run as a
-program, this module reads files for `docstrings`; it imports nothing heavy.
+The rules cover the styles of reStructuredText, NumPy, Google and Markdown as people use them.
+`docstrings` runs this module as a program to read files, so the module imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _CODE = re.compile(r"[\\{}<>=|@#^~$`\[\]*_]|::|\.\.|\w\(|https?:|\s--?\s*$")
 
 
 def is_prose(sentence: str) -> bool:
-    """Tell whether a string is an English sentence, by a simple rule.
+    """Return true if a string is an English sentence, by simple rules.
 
-    It begins with a capital, ends with a full stop, question or exclamation mark, has 5 to 60
-    words, no character of code or markup, at least three plain words in four, and at least one
-    function word in six.
+    A sentence begins with a capital and ends with a full stop, question or exclamation mark. It has
+    5 to 60 words and no character of code or markup. At least 3 in 4 words are plain words, and at
+    least 1 in 6 is a function word.
 
     >>> is_prose("The result is a copy of the input.")
     True
@@ -91,15 +91,15 @@ _MARKUP = re.compile(
 
 
 def sections(docstring: str) -> list[tuple[str, list[tuple[int, str]]]]:
-    """Return the headings of a docstring's sections, and (indentation, text) of their paragraphs.
+    """Return (heading, paragraphs) of each section, with paragraphs as (indentation, text).
 
     A paragraph is on one line without markup. Code, doctests, tables, directives and the types of
-    parameters are left out. The description of a parameter, an item of a list and the body of a
-    note are paragraphs, too; their indentation is positive. The first section has no heading; other
-    headings are underlined, and "Returns:" on a line of its own begins a section without one.
+    parameters are left out. A parameter's description, a list item and the body of a note are
+    paragraphs with a positive indentation. The first section has no heading. An underlined line is
+    a heading; a line such as "Returns:" begins a section without heading.
     """
     found: list[tuple[str, list[tuple[int, list[str]]]]] = [("", [])]
-    rest: int | None = None  # indentation of the lines that go on with the last paragraph
+    rest: int | None = None  # indentation of lines that continue the last paragraph
     for indent, text in _visible(docstring):
         parts = found[-1][1]
         marker = _MARKER.match(text)
@@ -154,15 +154,15 @@ def _visible(docstring: str) -> Iterator[tuple[int, str]]:
 
 
 def _without_markup(text: str) -> str:
-    """Reduce roles, links, literals, emphasis and footnote marks to their words."""
+    """Replace roles, links, literals, emphasis and footnote marks by their words."""
     plain = _MARKUP.sub(lambda match: next(filter(None, match.groups()), ""), text)
     return " ".join(plain.split())
 
 
 def extract(source: bytes, module: str) -> list[Document]:
-    """Return a document for each docstring with prose; none where the source does not parse.
+    """Return a document for each docstring with prose; none if the source does not parse.
 
-    A document's paragraphs are its sentences of prose, joined: `docstring_sentences` parts them.
+    Each paragraph holds its sentences of prose, joined; `docstring_sentences` splits them again.
     """
     found = []
     for name, docstring in _docstrings(source, module.removesuffix(".py").replace("/", ".")):
@@ -194,13 +194,13 @@ def prose_sentences(document: Document) -> list[str]:
 def _docstrings(source: bytes, module: str) -> list[tuple[str, str]]:
     try:
         return list(_in_tree(ast.parse(source), module))
-    # RecursionError is of hundreds of elif, too, MemoryError of what overflows the parser's stack.
+    # RecursionError: for example hundreds of elif. MemoryError: the parser's stack overflowed.
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 
 
 def _in_tree(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
-    """Yield (name, docstring), also of calls like `add_docstr(torch.abs, "...")`."""
+    """Yield (name, docstring), including calls like `add_docstr(torch.abs, "...")`."""
     for name, node in _statements(tree, module):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield name, ast.get_docstring(node) or ""
@@ -213,7 +213,7 @@ def _in_tree(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
 
 
 def _documented(call: ast.Call) -> str:
-    """Return what such a call documents: `torch.abs`, or "numpy", "ndarray"."""
+    """Return the name that an `add_docstr` call documents, such as "torch.abs"."""
     parts = []
     for argument in call.args:
         if isinstance(argument, (ast.Attribute, ast.Name)):
@@ -224,9 +224,9 @@ def _documented(call: ast.Call) -> str:
 
 
 def _statements(node: ast.AST, name: str) -> Iterator[tuple[str, ast.AST]]:
-    """Yield (qualified name, node) of a node and of the statements in it.
+    """Yield (qualified name, node) of a node and the statements in it.
 
-    Expressions, most of a tree, are passed over.
+    Expressions, which are most of a tree, are skipped.
     """
     if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
         name = f"{name}.{node.name}"
@@ -237,7 +237,7 @@ def _statements(node: ast.AST, name: str) -> Iterator[tuple[str, ast.AST]]:
 
 
 def natural_pair(docstring: str) -> tuple[str, str] | None:
-    r"""Return the summary and the next paragraph where a docstring begins with two of prose.
+    r"""Return summary and next paragraph if a docstring begins with two paragraphs of prose.
 
     >>> natural_pair("Sort the rows.\n\nEqual rows stay in the order in which they were given.")
     >>> pair = natural_pair(
@@ -261,7 +261,7 @@ def natural_pair(docstring: str) -> tuple[str, str] | None:
 
 
 def _in_words(name: str) -> str:
-    """Split the last part of a name into words; "" for names such as __init__.
+    """Return the last part of a name split into words; "" for names such as __init__.
 
     >>> _in_words("numpy.array_equal"), _in_words("a.RidgeCV"), _in_words("a.B.__init__")
     ('array equal', 'Ridge CV', '')
@@ -271,8 +271,8 @@ def _in_words(name: str) -> str:
 
 
 def _main() -> None:
-    """Read (path, module) of files as JSON, and write what `extract` finds as JSON."""
-    gc.disable()  # syntax trees have no cycles, and the collector takes a sixth of the time
+    """Read (path, module) pairs as JSON from standard input; write the documents as JSON."""
+    gc.disable()  # syntax trees have no cycles, and the collector would use a sixth of the time
     warnings.simplefilter("ignore")  # SyntaxWarnings of other people's code
     found = [one for path, module in json.load(sys.stdin) for one in _extract_file(path, module)]
     json.dump([astuple(one) for one in found], sys.stdout)
@@ -281,7 +281,7 @@ def _main() -> None:
 def _extract_file(path: str, module: str) -> list[Document]:
     try:
         return extract(Path(path).read_bytes(), module)
-    except OSError:  # a file that is not for everyone
+    except OSError:  # for example a file without read permission
         return []
 
 

@@ -1,4 +1,4 @@
-"""Files -> documents. A row or a line of text is one of a single passage, or of a few."""
+"""Documents from files. A row or a line of text is a document of one or a few passages."""
 
 from __future__ import annotations
 
@@ -24,25 +24,26 @@ from isospace.corpus.streams import Source
 from isospace.errors import UserError
 
 FOLDER = "folder"
-"""The `group` of documents that belong together where they are files of one folder."""
+"""The value of `group` that groups documents by their folder."""
 TXT_LINES, TXT_PARAGRAPHS = "txt files with lines", "txt files with paragraphs"
-"""Counts of how txt files are read."""
+"""Names of the counts of txt files, by their layout."""
 GENERATED_ROWS = "generated rows left out"
-"""Count of rows that a language model wrote. Parts of a corpus measure; `queries` trains alone."""
+"""Name of the count of rows that a language model wrote. A corpus leaves them out because a part of
+it is for evaluation; the setting `queries` reads them for training only."""
 _TXT = {"txt": TXT_LINES, "text": TXT_PARAGRAPHS}
 HARDLY_READ = "documents hardly read"
-"""Count of documents whose text was left out but for a small part."""
+"""Name of the count of documents of which only a small part was read."""
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _LOOKED_AT = 400
-"""Lines of a text that say whether it has paragraphs."""
+"""Number of lines that decide between the layouts paragraphs and lines."""
 
 
 class HardlyRead(UserError):
-    """A document whose text was left out but for a small part, which was read."""
+    """The error for a document of which only a small part was read."""
 
 
 def find(files: Iterable[str], spool: Path, config: CorpusConfig) -> list[Source]:
-    """Find the files to read, each with its format; that of a txt is told by its look."""
+    """Find the files to read, each with its format; for txt files also detect the layout."""
     delimiter = "\t" if config.delimiter == r"\t" else config.delimiter
     if config.columns:
         return find_sources(files, spool, config.encoding, delimiter)
@@ -51,13 +52,13 @@ def find(files: Iterable[str], spool: Path, config: CorpusConfig) -> list[Source
 
 
 def with_layout(sources: Sequence[Source], layout: Layout | None) -> list[Source]:
-    """Decide for each txt whether paragraphs or lines are read, by default by its look.
+    """Set the format of each txt file: "text" for paragraphs, "txt" for lines.
 
-    Beside other files one that cannot be looked at, or that has nothing in it, is a document, which
-    its reader refuses; where lines are wanted it is left to the reader of rows.
+    Without `layout` the first lines of a file decide. If a file cannot be read and is not the only
+    one, this function raises no error: the reader of its format reports the file later.
 
     Raises:
-        UserError: the only file cannot be read, or one that was named whose lines are wanted.
+        UserError: the only file cannot be read, or with layout "lines" a file that the user named.
     """
     found = []
     for source in sources:
@@ -74,7 +75,7 @@ def _with_layout(source: Source, layout: Layout | None) -> Source:
     if source.format != "txt":
         return source
     if source.in_folder and streams.is_blank(source):
-        # Such files lie about in folders; one that is named by itself is a mistake.
+        # Blank files are common in folders; naming a blank file is a mistake.
         return replace(source, format="text")
     source = streams.with_marked_encoding(source)
     if layout is None:
@@ -84,7 +85,7 @@ def _with_layout(source: Source, layout: Layout | None) -> Source:
 
 
 def columns(config: CorpusConfig) -> list[Column]:
-    """Return the columns to read: of texts, those that settings name, and `GENERATED_BY`."""
+    """Return the columns to read: texts, columns that settings name, and `GENERATED_BY`."""
     found = [Column(name, "`columns`") for name in config.columns]
     found = found or [Column(config.column, "`column`")]
     if config.title_column is not None:
@@ -99,7 +100,7 @@ def columns(config: CorpusConfig) -> list[Column]:
 def own_rows(
     source: Source, columns: Sequence[Column], counts: dict[str, int]
 ) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
-    """Yield file, line and values of the rows that no language model wrote; count the others."""
+    """Yield (file, line, values) of rows that no language model wrote; count the other rows."""
     for file, line, (*values, generated) in records.read_records(source, columns):
         if generated:
             counts[GENERATED_ROWS] = counts.get(GENERATED_ROWS, 0) + 1
@@ -110,12 +111,12 @@ def own_rows(
 def left_out(
     sources: Sequence[Source], columns: Sequence[Column], strict: bool, whole: bool = False
 ) -> dict[str, UserError]:
-    """Name -> why a file of rows that cannot be read is left out.
+    """Return name -> error for the files of rows that are left out.
 
-    With `strict` none is left out; with `whole` files of folders are read to their ends.
+    With `strict` any such file is an error. With `whole` files of folders are read to their ends.
 
     Raises:
-        UserError: see `records.unreadable`; with `strict` for any file.
+        UserError: as in `records.unreadable`; with `strict` for any unreadable file.
     """
     unreadable = records.unreadable(sources, columns, whole)
     if unreadable and strict:
@@ -124,14 +125,14 @@ def left_out(
 
 
 def not_left_out(error: UserError) -> UserError:
-    """Return the error for an unreadable file where `strict` is set."""
+    """Return the error for an unreadable file if `strict` is set."""
     return UserError(f"{error} Leave it out, or read without `strict`")
 
 
 def places(sources: Sequence[Source]) -> list[str | None]:
-    """Return each document's path below the folder that has all; `None` for files of rows.
+    """Return each document's path relative to the folder that holds all; `None` for files of rows.
 
-    Standard input is in no folder: its copy is in another each time.
+    Standard input keeps its name, since the folder of its copy differs each time.
     """
     documents = [source for source in sources if source.format in DOCUMENT_FORMATS]
     folders = [_path(source).parent for source in documents if source.name != STANDARD_INPUT]
@@ -148,9 +149,9 @@ def _place(source: Source, root: str) -> str | None:
 
 
 def _path(source: Source) -> Path:
-    """Return where a document is, however its folder is spelled; of a URL its place in the store.
+    """Return the resolved path of a document; for a URL its path in the store.
 
-    The file itself may be a link: its name and its neighbours are those of the link.
+    Only the folder is resolved. If the file is a link, name and folder are those of the link.
     """
     in_store = source.name.partition("://")[2]
     if in_store:
@@ -167,11 +168,11 @@ def read_documents(
 ) -> Iterator[Document]:
     """Yield the documents of the files in order.
 
-    `unreadable` receives the names of the files that were left out, and why.
+    `unreadable` receives name -> error of files that were left out or hardly read.
 
     Raises:
-        UserError: a file of rows that was named, or the only file, cannot be read; with `strict`
-            any file.
+        UserError: the only file, or a file of rows that the user named, cannot be read; with
+            `strict` any file.
     """
     unreadable |= records.unreadable(sources, columns(config))
     for source, place in zip(sources, places(sources), strict=True):
@@ -202,7 +203,7 @@ def read_documents(
 
 
 def _counted(document: Document, config: CorpusConfig, counts: dict[str, int]) -> Document:
-    """Return a file's document with its group; `counts` receives what was left out."""
+    """Return the document of a file with its group; add what was left out to `counts`."""
     for what, count in document.left_out.items():
         counts[f"{what} left out"] = counts.get(f"{what} left out", 0) + count
     folder = (os.path.dirname(document.id) or ".") if config.group == FOLDER else ""
@@ -210,17 +211,17 @@ def _counted(document: Document, config: CorpusConfig, counts: dict[str, int]) -
 
 
 def read_file(source: Source, id: str) -> Document:
-    """Return the document that a file is.
+    """Read a file as one document.
 
     Raises:
-        UnreadableDocument: why it cannot be read, and which file it is.
+        UnreadableDocument: the file cannot be read; the message names file and reason.
     """
     try:
         content = streams.read_bytes(source)
         if not content.strip():
             raise UnreadableDocument("It is empty.")
-        # UTF-8 is what is read where a file does not say, as HTML may, that it is another. What is
-        # UTF-8 stays so beside files in the encoding that the user named.
+        # None: UTF-8, unless the file declares another encoding, as HTML may. Valid UTF-8 is read
+        # as UTF-8 even if the user named another encoding.
         encoding = None if source.encoding == "utf-8" or _is_utf_8(content) else source.encoding
         return read_document(content, source.format, id, encoding)
     except UnreadableDocument as error:
@@ -228,7 +229,7 @@ def read_file(source: Source, id: str) -> Document:
 
 
 def _is_utf_8(content: bytes) -> bool:
-    """Tell whether a text has characters beyond ASCII, and all of them as UTF-8 has them."""
+    """Return true if a text is valid UTF-8 with characters beyond ASCII."""
     try:
         content.decode("utf-8")
     except UnicodeDecodeError:
@@ -237,10 +238,10 @@ def _is_utf_8(content: bytes) -> bool:
 
 
 def hardly_read(source: Source, document: Document, strict: bool) -> HardlyRead:
-    """Return what is said of a document of which hardly anything was read.
+    """Return the error for a document of which only a small part was read.
 
     Raises:
-        UserError: it, with `strict`.
+        UserError: with `strict`.
     """
     error = HardlyRead(f"{source.name}: {document.warning}")
     if strict:
@@ -249,15 +250,15 @@ def hardly_read(source: Source, document: Document, strict: bool) -> HardlyRead:
 
 
 def is_unread(unreadable: Mapping[str, UserError], source: Source) -> bool:
-    """Tell whether nothing of a file was read."""
+    """Return true if nothing of a file was read."""
     error = unreadable.get(source.name)
     return error is not None and not isinstance(error, HardlyRead)
 
 
 def _whole(rows: Iterable[Document], scratch: Path) -> Iterator[Document]:
-    """Yield the rows of a file; none where one of them cannot be read.
+    """Yield the rows of a file, or none if one of them cannot be read.
 
-    They wait in a file, so that neither is the user's read twice nor are they held in memory.
+    Rows are kept in a temporary file, so that they neither fill memory nor are read twice.
     """
     with tempfile.TemporaryFile("w+", encoding="ascii", dir=scratch) as kept:
         for row in rows:
@@ -270,7 +271,7 @@ def _whole(rows: Iterable[Document], scratch: Path) -> Iterator[Document]:
 
 
 def _joined(rows: Iterable[Document]) -> Iterator[Document]:
-    """Join consecutive rows of one id into one document with the first one's title."""
+    """Join consecutive rows with the same id into one document with the title of the first."""
     for id, parts in groupby(rows, key=lambda row: row.id):
         first, *others = parts
         paragraphs = [part.sections[0].paragraphs for part in (first, *others)]
@@ -278,12 +279,12 @@ def _joined(rows: Iterable[Document]) -> Iterator[Document]:
 
 
 def _rows(source: Source, config: CorpusConfig, counts: dict[str, int]) -> Iterator[Document]:
-    """Yield a document for each row; id and group are what their columns say."""
+    """Yield a document for each row, with id and group from their columns."""
     for file, line, values in own_rows(source, columns(config), counts):
         title = (values[1] or "") if config.title_column is not None else ""
         group = group_key(values[-1]) if config.group is not None else ""
         id = f"{file}:{line}"
-        if config.document_column is not None:  # what stands in that column may be a number
+        if config.document_column is not None:  # values of the column may be numbers
             id = group_key(values[1 + (config.title_column is not None)]) or id
         yield row_document(id, title, paragraphs_of(values[0] or ""), group)
 

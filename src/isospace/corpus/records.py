@@ -1,9 +1,8 @@
-"""The one reader of users' rows, with the lines they stand in, streamed.
+"""The only reader of rows from users' files: streaming, with line numbers.
 
-A file is parsed once however many of its columns are wanted, and nothing is held whole but one line
-or one group of rows. `read_records` reads columns by their names; `read_rows` gives whole rows, for
-whoever has to find out what they are. Files that are documents (`corpus/documents.py`) have no
-rows.
+`read_records` reads named columns, all of them in one pass. `read_rows` yields whole rows, for
+callers that must first find out what the columns are. Memory holds one line, or one batch of
+Parquet rows. Document files (`corpus/documents.py`) have no rows.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.files import atomic_path, expanded
 
-_ROWS_AT_ONCE = 4096  # of parquet
+_ROWS_AT_ONCE = 4096  # batch size for Parquet
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
-_STRINGS = ("string", "large_string", "string_view")  # of Arrow
+_STRINGS = ("string", "large_string", "string_view")  # Arrow types
 
 GENERATED_BY = "generated_by"
-"""Column that names the language model which wrote the query of a row. Such rows train alone:
-nothing is selected or tested with them."""
+"""Column that names the language model that wrote the query of a row. Such rows are only for
+training, never for validation or test."""
 
 Cells: TypeAlias = "list[Any] | dict[str, Any]"
-"""A row's cells by place, or by column where the row itself names its columns."""
+"""Cells of a row: a list, or column -> cell if the row itself names its columns."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,11 @@ class Column:
     """A column to read.
 
     Attributes:
-        name: in the file.
-        setting: names the column in messages, such as "`id_column`".
-        text: whether each value must be a text or missing; else values are as the file has them.
-        required: whether every JSON object must have it.
-        optional: whether a file may lack it; its values are then missing.
+        name: name of the column in the file.
+        setting: the setting that messages mention, such as "`id_column`".
+        text: true if each value must be a text or missing; else values keep the file's types.
+        required: true if every JSON object must have the column.
+        optional: true if a file may lack the column; its values are then missing.
     """
 
     name: str
@@ -64,13 +63,13 @@ class Column:
 
 
 class Record(NamedTuple):
-    """What a row of a file has in the wanted columns.
+    """The values of one row in the wanted columns.
 
     Attributes:
-        file: what messages call the file.
-        line: where the row begins; of parquet the row's number. Both count from 1.
-        values: of each column; None is a missing value. A blank line is an empty text, and nothing
-            in columns of other values. A file without columns has the line in the first place.
+        file: name of the file in messages.
+        line: line where the row begins, from 1; in Parquet files the number of the row.
+        values: one value for each column; None if it is missing. A blank line gives "" in text
+            columns and None in others. In a file without columns the first value is the line.
     """
 
     file: str
@@ -79,7 +78,7 @@ class Record(NamedTuple):
 
 
 def _check(source: Source, columns: Sequence[Column], whole: bool) -> None:
-    """Read the beginning of a file or all of it, for what is wrong with it."""
+    """Raise the error of a file's first row, or of any row with `whole`."""
     if not first_bytes(source, 1):
         raise UserError(f"{source.name} is empty. Give a file with at least one sentence.")
     for _ in islice(read_records(source, columns), None if whole else 1):
@@ -89,13 +88,13 @@ def _check(source: Source, columns: Sequence[Column], whole: bool) -> None:
 def unreadable(
     sources: Sequence[Source], columns: Sequence[Column], whole: bool = False
 ) -> dict[str, UserError]:
-    """Name -> why a file of rows is left out, after a look at the beginning of each.
+    """Return name -> error for the files of rows to leave out, after reading the start of each.
 
-    Such files, that cannot be decompressed, are empty, lack a column, ..., lie about in folders,
-    beside what is to be read there. With `whole` files of folders are read to their ends.
+    Folders often hold files that are empty, damaged or lack a column. With `whole`, files found in
+    folders are read to their ends.
 
     Raises:
-        UserError: one that was named by itself cannot be read, or nothing is left.
+        UserError: a file that the user named cannot be read, or no file is left.
     """
     found = {}
     for source in sources:
@@ -114,10 +113,10 @@ def unreadable(
 def read_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
     """Yield the rows of a file in order, with their values in the wanted columns.
 
-    A txt file has no columns: its lines are the values of the first.
+    A txt file has no columns: its lines are the values of the first column.
 
     Raises:
-        UserError: naming the file, the line and what was expected.
+        UserError: a row is wrong; the message names file, line and what was expected.
     """
     if source.format == "parquet":
         return _parquet_records(source, columns)
@@ -129,12 +128,12 @@ def read_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
 
 
 def read_rows(source: Source) -> Iterator[tuple[int, Cells]]:
-    """Yield every row that is not blank, a header among them, with the line where it begins.
+    """Yield (line number, cells) of every row that is not blank, including a header.
 
-    Of a txt file the cells stand between tabs. Rows of jsonl may be arrays or objects.
+    Lines of a txt file are split at tabs. Rows of jsonl are arrays or objects.
 
     Raises:
-        UserError: naming the file and the line.
+        UserError: a row is wrong; the message names file and line.
     """
     if source.format == "parquet":
         yield from _parquet_rows(source)
@@ -151,12 +150,14 @@ def read_rows(source: Source) -> Iterator[tuple[int, Cells]]:
 def read_named_rows(
     source: Source, is_header: Callable[[Sequence[Any]], bool]
 ) -> Iterator[tuple[int, Cells]]:
-    """Yield the rows of a file without its header: by column, where there is one.
+    """Yield (line number, cells) of the rows below the header.
 
-    `is_header` is not asked about objects, parquet and arrays of jsonl.
+    With a header, cells are column -> value. `is_header` is called with the first row of csv, tsv
+    and txt files only.
 
     Raises:
-        UserError: naming the file and the line, as for a row with more cells than the header.
+        UserError: a row is wrong, for example longer than the header; the message names file and
+            line.
     """
     header: list[Any] = []
     for number, (line, cells) in enumerate(read_rows(source)):
@@ -227,7 +228,7 @@ def _table_records(source: Source, columns: Sequence[Column]) -> Iterator[Record
 
 
 def _other_width(source: Source, line: int, cells: list[str], header: list[str]) -> UserError:
-    """Return the error for a row that lacks a field, or has text that no column holds."""
+    """Return the error for a row with fewer or more fields than the header."""
     width = number_of(len(cells), "fields")
     problem = f"{source.name}:{line}: {width}, the header has {len(header)}."
     if len(cells) < len(header):
@@ -259,7 +260,7 @@ def _parquet_records(source: Source, columns: Sequence[Column]) -> Iterator[Reco
                 for row in zip(*values, strict=True):
                     number += 1
                     yield Record(source.name, number, row)
-    except (OSError, pa.ArrowException, UnicodeError) as error:  # the latter of a column's name
+    except (OSError, pa.ArrowException, UnicodeError) as error:  # UnicodeError: a column's name
         raise cannot_be_read(source, error) from error
 
 
@@ -281,7 +282,7 @@ def _parquet_values(source: Source, batch: pa.RecordBatch, column: Column) -> li
     try:
         values: list[Any] = batch.column(column.name).to_pylist()
     except (ValueError, OverflowError) as error:
-        # A text that is not UTF-8, or a date that Python does not have.
+        # A text is not UTF-8, or a date is outside Python's range.
         raise UserError(
             f'{source.name}: column "{column.name}" cannot be read ({error}). Mend the file, or '
             f"name another column with {column.setting}."
@@ -297,12 +298,12 @@ def _parquet_rows(source: Source) -> Iterator[tuple[int, dict[str, Any]]]:
             )
             yield from enumerate(rows, 1)
     except (OSError, pa.ArrowException, ValueError, OverflowError) as error:
-        # Every column is read: a date that Python does not have is in the way too.
+        # Every column is read, so any column can have a date outside Python's range.
         raise cannot_be_read(source, error) from error
 
 
 def _json_rows(source: Source) -> Iterator[tuple[int, Cells | None]]:
-    """Yield numbers of lines with the object or array in each, `None` for a blank line."""
+    """Yield (line number, object or array), with `None` for a blank line."""
     for number, line in whole_lines_of(source):
         if not line.strip():
             yield number, None
@@ -310,7 +311,7 @@ def _json_rows(source: Source) -> Iterator[tuple[int, Cells | None]]:
         place = f"{source.name}:{number}"
         try:
             parsed = json.loads(line.lstrip("\ufeff"))
-        except (ValueError, RecursionError) as error:  # a number can have too many digits, too
+        except (ValueError, RecursionError) as error:  # ValueError: also a number that is too long
             raise UserError(
                 f"{place}: not valid JSON ({error}). Put one JSON object on each line, such as "
                 '{"text": "A sentence."}.'
@@ -321,7 +322,7 @@ def _json_rows(source: Source) -> Iterator[tuple[int, Cells | None]]:
 
 
 def _table_rows(source: Source) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of csv or tab-separated text, with the lines where they begin."""
+    """Yield (line number, cells) of csv or tab-separated text."""
     csv.field_size_limit(LINE_LIMIT)  # for the whole process; the default is 128 KiB
     # The csv module of Python 3.10 refuses NULs.
     lines = (line.replace("\0", "") for _, line in whole_lines_of(source, newline=""))
@@ -331,7 +332,7 @@ def _table_rows(source: Source) -> Iterator[tuple[int, list[str]]]:
     if source.format == "csv":
         rows = csv.reader(table, delimiter=delimiter, strict=True)
     else:
-        # Tab-separated text is as a rule written without quoting: a quote in it is a quote.
+        # Tab-separated text usually has no quoting, so a quote is part of the text.
         rows = csv.reader(table, delimiter=delimiter, quoting=csv.QUOTE_NONE)
     begin = 1
     try:
@@ -343,14 +344,14 @@ def _table_rows(source: Source) -> Iterator[tuple[int, list[str]]]:
 
 
 def _delimiter(format: str, first: str) -> str:
-    """Return the format's own delimiter; of a csv without a comma in its first line another."""
+    """Return the format's delimiter; for csv without a comma in line 1, a delimiter found there."""
     own = _DELIMITERS.get(format, "\t")
     others = (sign for sign in ";\t|" if format == "csv" and own not in first and sign in first)
     return next(others, own)
 
 
 def _require_column(place: str, column: Column, columns: Sequence[str]) -> None:
-    """Refuse a column that is missing or there twice."""
+    """Raise an error if a column is missing or occurs twice."""
     if column.name not in columns:
         if column.optional:
             return
@@ -371,20 +372,20 @@ def _no_column(place: str, column: Column, columns: Iterable[str]) -> UserError:
 
 
 def keep_texts(texts: Iterable[str], path: Path | str) -> Path:
-    r"""Write texts to a file, one after the other, unless it is there already.
+    r"""Write texts to a file one by one, unless the file exists.
 
-    So a script that trains on what a generator gives can be run again after a kill: the file
-    appears whole or not at all, what is there is the text, and the generator is not asked again.
+    A script that trains on the texts of a generator can then be run again after a kill. The file
+    appears whole or not at all, and an existing file is used without calling the generator.
 
     Args:
-        texts: any number of them; nothing but the one at hand is in memory.
-        path: ends in .jsonl; what `corpus` of the settings, or any command, reads.
+        texts: any number of texts; only one is in memory at a time.
+        path: a name that ends in .jsonl; the setting `corpus` and all commands can read the file.
 
     Returns:
         The path.
 
     Raises:
-        UserError: another ending, or what is no text among the texts.
+        UserError: the path has another ending, or an item is not a string.
 
     Examples:
         >>> import tempfile

@@ -1,8 +1,8 @@
-"""Which texts of a document belong together: relations that nobody had to label.
+"""Relations between the texts of documents: pairs that belong together, without labels.
 
-All here is about positions: a corpus has a line for each title, heading and passage, for the first
-sentence and the rest of each passage of several sentences, and for the summary and the next
-paragraph of a docstring.
+Everything in this module works on positions of lines. A corpus has a line for each title, heading
+and passage. A passage of several sentences also has a line for its first sentence and one for the
+rest. A docstring has lines for its summary and next paragraph.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from isospace.errors import UserError
 Rows = NDArray[np.int64]
 
 SUMMARY_NEXT = "summary-next"
-"""The relation of `Docstring.pair`."""
+"""The relation of a docstring's summary and next paragraph (`Document.summary_next`)."""
 
 
 FIRST_REST = "first-rest"
-"""The one relation whose texts are parts of passages."""
+"""The only relation whose texts are parts of passages."""
 
 
 class Role(IntEnum):
-    """What a line of a corpus is to its document."""
+    """The role of a line in its document."""
 
     PASSAGE = 0
     TITLE = 1
     HEADING = 2
     FIRST = 3
-    """The first sentence of the passage in the line before."""
+    """The first sentence of the passage; the passage is the line before."""
     REST = 4
-    """What follows that first sentence, in the line after it."""
+    """The rest of the passage, on the line after its first sentence."""
     SUMMARY = 5
-    """What begins a docstring."""
+    """The summary of a docstring."""
     NEXT = 6
-    """The paragraph after that summary, in the line after it."""
+    """The paragraph after the summary, on the line after it."""
 
 
 @dataclass(frozen=True)
 class Structure:
-    """Where the lines of a corpus stand, in the order of the documents.
+    """Role, document and section of each line, in the order of the documents.
 
     Attributes:
-        roles: (line,) of `Role`.
+        roles: (line,) `Role` of each line.
         documents: (line,) number of the document, ascending.
-        sections: (line,) number of the section, over all documents, ascending.
-        links: (link, 2) numbers of documents, of which the first names the second.
+        sections: (line,) number of the section, counted over all documents, ascending.
+        links: (link, 2) numbers of two documents; the first has a link to the second.
     """
 
     roles: NDArray[np.int8]
@@ -65,11 +65,11 @@ class Structure:
 
     @property
     def passages(self) -> Rows:
-        """Return the lines that are passages, ascending."""
+        """The lines that are passages, ascending."""
         return np.flatnonzero(self.roles == Role.PASSAGE)
 
     def around(self, passages: Rows) -> Rows:
-        """Return the lines of passages, of their parts, and of titles, headings and summaries."""
+        """Return the lines of passages, and of their parts, titles, headings and summaries."""
         kept = np.zeros(len(self.roles), dtype=bool)
         kept[passages] = True
         first, rest = (np.flatnonzero(self.roles == role) for role in (Role.FIRST, Role.REST))
@@ -82,7 +82,7 @@ class Structure:
         return np.flatnonzero(kept)
 
     def take(self, lines: Rows) -> Structure:
-        """Return the structure of these lines alone; documents keep their numbers."""
+        """Return the structure of these lines only; documents keep their numbers."""
         return replace(
             self,
             roles=self.roles[lines],
@@ -92,7 +92,10 @@ class Structure:
 
 
 def _under(structure: Structure, role: Role, places: Rows) -> Rows:
-    """Pair each passage with the line of this role that has the same place, (pair, 2)."""
+    """Pair each passage with the line of this role in its document or section, (pair, 2).
+
+    `places` are `structure.documents` or `structure.sections`.
+    """
     above = np.full(int(places.max(initial=-1)) + 1, -1)
     lines = np.flatnonzero(structure.roles == role)
     above[places[lines]] = lines
@@ -113,7 +116,7 @@ def heading_section(structure: Structure) -> Rows:
 
 
 def first_rest(structure: Structure) -> Rows:
-    """Pair the first sentence of a passage with the rest of it."""
+    """Pair the first sentence of a passage with the rest of the passage."""
     first = np.flatnonzero(structure.roles == Role.FIRST)
     return np.stack([first, first + 1], axis=1)
 
@@ -125,7 +128,7 @@ def summary_next(structure: Structure) -> Rows:
 
 
 def neighbours(structure: Structure) -> Rows:
-    """Pair two passages of a document that follow each other."""
+    """Pair two consecutive passages of a document."""
     passages = structure.passages
     pairs = np.stack([passages[:-1], passages[1:]], axis=1)
     found: Rows = pairs[structure.documents[pairs[:, 0]] == structure.documents[pairs[:, 1]]]
@@ -133,13 +136,13 @@ def neighbours(structure: Structure) -> Rows:
 
 
 def crops(structure: Structure) -> Rows:
-    """Pair a passage of several sentences with itself, to draw crops (Izacard et al. 2022)."""
+    """Pair a passage of several sentences with itself, to draw two crops (Izacard et al. 2022)."""
     passages = np.flatnonzero(structure.roles == Role.FIRST) - 1
     return np.stack([passages, passages], axis=1)
 
 
 def links(structure: Structure) -> Rows:
-    """Pair the first passage of a document with that of a document which it links."""
+    """Pair the first passages of two documents of which the first links to the second."""
     passages = structure.passages
     documents, first = np.unique(structure.documents[passages], return_index=True)
     size = 1 + int(max(documents.max(initial=-1), structure.links.max(initial=-1)))
@@ -159,11 +162,11 @@ RELATIONS: dict[str, Callable[[Structure], Rows]] = {
     "crops": crops,
     "links": links,
 }
-"""Name -> (pair, 2) lines that belong together."""
+"""Relation -> function that returns the (pair, 2) lines that belong together."""
 
 
 EVALUATION_RELATIONS = ("title-passage", "heading-section", FIRST_REST, "neighbours")
-"""The first with `FEW_PAIRS` held-out pairs gives the validation and test pairs."""
+"""Relations for validation and test pairs: the first with `FEW_PAIRS` held-out pairs is used."""
 FEW_PAIRS = 100
 
 
@@ -172,15 +175,15 @@ class Related:
     """Pairs of lines of a corpus that belong together.
 
     Attributes:
-        structure: of the lines.
-        telling: (line,) whether it can be part of a pair: not so a title, a heading or a first
-            sentence that several documents have, such as "Introduction", and no line that (nearly)
-            repeats a text which must not be trained on.
-        held: (line,) whether its document is held out.
-        trained: (line,) whether it may be trained on: its document is not held out nor related to
-            what is, and no line of a held-out document nor a text which must not be trained on
-            (nearly) repeats it, whatever the two are to their documents. A passage that does, or
-            half of which does, takes its parts along.
+        structure: structure of the lines.
+        telling: (line,) true if a line can be part of a pair. Excluded are titles, headings and
+            first sentences that several documents share, such as "Introduction". Excluded are
+            also lines that repeat, or nearly repeat, a text that must not be trained on.
+        held: (line,) true if the document of a line is held out.
+        trained: (line,) true if a line may be trained on. Its document must neither be held out
+            nor be related to a held-out document. The line must not repeat, or nearly repeat, a
+            line of a held-out document or a text that must not be trained on. If a passage or
+            half of it does so, its parts are excluded too.
     """
 
     structure: Structure
@@ -200,8 +203,8 @@ class Related:
     ) -> tuple[Related, Rows]:
         """Find the pairs of these lines, and the lines that count as one text in training.
 
-        `barred` is of `barred_lines`. The second result is (line,) a number that lines to train on
-        share where they (nearly) repeat each other.
+        `barred` is the result of `barred_lines`. The second result is (line,) a number that lines
+        to train on share if they repeat, or nearly repeat, each other.
         """
         size = int(structure.documents.max(initial=-1)) + 1
         of_held, of_train = np.zeros((2, size), dtype=bool)
@@ -217,16 +220,16 @@ class Related:
         same = np.arange(len(trained))
         again = np.flatnonzero(earlier >= len(judged))
         same[others[again]] = rows[earlier[again]]
-        while (same != same[same]).any():  # down to the first of all that repeat it
+        while (same != same[same]).any():  # follow repetitions of repetitions to the first line
             same = same[same]
         return cls(structure, _telling(structure, text) & ~barred, is_held, trained), same
 
     def to_train(self, relation: str) -> Rows:
-        """Return the (pair, 2) lines to train on."""
+        """Return the pairs of a relation to train on, (pair, 2) lines."""
         return self._pairs(relation, self.trained)
 
     def held_out(self, relation: str) -> Rows:
-        """Return the (pair, 2) lines of held-out documents."""
+        """Return the pairs of a relation in held-out documents, (pair, 2) lines."""
         return self._pairs(relation, self.held)
 
     def _pairs(self, relation: str, allowed: NDArray[np.bool_]) -> Rows:
@@ -234,13 +237,13 @@ class Related:
         return pairs[(self.telling & allowed)[pairs].all(axis=1)]
 
     def answers(self, relation: str, text: Lines) -> dict[str, Rows]:
-        """Return for each query the lines that must not count against its right text.
+        """Return for each query the lines that must not count as wrong answers.
 
-        They are all lines that belong to the first text of a held-out pair, whichever pairs are
-        measured, and its own.
+        A query is the first text of a held-out pair. Its lines are its own, and the second lines
+        of all its held-out pairs, even if only some of the pairs are measured.
         """
         pairs = self.held_out(relation)
-        if relation == "neighbours":  # the one before is as right as the one behind
+        if relation == "neighbours":  # the passage before is as right as the passage after
             pairs = np.concatenate([pairs, pairs[:, ::-1]])
         found: dict[str, set[int]] = {}
         for first, second in pairs.tolist():
@@ -248,9 +251,10 @@ class Related:
         return {query: np.array(sorted(lines)) for query, lines in found.items()}
 
     def sought(self, relation: str, passages: Rows) -> Rows:
-        """Return the lines that stand for passages, (passage,), when second texts are sought.
+        """Return the line to search for each passage, (passage,).
 
-        Rests are sought among rests: a passage has its first sentence only where it has no other.
+        For `FIRST_REST` the line is the rest of the passage, without its first sentence. A passage
+        that is not divided is searched whole.
         """
         if relation != FIRST_REST:
             return passages
@@ -279,12 +283,12 @@ class Related:
         )
 
     def counts(self, held: bool = False) -> dict[str, int]:
-        """Count the pairs of each relation, to train on or of held-out documents."""
+        """Count the pairs of each relation: to train on, or in held-out documents with `held`."""
         allowed = self.held if held else self.trained
         return {name: len(self._pairs(name, allowed)) for name in RELATIONS}
 
     def save(self, folder: Path) -> None:
-        """Write it to a folder that `load` reads."""
+        """Write structure and flags to a folder, for `load`."""
         found = self.structure
         np.savez(
             folder / "structure.npz",
@@ -297,7 +301,7 @@ class Related:
 
     @classmethod
     def load(cls, folder: Path) -> Related | None:
-        """Read what `save` wrote; `None` where the texts of a corpus have no structure."""
+        """Read the file that `save` wrote; `None` if the texts of the corpus have no structure."""
         if not (folder / "structure.npz").exists():
             return None
         with np.load(folder / "structure.npz") as parts:
@@ -309,10 +313,10 @@ class Related:
 def barred_lines(
     structure: Structure, text: Texts, lines: Rows, references: int, scratch: Path
 ) -> NDArray[np.bool_]:
-    """Tell which lines beside passages (nearly) repeat a text not to train on, (line,).
+    """Return (line,) true if a line repeats, or nearly repeats, a text not to train on.
 
-    `text` begins with `references` texts that must not be trained on; line i of the documents is
-    its line `lines[i]`.
+    Passages are always false: `select_passages` has removed such passages. `text` begins with
+    `references` texts that must not be trained on; line i of the documents is its line `lines[i]`.
     """
     barred = np.zeros(len(lines), dtype=bool)
     if references:
@@ -326,9 +330,9 @@ def barred_lines(
 def evaluation_pairs(
     related: Related, relation: str, text: Lines, held: Rows, held_groups: Sequence[str]
 ) -> Pairs:
-    """Split the held-out pairs of a relation as the held-out passages are split.
+    """Split the held-out pairs of a relation in the same way as the held-out passages.
 
-    A pair of a validation document and a test document is left out.
+    A pair of a validation document with a test document is left out.
     """
     documents = related.structure.documents
     group_of = dict(zip(documents[held].tolist(), held_groups, strict=True))
@@ -349,10 +353,11 @@ def evaluation_pairs(
 
 
 def _whole(structure: Structure, sizes: Rows, repeats: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Extend lines by all lines of a passage of which they are half or more, (line,).
+    """Extend a mask of repeated lines to whole passages, (line,).
 
-    A passage that says more than a repeated sentence stays without it, as boilerplate may begin
-    or end any passage.
+    A passage is marked with all its parts if it is repeated, or if a repeated part is half of it
+    or more. Otherwise only the repeated part is marked, since any passage may begin or end with
+    boilerplate.
     """
     first = np.flatnonzero(structure.roles == Role.FIRST)
     passage, rest = first - 1, first + 1

@@ -1,4 +1,4 @@
-"""The files that a user named: what each is, by its name, and where its bytes are."""
+"""The files that a user named, with their format (from the name) and their path on disk."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ logger = logging.getLogger(__name__)
 
 
 DOCSTRINGS = "docstrings"
-"""Names the docstrings of installed packages; "docstrings:FOLDER" those of a folder's modules."""
+"""Name for the docstrings of installed packages; "docstrings:FOLDER" reads a folder's modules."""
 
 STANDARD_INPUT = "standard input"
-"""The name of that source."""
+"""Name of the source for standard input."""
 
-_PIECE = 1 << 20  # bytes of a copy
+_PIECE = 1 << 20  # bytes to copy at a time
 
 _OUTPUTS = (
     {"config.json", "metrics.jsonl"},  # a run
@@ -35,11 +35,12 @@ _OUTPUTS = (
     {"modules.json", "config_sentence_transformers.json"},  # a model
     {"isospace.json"},  # an index
 )
-"""What stands in folders that are no corpus, wherever they lie: reports quote held-out text."""
+"""Files that mark a folder as an output of isospace. Such folders are not read, because their
+reports quote held-out text."""
 
 
 def is_docstrings(name: str) -> bool:
-    """Tell whether this names docstrings, and no file or folder.
+    """Return true if this names docstrings, and not a file or folder.
 
     >>> is_docstrings("docstrings"), is_docstrings("docstrings:src"), is_docstrings("docs")
     (True, True, False)
@@ -50,10 +51,12 @@ def is_docstrings(name: str) -> bool:
 def require_columns(
     sources: Iterable[Source], named: Iterable[str], setting: str, column: str | None
 ) -> None:
-    """Refuse a column where no source has columns; where some have, the others do without.
+    """Raise an error if a column is wanted and no source has columns.
+
+    If some sources have columns, the others are read without the column.
 
     Raises:
-        UserError: naming the setting and what the user `named`.
+        UserError: the message names the setting and what the user `named`.
     """
     if column is not None and not any(source.has_columns for source in sources):
         raise UserError(
@@ -69,17 +72,16 @@ def find_sources(
     delimiter: str | None = None,
     documents: bool = False,
 ) -> list[Source]:
-    """Find the files to read: each file, the files of each folder, standard input, URLs.
+    """Find the files to read: files, files of folders, standard input, URLs and docstrings.
 
-    A folder is searched recursively, in sorted order; what is not supported in it is named in a
-    warning. Standard input is text, a sentence a line, and is copied to a file in `spool`, piece by
-    piece. So is what a URL names (memory://, s3://, hf://, ... of fsspec), a file or a folder.
-    Docstrings are a source of their own, and come first. Without `delimiter` the first line's
-    counts.
+    A folder is searched recursively, in sorted order; a warning lists its unsupported files.
+    Standard input is text with a sentence on each line. Standard input, and the file or folder that
+    a URL names (any fsspec URL, such as s3://), are copied into `spool`. Docstrings come first.
+    Without `delimiter` the first line of each file decides.
 
     Raises:
-        UserError: a file is missing or of an unknown kind, a folder holds nothing to read, what a
-            URL names cannot be read, or there is no such encoding.
+        UserError: a file is missing or of an unknown kind, a folder has nothing to read, a URL
+            cannot be read, or the encoding is unknown.
     """
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise UserError(f"`delimiter` {delimiter!r}: expected one character, such as ; or |.")
@@ -104,7 +106,7 @@ def find_sources(
 
 
 def _each_once(sources: Iterable[Source]) -> list[Source]:
-    """Keep the first source of each file, however its path is spelled."""
+    """Keep the first source of each file, even if its path is spelled in several ways."""
     found: dict[str, Source] = {}
     repeated = []
     for source in sources:
@@ -122,10 +124,10 @@ def _each_once(sources: Iterable[Source]) -> list[Source]:
 
 
 def require_there(files: Iterable[str]) -> None:
-    """Refuse a file or folder that is missing, before any is read.
+    """Raise an error if a file or folder is missing, before any is read.
 
     Raises:
-        UserError: naming it.
+        UserError: the message names the file or folder.
     """
     for file in files:
         there = "://" in file or os.path.isdir(file) or os.path.isfile(file)
@@ -142,10 +144,10 @@ def file_source(
     delimiter: str | None = None,
     documents: bool = False,
 ) -> Source:
-    """Tell how to read one file, by its name.
+    """Return the source of one file, with the format from its name.
 
     Raises:
-        UserError: it is not there, or its ending is not known.
+        UserError: the file is missing, or its ending is unknown.
     """
     if not os.path.isfile(path):
         raise UserError(f"{path}: no such file. Expected {_supported(documents)}.")
@@ -176,7 +178,7 @@ def _supported(documents: bool) -> str:
 def _source(
     path: Path, encoding: str | None, delimiter: str | None, documents: bool
 ) -> Source | None:
-    """Tell how to read a file by its name; `None` where it is of no known kind."""
+    """Return the source of a file, with the format from its name; `None` if it is unknown."""
     compression = COMPRESSION.get(path.suffix.lower())
     inner = path.with_suffix("") if compression else path
     ending = inner.suffix.lower().removeprefix(".")
@@ -201,14 +203,14 @@ def _folder_sources(
         else:
             walk.append((root, below, names))
     paths = sorted(Path(root, name) for root, _, names in walk for name in names)
-    # A pipe has no end; a link to nowhere is for the reader of its format to name.
+    # Skip pipes, which have no end. Keep broken links: the reader of the format reports them.
     by_path = {
         path: _source(path, encoding, delimiter, documents)
         if path.is_file() or not path.exists()
         else None
         for path in paths
     }
-    # Not followed: a link may lead to where it stands.
+    # Links to folders are not followed, since they can form a circle.
     folders = sorted(Path(root, name) for root, names, _ in walk for name in names)
     links = [str(path) for path in folders if path.is_symlink()]
     sources = [replace(source, in_folder=True) for source in by_path.values() if source is not None]
@@ -225,7 +227,7 @@ def _folder_sources(
 
 
 def _is_output(names: Collection[str]) -> bool:
-    """Tell whether a folder of these files is one that isospace wrote."""
+    """Return true if isospace wrote a folder with these files."""
     return any(marks <= set(names) for marks in _OUTPUTS)
 
 
@@ -240,7 +242,7 @@ def _spool_standard_input(spool: Path, encoding: str) -> Source:
 
 
 def _spool_url(url: str, spool: Path, documents: bool) -> list[tuple[str, Path]]:
-    """Copy the file that a URL names, or the supported files of such a folder."""
+    """Copy the file, or the supported files of the folder, that a URL names."""
     folder = spool / f"url-{len(list(spool.glob('url-*')))}"
     try:
         store, place = fsspec.core.url_to_fs(url)

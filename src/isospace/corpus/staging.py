@@ -1,4 +1,4 @@
-"""Documents as lines: cleaned, cut to passages, with what each line is to its document."""
+"""Documents as clean lines, cut to passages, with the role of each line in its document."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PAGE = re.compile(r"[^/\s]+\(\w+\)")
 
 
 class Staging:
-    """Turns documents into lines, one after the other, and remembers where each stands."""
+    """Converter from documents to lines that records role, document and section of each line."""
 
     def __init__(self, config: CorpusConfig, counts: dict[str, int]) -> None:
         self._config, self._counts = config, counts
@@ -35,12 +35,12 @@ class Staging:
         self._ids: dict[str, int] = {}
         self._short: dict[str, int] = {}  # -1 for a name of several documents
         self._links: list[tuple[int, str]] = []
-        self._keys = np.empty(0, np.uint64)  # of the groups of the structure's documents
+        self._keys = np.empty(0, np.uint64)  # keys of the groups of the structure's documents
         self.structured = 0
-        """Documents of more than one passage, with a title or with a summary."""
+        """Number of documents with several passages, a title or a summary."""
 
     def lines(self, documents: Iterable[Document]) -> Iterator[str]:
-        """Yield the lines of all documents in order, but of those without a usable passage."""
+        """Yield the lines of all documents in order, except documents without a usable passage."""
         for document in documents:
             number = len(self._groups)
             parts = list(self._passages(document))
@@ -71,14 +71,14 @@ class Staging:
                     yield from self._two_parts(passage, number, language or language_of(passage))
 
     def _note_links(self, document: Document, number: int) -> None:
-        """Note the names by which others link the document, and its own links."""
+        """Record the names by which other documents link to the document, and its own links."""
         self._ids[document.id] = number
         for name in short_names(document.id):
             self._short[name] = -1 if name in self._short else number
         self._links += [(number, _target(document.id, link)) for link in document.links]
 
     def _passages(self, document: Document) -> Iterator[tuple[int, str]]:
-        """Yield (section, passage) of a usable length; count the others."""
+        """Yield (section, passage) for passages of a usable length; count the other passages."""
         counts = self._counts
         if any(has_controls(text) for part in document.sections for text in part.paragraphs):
             counts["control characters removed"] += 1
@@ -89,13 +89,13 @@ class Staging:
         for section, passage in cut:
             if len(passage) < self._config.min_chars:
                 counts["too short"] += 1
-            elif size is not None and len(passage) > LONGEST_WORD * size:  # it is no text
+            elif size is not None and len(passage) > LONGEST_WORD * size:  # it is not text
                 counts["too long"] += 1
             else:
                 yield section, passage
 
     def _two_parts(self, passage: str, number: int, language: str) -> Iterator[str]:
-        """Yield the first sentence and the rest, where both are long enough."""
+        """Yield the first sentence and the rest of a passage, if both are long enough."""
         first, *others = document_sentences(passage, language)
         rest = folded("\n".join(others))
         if min(len(first), len(rest)) >= max(1, self._config.min_chars):
@@ -109,9 +109,9 @@ class Staging:
         return text
 
     def structure(self) -> Structure:
-        """Return the structure of all lines, with the links between documents that are here.
+        """Return the structure of all lines, with the links between the documents of the corpus.
 
-        Long documents are several, where they are most of the text (`cut_long`).
+        If long documents are most of the text, they are cut into several (`cut_long`).
         """
         found = [(one, self._named(target)) for one, target in self._links]
         links = [(one, other) for one, other in found if other not in (-1, one)]
@@ -130,14 +130,14 @@ class Staging:
         return structure
 
     def _named(self, target: str) -> int:
-        """Return the number of the document that is meant; -1 for none or several."""
+        """Return the number of the document that a link names; -1 for none or several."""
         return self._ids.get(target, self._short.get(target, -1))
 
     def groups(self, alike: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the group of each document of `structure`, (document,), from 0 on.
 
-        They are what the user's column says, or folders; else each document is one. Groups with
-        documents that are (nearly) the same are one.
+        Groups come from the user's column or from folders; else each document is a group. Groups
+        are joined if documents of both are `alike`, (pair, 2).
         """
         own = key_groups(self._keys)
         pairs = np.concatenate([np.stack([own, own], axis=1), own[alike].reshape(-1, 2)])
@@ -147,7 +147,10 @@ class Staging:
 def alike_documents(
     documents: NDArray[np.int64], repeats: NDArray[np.int64], passages: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Pair documents of which one (nearly) repeats half of the other or more, (pair, 2).
+    """Pair documents that share half or more of the passages of the shorter one, (pair, 2).
+
+    `documents` has the document of each line; `repeats` has pairs of lines that (nearly) repeat
+    each other; `passages` are the lines that are passages.
 
     >>> documents = np.array([0, 0, 1, 1, 2])
     >>> alike_documents(documents, np.array([[2, 0], [4, 1]]), np.arange(5)).tolist()
@@ -161,7 +164,7 @@ def alike_documents(
 
 
 def _target(document: str, link: str) -> str:
-    """Resolve a link: to a path beside the document or below the top folder, or a man page.
+    """Resolve a link to a path, relative to the document or the top folder, or to a man page.
 
     >>> _target("guide/a.md", "../my%20file.md"), _target("man1/ls.1", "chmod(1)")
     ('my file.md', 'chmod(1)')
@@ -173,21 +176,21 @@ def _target(document: str, link: str) -> str:
 
 
 PARTS = 400
-"""As many parts are made of a text at most, of which a tenth is held out."""
+"""Largest number of parts to cut a text into; a tenth of the parts is held out."""
 SMALLEST = 5
-"""Passages of a part, or more where a section goes on."""
+"""Least number of passages in a part."""
 
 
 def cut_long(structure: Structure, alone: NDArray[np.bool_]) -> tuple[Structure, Rows]:
-    """Make several documents of each long one, where these are more than half of the text.
+    """Cut long documents into parts, if long documents are more than half of the text.
 
-    A document that has more than a tenth of all passages cannot be held out. A part ends with a
-    section, or within one that has twice as many passages as a part should. Documents that are
-    `alone` are groups of their own; others stay whole. The second result is the document that each
-    part is of, (part,), ascending.
+    A document is long if it has more than a tenth of all passages: it could not be held out. A part
+    ends at the end of a section, or inside a section with twice the passages of a part. Only
+    documents that are `alone` in their group are cut.
 
     Returns:
-        The structure, and the document that each part is of, (part,), ascending.
+        The structure with each part as a document, and the original document of each part,
+        (part,), ascending.
     """
     documents, sections, roles = structure.documents, structure.sections, structure.roles
     passages = structure.passages
@@ -208,7 +211,7 @@ def cut_long(structure: Structure, alone: NDArray[np.bool_]) -> tuple[Structure,
         count += int(roles[line] == Role.PASSAGE)
     parts = documents + np.cumsum(begins)
     owners = documents[np.unique(parts, return_index=True)[1]]
-    # What was linked to is where its document begins.
+    # Links of a document become links of its first part.
     links = np.searchsorted(owners, structure.links)
     cut = replace(structure, documents=parts, sections=sections + np.cumsum(within), links=links)
     return cut, owners

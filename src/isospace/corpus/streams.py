@@ -1,4 +1,4 @@
-"""The bytes and lines of a file, decompressed and decoded; what is wrong with them, and where."""
+"""The decompressed bytes and decoded lines of a file, with errors that name the place."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from isospace.corpus.documents import LARGEST, UnreadableDocument
 from isospace.errors import UserError
 
 FORMATS = ("txt", "jsonl", "csv", "tsv", "parquet")
-"""Of files of rows, which are the endings of their names too."""
+"""Formats of files of rows; each is also the ending of the file's name."""
 COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
-"""The ending of a file's name -> how it is compressed."""
+"""Ending of a file's name -> compression."""
 LINE_LIMIT = 1 << 24
-"""Characters of one line that are read. The rest of a longer line of txt is skipped; a longer line
-of another format is refused."""
+"""Largest number of characters in a line. In txt files the rest of a longer line is skipped; in
+other formats a longer line is an error."""
 
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -34,13 +34,14 @@ class Source:
     """One file to read.
 
     Attributes:
-        path: where it is.
-        name: what messages call it.
-        format: how it is parsed. A .txt file found by its name is "txt".
+        path: path on disk.
+        name: name in messages.
+        format: format that selects the parser. A .txt file is "txt" for lines, "text" for
+            paragraphs.
         compression: "gzip", "zstd", "xz" or None.
-        encoding: of text, as the user named it; None where no setting names one: UTF-8.
-        delimiter: between fields, as the user named it; None is what the first line has.
-        in_folder: whether the user named the folder that has it, and not the file.
+        encoding: encoding that the user named; None: UTF-8.
+        delimiter: delimiter between fields that the user named; None: the first line decides.
+        in_folder: true if the file was found in a folder that the user named.
     """
 
     path: Path
@@ -53,15 +54,16 @@ class Source:
 
     @property
     def has_columns(self) -> bool:
-        """Tell whether its texts stand in columns that have names."""
+        """True if the file has named columns."""
         return self.format in FORMATS and self.format != "txt"
 
 
 def read_bytes(source: Source) -> bytes:
-    """Read all of a file, decompressed.
+    """Return the decompressed content of a file.
 
     Raises:
-        UnreadableDocument: it cannot be read or decompressed, or has more than `LARGEST` bytes.
+        UnreadableDocument: the file cannot be read or decompressed, or has more than `LARGEST`
+            bytes.
     """
     content = bytearray()
     try:
@@ -71,53 +73,53 @@ def read_bytes(source: Source) -> bytes:
                 if len(content) > LARGEST:
                     raise UnreadableDocument(f"It is larger than {LARGEST >> 20} MB. Split it.")
         return bytes(content)
-    except (OSError, UnicodeError) as error:  # the latter of a file's name
+    except (OSError, UnicodeError) as error:  # UnicodeError: the file's name
         raise UnreadableDocument(f"It {_why_unreadable(source, error)}") from error
 
 
 def is_blank(source: Source) -> bool:
-    """Tell whether a file holds only white space; an unreadable file does not."""
+    """Return true if a file holds only white space; false if it cannot be read."""
     try:
         with open_bytes(source) as raw:
             return not any(chunk.strip() for chunk in iter(partial(raw.read, 1 << 16), b""))
-    except (OSError, UnicodeError):  # the latter of a file's name
+    except (OSError, UnicodeError):  # UnicodeError: the file's name
         return False
 
 
 def read_lines(source: Source) -> list[str]:
-    r"""Read the lines of a text file, cut at `\n` only, without their ends.
+    r"""Return the lines of a text file, split only at `\n`, without line ends.
 
     Raises:
-        UserError: the file cannot be read or is no text.
+        UserError: the file cannot be read or is not text.
     """
     return [line.rstrip("\n").removesuffix("\r") for _, line in lines_of(source, newline="\n")]
 
 
 def with_marked_encoding(source: Source) -> Source:
-    """Set UTF-16 for a file that begins with its byte order mark.
+    """Return the source, with UTF-16 as encoding if the file begins with its byte order mark.
 
     Raises:
-        UserError: it cannot be opened or decompressed.
+        UserError: the file cannot be opened or decompressed.
     """
     marked = first_bytes(source, 2) in _UTF16_MARKS
     return replace(source, encoding="utf-16") if marked else source
 
 
 def first_bytes(source: Source, count: int) -> bytes:
-    """Read the first bytes of a file, decompressed.
+    """Return the first decompressed bytes of a file.
 
     Raises:
-        UserError: it cannot be opened or decompressed.
+        UserError: the file cannot be opened or decompressed.
     """
     try:
         with open_bytes(source) as raw:
             return raw.read(count)
-    except (OSError, UnicodeError) as error:  # the latter of a file's name
+    except (OSError, UnicodeError) as error:  # UnicodeError: the file's name
         raise cannot_be_read(source, error) from error
 
 
 def whole_lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, str]]:
-    """Yield numbered lines, and refuse one that would be cut."""
+    """Yield (line number, line); raise an error for a line longer than `LINE_LIMIT`."""
     for number, line in lines_of(source, newline):
         if len(line) == LINE_LIMIT:
             raise UserError(
@@ -128,13 +130,13 @@ def whole_lines_of(source: Source, newline: str | None = None) -> Iterator[tuple
 
 
 def lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, str]]:
-    """Yield numbered lines with their ends, each cut at LINE_LIMIT characters."""
+    """Yield (line number, line) with line ends, each line cut at `LINE_LIMIT` characters."""
     encoding = source.encoding or "utf-8"
     if codecs.lookup(encoding).name == "utf-8":
-        encoding = "utf-8-sig"  # without it, the mark some editors write joins the first column
+        encoding = "utf-8-sig"  # else a byte order mark becomes part of the first column
     try:
         raw = open_bytes(source)
-    except (OSError, UnicodeError) as error:  # the latter of a file's name
+    except (OSError, UnicodeError) as error:  # UnicodeError: the file's name
         raise cannot_be_read(source, error) from error
     try:
         with io.TextIOWrapper(raw, encoding=encoding, newline=newline) as text:
@@ -151,15 +153,18 @@ def lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, 
 
 
 def open_bytes(source: Source) -> BinaryIO:
-    """Open the decompressed bytes; Arrow's stream reports a truncated .zst file."""
-    if source.compression == "xz":  # which Arrow does not know
+    """Open the decompressed bytes of a file.
+
+    Arrow's stream is used because it reports a truncated .zst file.
+    """
+    if source.compression == "xz":  # Arrow does not read xz
         return cast(BinaryIO, _Xz(source.path))
     stream: BinaryIO = pa.input_stream(source.path, compression=source.compression)
     return stream
 
 
 class _Xz(lzma.LZMAFile):
-    """Bytes of an .xz file; what is wrong with them is an OSError, as of other files."""
+    """Decompressed bytes of an .xz file; all errors are OSErrors, as for other files."""
 
     def read(self, size: int | None = -1) -> bytes:
         with _as_os_error():
@@ -179,7 +184,7 @@ def _as_os_error() -> Iterator[None]:
 
 
 def _undecodable(source: Source, encoding: str) -> UserError:
-    """Read the file again, and say where the first undecodable bytes are."""
+    """Return the error that names the first undecodable bytes; read the file again to find them."""
     name = encoding.removesuffix("-sig")
     decoder = codecs.getincrementaldecoder(name)()
     newlines = io.IncrementalNewlineDecoder(None, translate=True)
@@ -187,7 +192,7 @@ def _undecodable(source: Source, encoding: str) -> UserError:
     with open_bytes(source) as raw:
         for chunk in chain(iter(partial(raw.read, 1 << 20), b""), [b""]):
             start = start or chunk[:2]
-            begun = len(decoder.getstate()[0])  # bytes of a character that the last chunk began
+            begun = len(decoder.getstate()[0])  # bytes of a character begun in the last chunk
             try:
                 text = decoder.decode(chunk, final=not chunk)
             except UnicodeDecodeError as error:
@@ -211,14 +216,14 @@ def _undecodable(source: Source, encoding: str) -> UserError:
 
 
 def likely_encoding(start: bytes, rest: bytes) -> str:
-    r"""Guess from a file's first two bytes, and from some that are no UTF-8.
+    r"""Guess the encoding from a file's first two bytes, and from bytes that are not UTF-8.
 
     >>> likely_encoding(b"Un", b"\xe9t\xe9"), likely_encoding(b"Un", b"\xe9t\xe9 \x96 chaud")
     ('latin-1', 'cp1252')
     """
     if start in _UTF16_MARKS:
         return "utf-16"
-    # Where Windows has its quotes and dashes, Latin-1 has control characters that nobody writes.
+    # Bytes of quotes and dashes in cp1252 are control characters in Latin-1, which nobody writes.
     has_windows_signs = any(0x80 <= byte <= 0x9F for byte in rest)
     undefined = any(byte in b"\x81\x8d\x8f\x90\x9d" for byte in rest)
     return "cp1252" if has_windows_signs and not undefined else "latin-1"

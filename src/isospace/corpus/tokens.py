@@ -1,4 +1,4 @@
-"""Token ids on disk: made once for a corpus and a tokenizer, then memory-mapped."""
+"""Token ids on disk: computed once for a corpus and a tokenizer, then memory-mapped."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ T = TypeVar("T")
 
 
 class Tokens:
-    """The token ids of n sentences, each of its own length, read from disk.
+    """The token ids of n sentences of different lengths, read from disk.
 
     Attributes:
-        ids: the ids of all sentences one after the other, int32.
-        offsets: (n + 1,) where in `ids` each sentence begins, int64.
+        ids: concatenated ids of all sentences, int32.
+        offsets: (n + 1,) position in `ids` where each sentence begins, int64.
     """
 
     def __init__(self, folder: Path) -> None:
         offsets: NDArray[np.int64] = np.load(folder / "offsets.npy", mmap_mode="r")
-        self.offsets = np.asarray(offsets)  # still on disk; a plain array is quicker to index
+        self.offsets = np.asarray(offsets)  # still on disk; indexing a plain array is faster
         self.ids: NDArray[np.int32] = np.empty(0, np.int32)
         if offsets[-1]:  # an empty file cannot be mapped
             ids = np.memmap(folder / "ids.int32", np.int32, "r", shape=(int(offsets[-1]),))
@@ -39,7 +39,7 @@ class Tokens:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Return the numbers of tokens, (n,)."""
+        """Number of tokens of each sentence, (n,)."""
         return np.diff(self.offsets)
 
     def batch(self, rows: NDArray[np.int64]) -> list[NDArray[np.int32]]:
@@ -56,9 +56,9 @@ def tokenise(
     cache: Path,
     progress: Callable[[int], None] | None = None,
 ) -> Tokens:
-    """Return the token ids of all sentences, from the cache where they were made before.
+    """Return the token ids of all sentences, from the cache if they were computed before.
 
-    `digest` identifies the sentences, `fingerprint` what `encode` does: tokenizer, settings,
+    `digest` identifies the sentences. `fingerprint` identifies `encode`: tokenizer, settings,
     maximum length. Only a few thousand sentences are in memory at a time.
     """
     key = hash_of(f"{digest} {fingerprint}".encode())

@@ -1,4 +1,4 @@
-"""The formats of documents: a reader each, which imports its library when it is called."""
+"""The formats of documents, each with a reader that imports its library when called."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Format(NamedTuple):
     """A format of documents.
 
     Attributes:
-        read: turns a file's content and the encoding that the user named into a draft.
-        endings: of the files' names, in small letters.
+        read: reader that turns a file's content and the user's encoding into a draft.
+        endings: endings of the files' names, in small letters.
     """
 
     read: Callable[[bytes, str | None], Draft]
@@ -36,19 +36,19 @@ DOCUMENT_FORMATS: dict[str, Format] = {
     "markdown": Format(read_markdown, (".md", ".markdown")),
     "html": Format(read_html, (".html", ".htm", ".xhtml")),
     "rst": Format(read_rst, (".rst",)),
-    "man": Format(read_man, ()),  # known by the section in the name: `_MAN_PAGE`
+    "man": Format(read_man, ()),  # recognised by the section in the name: `_MAN_PAGE`
     "text": Format(read_text, (".txt",)),
     "pdf": Format(read_pdf, (".pdf",)),
     "word": Format(read_word, (".docx",)),
 }
 ENDINGS = {ending: name for name, row in DOCUMENT_FORMATS.items() for ending in row.endings}
 
-# ls.1, printf.3p, CA.pl.1ssl: a section, and what sets apart pages of one name.
+# ls.1, printf.3p, CA.pl.1ssl: the section, and letters that distinguish pages of one name.
 _MAN_PAGE = re.compile(r"\.([1-8][a-z]{0,8}|[1-8]x11|[ln])$", re.IGNORECASE)
 
 
 def format_of(path: str) -> str | None:
-    """Return the format by the name of a file, compressed or not; `None` where it is no document.
+    """Return the format of a file, compressed or not, from its name; `None` if not a document.
 
     >>> format_of("docs/index.HTML.gz"), format_of("man3/printf.3p"), format_of("README")
     ('html', 'man', None)
@@ -60,13 +60,13 @@ def format_of(path: str) -> str | None:
 
 
 def _unpacked(path: str) -> str:
-    """Return the path without the ending of its compression."""
+    """Return the path without the ending of a compressed file."""
     inner, ending = posixpath.splitext(path)
     return inner if ending.lower() in COMPRESSION else path
 
 
 def short_names(path: str) -> set[str]:
-    """Return the names by which other documents call the document in this file.
+    """Return the names by which other documents may link to the document in a file.
 
     >>> sorted(short_names("docs/index.html.gz")), sorted(short_names("man1/ls.1"))
     (['docs/index', 'docs/index.html'], ['ls(1)', 'man1/ls'])
@@ -81,11 +81,11 @@ def short_names(path: str) -> set[str]:
 
 
 def read_document(content: bytes, format: str, id: str, encoding: str | None = None) -> Document:
-    """Return the document that one file holds.
+    """Read the content of one file as a document.
 
     Raises:
-        UnreadableDocument: it is no text in this encoding, is encrypted, broken, has nothing that
-            is read as text, ...
+        UnreadableDocument: the content is damaged, encrypted, not in this encoding, or without
+            text.
     """
     try:
         draft = DOCUMENT_FORMATS[format].read(content, encoding)

@@ -1,7 +1,7 @@
-"""What stands in a document and says nothing about its subject.
+"""Boilerplate: text in a document that is not about its subject.
 
-Few rules, each for wording that nobody writes for another purpose: licences that are copied word by
-word, tables of contents, the lines that a site puts around its text.
+The rules are few and match only wording without another purpose: copied licences, tables of
+contents, and the lines that a site puts around its text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LICENCE = re.compile(
     r"|there is no warranty, (?:to the extent permitted|not even for)",
     re.IGNORECASE,
 )
-# "(c)" alone is the third of many lists: a year comes after it, or the word.
+# "(c)" alone may be the third item of a list: it needs a year after it, or the word.
 _COPYRIGHT = re.compile(
     r"(?:\(c\)\W{0,3})?(?:copyright|©)\W{0,3}(?:copyright|©|\(c\))?\W{0,3}(?:\d{4}|by\b|the\b)"
     r".{0,200}"
@@ -72,7 +72,7 @@ _CONTENTS_HEADING = re.compile(
 
 
 def paragraph_boilerplate(text: str) -> str | None:
-    """Return what a paragraph is left out as; `None` where it is kept.
+    """Return the name of the count if a paragraph is left out; `None` if it is kept.
 
     >>> paragraph_boilerplate("Redistribution and use in source and binary forms is permitted.")
     'licences'
@@ -87,7 +87,7 @@ def paragraph_boilerplate(text: str) -> str | None:
 
 
 def section_boilerplate(heading: str) -> str | None:
-    """Return what all under a heading is left out as; `None` where it is kept.
+    """Return the name of the count if a section is left out by its heading; `None` if it is kept.
 
     >>> section_boilerplate("9. License"), section_boilerplate("Licence servers")
     ('licences', None)
@@ -98,7 +98,7 @@ def section_boilerplate(heading: str) -> str | None:
 
 
 def heads_licence(text: str) -> bool:
-    """Tell whether a text is the head of a licence and no more than that.
+    """Return true if a text is only the heading of a licence.
 
     >>> heads_licence("Apache License Version 2.0, January 2004")
     True

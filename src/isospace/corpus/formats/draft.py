@@ -1,4 +1,4 @@
-"""A document while it is read: what every format's reader writes into."""
+"""The draft of a document, which the reader of each format fills."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from isospace.corpus.lines import folded
 from isospace.corpus.streams import likely_encoding
 
 HARDLY = 0.05
-"""A document of whose letters less than this share is read is named."""
+"""Least share of the letters to read; with less, the document gets a warning."""
 LONG_CELL = 100
-"""Letters of a table's cell from which it holds text and not data."""
+"""Least number of letters for a table cell to hold text, and not data."""
 SHORT_ITEM = 40
-"""A list all of whose items have fewer characters is one paragraph, its items joined by "; "."""
+"""If all items of a list have fewer characters, they become one paragraph, joined by "; "."""
 
 _NO_TEXT = "It has no text: no paragraph is in it."
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 
 
 class Draft:
-    """Title, sections, links and counts, in the order in which a reader meets them."""
+    """Title, sections, links and counts of a document, collected in reading order."""
 
     def __init__(self) -> None:
         self.title = ""
         self.left_out: Counter[str] = Counter()
-        self._lost: Counter[str] = Counter()  # letters of what was left out
+        self._lost: Counter[str] = Counter()  # letters left out
         self._links: dict[str, None] = {}
         self.sections: list[tuple[str, int, list[str]]] = [("", 0, [])]
-        self._items: list[str] = []  # of the list that is being read
+        self._items: list[str] = []  # items of the current list
 
     def heading(self, text: str, level: int) -> None:
-        """Begin a section, or set the title by the first heading of level 1."""
+        """Begin a section, or set the title if this is the first heading of level 1."""
         self.end_list()
         text = one_line(text)
         if not text:
@@ -58,13 +58,13 @@ class Draft:
         self._add(one_line(text))
 
     def item(self, text: str) -> None:
-        """Add an item of a list; those that follow each other are one list."""
+        """Add an item of a list; consecutive items are one list."""
         text = one_line(text)
         if text:
             self._items.append(text)
 
     def end_list(self) -> None:
-        """End the list that is being read."""
+        """End the current list, and add its items as one or several paragraphs."""
         if all(len(item) < SHORT_ITEM for item in self._items):
             self._add("; ".join(item.rstrip(",;") for item in self._items))
         else:
@@ -73,14 +73,17 @@ class Draft:
         self._items = []
 
     def link(self, target: str) -> None:
-        """Add the target of a link as it is written, without its fragment."""
+        """Add the target of a link as written, without its fragment."""
         path = target.partition("#")[0].strip()
         scheme = path.partition(":")[0].lower()
         if path and scheme not in ("mailto", "javascript", "data", "tel"):
             self._links[path] = None
 
     def leave_out(self, what: str, count: int = 1, text: str = "") -> None:
-        """Count something that is no prose; `what` is in the plural, `text` is what it says."""
+        """Count something that is not prose.
+
+        `what` names it in the plural; `text` is its text, of which the letters are counted.
+        """
         self.left_out[what] += count
         self._lost[what] += letters(text)
 
@@ -88,13 +91,14 @@ class Draft:
         """Return title, sections, links, counts and a warning, without boilerplate.
 
         Raises:
-            UnreadableDocument: no paragraph is left. A page that only names others is empty.
+            UnreadableDocument: no paragraph is left. A page with only links is returned without
+                paragraphs.
         """
         self.end_list()
         sections = []
         texts = (text for heading, _, below in self.sections for text in (heading, *below) if text)
-        licence = heads_licence(self.title or next(texts, ""))  # the file is one
-        hidden: tuple[int, str] | None = None  # level and kind of a section left out as a whole
+        licence = heads_licence(self.title or next(texts, ""))  # the whole file is a licence
+        hidden: tuple[int, str] | None = None  # level and kind of a section that is left out
         for heading, level, paragraphs in self.sections:
             if hidden and heading and level <= hidden[0]:
                 hidden = None
@@ -114,7 +118,7 @@ class Draft:
         return self.title, tuple(sections), tuple(self._links), counts, self._warning(sections)
 
     def _warning(self, sections: Sequence[Section]) -> str:
-        """Return a warning if little text was read, else an empty text."""
+        """Return a warning if little text was read, else ""."""
         kept = sum(letters(text) for section in sections for text in section.paragraphs)
         lost = Counter({what: count for what, count in self._lost.items() if count})
         if not kept and (headings := sum(letters(section.heading) for section in sections)):
@@ -133,15 +137,15 @@ class Draft:
 
 
 def letters(text: str) -> int:
-    """Count the characters of a text that are no white space."""
+    """Count the characters of a text without white space."""
     return sum(map(len, text.split()))
 
 
 def places_text(rows: Sequence[Sequence[int]]) -> bool:
-    """Tell whether a table only places text on a page, as newsletters and old manuals do.
+    """Return true if a table is used only for layout, as in newsletters and old manuals.
 
-    Most of its letters are in long cells, or no two cells with text are side by side and one above
-    the other, as those of data are. `rows` has the letters in the cells of each row.
+    In such a table most letters are in long cells, or there is only one row or one column with
+    text. `rows` has the number of letters in the cells of each row.
 
     >>> places_text([[6, 4], [300, 0]]), places_text([[6, 4], [12, 40]])
     (True, False)
@@ -153,7 +157,7 @@ def places_text(rows: Sequence[Sequence[int]]) -> bool:
 
 
 def one_line(text: str) -> str:
-    r"""Return the text normalised, without control characters, and `folded`.
+    r"""Return the text on one line: normalised, without control characters, and `folded`.
 
     >>> one_line("two\n  lines,\u00a0soft\u00adened"), one_line("日本\n語")
     ('two lines, softened', '日本語')
@@ -162,10 +166,12 @@ def one_line(text: str) -> str:
 
 
 def decode(content: bytes, encoding: str | None) -> str:
-    r"""Decode a file to text with `\n` at the ends of lines; a byte order mark decides first.
+    r"""Decode the content of a file, and change line ends to `\n`.
+
+    A byte order mark overrides `encoding`.
 
     Raises:
-        UnreadableDocument: it is no text in this encoding.
+        UnreadableDocument: the content is not text in this encoding.
     """
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"

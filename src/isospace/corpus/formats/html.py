@@ -1,7 +1,7 @@
 """HTML: the main content of a page, as Sphinx, MkDocs, Doxygen, Javadoc and others write it.
 
-A table of data is left out. Tables that hold most of the text place it on the page, as in
-newsletters, forums and old manuals, and are read cell by cell.
+Tables of data are left out. Tables that hold most of the text are a page layout, as in newsletters,
+forums and old manuals; they are read cell by cell.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ _WITHOUT = (
     (_CODE, "code blocks"),
     (_NAVIGATION, NAVIGATION),
 )
-"""Selectors of what goes, in this order, and what it is counted as."""
+"""(selector of elements to remove, name of their count), applied in this order."""
 _BOX_TITLES = ".admonition-title, details > summary"
 _BOXES = frozenset(
     "attention caution danger error hint important info note tip warning".split()
 ) | {"see also"}
-"""What a box is, where nobody gave it a title of its own."""
+"""Titles that only name the kind of a box; they are removed."""
 _BLOCKS = frozenset(
     (
         "address article blockquote body caption center dd details div dl dt fieldset figcaption "
@@ -71,7 +71,7 @@ _BLOCKS = frozenset(
 )
 _HEADING = re.compile("h[1-6]")
 _MENU_LINKS = 3
-"""Links from which a cell that has no other text is navigation."""
+"""Least number of links that make a cell with hardly any other text navigation."""
 _LONG_LINK = 40
 _CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _CHARSETS = {
@@ -84,17 +84,17 @@ _CHARSETS = {
     "gb2312": "gb18030",
     "gbk": "gb18030",
     "euc_kr": "cp949",
-    # What could be found in ASCII is not in UTF-16.
+    # The declaration was found in ASCII, so the page is not UTF-16.
     "utf-16": "utf-8",
     "utf-16-le": "utf-8",
     "utf-16-be": "utf-8",
 }
-"""What browsers take a page's charset for (WHATWG's Encoding Standard), by Python's names."""
+"""Declared charset -> charset that browsers use (WHATWG's Encoding Standard), as Python names."""
 _XML_ENCODING = re.compile(rb"\A\s*<\?xml[^>]{0,100}encoding\s*=\s*[\"']([\w-]+)")
 
 
 def read_html(content: bytes, encoding: str | None) -> Draft:
-    """Read HTML; the title is the main content's first h1, else the page's own."""
+    """Read HTML; the title is the first h1 of the main content, else the page's title."""
     from selectolax.lexbor import LexborHTMLParser
 
     declared = _XML_ENCODING.search(content[:200]) or _CHARSET.search(content[:4096])
@@ -106,7 +106,7 @@ def read_html(content: bytes, encoding: str | None) -> Draft:
         raise UnreadableDocument("It is HTML without visible content.")
     page_title = page.css_first("head > title")
     articles = _outermost(body, "article")
-    only = articles[0] if len(articles) == 1 else body  # the posts of a blog are several
+    only = articles[0] if len(articles) == 1 else body  # several: the posts of a blog
     main = next(filter(None, map(body.css_first, _MAIN)), only)
     if len(main.css("p, li, dd")) == 0:  # an empty frame, filled by a script
         main = body
@@ -117,7 +117,7 @@ def read_html(content: bytes, encoding: str | None) -> Draft:
 
 
 def _charset(label: str) -> str:
-    """Return the encoding that a page means by what it declares."""
+    """Return the encoding that browsers use for a declared charset."""
     try:
         name = codecs.lookup(label).name
     except LookupError:
@@ -126,7 +126,7 @@ def _charset(label: str) -> str:
 
 
 def add_html(draft: Draft, fragment: str) -> None:
-    """Add a piece of HTML that stands in another format."""
+    """Add a fragment of HTML from a document of another format."""
     from selectolax.lexbor import LexborHTMLParser
 
     body = LexborHTMLParser(fragment).body
@@ -135,7 +135,7 @@ def add_html(draft: Draft, fragment: str) -> None:
 
 
 class _Walk:
-    """From a tree of nodes to paragraphs: text up to the next block is one."""
+    """Converter from a tree of nodes to paragraphs; a paragraph ends at the next block."""
 
     def __init__(
         self, draft: Draft, root: LexborNode, layout: Callable[[LexborNode], tuple[bool, bool]]
@@ -188,7 +188,7 @@ class _Walk:
             self._children(node)
 
     def _what(self, node: LexborNode, tag: str) -> str | None:
-        """Return what a node is left out as, `None` where it is read."""
+        """Return the name of the count if a node is left out; `None` if it is read."""
         if tag == "table" and self._laid_out and _places_text(node, self._alone):
             return None
         if tag in ("td", "th") and _is_menu(node):
@@ -209,13 +209,13 @@ class _Walk:
         self._end()
         self._in_item -= item
         if tag == "dl":
-            self._draft.item(self._term)  # nothing was said of it
+            self._draft.item(self._term)  # a term without description
             self._term = ""
         if tag in ("ul", "ol", "dl") and not self._in_item:
             self._draft.end_list()
 
     def _end(self) -> None:
-        """End a block: the words up to here are a paragraph."""
+        """End a block: add the collected words as a paragraph or item."""
         text = one_line("".join(self._words))
         self._words = []
         if not text:
@@ -230,9 +230,10 @@ class _Walk:
 
 
 def _layout_of(root: LexborNode) -> tuple[bool, bool]:
-    """Tell whether tables place the text on the page, and whether it has hardly any other text.
+    """Return (true if tables lay out the page, true if there is hardly any text outside tables).
 
-    The former is so where tables that only place text hold as much of it as stands outside.
+    Tables lay out the page if those used only for layout hold at least as much text as there is
+    outside tables.
     """
     apart = _outermost(root, "table, nav, header, footer, aside, menu, script, style, noscript")
     sizes = [letters(node.text()) for node in apart]
@@ -244,7 +245,11 @@ def _layout_of(root: LexborNode) -> tuple[bool, bool]:
 
 
 def _places_text(table: LexborNode, alone: bool) -> bool:
-    """Tell whether a table only places text on the page; of one `alone` heads do not count."""
+    """Return true if a table is used only for layout.
+
+    With `alone`, when there is hardly any text outside tables, header cells do not make a table one
+    of data.
+    """
     if table.attributes.get("role") in ("presentation", "none"):
         return True
     rows: dict[int, list[LexborNode]] = {}
@@ -262,7 +267,7 @@ def _places_text(table: LexborNode, alone: bool) -> bool:
 
 
 def _table_of(node: LexborNode) -> int:
-    """Return the number of the innermost table around a node."""
+    """Return the id of the innermost table around a node; 0 if there is none."""
     above = node.parent
     while above is not None and above.tag != "table":
         above = above.parent
@@ -270,7 +275,7 @@ def _table_of(node: LexborNode) -> int:
 
 
 def _is_menu(cell: LexborNode) -> bool:
-    """Tell whether a cell has hardly anything but short links."""
+    """Return true if a cell has hardly any text besides short links."""
     links = [one_line(node.text()) for node in cell.css("a")]
     linked = sum(map(letters, links))
     return (
@@ -281,7 +286,7 @@ def _is_menu(cell: LexborNode) -> bool:
 
 
 def _outermost(root: LexborNode, css: str) -> list[LexborNode]:
-    """Return the nodes below `root` that a selector finds, none inside another."""
+    """Return the nodes below `root` that match a selector and are not inside another match."""
     found = {node.mem_id: node for node in root.css(css) if node.mem_id != root.mem_id}
 
     def inside(node: LexborNode) -> bool:

@@ -1,6 +1,6 @@
-"""Man pages, by mandoc: it turns man(7) and mdoc(7) into HTML, which is then read as such.
+"""Man pages: mandoc converts man(7) and mdoc(7) to HTML, which the reader of HTML reads.
 
-SYNOPSIS and examples of code are left out; SEE ALSO gives links.
+SYNOPSIS and code examples are left out; SEE ALSO gives links.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from isospace.corpus.formats.draft import Draft, decode
 from isospace.corpus.formats.html import add_html
 
 MANDOC = "mandoc"
-"""The program, and the Debian package that has it."""
+"""Name of the program, and of the Debian package that has it."""
 
 _SECTIONS = {
     "name": """NAME BEZEICHNUNG NOM NOMBRE NOME NAZWA NAAM NAMN NAVN JMÉNO NIMI AD İSİM НАЗВАНИЕ ИМЯ
@@ -42,7 +42,7 @@ LEFT_OUT = {
     "authors": "authors and bug reports",
     "licences": LICENCES,
 }
-"""Kinds of sections that are no prose, and what they are counted as."""
+"""Kind of a section that is not prose -> name of its count."""
 _REFERENCE = re.compile(r"([\w.:+@\[][\w.:+@\[-]*)\s?\((\d\w{0,8})\)")
 _CODING = re.compile(r"-\*-.*\bcoding:\s*([\w-]+)")
 _IS_PAGE = re.compile(r"^[.'][ \t]*(?:TH|SH|Sh|Dd)\b", re.MULTILINE)
@@ -51,19 +51,19 @@ _OTHER_PAGE = re.compile(
 )
 _TITLE = re.compile(r'<td class="head-ltitle">(.*?)</td>')
 _WITHOUT = re.compile(r'<table class="(?:head|foot|Nm)">.*?</table>', re.DOTALL)
-_CODE = re.compile(r'<div class="Bd Bd-indent">(.*)</div>')  # a line of its own
-# A line that stands alone before indented text is a term, as DocBook and AsciiDoc write it.
+_CODE = re.compile(r'<div class="Bd Bd-indent">(.*)</div>')  # a separate line
+# A single line before indented text is a term, as DocBook and AsciiDoc write it.
 _TERM = re.compile(
     r'<p class="Pp">((?:(?!</p>).){1,300}[^.:;,!?\s])</p>\s*<div class="Bd-indent">', re.DOTALL
 )
-# A bullet or a number of an item.
+# The bullet or number of an item.
 _BULLET = re.compile(r"<dt[^>]*>(?:<[^>]*>)*(?:&#x\w+;|[*+o-]|\(?\w{1,2}[.)])(?:<[^>]*>)*</dt>")
 _DASH = re.compile(r"\s+(?:--?|[–—])(?:\s+|$)")
 _SECONDS = 60
 
 
 def section_kind(heading: str) -> str | None:
-    """Tell what a man page's section is for, in the languages that pages are translated to.
+    """Return the kind of a man page's section, or `None`; headings may be translated.
 
     >>> section_kind("Siehe auch"), section_kind("FEHLERBERICHTE"), section_kind("FEHLER")
     ('see also', 'authors', None)
@@ -72,7 +72,7 @@ def section_kind(heading: str) -> str | None:
 
 
 def references(text: str) -> list[str]:
-    """Return the pages that a text names, such as "ls(1)"."""
+    """Return the man pages that a text mentions, such as "ls(1)"."""
     return [f"{name}({section})" for name, section in _REFERENCE.findall(text)]
 
 
@@ -87,7 +87,7 @@ def read_man(content: bytes, encoding: str | None) -> Draft:
         raise UnreadableDocument("It is not a man page: it has no .TH, .Dd or .so line.")
     html = _as_html(text)
     name = _TITLE.search(html)
-    # A title, so that no section becomes one.
+    # Set a title, so that no section heading becomes the title.
     page = name[1] if name else "man page"
     draft.title = page = page.lower() if page.isupper() else page
     html = _BULLET.sub("", _WITHOUT.sub("", html))
@@ -113,7 +113,7 @@ def read_man(content: bytes, encoding: str | None) -> Draft:
 
 
 def _decoded(content: bytes, encoding: str | None) -> str:
-    """Decode a page: as it says by "coding:", else as UTF-8, else as Latin-1, as man does."""
+    """Decode a page by its "coding:" line, else as UTF-8, else as Latin-1, like man."""
     coding = _CODING.search(content[:300].decode("ascii", "replace"))
     if encoding is None and coding:
         encoding = coding[1]
@@ -133,7 +133,7 @@ def _as_html(page: str) -> str:
         )
     command = [program, "-K", "utf-8", "-T", "html", "-O", "fragment"]
     try:
-        # In an empty folder, as a page can have mandoc read files below the one it runs in.
+        # Run in an empty folder, because a page can make mandoc read files below its folder.
         with tempfile.TemporaryDirectory(prefix="isospace-") as folder:
             done = subprocess.run(
                 command, cwd=folder, input=page.encode(), capture_output=True, timeout=_SECONDS

@@ -1,4 +1,4 @@
-"""Markdown: CommonMark with tables and front matter, and what site generators add to it."""
+"""Markdown: CommonMark with tables, front matter and extensions of site generators."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from isospace.corpus.formats.html import add_html
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-# YAML, or Hugo's TOML. Three hyphens alone are a rule between paragraphs: YAML has a key next, a
-# template of it "{{".
+# YAML, or Hugo's TOML. After three hyphens, YAML has a key, or "{{" in a template; otherwise they
+# are a rule between paragraphs.
 _FRONT_MATTER = re.compile(
     r"\A(?:---[ \t]*\n(?=(?:#[^\n]*\n)*(?:[\"']?[\w.-]+[\"']?:\s|\{)).*?^(?:---|\.\.\.)"
     r"|\+\+\+[ \t]*\n.*?^\+\+\+)[ \t]*$\n?",
@@ -23,7 +23,7 @@ _TITLE = re.compile(
     r"(?:[ \t]+#.*)?[ \t]*$",
     re.MULTILINE,
 )
-# MkDocs's `!!! note "Title"`, Docusaurus's and MyST's `:::note`, GitHub's `[!NOTE]`.
+# MkDocs: `!!! note "Title"`. Docusaurus and MyST: `:::note`. GitHub: `[!NOTE]`.
 _ADMONITION = re.compile(
     r"^(?:(?:!!!|\?\?\?\+?)[ \t]+[\w -]+?(?:[ \t]+\"(?P<title>[^\"]*)\")?[ \t]*$"
     r"|:{3,}.*$|\[!\w+\][ \t]*$)",
@@ -41,7 +41,7 @@ _OPTIONS = re.compile(r"\A(?::[\w-]+:.*\n)+")
 
 
 def read_markdown(content: bytes, encoding: str | None) -> Draft:
-    """Read Markdown; the title is in the front matter, else the first heading of level 1."""
+    """Read Markdown; the title is from the front matter, else the first heading of level 1."""
     draft = Draft()
     text = decode(content, encoding)
     front = _FRONT_MATTER.match(text)
@@ -62,16 +62,16 @@ def _add_markdown(draft: Draft, text: str) -> None:
 
 
 class _Walk:
-    """From the parser's tokens to paragraphs."""
+    """Converter from the parser's tokens to paragraphs."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        self._items: list[list[str]] = []  # the paragraphs of each list item that is open
+        self._items: list[list[str]] = []  # paragraphs of each open list item
         self._table = False
         self._heading = 0
 
     def token(self, token: Token) -> None:
-        """Take the next token."""
+        """Process the next token."""
         kind = token.type
         if kind in ("table_open", "table_close"):
             self._table = kind == "table_open"
@@ -125,7 +125,7 @@ class _Walk:
                 self._draft.paragraph(words)
 
     def _end_item(self) -> None:
-        """Hand on what was read of the innermost item; its paragraphs are one text."""
+        """Add the paragraphs of the innermost item to the draft as one text."""
         if self._items and self._items[-1]:
             self._draft.item("\n".join(self._items[-1]))
             self._items[-1] = []

@@ -1,7 +1,7 @@
-"""PDF, by pypdf.
+"""PDF, read by pypdf.
 
-A page has only lines at places: paragraphs, headings and page headers are told by gaps, by sizes
-and by repetition.
+A PDF page has only lines with coordinates. Gaps, letter sizes and repetition show which lines are
+paragraphs, headings and page headers.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from isospace.errors import first_line
 from isospace.system.quiet import log_level
 
 HEADING_SIZE = 1.15
-"""A line is a heading if its letters are larger than most letters by this factor."""
+"""A line is a heading if its letters are larger than the usual size by this factor."""
 
 MOST_BOLD = 0.25
-"""Share of the letters from which bold lines are no headings."""
+"""Largest share of bold letters: with more, a bold line is not a heading."""
 
 _PAGE_NUMBER = re.compile(
     r"\W*(?:(?:page|seite|p\.|s\.)\s*)?(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:/|of|von|de|sur)\s*\d{1,4})?\W*",
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"(?:[•‣◦▪●–]|\(?\d{1,2}[.)])\s+(?=\S)")
-# Of a font; those of LaTeX are named by weight and width.
+# Name of a bold font; LaTeX names fonts by weight and width.
 _BOLD = re.compile(r"bold|black|heavy|demi|medi(?:ital)?$|\b(?:cmb|sfb|ecb)x?\d", re.IGNORECASE)
 _DIVIDED = re.compile(r"\u00ad\s*$")
 _END = re.compile(r"[.!?:;。！？][\"'”’»)\]]*$")
@@ -50,9 +50,9 @@ class _Line:
     bold: bool
 
 
-@log_level("pypdf", logging.ERROR)  # what pypdf mends by itself needs no line
+@log_level("pypdf", logging.ERROR)  # pypdf warns of defects that it repairs
 def read_pdf(content: bytes, encoding: str | None) -> Draft:
-    """Read PDF; the title is in the file's properties, else in the largest letters."""
+    """Read PDF; the title is the file's property, else the text in the largest letters."""
     try:
         import pypdf
     except ModuleNotFoundError:
@@ -69,7 +69,7 @@ def read_pdf(content: bytes, encoding: str | None) -> Draft:
         outline = {_key(title): level for title, level in _outline(reader.outline, 1)}
     except UnreadableDocument:
         raise
-    except Exception as error:  # broken files fail anywhere in the parser
+    except Exception as error:  # damaged files can fail anywhere in the parser
         kind = type(error).__name__
         raise UnreadableDocument(
             f"It is not a PDF, or it is damaged ({kind}: {first_line(error)})."
@@ -109,7 +109,7 @@ def _page_lines(page: Any) -> list[_Line]:
 
     page.extract_text(visitor_text=visit)
     for line in lines:
-        # A soft hyphen at the end of a line shows.
+        # A soft hyphen at the end of a line is visible.
         line.text = one_line(_DIVIDED.sub("-", line.text))
     return [line for line in lines if line.text]
 
@@ -127,7 +127,7 @@ def _key(text: str) -> str:
 
 
 def _without_page_lines(draft: Draft, pages: Sequence[list[_Line]]) -> list[list[_Line]]:
-    """Leave out page numbers, and lines at the top or foot of many pages."""
+    """Leave out page numbers, and lines that repeat at the top or foot of pages."""
     edges = []
     for lines in pages:
         by_height = sorted(lines, key=lambda line: line.y)
@@ -140,7 +140,7 @@ def _without_page_lines(draft: Draft, pages: Sequence[list[_Line]]) -> list[list
             id(line)
             for line in edge
             if _PAGE_NUMBER.fullmatch(line.text)
-            # Left and right pages may have different ones; "Chapter 1" is larger.
+            # Left and right pages may differ, hence 0.4. "Chapter 1" is larger, and kept.
             or (
                 len(pages) >= 3
                 and line.size <= largest
@@ -165,7 +165,7 @@ def _add(draft: Draft, pages: Sequence[list[_Line]], outline: dict[str, int]) ->
     _forget_usual_weight(lines)
     body = _body_size(lines)
     larger = sorted({round(line.size) for line in lines if line.size > HEADING_SIZE * body})[::-1]
-    # All are larger where what is usual rounds to nothing.
+    # If the usual size rounds to 0, all lines are larger.
     usual_lines = [line for line in lines if line.size <= HEADING_SIZE * body] or lines
     usual = median(columns(line.text) for line in usual_lines)
     gap = _usual_gap(pages)
@@ -198,7 +198,7 @@ def _add(draft: Draft, pages: Sequence[list[_Line]], outline: dict[str, int]) ->
 
 
 def _forget_usual_weight(lines: Sequence[_Line]) -> None:
-    """Drop the sign for bold where much of the text is bold."""
+    """Mark all lines as not bold if much of the text is bold."""
     bold = sum(len(line.text) for line in lines if line.bold)
     if bold > MOST_BOLD * sum(len(line.text) for line in lines):
         for line in lines:
@@ -210,8 +210,8 @@ def _level(
 ) -> int | None:
     """Return the level of a heading by its size or weight; `None` for other text.
 
-    By weight alone one is neither a sentence nor an item nor in small letters, and the first line
-    of all is the title where no letters are larger.
+    A heading of normal size is bold, and is neither a sentence, nor an item, nor in small letters.
+    If the `first` paragraph is such a heading and no text is larger, it is the title.
     """
     text = " ".join(line.text for line in paragraph)
     if len(text) > 200:
@@ -234,7 +234,7 @@ def _begins(
     usual: float,
     outline: dict[str, int],
 ) -> bool:
-    """Tell whether a line begins a paragraph of its own."""
+    """Return true if a line begins a new paragraph."""
     last = paragraph[-1]
     ended = _END.search(last.text) is not None
     if abs(line.size - last.size) > 0.1 * last.size or _BULLET.match(line.text):
@@ -248,7 +248,7 @@ def _begins(
         return True
     if not same_page:
         return ended
-    if last.y - line.y > 1.35 * gap or line.y - last.y > gap:  # a gap; the next column
+    if last.y - line.y > 1.35 * gap or line.y - last.y > gap:  # a wide gap, or the next column
         return ended or line.y < last.y
     return ended and (columns(last.text) < 0.75 * usual or line.x > last.x + line.size)
 
@@ -261,11 +261,11 @@ def _body_size(lines: Iterable[_Line]) -> float:
 
 
 def _usual_gap(pages: Iterable[list[_Line]]) -> float:
-    """Return the gap between the lines of a paragraph; 0 where no page has two lines."""
+    """Return the usual gap between the lines of a paragraph; 0 if no page has two lines."""
     gaps = [
         above.y - below.y
         for page in pages
         for above, below in itertools.pairwise(page)
         if above.y - below.y > 1
     ]
-    return sorted(gaps)[len(gaps) // 4] if gaps else 0.0  # those between paragraphs are larger
+    return sorted(gaps)[len(gaps) // 4] if gaps else 0.0  # gaps between paragraphs are larger

@@ -1,6 +1,6 @@
-"""reStructuredText, by docutils: parsed, never executed, no other file read.
+"""reStructuredText, parsed by docutils without executing anything or reading other files.
 
-Directives and roles that docutils does not know (Sphinx's, mostly) keep their text.
+Unknown directives and roles, mostly from Sphinx, keep their text.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _OBJECT = re.compile(
     r"enumerator|coroutinefunction|coroutinemethod|abstractmethod|pdbcommand|2to3fixer)"
 )
 _VERSION = re.compile(r"\S+(?:\s+(.*))?", re.DOTALL)
-_LOCK = Lock()  # docutils keeps directives and roles for the whole process
+_LOCK = Lock()  # docutils shares directives and roles across the process
 
 
 def read_rst(content: bytes, encoding: str | None) -> Draft:
@@ -82,14 +82,14 @@ def read_rst(content: bytes, encoding: str | None) -> Draft:
         try:
             tree = publish_doctree(text, settings_overrides=_SETTINGS)
         except (SystemMessage, ValueError, AttributeError, AssertionError, IndexError) as error:
-            # Directives given what they do not expect fail in the parser itself.
+            # Directives with unexpected content can fail inside the parser.
             raise UnreadableDocument(f"docutils cannot parse it ({first_line(error)}).") from None
     _add(draft, tree, 0)
     return draft
 
 
 def _add(draft: Draft, node: Any, level: int, term: str = "", item: bool = False) -> str:
-    """Add what stands under a node; return the term that still waits for its text."""
+    """Add the content of a node; return the term that still waits for its text."""
     for child in node.children:
         kind = child.tagname
         what = _left_out(node, child)
@@ -113,7 +113,7 @@ def _add(draft: Draft, node: Any, level: int, term: str = "", item: bool = False
 
 
 def _left_out(node: Any, child: Any) -> str | None:
-    """Return what a child of a node is left out as; `None` where it is read."""
+    """Return the name of the count if a child is left out; `None` if it is read."""
     kind = child.tagname
     if kind == "topic" and "contents" in child["classes"]:
         return NAVIGATION
@@ -127,7 +127,7 @@ def _left_out(node: Any, child: Any) -> str | None:
 
 
 def _term(draft: Draft, node: Any) -> str:
-    """Return what an entry of a list describes; of a parameter its name, without type."""
+    """Return the term that a list entry describes; for a parameter its name without type."""
     terms = [part for part in node.children if part.tagname in _TERMS]
     if node.tagname == "option_list_item":
         terms = terms[0].children
@@ -136,7 +136,7 @@ def _term(draft: Draft, node: Any) -> str:
 
 
 def _text(draft: Draft, node: Any) -> str:
-    """Return the words under a node, and note its links."""
+    """Return the words under a node, and add its links to the draft."""
     words = []
     for part in node.findall():
         target = part.get("refuri") if part.tagname == "reference" else None
@@ -148,7 +148,7 @@ def _text(draft: Draft, node: Any) -> str:
 
 
 def _within(part: Any, node: Any) -> bool:
-    """Tell whether a text stands in a part of the node that has no words."""
+    """Return true if a text is inside a silent part of the node, such as a comment."""
     parent = part.parent
     while parent is not None and parent is not node:
         if parent.tagname in _SILENT:
@@ -159,7 +159,7 @@ def _within(part: Any, node: Any) -> bool:
 
 @contextmanager
 def _lenient(draft: Draft) -> Iterator[None]:
-    """Make docutils accept every directive and role while this is open."""
+    """Make docutils accept every directive and role inside the `with` block."""
     from docutils.parsers.rst import directives, roles
 
     known_directive, known_role = directives.directive, roles.role
@@ -184,7 +184,7 @@ def _lenient(draft: Draft) -> Iterator[None]:
 
 
 class _AnyOptions(dict[str, Any]):
-    """Every option is allowed, whatever its value."""
+    """A mapping that accepts every option, with any value."""
 
     def __bool__(self) -> bool:
         return True
@@ -198,7 +198,7 @@ def _generic_directive(draft: Draft) -> type[Any]:
     from docutils.parsers.rst import Directive
 
     class Generic(Directive):  # type: ignore[misc]
-        """A directive by what its name says: code, a list of pages, an object, or text."""
+        """A directive read by its name: code, a list of pages, an object, or text."""
 
         has_content = True
         optional_arguments = 1
@@ -206,7 +206,7 @@ def _generic_directive(draft: Draft) -> type[Any]:
         option_spec = _AnyOptions()
 
         def run(self) -> list[Any]:
-            """Return nodes for what the directive says in words."""
+            """Return nodes for the text of the directive."""
             name = self.name.lower()
             argument = self.arguments[0] if self.arguments else ""
             if name in _CODE_DIRECTIVES:
@@ -223,7 +223,7 @@ def _generic_directive(draft: Draft) -> type[Any]:
                 match = _VERSION.fullmatch(argument)
                 argument = (match and match[1]) or ""
             elif name == "only":
-                argument = ""  # which builders show it
+                argument = ""  # the argument names builders
             elif _OBJECT.fullmatch(name):
                 draft.leave_out("signatures")
                 argument = ""
@@ -240,7 +240,7 @@ def _generic_directive(draft: Draft) -> type[Any]:
 def _generic_role(
     name: str, rawtext: str, text: str, lineno: int, inliner: Any, *rest: Any
 ) -> tuple[list[Any], list[Any]]:
-    """Return the words of a role: of `text <target>` the text, of `~a.b` the b."""
+    """Return the words of a role: `text <target>` gives text, `~a.b` gives b."""
     from docutils import nodes, utils
 
     text = utils.unescape(text)

@@ -1,6 +1,6 @@
-"""Plain text: paragraphs between blank lines, their lines joined.
+"""Plain text: paragraphs between blank lines, with their lines joined.
 
-Whether a file has paragraphs or a sentence a line is asked by `txt_layout`.
+`txt_layout` decides whether a file has paragraphs or a sentence on each line.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from isospace.corpus.formats.draft import Draft, decode
 _TERMINAL = re.compile("\x1b\\[[0-9;]*m|.\x08")  # colours; letters struck twice for bold
 _ENDS = tuple(".!?:;…。！？।؟")
 _UNDERLINE = re.compile(r"([=\-~^*#])\1{2,}\s*")
-_SIGNS = "#*=-~^"  # from the highest headings to the lowest, as Sphinx writes them
+_SIGNS = "#*=-~^"  # underlines from the highest to the lowest headings, as in Sphinx
 _TABLE_RULE = re.compile(r"\s*([=-])\1{2,}(?:\s+\1{3,})+\s*")
-# An "o" is a word of some languages: a bullet of RFCs only where it is set apart.
+# RFCs use "o" as a bullet, but it is a word in some languages: it needs blanks on both sides.
 _BULLET = re.compile(r"(?:\s*(?:[-*•+]|\(?\d{1,3}[.)])\s|\s+o\s{2})\s*(?=\S)")
 
 
 def txt_layout(sample: str) -> Literal["paragraphs", "lines"]:
-    r"""Tell whether a text is in paragraphs, or in lines of a sentence each.
+    r"""Return "paragraphs", or "lines" if a text has a sentence on each line.
 
     >>> txt_layout("One sentence.\nAnother one that is longer.\nA third.\n")
     'lines'
@@ -36,13 +36,13 @@ def txt_layout(sample: str) -> Literal["paragraphs", "lines"]:
         for a, b in itertools.pairwise(texts)
         if a.strip() and b.strip() and not _BULLET.match(b)
     ]
-    # Rules part the texts of some files; those under headings are as wide as these.
+    # Some files separate texts with rules; a rule under a heading is as wide as the heading.
     headed = 2 * sum(map(_underlined, itertools.pairwise(lines))) > sum(rules)
     if headed and not within:
         return "paragraphs"
     written = sum(bool(line.strip()) for line in lines)
     followed = [(a, b) for a, b in itertools.pairwise(lines) if a.strip() and b.strip()]
-    blocks = len(lines) - written > 0.03 * written  # a blank line here and there is no paragraph
+    blocks = len(lines) - written > 0.03 * written  # a few blank lines make no paragraphs
     long = sum(columns(line) > WIDTHS.stop for line in lines) > written / 2
     if (headed or blocks) and flows_on(within) and not _one_case(sample):
         return "paragraphs"
@@ -55,12 +55,12 @@ def txt_layout(sample: str) -> Literal["paragraphs", "lines"]:
 
 
 def _one_case(text: str) -> bool:
-    """Tell whether a text is all in small letters or all in capitals."""
+    """Return true if a text is entirely in small letters or entirely in capitals."""
     return text.lower() == text or text.upper() == text
 
 
 def read_text(content: bytes, encoding: str | None) -> Draft:
-    """Read plain text; headings are underlined, or in capitals and set apart."""
+    """Read plain text; headings are underlined, or in capitals after a blank line."""
     text = _TERMINAL.sub("", decode(content, encoding)).expandtabs().replace("\f", "\n\n")
     draft = Draft()
     reader = _Plain(draft, vocabulary(text))
@@ -70,7 +70,7 @@ def read_text(content: bytes, encoding: str | None) -> Draft:
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the lines between blank lines; a heading is a block of its own."""
+    """Yield blocks of lines between blank lines; a heading is a separate block."""
     block: list[str] = []
     for number, line in enumerate(lines):
         after = lines[number + 1] if number + 1 < len(lines) else ""
@@ -102,7 +102,7 @@ def _in_capitals(line: str, after: str) -> bool:
 
 
 def _underlined(lines: Sequence[str]) -> bool:
-    """Tell whether two lines, or three, are a heading with the rule below it or around it."""
+    """Return true if lines are a heading with a rule below it, or above and below."""
     if not 2 <= len(lines) <= 3:
         return False
     *above, heading, line = lines
@@ -114,7 +114,7 @@ def _underlined(lines: Sequence[str]) -> bool:
 
 
 class _Plain:
-    """Text as people write it."""
+    """Converter from blocks of plain text to headings, paragraphs and items."""
 
     def __init__(self, draft: Draft, words: set[str]) -> None:
         self._draft = draft
@@ -122,7 +122,7 @@ class _Plain:
         self._highest = ""  # the sign under the first heading
 
     def block(self, lines: list[str]) -> None:
-        """Add what stands between two blank lines."""
+        """Add the lines between two blank lines."""
         rules = [bool(_UNDERLINE.fullmatch(line.strip())) for line in lines]
         if _underlined(lines) or rules == [False, True]:
             self._draft.heading(lines[-2], self._level(lines[-1].strip()[0]))
@@ -141,14 +141,17 @@ class _Plain:
                     self._draft.paragraph(joined(piece, self._words, hyphenates=False))
 
     def _level(self, sign: str) -> int:
-        """Rank a heading by the sign under it: "=" is highest, unless "#" or "*" comes first."""
+        """Return the level of a heading underlined with a sign.
+
+        "=" is the highest, unless the first heading has "#" or "*".
+        """
         self._highest = self._highest or sign
         if self._highest in "#*":
             return max(1, 1 + _SIGNS.index(sign) - _SIGNS.index(self._highest))
         return 1 if sign == "=" else 2
 
     def _pieces(self, lines: Sequence[str]) -> Iterator[list[str]]:
-        """Yield paragraphs, items and tables of lines without a blank line between them."""
+        """Yield the paragraphs and items in a block of lines."""
         piece: list[str] = []
         for line in lines:
             if piece and _BULLET.match(line):
@@ -159,9 +162,9 @@ class _Plain:
 
 
 def _is_drawing(lines: Sequence[str]) -> bool:
-    """Tell whether most characters are neither letters nor digits, as in tables and drawings."""
+    """Return true if most characters are neither letters nor digits, as in tables and drawings."""
     signs = "".join("".join(lines).split())
-    # Marks are the vowels of Burmese and Hindi.
+    # Marks (M) count, because they are the vowels of Burmese and Hindi.
     return sum(unicodedata.category(sign)[0] in "LMN" for sign in signs) < len(signs) / 2
 
 
@@ -170,11 +173,11 @@ _SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’)]*\s*$")
 _NEXT_WORD = re.compile(r"\w+")
 _WORD = re.compile(r"\w+(?:-\w+)*")
 WIDTHS = range(40, 141)
-"""Columns that text is wrapped at."""
+"""Line widths, in columns, at which text is usually wrapped."""
 
 
 def columns(text: str) -> int:
-    """Return the width in columns of a terminal; East Asian characters take two.
+    """Return the width of a text in terminal columns; East Asian characters take two.
 
     >>> columns("abc"), columns("日本")
     (3, 4)
@@ -183,10 +186,10 @@ def columns(text: str) -> int:
 
 
 def is_wrapped(lines: Sequence[str]) -> bool:
-    """Tell whether lines were broken because they were full: hard-wrapped paragraphs.
+    """Return true if lines are hard-wrapped: broken because they were full.
 
-    A line that is followed by another was full if the next one's first word had no place on it.
-    Looked at are the lines of more than two thirds of the usual width, most of which do not end a
+    A line was full if the first word of the next line did not fit on it. Only lines longer than two
+    thirds of the usual width count. At least 60 % of them must be full, and at most half may end a
     sentence.
     """
     pairs = [
@@ -201,15 +204,15 @@ def is_wrapped(lines: Sequence[str]) -> bool:
     long = [pair for pair in pairs if pair[0] > usual * 2 / 3]
     full = sum(width + 1 + word > usual for width, word, _ in long)
     ended = sum(end for _, _, end in long)
-    # Sentences a line are of any length: few of them end where the next one's word had no place.
+    # With a sentence on each line, lengths vary, so few lines are full.
     return usual in WIDTHS and full >= 0.6 * len(long) and ended <= 0.5 * len(long)
 
 
 def flows_on(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Tell whether most lines end no sentence and the next begin in small letters.
+    """Return true if most pairs of lines continue a sentence, and the first lines are long.
 
-    In hard-wrapped text, however ragged, lines that others follow are long; verses and the items
-    of a list are not.
+    A pair continues a sentence if its first line does not end one and its second begins with a
+    small letter. Lines of verses and lists are not long enough.
     """
     if not pairs:
         return False
@@ -222,7 +225,7 @@ def flows_on(pairs: Sequence[tuple[str, str]]) -> bool:
 
 def _first_width(line: str) -> int:
     word = line.split()[0]
-    wide = columns(word[0]) == 2  # a script that breaks anywhere
+    wide = columns(word[0]) == 2  # a script that allows a break anywhere
     return 2 if wide else min(columns(word), 20)
 
 
@@ -232,10 +235,10 @@ def vocabulary(text: str) -> set[str]:
 
 
 def joined(lines: Sequence[str], words: set[str], hyphenates: bool) -> str:
-    """Join lines, and undo the hyphens at their ends that only divide a word.
+    """Join lines, and remove hyphens at line ends that only divide a word.
 
-    The words of the whole document say whether "co-operate" or "cooperate" is meant; `hyphenates`
-    decides where they do not.
+    The `words` of the whole document decide between "co-operate" and "cooperate". If they have
+    neither, `hyphenates` decides.
 
     >>> joined(["a hyphen-", "ated word, well-", "known"], {"well-known"}, True)
     'a hyphenated word, well-known'
@@ -255,4 +258,4 @@ def joined(lines: Sequence[str], words: set[str], hyphenates: bool) -> str:
         else:
             divides = hyphenates or last.endswith("\u2010")
         whole[-1] = last[:-1] + ("" if divides else "-") + line
-    return "\n".join(whole)  # a line break, for what knows scripts without spaces
+    return "\n".join(whole)  # `folded` joins these lines, without a blank in some scripts

@@ -1,4 +1,4 @@
-"""Word documents (.docx), by python-docx: styles tell titles, headings and lists."""
+"""Word documents (.docx), read by python-docx; styles mark titles, headings and lists."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _COUNTED = {
     ".//m:oMathPara": "formulas",
     ".//w:txbxContent[not(ancestor::*[local-name()='Fallback'])]": "text boxes",
 }
-"""XPath of what is no text of its paragraph -> what it is counted as."""
+"""XPath of parts that are left out of their paragraph -> name of their count."""
 
 
 def read_word(content: bytes, encoding: str | None) -> Draft:
-    """Read Word; the title is in the style Title, the file's properties or the first Heading 1."""
+    """Read Word; the title is text of style Title, the file's property or the first Heading 1."""
     try:
         import docx
     except ModuleNotFoundError:
@@ -55,7 +55,10 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
 
 
 def _read(document: Document) -> Iterator[Paragraph | Table]:
-    """Give paragraphs and tables of data; of tables that only place the text what is in them."""
+    """Yield paragraphs and data tables; a table used only for layout is replaced by its content.
+
+    Layout tables are opened only if they hold at least as much text as there is outside tables.
+    """
     from docx.table import Table
 
     blocks = list(_blocks(document, document.element.body))
@@ -81,7 +84,7 @@ def _within(document: Document, table: Table) -> Iterator[Paragraph | Table]:
 
 
 def _blocks(document: Document, above: Any) -> Iterator[Paragraph | Table]:
-    """Yield paragraphs and tables in order, those in content controls too."""
+    """Yield paragraphs and tables in order, including those in content controls."""
     from docx.table import Table
     from docx.text.paragraph import Paragraph
 
@@ -92,7 +95,7 @@ def _blocks(document: Document, above: Any) -> Iterator[Paragraph | Table]:
 
 
 def _places_text(table: Table) -> bool:
-    """Tell whether a table only places text on the page: its rows have no heads."""
+    """Return true if a table is used only for layout: it has a table inside, or no header row."""
     rows = table._tbl.tr_lst
     if table._tbl.xpath(".//w:tc//w:tbl"):
         return True
@@ -115,16 +118,16 @@ def _draft(blocks: list[Paragraph | Table], named: str) -> Draft:
     from docx.table import Table
 
     draft = Draft()
-    draft.title = "" if named == "Word Document" else named  # the title of python-docx's template
+    draft.title = "" if named == "Word Document" else named  # default title of python-docx
     titles = [_text(block) for block in blocks if not isinstance(block, Table) and _is_title(block)]
     draft.title = next(filter(None, map(one_line, titles)), draft.title)
-    numbering = None  # of the paragraph before
+    numbering = None  # numbering of the previous paragraph
     for block in blocks:
         if isinstance(block, Table):
             draft.leave_out("tables", text=_words(block._tbl))
         elif one_line(_text(block)) != draft.title or not _is_title(block):
             before, numbering = numbering, _numbering(block)
-            if numbering != before:  # another list may follow at once
+            if numbering != before:  # another list may follow directly
                 draft.end_list()
             _add(draft, block)
     return draft
@@ -151,7 +154,7 @@ def _add(draft: Draft, paragraph: Paragraph) -> None:
 
 
 def _numbering(paragraph: Paragraph) -> str | None:
-    """Return the number of the list that a paragraph is an item of, or `None`."""
+    """Return the number of the list that has a paragraph as an item, or `None`."""
     if not paragraph._p.xpath("./w:pPr/w:numPr"):
         return None
     return str(next(iter(paragraph._p.xpath("./w:pPr/w:numPr/w:numId/@w:val")), ""))
