@@ -1,4 +1,4 @@
-"""Test items of a run: the test pairs, and STS sets."""
+"""Test items of a run: test pairs and STS sets."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ from isospace.statistics.influence import Scores
 from isospace.statistics.verdict import Verdict, base_kept, detectable_gain, judge
 
 FEW_GROUPS = 100
-"""Below so many groups that changed the verdict also gives the p of flipping signs."""
+"""With fewer changed groups the verdict also gives the p-value of a sign-flip test."""
 SAMPLE = 1000
-"""Held-out sentences of which a run keeps the vectors, at most."""
+"""Largest number of held-out sentences whose vectors a run keeps."""
 
 HALVES = "halves of held-out sentences (first to second)"
-"""The verdict's pairs where neither the user nor the corpus gives any, in words."""
+"""Description of the test pairs if neither the user nor the corpus has pairs."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class BenchmarkResult:
 
     Attributes:
         retrieval: ranks of the test pairs.
-        sts: scores of the STS sets, where there is data.
-        vectors: (sentence, dim) of the benchmark's `sample`.
+        sts: scores of the STS sets; `None` without data.
+        vectors: (sentence, dim) vectors of the benchmark's `sample`.
         with_bm25: ranks of the test pairs by BM25 and hybrid search.
     """
 
@@ -77,7 +77,7 @@ class BenchmarkResult:
 
     @property
     def scores(self) -> BenchmarkScores:
-        """Every number with its protocol."""
+        """All scores with their protocols."""
         other, sts = self.with_bm25, self.sts
         pairs = PairScores.of_ranks(self.retrieval, other.no_shared)
         with_bm25 = BM25Scores(
@@ -91,15 +91,15 @@ class Benchmark:
     """Test items that every compared encoder is scored on.
 
     Attributes:
-        pairs: texts that belong together, with their groups; the verdict is about their mean
-            reciprocal rank.
-        protocol: what that number is, in words.
-        tasks: STS sets, of which the papers' test pairs are scored; none where there is no data.
-        labels: labelled pairs that select checkpoints, `None` where no labels do.
-        sample: held-out sentences of which the vectors are kept.
-        split: whether the validation pairs are none of `pairs`; false where the corpus has too few
-            pairs to split.
-        confidence: of the test behind the verdict's interval, which holds in `CONFIDENCE` of cases.
+        pairs: test pairs with their groups; the verdict compares their mean reciprocal rank.
+        protocol: description of that measure.
+        tasks: STS sets, for the papers' test pairs; empty without data.
+        labels: labelled pairs that select checkpoints, or `None`.
+        sample: held-out sentences whose vectors are kept.
+        split: true if no validation pair is among `pairs`; false if the corpus has too few pairs to
+            split.
+        confidence: nominal confidence of the verdict's interval. After cross-validation it must be
+            higher for the interval to hold in `CONFIDENCE` of cases.
     """
 
     pairs: TextPairs
@@ -121,12 +121,12 @@ class Benchmark:
     ) -> Benchmark:
         """Make a benchmark of held-out text and of the user's own data.
 
-        The sample is the held-out text that `validation_text` does not take, or all of it. Without
-        `pairs` the corpus's natural pairs are the verdict's, or else the halves of the sample's
+        The sample is the held-out text that `validation_text` leaves, or all of it. Without
+        `pairs` the test pairs are natural pairs of the corpus, or else halves of the sample's
         sentences. With `distractors` all passages are candidates.
 
         Raises:
-            UserError: fewer than two pairs anywhere, or distractors without documents.
+            UserError: there are fewer than two pairs, or distractors without documents.
         """
         held_out = corpus.held_out(corpus.test)
         split = True
@@ -168,9 +168,10 @@ class Benchmark:
         )
 
     def measure(self, encode: Encode, bm25_weight: float = WEIGHT) -> BenchmarkResult:
-        """Score one encoder; of pairs the first text is the query, the sample is of documents.
+        """Score one encoder.
 
-        Texts are in several of these sets, and in several STS sets: each is encoded once.
+        The first text of a pair is encoded as a query; the sample is encoded as documents. A text
+        that is in several sets is encoded once.
         """
         encode = remembering(encode)
         retrieval, with_bm25 = rank_pairs(encode, self.pairs, bm25_weight)
@@ -186,10 +187,10 @@ class Benchmark:
         return (*self.pairs.asked, ("document", (*bare, *self.sample)), (None, plain))
 
     def choose_weight(self, encode: Encode, held_out: HeldOut) -> float:
-        """Select the weight of BM25 in hybrid search with an encoder.
+        """Select the weight of BM25 in hybrid search with an encoder, on the validation pairs.
 
-        The validation pairs select it. Pairs of single sentences, and validation pairs that are the
-        test pairs too, do not.
+        Returns the default weight if the validation pairs are halves of sentences, or if one of
+        them is a test pair.
         """
         judging = np.isin(held_out.pairs.ids(), self.pairs.ids())
         if not held_out.natural or judging.any():
@@ -197,12 +198,12 @@ class Benchmark:
         return choose_weight(encode, held_out.pairs)
 
     def items(self, measured: BenchmarkResult) -> dict[str, np.ndarray]:
-        """Return the value of each test item, for tests over items and seeds (`compare`).
+        """Return the values of each test item, for tests over items and seeds (`compare`).
 
         Returns:
-            "MRR": (pair,) reciprocal ranks, and "MRR burdens": (half, pair) as `RetrievalScores`
-            has them; the same of "BM25", of "fused", and as `NO_SHARED`; with STS data each column
-            of the papers' row: (pair,) cosines.
+            "MRR": reciprocal ranks (pair,), and "MRR burdens": the displacement (half, pair) of
+            `RetrievalScores`. "BM25", "fused" and `NO_SHARED` have the same two arrays. With STS
+            data each column of the papers' row has cosines (pair,).
         """
         with_bm25 = measured.with_bm25
         ranked = {"MRR": measured.retrieval, "BM25": with_bm25.bm25, "fused": with_bm25.hybrid}
@@ -217,14 +218,13 @@ class Benchmark:
         return items
 
     def test_pairs(self) -> dict[str, dict[str, np.ndarray]]:
-        """Return what is known of the test pairs, in the order of `items`.
+        """Return groups and gold scores of the test pairs, in the order of `items`.
 
         Returns:
-            Part -> column -> array. "group": for "MRR" (pair,) a number for the group of each of
-            the verdict's pairs, for columns of the papers' row (pair, 2) numbers of the sentences,
-            equal for one sentence in several sets. Of the papers' row alone, "gold": (pair,) the
-            scores that people gave; "seen": (pair,) whether the labels that choose checkpoints have
-            the pair too.
+            Part -> column -> array. "group" has for "MRR" the number of each pair's group (pair,).
+            For a column of the papers' row it has numbers of the sentences (pair, 2), the same for
+            one sentence in several sets. Columns of the papers' row also have "gold": gold scores
+            (pair,), and "seen" (pair,): true for pairs that are also among the labels.
         """
         labelled = np.array([], np.int64) if self.labels is None else self.labels.ids()
         parts = sts_test_pairs(self.tasks, labelled)
@@ -232,16 +232,16 @@ class Benchmark:
         return parts
 
     def pairs_digest(self) -> str:
-        """Identify the test pairs, whatever else is scored with them."""
+        """Return a digest of the test pairs alone."""
         return _digest((self.pairs.first, self.pairs.second))
 
     def labels_digest(self) -> str:
-        """Identify the labelled validation pairs; empty where there are none."""
+        """Return a digest of the labelled validation pairs; empty if there are none."""
         found = self.labels
         return "" if found is None else _digest((found.first, found.second, found.gold.tolist()))
 
     def digest(self) -> str:
-        """Identify the test items: equal for runs whose `items` can be compared one by one."""
+        """Return a digest of the test items; runs with equal digests have comparable `items`."""
         tests = [test for task in self.tasks.values() for test in task.subsets.values()]
         sts = [(test.first, test.second, test.gold.tolist()) for test in tests]
         content = ((self.pairs.first, self.pairs.second), sts)
@@ -249,11 +249,11 @@ class Benchmark:
         return _digest(content if among is None else (*content, hash_texts(among.texts)))
 
     def pair_scores(self, ranks: RetrievalScores) -> Scores:
-        """Return the MRR of the test pairs, and what each contributed."""
+        """Return the MRR of the test pairs with the contribution of each pair."""
         return mrr_scores(self.pairs, ranks)
 
     def detectable_gain(self, before: BenchmarkResult) -> str:
-        """Say which gains the test pairs can show, before there is one."""
+        """Return a sentence on the smallest gain that the test pairs can show."""
         return detectable_gain(self.pair_scores(before.retrieval), self.pairs.unit)
 
     def bm25_gains(
@@ -263,10 +263,10 @@ class Benchmark:
         not_shipped: str | None = None,
         among: ChosenAmong | None = None,
     ) -> BM25Gains:
-        """Compare BM25, alone and in hybrid search, with the model that is shipped.
+        """Compare BM25 and hybrid search with the shipped model.
 
-        Pass the name of the adapted model as `not_shipped` where the base model is shipped all the
-        same.
+        If the base model is shipped although a model was adapted, pass the name of the adapted
+        model as `not_shipped`.
         """
         ways = {"BM25": before.with_bm25.bm25, HYBRID_BASE: before.with_bm25.hybrid}
         result = None
@@ -286,11 +286,11 @@ class Benchmark:
     ) -> Verdict:
         """Compare both models on the test pairs.
 
-        `kept` says why selection kept the base model.
+        `kept` is the reason why selection kept the base model, or `None`.
         """
         if kept is not None:
             best = None
-            # One alone is the base model, whose checkpoints have all collapsed.
+            # A single one is the base model: all checkpoints have collapsed.
             if among is not None and len(among.scores) > 1:
                 best = judge_chosen(replace(among, place=best_other(among.scores)))
             return base_kept(kept, self.protocol, best)

@@ -1,9 +1,10 @@
 """BM25 over texts of any language.
 
-The scores are bm25s' (Lù 2024, arXiv 2407.03618), in Lucene's variant with k1 = 1.5 and b = 0.75.
-Nothing here is of one language: no stemming, no stop words. Words are runs of letters, marks and
-digits of normalised text, without case and width; in scripts that put no space between words every
-two neighbouring characters are a word, as in Lucene's analyser of Chinese, Japanese and Korean.
+bm25s (Lù 2024, arXiv 2407.03618) computes the scores, in Lucene's variant with k1 = 1.5 and
+b = 0.75. No step depends on the language: there is no stemming and no list of stop words. Words are
+runs of letters, marks and digits in normalised text without case and width. In scripts without
+spaces every two neighbouring characters are a word, as in Lucene's analyser for Chinese, Japanese
+and Korean.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from isospace.system.quiet import log_level
 def _bm25s() -> Any:
     """Import bm25s without JAX, when the first index is made.
 
-    Where JAX is installed bm25s has it compute something on import, which takes three quarters of a
-    GPU's memory, and fails beside another process that did so. Nothing here needs it.
+    If JAX is installed, bm25s runs it on import. JAX then takes three quarters of the GPU's memory,
+    and fails if another process has done the same. isospace does not need JAX.
     """
     if "bm25s" not in sys.modules:
         modules = cast(dict[str, Any], sys.modules)
@@ -48,7 +49,7 @@ _LETTER = f"[^\\W_{UNSPACED}]"
 _WORD = re.compile(f"({_LETTER}+(?:[{MARKS}]+{_LETTER}*)*)|((?:(?=[{UNSPACED}])[\\w{MARKS}])+)")
 """Two groups: a word, or a run of a script without spaces."""
 
-# What is left of these by `normalise`. In Arabic script U+200C parts words, as a blank does.
+# Joiners that `normalise` leaves. In Arabic script U+200C separates words, as a space does.
 _JOINER = re.compile("[\u200b\u200d]|(?<![\u0600-\u06ff\u0750-\u077f])\u200c")
 
 
@@ -70,10 +71,7 @@ def bm25_terms(text: str) -> list[str]:
 
 
 class BM25:
-    """BM25 index of texts.
-
-    What is held is a number for each distinct word of each text.
-    """
+    """BM25 index of texts; it stores a number for each distinct word of each text."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.count = len(texts)
@@ -83,13 +81,13 @@ class BM25:
             for text in texts
         ]
         self._index = _bm25s().BM25()
-        # bm25s sets the level of its logger to DEBUG when it is imported.
+        # The import of bm25s sets the level of its logger to DEBUG.
         with log_level("bm25s", logging.WARNING):
             if self._vocabulary:
                 self._index.index((of_texts, self._vocabulary), show_progress=False)
 
     def scores(self, queries: Sequence[str]) -> NDArray[np.float32]:
-        """Return (query, n) scores, 0 where a query shares no word with a text."""
+        """Return scores (query, text); 0 if a query and a text share no word."""
         scores = np.zeros((len(queries), self.count), np.float32)
         for row, query in zip(scores, queries, strict=True):
             known = [
@@ -100,7 +98,7 @@ class BM25:
         return scores
 
     def blocks(self, queries: Sequence[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield `scores` of some queries at a time, as `nearest.product_blocks` yields products."""
+        """Yield `scores` in blocks of queries, as `nearest.product_blocks` yields products."""
         step = max(1, BLOCK // max(1, self.count))
         for start in range(0, len(queries), step):
             yield start, self.scores(queries[start : start + step])

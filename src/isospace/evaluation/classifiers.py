@@ -1,4 +1,4 @@
-"""Logistic regressions of the transfer tasks: folds, and the selection of the penalty.
+"""Logistic regressions of the transfer tasks: folds and selection of the penalty.
 
 Source: SentEval (Conneau & Kiela 2018) with the settings of SimCSE's evaluation (Gao et al. 2021).
 `stacked` trains SentEval's own classifiers.
@@ -21,18 +21,18 @@ from isospace.evaluation.stacked import SEED, Fold, IntArray, Stacked
 from isospace.statistics.correlation import FloatArray
 
 Features: TypeAlias = NDArray[np.float32]
-Train: TypeAlias = Callable[[Tensor, Tensor, Sequence[Fold], FloatArray], Tensor]  # as Stacked's
+Train: TypeAlias = Callable[[Tensor, Tensor, Sequence[Fold], FloatArray], Tensor]  # see Stacked
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """Training of a classifier, and the strengths of the penalty to try."""
+    """Training of a classifier, and the penalty strengths to select from."""
 
     train: Train
     grid: tuple[float, ...]
     folds: int = 10
     training: str = ""
-    """`train` in words, for beside the numbers."""
+    """Description of `train`, for tables."""
 
     def __str__(self) -> str:
         return f"{self.folds} folds, {self.training}"
@@ -48,12 +48,12 @@ class Accuracies:
 
 
 def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Accuracies:
-    """Score each outer fold with the strength that is best in its own inner folds.
+    """Score each outer fold with the penalty strength that is best in its inner folds.
 
     `x` is `(row, dim)`, `y` `(row,)` from 0.
 
     Returns:
-        Mean accuracies over the outer folds, and the label predicted for each row.
+        Mean accuracies over the outer folds, and the predicted label of each row.
     """
     features, labels = torch.from_numpy(x), torch.from_numpy(y)
     splitter = StratifiedKFold(protocol.folds, shuffle=True, random_state=SEED)
@@ -79,9 +79,9 @@ def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Accuracies:
 def k_fold_then_test(
     protocol: Protocol, x: Features, y: IntArray, x_test: Features, y_test: IntArray
 ) -> Accuracies:
-    """Score the test rows with the strength that is best in folds of the training rows.
+    """Score the test rows with the penalty strength that is best in folds of the training rows.
 
-    Args as in `nested_k_fold`, with the features and labels of the test rows.
+    Arguments as for `nested_k_fold`, with features and labels of the test rows.
     """
     features, labels = torch.from_numpy(x), torch.from_numpy(y)
     splitter = StratifiedKFold(protocol.folds, shuffle=True, random_state=SEED)
@@ -101,23 +101,23 @@ def given_split(
     x_test: Features,
     y_test: IntArray,
 ) -> Accuracies:
-    """Score the test rows with the strength that is best on the dev rows.
+    """Score the test rows with the penalty strength that is best on the dev rows.
 
-    Args as in `nested_k_fold`, with the features and labels of the dev and test rows.
+    Arguments as for `nested_k_fold`, with features and labels of the dev and test rows.
     """
     features = torch.from_numpy(np.concatenate([x, x_dev]))
     labels = torch.from_numpy(np.concatenate([y, y_dev]))
     train, valid = np.split(np.arange(len(labels)), [len(y)])
     weights = protocol.train(features, labels, [Fold(train, valid)], np.array([protocol.grid]))[0]
     dev = _per_cent((predict(weights, features[valid]) == y_dev).mean(axis=1))
-    # SentEval trains the best one again, with the same draws: it is the same classifier.
+    # SentEval trains the best classifier again with the same seed, which gives the same classifier.
     return _accuracies(dev, weights[[dev.argmax()]], x_test, y_test)
 
 
 def train_sklearn(x: Tensor, y: Tensor, folds: Sequence[Fold], c: FloatArray) -> Tensor:
     """Train scikit-learn's logistic regression to convergence.
 
-    Args as of a `Stacked`, but for `c`: inverse strengths of the penalty `(fold, strength)`.
+    Arguments as for `Stacked.__call__`, except `c`: inverse penalty strengths `(fold, strength)`.
     """
     features, labels = x.numpy(), y.numpy()
     weights = torch.zeros(*c.shape, int(y.max()) + 1, x.shape[1] + 1)
@@ -127,7 +127,7 @@ def train_sklearn(x: Tensor, y: Tensor, folds: Sequence[Fold], c: FloatArray) ->
         for j, strength in enumerate(c[i]):
             model.set_params(C=strength).fit(features[fold.train], labels[fold.train])
             fitted = np.column_stack([model.coef_, model.intercept_])
-            # Of two classes only the second has weights.
+            # With two classes only the second has weights.
             weights[i, j, -len(fitted) :] = torch.from_numpy(fitted)
     return weights
 
@@ -141,12 +141,12 @@ PROTOCOLS: dict[str, Protocol] = {
     "senteval-fast": Protocol(_FAST, _L2, folds=5, training=str(_FAST)),
     "sklearn": Protocol(train_sklearn, (0.25, 1.0, 4.0, 16.0), training="to convergence"),
 }
-"""`senteval` is the papers', `senteval-fast` what SentEval advises for prototypes (SimCSE's modes
-dev and fasttest); `sklearn` has the papers' folds and another way to the classifier."""
+"""`senteval` is the protocol of the papers. `senteval-fast` is SentEval's advice for prototypes
+(SimCSE's modes dev and fasttest). `sklearn` has the papers' folds and another classifier."""
 
 
 def predict(weights: Tensor, x: Tensor) -> IntArray:
-    """Return labels `(strength, row)` by weights `(strength, class, dim + 1)`."""
+    """Return the labels `(strength, row)` that weights `(strength, class, dim + 1)` predict."""
     logits = weights[..., :-1] @ x.T + weights[..., -1:]
     return np.asarray(logits.argmax(dim=1))
 
@@ -167,5 +167,5 @@ def _accuracies(dev: FloatArray, weights: Tensor, x_test: Features, y_test: IntA
 
 
 def _per_cent(share: FloatArray) -> FloatArray:
-    """Round to two decimals: SentEval compares and averages rounded numbers."""
+    """Return per cent, rounded to two decimals as SentEval does before it compares and averages."""
     return np.round(100 * share, 2)

@@ -1,8 +1,8 @@
-"""What compressed vectors lose: every form of `FORMS` on the same queries, beside float32.
+"""Losses of compressed vectors: every form in `FORMS` against float32, on the same queries.
 
-A form is fitted on texts of the corpus. Validation pairs select the smallest form that loses
-little, and test pairs measure its loss. The loss on the validation pairs has its standard error
-added: else the luckiest of a dozen forms would be selected.
+A form is fitted on texts of the corpus. Validation pairs select the smallest form with a small
+loss, and test pairs measure its loss. The selection adds the standard error to the loss, so that it
+does not prefer forms that were lucky.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from isospace.statistics.gains import Gain, gain, standard_error
 from isospace.statistics.influence import Scores, mean_scores
 
 FITTED_ON = 3_000
-"""Texts of a corpus on which a form is fitted, at most."""
+"""Largest number of texts that a form is fitted on."""
 MOST_LOST = 0.005
-"""What the advised form may lose, its standard error included: half a point of 100."""
+"""Largest loss of the advised form, including its standard error: half a point of 100."""
 FORMAT = 1
-"""Of compression.json."""
+"""Format number of compression.json."""
 
 _Blocks = Iterator[tuple[int, NDArray[Any]]]
 
@@ -42,12 +42,11 @@ class FormScores:
     """Scores of one form, 0 to 1.
 
     Attributes:
-        bytes: of a passage.
+        bytes: size of a passage's vector.
         values: measure -> mean over the test queries.
         changes: measure -> change against float32, with its interval; empty for float32.
         other_text: set of other text -> change of MRR; empty for float32.
-        lost: loss of the first measure where the smallest form is selected, plus its standard
-            error.
+        lost: loss of the first measure on the selecting queries, plus its standard error.
     """
 
     bytes: int
@@ -59,18 +58,18 @@ class FormScores:
 
 @dataclass(frozen=True)
 class CompressionResults:
-    """The table of forms of one model on one set of queries; compression.json in a run.
+    """Scores of all forms of one model on one set of queries; compression.json in a run.
 
     Attributes:
-        isospace: the version that wrote it.
-        model: as the user named it.
-        tested_on: what the test queries are, in words.
-        selected_on: what selected the smallest form, in words.
-        fitted_on: how many texts the forms were fitted on.
-        unit: what the groups of queries are, in the plural.
+        isospace: version that wrote the file.
+        model: name of the model, as the user gave it.
+        tested_on: description of the test queries.
+        selected_on: description of the pairs that selected the smallest form.
+        fitted_on: number of texts that the forms were fitted on.
+        unit: name of the groups of queries, in the plural.
         forms: name -> scores, float32 first.
-        smallest: the form with the fewest bytes of those whose `lost` is at most `MOST_LOST`.
-        format: of the file.
+        smallest: smallest form whose `lost` is at most `MOST_LOST`.
+        format: format number of the file.
     """
 
     isospace: str
@@ -85,11 +84,11 @@ class CompressionResults:
 
     @property
     def measure(self) -> str:
-        """Name the measure that forms are selected by."""
+        """Name of the measure that selects the form."""
         return next(iter(self.forms[FULL].values))
 
     def loss(self, name: FormName) -> str:
-        """Say in one sentence what a form changes on the test queries."""
+        """Return a sentence on the change by a form on the test queries."""
         form = self.forms.get(name)
         if form is None:
             return f"{name} was not measured for {self.model}."
@@ -103,7 +102,7 @@ class CompressionResults:
 
     @property
     def advice(self) -> str:
-        """Name the smallest form that loses little, and what it loses on the test queries."""
+        """Advice: the smallest form with a small loss, and its loss on the test queries."""
         return (
             f"Smallest form: {self.smallest}. On {self.selected_on} it loses at most "
             f"{100 * MOST_LOST:g} points of {self.measure}, with one standard error. On "
@@ -135,14 +134,14 @@ class CompressionResults:
 
 @dataclass(frozen=True)
 class _Searched:
-    """Vectors of queries and passages, and the scores of a ranking of them."""
+    """Vectors of queries and passages, and a function that measures a ranking."""
 
     queries: NDArray[np.float32]
     passages: NDArray[np.float32]
     measure: Callable[[_Blocks], dict[str, Scores]]
 
     def scores(self, compression: Compression) -> dict[str, Scores]:
-        """Return measure -> scores by a form; the first measure selects."""
+        """Return measure -> scores of a form; the first measure selects."""
         return self.measure(compression.score_blocks(self.queries, self.passages))
 
 
@@ -155,13 +154,13 @@ def measure_forms(
     validation: TextPairs | None = None,
     other_text: Mapping[str, TextPairs] | None = None,
 ) -> CompressionResults:
-    """Measure every form on test queries, select the smallest that loses little.
+    """Measure every form on test queries, and select the smallest form with a small loss.
 
     Args:
-        encode: the model, which remembers or caches vectors.
-        model: its name.
+        encode: the model's encoders, which remember or cache vectors.
+        model: name of the model.
         test: pairs or judged queries that measure the losses.
-        described: what these are, in words.
+        described: description of the test queries.
         fit_on: texts of the corpus; at most `FITTED_ON` of them are encoded.
         validation: pairs that select, none of them a test pair; default: the test queries select.
         other_text: set -> pairs of other text.

@@ -1,4 +1,4 @@
-"""Score any model on every task of `TASKS` that there is data for."""
+"""Score a model on every task in `TASKS` that has data."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Evaluation:
     scores: Mapping[str, Scores]
 
     def scores_of(self, task: type[Task[ScoresT]]) -> ScoresT | None:
-        """Return the scores of a task, such as `STS`; `None` where it was not scored."""
+        """Return the scores of a task, such as `STS`; `None` if it was not scored."""
         return cast("ScoresT | None", self.scores.get(task.name))
 
     def to_json(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class Evaluation:
         return asdict(self.conditions) | by_task
 
     def tables(self, subsets: bool = False) -> list[TitledRows]:
-        """Return titles and rows for people; `subsets` adds every sub-set and setting."""
+        """Return tables for people; `subsets` adds every sub-set and setting."""
         return [
             table
             for scores in self.scores.values()
@@ -74,11 +74,11 @@ def evaluate(
     Args:
         model: "minilm", a model folder, a run's folder, a Hub name, or glove:FILE for word
             vectors; or a loaded model.
-        config: on what, and how.
-        progress: where it is shown; default: the log.
+        config: settings: data, measures and prompts.
+        progress: shows the progress; default: the log.
 
     Raises:
-        UserError: nothing to score on, or bad input; before the model is loaded.
+        UserError: there is no data, or the data is bad; raised before the model is loaded.
     """
     [evaluation] = evaluate_models([model], config, progress)
     return evaluation
@@ -90,7 +90,7 @@ def evaluate_models(
     """Score several models on the same data, as `evaluate` scores one.
 
     Raises:
-        UserError: as `evaluate`; all models are loaded before the first is scored.
+        UserError: as in `evaluate`. All models are loaded before the first is scored.
     """
     options = config.kind, config.split, config.ignore_identical_ids
     own = [load_own(Path(path), *options) for path in config.own]
@@ -107,7 +107,7 @@ def evaluate_models(
             "own file (`own` FILE)"
         )
     folder = expanded(where) if where and where != "hub" else None
-    if folder is None and config.transfer:  # before the Hub is asked for anything
+    if folder is None and config.transfer:  # before anything is downloaded
         raise UserError("`transfer`: needs the folder of the tasks. Name it with `data` FOLDER")
     request = Request(config, folder, load_sts_data(where) if where else {}, own)
     loaded = [task.load(request) for task in TASKS]
@@ -119,10 +119,10 @@ def evaluate_models(
 
 
 def tables_of(evaluations: Sequence[Evaluation], subsets: bool = False) -> list[TitledRows]:
-    """Return the tables of one or several models, and gains over the first model in retrieval.
+    """Return the tables of one or several models, and the gains over the first model in retrieval.
 
-    Of several what has one title is one table, with a row a model. A row of two tables that is the
-    same in all columns they share, as BM25's, is one row.
+    Tables of several models with the same title become one table with a row for each model. Rows
+    that agree in all shared columns, such as those of BM25, become one row.
     """
     own = {found.conditions.model: found.scores_of(OwnFiles) for found in evaluations}
     gained = differences({model: files for model, files in own.items() if files is not None})

@@ -1,9 +1,9 @@
 """Geometry of embeddings: alignment, uniformity, rank, neighbours.
 
-Every function takes numpy arrays or torch tensors of shape `(sentence, dim)`, computes in float64
-(the neighbours in float32) and works through pairs of rows in chunks of bounded memory. How evenly
-the space is used (IsoScore, hubs, redundant dimensions) is in `isotropy`, with `isotropy.describe`
-for all measures of one array; alignment and uniformity on STS-B in `stsb_geometry`.
+Every function takes numpy arrays or torch tensors of shape `(sentence, dim)`. It computes in
+float64 (neighbours in float32), in chunks of bounded memory. `isotropy` measures how evenly the
+space is used (IsoScore, hubs, redundant dimensions), and `isotropy.describe` returns all measures
+of an array. `stsb_geometry` measures alignment and uniformity on STS-B.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Embeddings = NDArray[Any] | torch.Tensor
 
 _CHUNK_ENTRIES = 1 << 22  # pairwise values held at once: 32 MB in float64
 COLLAPSED = 1e-6
-"""A spread below this share of the vectors' length is rounding of float32."""
+"""A spread below this share of the vectors' length is a rounding error of float32."""
 
 
 def alignment(x: Embeddings, y: Embeddings) -> float:
-    r"""Return the mean squared distance of positive pairs with L2-normalised rows, 0 (best) to 4.
+    r"""Return the mean squared distance of positive pairs after L2 normalisation, 0 (best) to 4.
 
     $\frac1N \sum_i \|x_i - y_i\|^2$, Wang & Isola 2020, equation 1 with alpha = 2.
 
@@ -51,7 +51,7 @@ def uniformity(x: Embeddings) -> float:
     total, step = 0.0, max(1, _CHUNK_ENTRIES // n)
     for start in range(0, n, step):
         cosines = units[start : start + step] @ units[start:].T
-        # 1, or 0 where a row is zero: the distance to that one is not 2 - 2 cos.
+        # 1, or 0 for a zero row, whose distance to another row is not 2 - 2 cos.
         distances = squares[start : start + step, None] + squares[start:] - 2.0 * cosines
         potentials = np.exp(-2.0 * np.maximum(distances, 0.0))
         total += float(np.triu(potentials, k=1).sum())
@@ -59,11 +59,11 @@ def uniformity(x: Embeddings) -> float:
 
 
 def effective_rank(x: Embeddings) -> float:
-    r"""Return how many directions the centred embeddings use, 1 to min(sentences - 1, dim).
+    r"""Return the number of directions that centred embeddings use, 1 to min(sentences - 1, dim).
 
-    $\exp(-\sum_k p_k \log p_k)$ with $p_k = \sigma_k / \sum_l \sigma_l$ of the singular values of
-    $X - \bar X$; Roy & Vetterli 2007, definition 1. Collapsed embeddings (all rows equal) have 0;
-    where a row is not finite, it is NaN.
+    $\exp(-\sum_k p_k \log p_k)$ with $p_k = \sigma_k / \sum_l \sigma_l$ for the singular values of
+    $X - \bar X$ (Roy & Vetterli 2007, definition 1). Collapsed embeddings (all rows equal) have 0.
+    The result is NaN if a row is not finite.
 
     >>> round(effective_rank(np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])), 6)
     2.0
@@ -71,7 +71,7 @@ def effective_rank(x: Embeddings) -> float:
     values = as_array(x)
     require_two_rows(values)
     if not np.isfinite(values).all():
-        return float("nan")  # numpy would not find singular values
+        return float("nan")  # numpy cannot compute singular values
     singular = np.linalg.svd(values - values.mean(0), compute_uv=False)
     if np.linalg.norm(singular) <= COLLAPSED * np.linalg.norm(values):
         return 0.0
@@ -98,7 +98,7 @@ def neighbour_overlap(a: Embeddings, b: Embeddings, k: int) -> float:
     """Return the mean share of common sentences among the k nearest in `a` and `b`.
 
     The overlap measure of Hamilton et al. 2016 (local neighbourhood change), as a plain share. The
-    sentence itself is not counted; k is less than n.
+    sentence itself is not counted; k must be less than n.
     """
     n = len(a)
     if len(b) != n or not 0 < k < n:
@@ -109,9 +109,9 @@ def neighbour_overlap(a: Embeddings, b: Embeddings, k: int) -> float:
 
 
 def common_neighbours(a: Embeddings, b: Embeddings, k: int) -> NDArray[np.int64]:
-    """Count each sentence's k nearest others by cosine in `a` that it has in `b` too.
+    """Count for each sentence the common sentences of its k nearest (cosine) in `a` and in `b`.
 
-    Of equally near sentences the first are its neighbours. Arguments as for `neighbour_overlap`.
+    Among equally near sentences the first are neighbours. Arguments as for `neighbour_overlap`.
     """
     near_a, near_b = (_neighbour_rows(x, k) for x in (a, b))
     counts: NDArray[np.int64] = (near_a[:, :, None] == near_b[:, None, :]).any(2).sum(1)
@@ -132,7 +132,7 @@ def as_array(x: Embeddings) -> FloatArray:
 
 
 def normalised(x: Embeddings) -> FloatArray:
-    """Scale rows to length one in float64; a zero row stays zero, NaN stays NaN."""
+    """Scale rows to length 1 in float64; zero rows and NaN remain."""
     array = as_array(x)
     norms = np.linalg.norm(array, axis=1, keepdims=True)
     return array / np.where(norms > 0, norms, 1.0)

@@ -1,4 +1,4 @@
-"""Held-out text of a corpus: what selects checkpoints, and label-free measurements on it."""
+"""Held-out text of a corpus, which selects checkpoints, and label-free measurements on it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ NEIGHBOURS = 10
 PAIRS = 500
 SENTENCES = 128
 NOISY_SENTENCES = 64
-"""At most so many are measured: an evaluation is to cost less than a tenth of the training between
-two of them (`benchmarks/evaluation_cost.py` measures it). Sizes do not depend on the machine."""
+"""Sentences measured under dropout. The sizes here do not depend on the machine: an evaluation
+should cost less than a tenth of the training between two evaluations
+(`benchmarks/evaluation_cost.py` measures it)."""
 DISTRACTORS = 1_000
-"""Training passages among which validation pairs are looked for, at most."""
+"""Largest number of training passages that are candidates of the validation pairs."""
 
 
 class HeldOut:
-    """Label-free measurements of one encoder as it trains.
+    """Label-free measurements of one encoder during its training.
 
     Args:
         sentences: n sentences that are not trained on; `SENTENCES` of them are measured.
-        pairs: natural pairs of the corpus, not trained on and not those of the verdict; where there
-            are none, the two halves of each sentence. `PAIRS` of them are measured.
-        groups: of each sentence, and so of its halves.
-        unit: what the groups are called.
+        pairs: natural pairs of the corpus, neither trained on nor test pairs; default: the two
+            halves of each sentence. `PAIRS` of the pairs are measured.
+        groups: group of each sentence, and of its halves.
+        unit: name of the groups, in the plural.
 
     Attributes:
-        natural: whether the pairs are the corpus's.
-        ranks: of the pairs, as the newest measurement found them; `None` before the first.
+        natural: true if the pairs are natural pairs of the corpus.
+        ranks: ranks of the pairs in the last measurement; `None` before the first.
     """
 
     def __init__(
@@ -59,22 +60,23 @@ class HeldOut:
         self._start: np.ndarray | None = None
 
     def measure(self, encode: Encode, encode_noisy: Encode) -> dict[str, float]:
-        """Measure one state of the encoder; the first call is the base model, the reference.
+        """Measure one state of the encoder; the first call must be the base model.
 
-        `encode` gives clean vectors (n, dim), `encode_noisy` the same under dropout. Where they
-        have sides, sentences and second texts are documents, first texts queries.
+        `encode` returns clean vectors (n, dim), `encode_noisy` vectors under dropout. First texts
+        are queries; sentences and second texts are documents.
 
         Returns:
             pairs_loss (InfoNCE of the pairs, first texts against all second texts, tau 0.05) and
             pairs_mrr; alignment (two dropout views of each of `NOISY_SENTENCES`) and uniformity
             (clean vectors), after Wang & Isola; effective_rank; mean_cosine; neighbour_overlap
-            (share of the ten nearest neighbours that are the base model's).
+            (share of the ten nearest neighbours that are the same as in the base model).
         """
         encode, encode_noisy = sided(encode), sided(encode_noisy)
         clean = encode.documents(self.sentences)
         if self._start is None:
             self._start = clean
-        # As the weight of BM25 is chosen, so that a start that is cached encodes them once.
+        # The same texts as in the selection of the BM25 weight: a cached base model encodes them
+        # once.
         texts, first = encode_columns(
             encode, self._targets.texts, self.pairs.first, sides=("document", "query")
         )
@@ -96,14 +98,14 @@ class HeldOut:
 
 
 def validation_text(corpus: Corpus) -> HeldOut:
-    """Return the held-out text, with pairs of its own, that selects checkpoints.
+    """Return the held-out text and the validation pairs that select checkpoints.
 
-    It shares no text and no group with the benchmark, unless there is too little to split
+    They share no text and no group with the benchmark, unless there is too little text to split
     (`Benchmark.split`).
     """
     own, pairs = corpus.pairs, None
     if own.dev:
-        # Of their own documents alone: all of these are encoded at every evaluation.
+        # Candidates of their own documents alone, because every evaluation encodes them.
         among = candidate_passages(corpus, corpus.validation)
         pairs = natural_pairs(own.dev, own.dev_groups, own.unit, among)
     sentences = corpus.held_out(corpus.validation)
@@ -114,10 +116,10 @@ def validation_text(corpus: Corpus) -> HeldOut:
 
 
 def hard_pairs(corpus: Corpus, held_out: HeldOut) -> TextPairs:
-    """Return the validation pairs, to be found among `DISTRACTORS` training passages too.
+    """Return the validation pairs with `DISTRACTORS` training passages as additional candidates.
 
-    Among few passages most encoders find most pairs, so that a better one hardly shows; the test
-    pairs are looked for among more.
+    With few candidates most encoders find most pairs, so that a better encoder hardly shows. The
+    test pairs have more candidates.
     """
     if not corpus.pairs.dev:
         return held_out.pairs
@@ -142,11 +144,10 @@ def candidate_passages(
     places: NDArray[np.int64] | None,
     distractors: NDArray[np.int64] | None = None,
 ) -> Candidates | None:
-    """Return the passages among which those of a corpus' held-out pairs are ranked.
+    """Return the candidate passages for the held-out pairs of a corpus; `None` without documents.
 
-    All that are right for a query are known, also those of pairs that are not measured. Other texts
-    than documents have none. `distractors` are lines of further passages; those among the others
-    count once.
+    The candidates know all right passages of a query, including pairs that are not measured.
+    `distractors` are lines of additional passages; a passage is never a candidate twice.
     """
     related, relation = corpus.related, corpus.pairs.relation
     if related is None or not relation:

@@ -1,8 +1,8 @@
 """Copies of the STS sets on the Hugging Face Hub, for users without SentEval's folder.
 
-The copies are mteb's, at the revisions that mteb pins. They hold the same pairs and gold scores as
-SentEval's files, undivided (so only "all" exists for STS12-16), and their texts differ in case and
-tokenisation.
+The copies are those of mteb, at the revisions that mteb pins. Pairs and gold scores are the same as
+in SentEval's files; texts differ in case and tokenisation. The copies have no sub-sets, so STS12-16
+have the score "all" only.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ COPIES = {
 _NAMES = {"validation": "dev"}
 
 SICK_TEST = {"pairs": 4927, "gold_sum": 17392.415, "characters": 454_356}
-"""The test file inside the 9,927 pairs of the Hub's only split."""
+"""Sums that identify the test file within the Hub's only split of 9,927 pairs."""
 
-_TOLERANCE = 0.01  # on a sum of gold scores: they are stored as decimal fractions or as float32
+_TOLERANCE = 0.01  # for the sum of gold scores, which are stored as decimals or float32
 
 
 def load_sts_hub(load_dataset: Callable[..., Any] | None = None) -> dict[str, STSSet]:
     """Load the seven STS sets from the Hub, at pinned revisions.
 
-    STS-B has its dev and test splits. SICK-R on the Hub is one split of 9,927 pairs, which holds
-    SentEval's three files. Where the 4,927 test pairs can be told from the rest (a run of rows with
-    the test file's sums) they are the sub-set "test"; where not, the only sub-set is "all 9,927
-    pairs", and the papers' columns SICK-R and Avg stay empty.
+    STS-B has a dev and a test split. SICK-R on the Hub is one split of 9,927 pairs, with the pairs
+    of SentEval's three files. If consecutive rows have the sums of the test file, these 4,927 pairs
+    are the sub-set "test". Otherwise the only sub-set is "all 9,927 pairs", and the papers' columns
+    SICK-R and Avg are empty.
 
     Raises:
-        UserError: where `datasets` is not installed, or the Hub cannot be reached.
+        UserError: `datasets` is not installed, or the Hub cannot be reached.
     """
     load = load_dataset or _import_load_dataset()
     tasks = {}
@@ -72,7 +72,7 @@ def _load_copy(
 ) -> ScoredPairs:
     try:
         rows = load_dataset(repository, split=split, revision=revision)
-    except Exception as error:  # any of the many that datasets, its HTTP client and the Hub raise
+    except Exception as error:  # datasets, its HTTP client and the Hub raise many kinds
         raise UserError(
             f"cannot load {repository} from the Hugging Face Hub ({first_line(error)}). "
             "Check the network, or name a SentEval folder with `data`"
@@ -84,7 +84,7 @@ def _load_copy(
 
 
 def _split_sick(every: ScoredPairs) -> STSSet:
-    """Find the run of rows that has the test file's sums, if the rows lie in that order."""
+    """Return the consecutive rows that have the sums of the test file, else all rows."""
     n = int(SICK_TEST["pairs"])
     lengths = [len(first) + len(second) for first, second in every]
     gold_sums = np.cumsum([0.0, *every.gold])

@@ -1,7 +1,7 @@
 """BM25 and hybrid search compared with an encoder alone, on the same queries.
 
-Shared words alone find much, and cost nothing: on some text more than an encoder does. Every table
-of retrieval has these rows, and the interval of what they gain over the encoder alone.
+BM25 needs no training, and on some text it finds more than an encoder. So every table of retrieval
+has rows for BM25 and hybrid search, with their gains over the encoder and 95 % intervals.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ Way = Literal["encoder", "BM25", "hybrid"]
 WAYS: tuple[Way, ...] = ("encoder", "BM25", "hybrid")
 
 NO_SHARED = "MRR, no shared words"
-"""The column of the encoder's MRR where each right text is without the words of its query."""
+"""Column of the encoder's MRR after the query's words were removed from its right text."""
 
 WEIGHTS = (2.0, 1.5, 3.0, 1.0, 4.0, 0.5, 6.0)
-"""Of BM25, from which pairs choose: from the default outwards."""
+"""BM25 weights that validation pairs select from, the default first."""
 
 _Blocks = Iterator[tuple[int, NDArray[Any]]]
 _BlocksByWay = dict[Way, Callable[[], _Blocks]]
 
 
 def require_weight(bm25_weight: float) -> None:
-    """Refuse what is no weight.
+    """Refuse a weight that is negative, infinite or NaN.
 
     Raises:
-        UserError: it is below 0, or no number.
+        UserError: the weight is refused.
     """
     if not 0 <= bm25_weight < math.inf:
         raise UserError(f"`bm25_weight` {bm25_weight:g}: expected a number of 0 or more, such as 2")
@@ -56,12 +56,12 @@ class BM25Comparison:
     """Scores of an encoder, of BM25 and of hybrid search on the same queries.
 
     Attributes:
-        values: way -> measure -> mean over the queries, 0 to 1.
-        scores: way -> measures whose differences have intervals, with the value of each query. The
-            first is that of the verdict.
-        weight: of BM25 in what is fused.
-        unit: what the groups of queries are, in the plural.
-        protocol: how BM25 and the differences are made, in words.
+        values: way of search -> measure -> mean over the queries, 0 to 1.
+        scores: way of search -> measure -> value of each query, for measures whose gains are
+            shown. The first measure is that of the verdict.
+        weight: weight of BM25 in hybrid search.
+        unit: name of the groups of queries, in the plural.
+        protocol: description of BM25 and of the differences.
     """
 
     values: dict[Way, dict[str, float]]
@@ -72,16 +72,16 @@ class BM25Comparison:
 
     @property
     def measure(self) -> str:
-        """Name the measure of the verdict."""
+        """Name of the verdict's measure."""
         return next(iter(self.scores["encoder"]))
 
     def over(self, start: BM25Comparison, way: Way) -> dict[str, Gain]:
-        """Return measure -> gain of a way over the encoder alone of `start`."""
+        """Return measure -> gain of a way of search over the encoder alone in `start`."""
         before = start.scores["encoder"]
         return {name: gain(after, before[name]) for name, after in self.scores[way].items()}
 
     def names(self, model: str) -> dict[Way, str]:
-        """Return the name of each way in tables."""
+        """Return the name of each way of search in tables."""
         return {"encoder": model, "BM25": "BM25", "hybrid": f"{model} + BM25"}
 
     def to_json(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class BM25Comparison:
         }
 
     def in_words(self, model: str) -> str:
-        """Say whether plain BM25 is better, as far as the queries can tell."""
+        """Return a sentence on whether plain BM25 is better than the model."""
         found = self.over(self, "BM25")[self.measure]
         interval = f"{self.measure} {100 * found.mean:+.2f}, 95 % interval {found.interval}"
         if found.low > 0:
@@ -113,7 +113,7 @@ class BM25Comparison:
         )
 
     def table(self, title: str, model: str) -> TitledRows:
-        """Return a row for each way, x 100, with the sentence under them."""
+        """Return a row for each way of search, x 100, with `in_words` as note."""
         rows = [
             {"model": name} | percent_cells(self.values[way])
             for way, name in self.names(model).items()
@@ -122,7 +122,7 @@ class BM25Comparison:
 
 
 def gains_over_first(title: str, found: Mapping[str, BM25Comparison]) -> TitledRows:
-    """Return the gains of every row of a retrieval over the first model alone."""
+    """Return a table: the gain of each model and way of search over the first model alone."""
     first, start = next(iter(found.items()))
     rows: dict[str, dict[str, str]] = {}
     for model, with_bm25 in found.items():
@@ -138,9 +138,9 @@ def gains_over_first(title: str, found: Mapping[str, BM25Comparison]) -> TitledR
 
 
 def compare_judged(encode: Encode, judged: JudgedQueries, weight: float = WEIGHT) -> BM25Comparison:
-    """Rank all documents for each query in the three ways, and measure the lists.
+    """Rank all documents for each query in the three ways, and measure the rankings.
 
-    What is held is a vector of each document and the BM25 index; scores are made in blocks.
+    Memory holds a vector of each document and the BM25 index; scores are computed in blocks.
     """
     vectors = unit_vectors(encode, judged.queries, judged.documents)
     ignored = np.array(judged.ignored or [-1] * len(judged))
@@ -162,7 +162,7 @@ def compare_judged(encode: Encode, judged: JudgedQueries, weight: float = WEIGHT
 
 
 def without_ignored(blocks: _Blocks, ignored: NDArray[np.int64]) -> _Blocks:
-    """Put the ignored document of each query, -1 where there is none, at -inf."""
+    """Set the score of each query's ignored document to -inf; `ignored` is -1 if there is none."""
     for start, scores in blocks:
         of_block = ignored[start : start + len(scores)]
         there = np.flatnonzero(of_block >= 0)
@@ -172,14 +172,15 @@ def without_ignored(blocks: _Blocks, ignored: NDArray[np.int64]) -> _Blocks:
 
 @dataclass(frozen=True)
 class BaselineRanks:
-    """Ranks of pairs by other ways than the encoder alone.
+    """Ranks of pairs by BM25, by hybrid search, and by the encoder without shared words.
 
     Attributes:
-        bm25: by BM25 alone.
-        hybrid: by the encoder and BM25.
-        no_shared: by the encoder, where each right text is without the words of its query, and all
-            other candidates as they are. `None` where no pair shares a word.
-        weight: of BM25 in what is fused.
+        bm25: ranks by BM25 alone.
+        hybrid: ranks by the encoder and BM25.
+        no_shared: ranks by the encoder after the query's words were removed from its right text;
+            the other candidates are unchanged. `None` if no pair shares a word, or the encoder
+            cannot encode the shortened texts.
+        weight: weight of BM25 in hybrid search.
     """
 
     bm25: RetrievalScores
@@ -191,9 +192,9 @@ class BaselineRanks:
 def rank_pairs(
     encode: Encode, pairs: TextPairs, weight: float = WEIGHT
 ) -> tuple[RetrievalScores, BaselineRanks]:
-    """Rank each pair's second text for its first text, by the encoder and in the other ways.
+    """Rank each pair's second text for its first text, by the encoder and by the baselines.
 
-    What is held is a vector of each candidate and the BM25 index; scores are made in blocks.
+    Memory holds a vector of each candidate and the BM25 index; scores are computed in blocks.
     """
     targets, (first, second), blocks = _searched(encode, pairs, weight)
     bare = [without_words_of(*pair) for pair in pairs]
@@ -201,7 +202,7 @@ def rank_pairs(
     no_shared = None
     try:
         without = unit_vectors(encode, [], [bare[i] for i in changed])[1] if changed else None
-    except UnknownText:  # a file of vectors has none of shortened texts
+    except UnknownText:  # a file of vectors holds no vectors of shortened texts
         without = None
     if without is not None:
         right = second[targets.own]
@@ -220,16 +221,16 @@ def rank_pairs(
 def rank_baselines(
     encode: Encode, pairs: TextPairs, weight: float = WEIGHT
 ) -> tuple[RetrievalScores, RetrievalScores]:
-    """Return the ranks by BM25 alone and by hybrid search, with the arguments of `rank_pairs`."""
+    """Return the ranks by BM25 alone and by hybrid search; arguments as for `rank_pairs`."""
     targets, _, blocks = _searched(encode, pairs, weight)
     return targets.rank(blocks["BM25"]()), targets.rank(blocks["hybrid"]())
 
 
 def choose_weight(encode: Encode, pairs: TextPairs) -> float:
-    """Select the weight of BM25 with which these pairs find each other best."""
+    """Return the BM25 weight for which hybrid search has the highest MRR on the pairs."""
     targets = Targets.of_pairs(pairs)
     vectors = unit_vectors(encode, pairs.first, targets.texts)
-    words = BM25(targets.texts).scores(pairs.first)  # few enough to be held for all weights
+    words = BM25(targets.texts).scores(pairs.first)  # small enough to keep in memory
     tried = [
         targets.rank(_hybrid_blocks(*vectors, words.__getitem__, weight, targets.itself)).mrr
         for weight in WEIGHTS
@@ -240,7 +241,7 @@ def choose_weight(encode: Encode, pairs: TextPairs) -> float:
 def compare_pairs(
     encode: Encode, pairs: TextPairs, weight: float = WEIGHT
 ) -> tuple[RetrievalScores, BM25Comparison]:
-    """Rank pairs as `rank_pairs` does, and compare the ways."""
+    """Rank pairs as `rank_pairs` does, and compare the ways of search."""
     pairs = pairs.grouped()
     alone, others = rank_pairs(encode, pairs, weight)
     ranks: dict[Way, RetrievalScores] = {
@@ -274,7 +275,7 @@ def _compare(
 def _searched(
     encode: Encode, pairs: TextPairs, weight: float
 ) -> tuple[Targets, tuple[NDArray[np.float32], NDArray[np.float32]], _BlocksByWay]:
-    """Return the targets of pairs, the vectors of both sides, and the scores by each way."""
+    """Return the targets of pairs, the vectors of both sides, and the scores by way of search."""
     targets = Targets.of_pairs(pairs)
     vectors = unit_vectors(encode, pairs.first, targets.texts)
     bm25 = BM25(targets.texts)
@@ -289,7 +290,7 @@ def _blocks_by_way(
     weight: float,
     itself: NDArray[np.int64],
 ) -> _BlocksByWay:
-    """Return way -> a function that makes its scores (query, document) anew in blocks."""
+    """Return way of search -> function that yields its scores (query, document) in blocks."""
 
     def words(rows: slice) -> NDArray[np.float32]:
         return bm25.scores(queries[rows])
@@ -310,8 +311,8 @@ def _hybrid_blocks(
 ) -> _Blocks:
     """Yield fused scores, block by block.
 
-    `itself` is (query,) the document that is the query, -1 where none is: it has no part in how
-    high and how far apart the scores of the others are.
+    `itself` (query,) is the position of the document that equals the query, or -1. Its scores are
+    left out of the spread of the cosines, and its BM25 score is 0.
     """
     for start, cosines in product_blocks(first, second):
         rows = slice(start, start + len(cosines))

@@ -1,7 +1,7 @@
-"""Isotropy of embeddings: IsoScore, hubs, redundant dimensions; and all measures at once.
+"""Isotropy of embeddings: IsoScore, hubs and redundant dimensions.
 
-Every function takes numpy arrays or torch tensors of shape `(sentence, dim)`. `describe` gives the
-measures of one array at once, those of `geometry` included.
+Every function takes numpy arrays or torch tensors of shape `(sentence, dim)`. `describe` returns
+all measures of one array, including those of `geometry`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from isospace.operators.nearest import other_products, shares_of_places, unit_ro
 from isospace.statistics.correlation import FloatArray
 
 NEIGHBOURS = 10
-"""k of the hubs, as in Radovanovic et al. 2010."""
+"""Number k of neighbours for hubs, as in Radovanovic et al. 2010."""
 BATCH_SIZES = (64, 128, 256, 512, 1024)
-"""Of the correlation's rank: from SimCSE++'s 64 to above the width of common encoders."""
+"""Batch sizes for the rank of the correlation: from SimCSE++'s 64 to above common widths."""
 
 SAMPLE = 5000
-"""Texts that `evaluate_isotropy` looks at, at most: the measures depend on how many there are."""
+"""Largest number of texts in `evaluate_isotropy`; the measures depend on the number of texts."""
 
 _SEED = 0
 
@@ -42,15 +42,18 @@ def isoscore(x: Embeddings) -> float:
     r"""Return the share of directions that the variance spreads over, 0 to 1 (isotropic).
 
     $\iota = \frac{1}{d-1} \left( (\sum_k \lambda_k)^2 / \sum_k \lambda_k^2 - 1 \right)$ with the d
-    eigenvalues $\lambda$ of the covariance; k of d directions used evenly have $(k-1) / (d-1)$.
-    Rudman et al. 2022, algorithm 1, whose steps come to this line: rotate to principal components,
-    take the variances $\lambda$, scale them to $\hat\lambda = \sqrt d\, \lambda / \|\lambda\|$;
-    isotropy defect $\delta = \|\hat\lambda - 1\| / \sqrt{2 (d - \sqrt d)}$, share of dimensions
-    $\varphi = (d - \delta^2 (d - \sqrt d))^2 / d^2$, score $\iota = (d \varphi - 1) / (d - 1)$; and
-    $d - \delta^2 (d - \sqrt d) = \sum_k \hat\lambda_k$. Both sums follow from the covariance.
+    eigenvalues $\lambda$ of the covariance. If k of d directions are used evenly, the score is
+    $(k-1) / (d-1)$.
 
-    Few sentences look anisotropic (n draws of an isotropic Gaussian have about $1 / (1 + d / n)$):
-    compare encoders on the same sentences. Collapsed embeddings (all rows equal) have 0.
+    Source: Rudman et al. 2022, algorithm 1, whose steps are equal to this formula. Rotate to
+    principal components, take the variances $\lambda$, and scale them to
+    $\hat\lambda = \sqrt d\, \lambda / \|\lambda\|$. The isotropy defect is
+    $\delta = \|\hat\lambda - 1\| / \sqrt{2 (d - \sqrt d)}$, the share of dimensions
+    $\varphi = (d - \delta^2 (d - \sqrt d))^2 / d^2$, the score $\iota = (d \varphi - 1) / (d - 1)$.
+    Here $d - \delta^2 (d - \sqrt d) = \sum_k \hat\lambda_k$.
+
+    Compare encoders on the same sentences, because few sentences look anisotropic: n draws of an
+    isotropic Gaussian have about $1 / (1 + d / n)$. Collapsed embeddings (all rows equal) have 0.
 
     >>> isoscore(np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, -1.0, 0.0]]))
     0.5
@@ -69,13 +72,13 @@ def isoscore(x: Embeddings) -> float:
 
 
 def k_occurrence(x: Embeddings, k: int = NEIGHBOURS) -> FloatArray:
-    """Count how often each sentence is among the k nearest by cosine of the others.
+    """Count how often each sentence is among the k nearest neighbours (cosine) of the others.
 
-    N_k of Radovanovic et al. 2010; its mean is k. The neighbours are exact. Sentences that tie for
-    the last places share them, so that the result does not depend on the order of equal rows.
+    N_k of Radovanovic et al. 2010; its mean is k. The search is exact. Sentences that tie for the
+    last places share these places, so that the order of equal rows does not matter.
 
     Raises:
-        ValueError: where there are not more than k sentences.
+        ValueError: there are k sentences or fewer.
 
     >>> k_occurrence(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), k=1)
     array([0.5, 2. , 0.5])
@@ -92,10 +95,10 @@ def k_occurrence(x: Embeddings, k: int = NEIGHBOURS) -> FloatArray:
 def hubness(x: Embeddings, k: int = NEIGHBOURS) -> tuple[float, float]:
     r"""Return the skewness of the k-occurrence (0 is even), and the share of anti-hubs.
 
-    $S = \frac1N \sum_i (N_k(x_i) - k)^3 / \sigma^3$ with the standard deviation $\sigma$ of $N_k$;
-    an anti-hub is nobody's neighbour, $N_k(x) = 0$. Radovanovic et al. 2010. The larger the
-    skewness, the fewer hubs are the neighbours of the many. Where every sentence is found equally
-    often (collapsed embeddings too) it is 0; where a row is not finite, both are NaN.
+    $S = \frac1N \sum_i (N_k(x_i) - k)^3 / \sigma^3$ with the standard deviation $\sigma$ of $N_k$
+    (Radovanovic et al. 2010). An anti-hub is in no list of neighbours, $N_k(x) = 0$. A large
+    skewness means that a few hubs fill most lists. The skewness is 0 if all sentences are found
+    equally often, as in collapsed embeddings. Both values are NaN if a row is not finite.
     """
     if not np.isfinite(as_array(x)).all():
         return float("nan"), float("nan")
@@ -107,12 +110,12 @@ def hubness(x: Embeddings, k: int = NEIGHBOURS) -> tuple[float, float]:
 
 
 def mean_correlation(x: Embeddings) -> float:
-    r"""Return the mean $|C_{cd}|$ of two different dimensions, 0 to 1 (all the same).
+    r"""Return the mean $|C_{cd}|$ of two different dimensions, 0 to 1 (all are copies).
 
-    $C$ is Pearson's correlation of the dimensions over the sentences, whose off-diagonal Barlow
-    Twins (Zbontar et al. 2021) drives to 0. Independent dimensions have about
-    $\sqrt{2 / (\pi n)}$ at n sentences. Dimensions without spread have no correlation and are left
-    out; where fewer than two remain it is 0; where a row is not finite it is NaN.
+    $C$ is Pearson's correlation of the dimensions over the sentences. Barlow Twins (Zbontar et al.
+    2021) drives its off-diagonal to 0. Independent dimensions have about $\sqrt{2 / (\pi n)}$ for n
+    sentences. Constant dimensions are left out. The mean is 0 if fewer than two dimensions remain,
+    and NaN if a row is not finite.
     """
     values = as_array(x)
     if not np.isfinite(values).all():
@@ -126,17 +129,16 @@ def mean_correlation(x: Embeddings) -> float:
 
 
 def correlation_rank(x: Embeddings, batch_sizes: Sequence[int] = BATCH_SIZES) -> dict[int, int]:
-    """Rank of the correlation of the dimensions in the first n sentences, for several n.
+    """Return the rank of the dimensions' correlation in the first n sentences, for several n.
 
-    The "feature corruption" of SimCSE++ (Xu et al. 2023, rank bottleneck): over a batch of n the
-    correlation matrix `(dim, dim)` has at most rank min(n - 1, dim), so that a loss that drives it
-    to the identity cannot reach it. (The paper's columns are not centred: its bound is n.) A rank
-    below the bound means that dimensions are copies or sums of others.
+    This is the rank bottleneck ("feature corruption") of SimCSE++ (Xu et al. 2023). In a batch of n
+    the correlation matrix `(dim, dim)` has rank min(n - 1, dim) or less, so that no loss can make
+    it the identity. The paper does not centre the columns; its bound is n. A rank below the bound
+    means that some dimensions are copies or sums of others.
 
-    It is the number of singular values of the standardised batch `(n, dim)`, the roots of the
-    matrix's eigenvalues, above `max(n, dim) * 1.2e-7` of the largest: numpy's rule with float32's
-    rounding, for encoders give float32 whatever the array holds. With float64's, a dimension that
-    is a sum of others would count all the same.
+    The rank is the number of singular values of the standardised batch `(n, dim)` above
+    `max(n, dim) * 1.2e-7` of the largest. This is numpy's rule with the rounding of float32, since
+    encoders compute in float32. With the rounding of float64, sums of other dimensions would count.
 
     Returns:
         batch size -> rank.
@@ -154,21 +156,21 @@ def correlation_rank(x: Embeddings, batch_sizes: Sequence[int] = BATCH_SIZES) ->
 
 
 def describe(x: Embeddings) -> dict[str, float]:
-    """Measure everything about one array, ready for JSON.
+    """Return all measures of one array, ready for JSON.
 
-    Time grows with the square of the number of sentences (uniformity, hubs): give some thousands.
+    Pass a few thousand sentences: time grows with the square of their number (uniformity, hubs).
 
     Args:
-        x: embeddings `(sentence, dim)` of distinct sentences in an order without meaning.
+        x: embeddings `(sentence, dim)` of distinct sentences in random order.
 
     Returns:
         sentences and dim; effective_rank, mean_cosine, isoscore, uniformity; hubness (skewness of
         the 10-occurrence) and antihubs; mean_correlation, and correlation_rank@n for each n of
-        `BATCH_SIZES` that the sentences allow. Where a row is not finite, measures are NaN, and
-        there are no ranks.
+        `BATCH_SIZES` up to the number of sentences. If a row is not finite, measures are NaN and
+        the ranks are missing.
 
     Raises:
-        ValueError: for up to `NEIGHBOURS` sentences, or one dimension.
+        ValueError: there are `NEIGHBOURS` sentences or fewer, or only one dimension.
     """
     values = as_array(x)
     sentences, dim = values.shape
@@ -207,12 +209,12 @@ class IsotropyScores:
 
 
 def evaluate_isotropy(encode: Encode, texts: Iterable[str], name: str) -> IsotropyScores:
-    """Describe the vectors of distinct, shuffled texts, at most `SAMPLE` of them.
+    """Measure the vectors of distinct, shuffled texts, at most `SAMPLE`.
 
-    `name` says for the protocol what the texts are.
+    `name` describes the texts in the protocol.
 
     Raises:
-        ValueError: as `describe`.
+        ValueError: as in `describe`.
     """
     distinct = list(dict.fromkeys(texts))
     order = np.random.default_rng(_SEED).permutation(len(distinct))[:SAMPLE]
@@ -223,7 +225,7 @@ def evaluate_isotropy(encode: Encode, texts: Iterable[str], name: str) -> Isotro
 
 
 class Isotropy(Task[IsotropyScores]):
-    """Isotropy of STS-B dev, or of the user's own texts, where it is asked for."""
+    """Isotropy on STS-B dev or on the user's own texts; optional."""
 
     name = "isotropy"
 
@@ -232,7 +234,7 @@ class Isotropy(Task[IsotropyScores]):
 
     @classmethod
     def load(cls, request: Request) -> Isotropy | None:
-        """Take the texts of STS-B dev or, without STS data, of the user's files."""
+        """Return a task on the texts of STS-B dev or, without STS data, of the user's files."""
         if not request.config.geometry:
             return None
         if request.sts:
@@ -250,16 +252,16 @@ class Isotropy(Task[IsotropyScores]):
         return cls(texts, name)
 
     def score(self, subject: Subject) -> IsotropyScores:
-        """Measure everything."""
+        """Measure the isotropy of a model."""
         return evaluate_isotropy(subject.encode, self.texts, self.texts_name)
 
 
 def _standardised(values: FloatArray) -> FloatArray:
-    """Return columns with mean 0 and length 1; leave out those that vary by rounding alone."""
+    """Return columns with mean 0 and length 1, without columns that vary by rounding alone."""
     require_two_rows(values)
     centred = values - values.mean(0)
-    # Real encoders have such columns (three of all-MiniLM-L6-v2's 384), and their rounding would
-    # pass for a signal once it is scaled to length 1.
+    # Real encoders have such columns (3 of the 384 of all-MiniLM-L6-v2). Scaled to length 1, their
+    # rounding would look like a signal.
     spread = np.linalg.norm(centred, axis=0)
     varies = spread > COLLAPSED * np.linalg.norm(values) / np.sqrt(values.shape[1])
     columns: FloatArray = centred[:, varies] / spread[varies]

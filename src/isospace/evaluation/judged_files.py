@@ -1,13 +1,14 @@
 """Folders of queries, documents and judgements, in BEIR's layout or with TREC's judgements.
 
-- `corpus.jsonl`: `_id`, `text` and perhaps `title`, which stands before the text.
+- `corpus.jsonl`: `_id`, `text` and an optional `title`, which is put before the text.
 - `queries.jsonl` (`_id`, `text`), or `queries.tsv` or `topics.tsv`: an id, a tab, the query.
 - `qrels/SPLIT.tsv` (.txt, .jsonl) or `qrels.tsv` (.txt, .jsonl): `query-id, corpus-id, score`, with
   or without a header, as objects in jsonl; or TREC's `query 0 document grade`.
 
 Each may be compressed (.gz, .zst, .xz).
 
-Published folders have flaws. Those that trec_eval or BEIR's loader accept are counted, not refused.
+Published folders have flaws. A flaw that trec_eval or BEIR's loader accepts is counted; other flaws
+are errors.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _COLUMNS = ("query-id", "corpus-id", "score")
 
 
 class _Flaws:
-    """Counts of the flaws of a folder that do not stop it, with the first of each kind."""
+    """Counts of a folder's accepted flaws, with the first flaw of each kind."""
 
     def __init__(self) -> None:
         self._first: dict[str, str] = {}
@@ -47,7 +48,7 @@ class _Flaws:
         self._counts[kind] = self._counts.get(kind, 0) + 1
 
     def warn(self) -> list[str]:
-        """Warn of each kind by its first flaw, and return the counts in words."""
+        """Log the first flaw of each kind, and return a text with the count of each kind."""
         counts = {kind: f"{kind}: {count:,}" for kind, count in self._counts.items()}
         for kind, count in counts.items():
             logger.warning("%s. %s", self._first[kind], count)
@@ -60,15 +61,16 @@ def load_judged(
     """Read a folder; queries without a judgement are left out.
 
     Args:
-        folder: of the three files.
-        split: which file of `qrels/` to read; default: test, else the only one.
+        folder: the folder with the three files.
+        split: name of the file in `qrels/`; default: test, else the only file.
         ignore_identical_ids: ignore the document that has the id of the query, unless it is judged
             relevant to that query. BEIR ignores such documents too.
 
     Raises:
-        UserError: naming file and line: a missing or unreadable file, several splits and none of
-            them test, a row without an id, a text or grade of another type, judgements that all are
-            of missing queries or documents, fewer than two judged queries, or no relevant document.
+        UserError: a file is missing or unreadable; there are several splits without test; a row has
+            no id; a text or grade has a wrong type; all judgements name missing queries or
+            documents; there are fewer than two judged queries or no relevant document. The message
+            names file and line.
     """
     flaws = _Flaws()
     documents = _read_texts(_find(folder, _DOCUMENTS), "documents", flaws)
@@ -85,7 +87,7 @@ def load_judged(
         )
     places = {key: place for place, key in enumerate(documents)}
     for key in dict.fromkeys(key for of in grades.values() for key in of):
-        places.setdefault(key, len(places))  # missing documents stand behind the others
+        places.setdefault(key, len(places))  # missing documents come after the others
     ignored = [
         places[query] if query in documents and of.get(query, 0) <= 0 else -1
         for query, of in grades.items()
@@ -105,7 +107,7 @@ def load_judged(
 
 
 def _find(folder: Path, names: tuple[str, ...]) -> Source:
-    """Find the first of these files that the folder has."""
+    """Return the first of these files that is in the folder."""
     for name in names:
         for ending in _COMPRESSED:
             if (path := folder / f"{name}{ending}").is_file():
@@ -117,7 +119,7 @@ def _find(folder: Path, names: tuple[str, ...]) -> Source:
 
 
 def _find_judgements(folder: Path, split: str | None) -> Source:
-    """Find the judgements of a split; without one those of test, or the only ones."""
+    """Return the judgements of a split; default: test, else the only file."""
     files: dict[str, Path] = {}
     for ending in (kind + compressed for kind in _JUDGEMENTS for compressed in _COMPRESSED):
         for path in sorted(folder.glob(f"qrels/*{ending}")):
@@ -167,7 +169,7 @@ def _read_texts(source: Source, what: str, flaws: _Flaws) -> dict[str, str]:
 def _read_judgements(
     source: Source, queries: dict[str, str], documents: dict[str, str], flaws: _Flaws
 ) -> dict[str, dict[str, float]]:
-    """Read the grades of each query that is there: id of a document -> grade."""
+    """Return query -> document -> grade (by ids), without missing queries."""
     grades: dict[str, dict[str, float]] = {}
     missing = ""
     for where, query, document, grade in _rows_of_judgements(source):
@@ -191,14 +193,14 @@ def _read_judgements(
 
 
 def _rows_of_judgements(source: Source) -> Iterator[tuple[str, str, str, float]]:
-    """Read place, query, document and grade of each line below the header, if there is one."""
+    """Yield file and line, query, document and grade of each line, without a header."""
     for number, (line, row) in enumerate(read_rows(source)):
         where = f"{source.name}:{line}"
         if isinstance(row, dict):
             if lacking := [column for column in _COLUMNS if column not in row]:
                 raise UserError(f"{where}: no field {lacking[0]!r}; expected {', '.join(_COLUMNS)}")
             row = [row[column] for column in _COLUMNS]
-        fields = row if len(row) > 2 else " ".join(map(str, row)).split()  # TREC's have spaces
+        fields = row if len(row) > 2 else " ".join(map(str, row)).split()  # TREC has spaces
         cells = [str(field).strip() for field in fields]
         if len(cells) not in (3, 4):
             raise UserError(

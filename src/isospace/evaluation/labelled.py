@@ -1,6 +1,6 @@
-"""Measures of labelled sentences: a vote of neighbours, and clusters against labels.
+"""Measures of labelled sentences: a vote of neighbours, and clusters compared with labels.
 
-Both need no training on the labels: they measure the space as it is.
+Both work without training on the labels: they measure the space of the encoder.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from isospace.evaluation.geometry import Embeddings, as_array, normalised, requi
 from isospace.operators.nearest import other_products, shares_of_places, unit_rows
 
 NEIGHBOURS = 10
-"""Neighbours that vote."""
+"""Number of neighbours that vote."""
 
-_STARTS, _SEED = 10, 0  # of k-means
+_STARTS, _SEED = 10, 0  # for k-means
 
 
 def knn_accuracy(x: Embeddings, labels: Sequence[str], k: int = NEIGHBOURS) -> float:
-    """Return the share of sentences whose label most of their k nearest others have.
+    """Return the share of sentences whose label wins a vote of their k nearest neighbours.
 
-    Cosine, every other sentence being a candidate (leave one out), one vote each. Sentences that
-    tie for the last places (within `nearest.TIE`) share them, and labels that tie for the most
-    votes share the credit, so that the order of the rows has no part in the result. A collapsed
-    encoder gets about the share of the commonest label.
+    Neighbours are found by cosine among all other sentences (leave one out), and each has one vote.
+    Sentences that tie for the last places (within `nearest.TIE`) share the votes of these places.
+    Labels that tie for the most votes share the credit. So the order of rows does not matter. A
+    collapsed encoder gets about the share of the commonest label.
 
-    `x` is `(sentence, dim)`; where there are no k others, all of them vote.
+    `x` is `(sentence, dim)`; with fewer than k other sentences all of them vote.
 
     >>> circle = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
     >>> knn_accuracy(circle, ["east", "east", "north", "north"], k=1)
@@ -52,9 +52,9 @@ def knn_accuracy(x: Embeddings, labels: Sequence[str], k: int = NEIGHBOURS) -> f
 def cluster_nmi(x: Embeddings, labels: Sequence[str]) -> float:
     r"""Return the normalised mutual information of clusters and labels, 0 to 1.
 
-    k-means on the unit vectors with as many clusters as labels, and the normalised mutual
-    information of the two, $2 I(C; L) / (H(C) + H(L))$, which is the V-measure that mteb reports.
-    Where a row is not finite it is NaN.
+    Clusters C are those of k-means on the unit vectors, as many as labels L. The measure is
+    $2 I(C; L) / (H(C) + H(L))$, equal to the V-measure that mteb reports. It is NaN if a row is not
+    finite.
 
     `x` is `(sentence, dim)`.
     """
@@ -63,7 +63,7 @@ def cluster_nmi(x: Embeddings, labels: Sequence[str]) -> float:
         return float("nan")
     means = KMeans(len(set(labels)), n_init=_STARTS, random_state=_SEED)
     with warnings.catch_warnings():
-        # Fewer distinct vectors than labels: a collapsed encoder, whose score says so.
+        # A collapsed encoder has fewer distinct vectors than labels; k-means warns of that.
         warnings.simplefilter("ignore", ConvergenceWarning)
         clusters = means.fit_predict(units)
     return float(normalized_mutual_info_score(labels, clusters))

@@ -1,6 +1,6 @@
-"""Our encoders as models of mteb.
+"""Encoders of isospace as models of mteb.
 
-mteb is an optional extra and is imported when it is used; nothing here needs a network.
+mteb is an optional extra, imported at first use. Nothing here needs a network.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
 
 
 class MTEBModel:
-    """An encoder as mteb wants one (its `EncoderProtocol`), for `mteb.evaluate`.
+    """An encoder for `mteb.evaluate` (mteb's `EncoderProtocol`).
 
-    mteb files results under name and revision. A local model has neither by itself: all local
-    models would share one entry of mteb's cache, and the second would get the first one's scores.
+    mteb stores results under name and revision, and a local model has neither. Without them all
+    local models would share one entry of mteb's cache, and one model would get another's scores.
 
     Args:
         encode: sentences -> `(sentence, dim)`, or a `PromptedEncoders`.
-        name: what mteb calls the model, "organisation/name".
-        revision: what tells it from others of that name.
+        name: name of the model in mteb, "organisation/name".
+        revision: text that differs between models of the same name.
 
     Raises:
         UserError: mteb is not installed.
@@ -48,25 +48,25 @@ class MTEBModel:
     ) -> np.ndarray:
         """Return vectors of batches of texts, `(sentence, dim)`.
 
-        Tasks of retrieval say what are queries and what documents. The texts of all others get the
-        encoder's default prompt, if it has one.
+        Retrieval tasks pass the side, query or document, as `prompt_type`. Texts of other tasks
+        get the encoder's default prompt, if it has one.
         """
         encode = self.encode_texts.for_side(prompt_type)
         return encode([text for batch in inputs for text in batch["text"]])
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:
-        """Return the cosine of every row with every row."""
+        """Return the cosines of all pairs of rows."""
         return cos_sim(embeddings1, embeddings2)
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Tensor:
-        """Return the cosine of rows at the same place."""
+        """Return the cosines of rows at the same position."""
         return pairwise_cos_sim(embeddings1, embeddings2)
 
 
 def mteb_model(model: str = "minilm", pooling: PoolingName | None = None) -> MTEBModel:
-    """Load a model for `mteb.evaluate`, with a name and a hash of its weights as revision.
+    """Load a model for `mteb.evaluate`, with a name, and a hash of its weights as revision.
 
-    `mteb.evaluate(mteb_model("runs/mine"), mteb.get_tasks(["STS12"]))` files its results under
+    `mteb.evaluate(mteb_model("runs/mine"), mteb.get_tasks(["STS12"]))` stores the results under
     `isospace/mine` and the hash.
 
     Raises:
@@ -89,7 +89,7 @@ def mteb_name(model: str) -> str:
     path = Path(model).resolve() if Path(model).is_dir() else Path(model)
     path = path.parent if path.name == "model" else path
     is_cell = re.fullmatch(r"seed-\d+", path.name) is not None
-    # mteb's tables join revisions: two models of one name become one row.
+    # mteb's tables join revisions, so that two models with one name would become one row.
     name = "-".join(path.parts[-3:]) if is_cell else path.name
     return "isospace/" + (re.sub(r"[^\w.]+", "-", name) or "model")
 

@@ -1,9 +1,10 @@
-"""Small sets of other text, which show what an adaptation costs outside its corpus.
+"""Small sets of other text, which show what a model loses outside its corpus.
 
-Two sets are carried (`data/`, made by benchmarks/other_text_sets.py): docstrings, summary to next
-paragraph, and definitions, words to what a dictionary says of them. The STS sets join them where
-there is data, and other corpora that the user names by their held-out pairs. Of each set one part
-may choose, such as how much of an adaptation is kept, and the other judges; they share no group.
+isospace carries two sets (`data/`, made by benchmarks/other_text_sets.py). Docstrings pair a
+summary with the next paragraph. Definitions pair a word with its text in a dictionary. The STS sets
+are added if there is data for them, and so are held-out pairs of other corpora that the user names.
+Each set has validation pairs, which may select, and test pairs, which measure the gain. The two
+parts share no group.
 """
 
 from __future__ import annotations
@@ -54,29 +55,29 @@ Part = Literal["choose", "judge"]
 
 STS = "STS"
 CARRIED = {DOCSTRINGS: "modules", "definitions": "synsets"}
-"""Set -> what its groups are, in the plural."""
+"""Set -> name of its groups, in the plural."""
 DATA = Path(__file__).parent / "data"
 PROTOCOL = (
     "MRR of test pairs of other text, each first text looking for its own second text (STS: Avg of "
     "the papers' columns; STS unseen: the same without test pairs that the selecting labels hold)"
 )
-"""Protocol of the scores, in words."""
+"""Description of the protocol of the scores."""
 
 _GROUPS, _IDS = " groups", " ids"
 
 
 @dataclass(frozen=True)
 class OtherText:
-    """Pairs of other text than the corpus.
+    """Pairs of text from outside the corpus.
 
     Attributes:
-        test_pairs: set -> pairs on which a gain is reported.
-        validation_pairs: set -> pairs that may select; fewer sets, as some are too small to split.
-        sts: the test pairs of the seven STS sets; none where one of them cannot be scored.
-        known: groups and gold scores of these, as `sts_test_pairs` has them; pairs that the labels
-            hold do not count.
-        dev: dev sets of STS that may select, without the test pairs that they hold.
-        left_out: which carried set is not measured, and why; empty where all are.
+        test_pairs: set -> pairs that measure the gain.
+        validation_pairs: set -> pairs that may select. Sets too small to split are missing.
+        sts: the test pairs of the seven STS sets; empty if one of the sets cannot be scored.
+        known: groups and gold scores of the STS test pairs, as `sts_test_pairs` returns them. Pairs
+            that are also among the labels are not scored.
+        dev: dev sets of STS that may select, without the STS test pairs among them.
+        left_out: why a carried set is not measured; empty if all are measured.
     """
 
     test_pairs: Mapping[str, TextPairs]
@@ -98,18 +99,18 @@ class OtherText:
     ) -> OtherText:
         """Return the sets of other text for a corpus.
 
-        Docstrings are left out where the corpus has some. With `chooses` STS has validation pairs,
-        the dev sets. Without `carries` the sets that isospace carries are left out.
+        The carried docstrings are left out if the corpus holds docstrings. With `chooses` the STS
+        dev sets are validation pairs. Without `carries` the sets of isospace are left out.
 
         Raises:
-            UserError: a folder cannot be read, or holds too little.
+            UserError: a folder cannot be read, or holds too little text.
         """
         judging: dict[str, TextPairs] = {}
         choosing: dict[str, TextPairs] = {}
         for folder in dict.fromkeys(folders):
             name = Path(folder).absolute().name
             if folder == DOCSTRINGS:
-                name = f"installed {DOCSTRINGS}"  # beside those that are carried
+                name = f"installed {DOCSTRINGS}"  # another set than the carried docstrings
             elif name in {*judging, STS, STS + UNSEEN, *CARRIED}:
                 name = str(Path(folder).resolve())
             judging[name], held = _held_out(folder)
@@ -131,7 +132,7 @@ class OtherText:
 
     @property
     def described(self) -> str:
-        """The sets that are measured, in words."""
+        """Description of the measured sets."""
         words = [f"{name} ({len(pairs):,} pairs)" for name, pairs in self.test_pairs.items()]
         parts = ["average of the test sets"] if self.sts else []
         if self._seen:
@@ -144,10 +145,10 @@ class OtherText:
     def measure(
         self, encode: Encode, part: Part = "judge", measured: BenchmarkResult | None = None
     ) -> dict[str, Scores]:
-        """Score one encoder: the MRR of pairs, the average of STS sets.
+        """Score one encoder: the MRR of each set of pairs, and the average of the STS sets.
 
-        Of pairs the first text is a query. `measured` is what a benchmark of the same STS sets
-        found, so that their test pairs are not encoded again.
+        The first text of a pair is the query. `measured` is the result of a benchmark with the same
+        STS sets; its cosines are used, so that no STS test pair is encoded again.
         """
         found: dict[str, Scores] = {}
         if part == "choose":
@@ -163,16 +164,16 @@ class OtherText:
 
     @property
     def asked(self) -> tuple[Asked, ...]:
-        """The texts that `measure` encodes, but for those of STS test sets."""
+        """The texts that `measure` encodes, except the STS test sets."""
         sets = [*self.validation_pairs.values(), *self.test_pairs.values()]
         dev = [text for pairs in self.dev for text in (*pairs.first, *pairs.second)]
         return (*(one for pairs in sets for one in pairs.asked), (None, dev))
 
     def items(self, found: Mapping[str, Scores]) -> Items:
-        """Return the value of each test pair, for files; `scores_of` reads it.
+        """Return the values of each test pair for a file; `scores_of` reads them.
 
-        They are reciprocal ranks (pair,) for each set but STS, and under its name with an ending
-        the displacement (half, pair), the groups and the ids of the pairs (pair,).
+        Each set except STS has reciprocal ranks (pair,) under its name. The name with an ending
+        holds the displacement (half, pair), the groups (pair,) and the ids (pair,).
         """
         items: Items = {}
         for name, pairs in self.test_pairs.items():
@@ -187,16 +188,16 @@ class OtherText:
 
     @property
     def _seen(self) -> int:
-        """Number of STS test pairs that the labels hold."""
+        """Number of STS test pairs that are also among the labels."""
         return sum(int(seen.sum()) for seen in self.known["seen"].values()) if self.sts else 0
 
     @property
     def _sts_name(self) -> str:
-        """The name of the STS average: without some pairs it is another number."""
+        """Name of the STS average, which differs if some pairs are left out."""
         return STS + UNSEEN if self._seen else STS
 
     def _average_of_dev(self, encode: Encode) -> Scores:
-        """Average Spearman's correlations of the dev sets, which may share sentences."""
+        """Average the Spearman correlations of the dev sets, which may share sentences."""
         columns = {str(place): [pairs] for place, pairs in enumerate(self.dev)}
         sentences = numbered_sentences(columns).values()
         cosines = pair_cosines(encode, self.dev)
@@ -204,7 +205,7 @@ class OtherText:
         return average([spearman_scores(own[None], one.gold, same) for one, own, same in parts])
 
     def _average(self, cosines: Mapping[str, Mapping[str, FloatArray]]) -> Scores:
-        """Average the papers' seven columns; cosines are by set and sub-set."""
+        """Average the papers' seven columns; `cosines` is set -> sub-set -> cosines."""
         parts = []
         for column, task in paper_columns(self.sts).items():
             own = np.concatenate(list(cosines[task.name].values()))
@@ -214,10 +215,10 @@ class OtherText:
 
 
 def require_other_text(folders: Sequence[str], corpus: Sequence[str]) -> None:
-    """Refuse as other text what is missing, or is the corpus, or a part of it.
+    """Refuse other text that is missing, standard input, or overlaps with the corpus.
 
     Raises:
-        UserError: naming it; or standard input.
+        UserError: a folder is refused; the message names it.
     """
     try:
         require_there(folders)
@@ -237,7 +238,7 @@ def require_other_text(folders: Sequence[str], corpus: Sequence[str]) -> None:
 
 
 def carried(name: str, part: Part) -> TextPairs:
-    """Read a part of one of the sets in `DATA`."""
+    """Read one part of a carried set (`CARRIED`)."""
     with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
         rows = [row for row in map(json.loads, file) if row["part"] == part]
     columns = ("first", "second", "group")
@@ -247,10 +248,10 @@ def carried(name: str, part: Part) -> TextPairs:
 
 @dataclass(frozen=True)
 class OtherTextScores:
-    """Scores of the base and the adapted model on one set, 0 to 1 (-1 to 1 of STS).
+    """Scores of the base and the adapted model on one set, 0 to 1 (STS: -1 to 1).
 
     Attributes:
-        gain: of the result over the base model.
+        gain: gain of the adapted model over the base model.
     """
 
     base: float
@@ -261,7 +262,7 @@ class OtherTextScores:
 def other_text_scores(
     before: Mapping[str, Scores], after: Mapping[str, Scores]
 ) -> dict[str, OtherTextScores]:
-    """Return set -> scores and gain, from `OtherText.measure` of both models."""
+    """Return set -> scores and gain, given the results of `OtherText.measure` for both models."""
     return {
         name: OtherTextScores(start.mean, after[name].mean, gain(after[name], start))
         for name, start in before.items()
@@ -282,12 +283,12 @@ def other_text_rows(found: Mapping[str, OtherTextScores]) -> list[dict[str, str]
 
 
 def other_text_words(gains: Mapping[str, Gain]) -> str:
-    """Return the gains in points of 100 with their 95 % intervals; no gains give no words."""
+    """Return a list of the gains in points with 95 % intervals; empty if there are no gains."""
     return ", ".join(f"{name} {found.points}" for name, found in gains.items())
 
 
 def other_text_sentence(gains: Mapping[str, Gain]) -> str:
-    """Return `other_text_words` as a sentence.
+    """Return the gains of `other_text_words` as a sentence.
 
     >>> lost = Gain(-0.002, -0.005, 0.001, 0.2, 600, 600, 100, 100)
     >>> other_text_sentence({"STS": lost})
@@ -298,9 +299,9 @@ def other_text_sentence(gains: Mapping[str, Gain]) -> str:
 
 
 def scores_of(seeds: Sequence[Items]) -> dict[str, Scores]:
-    """Return set -> scores of the seeds of one row, from `OtherText.items` of each.
+    """Return set -> scores of the seeds of one row, given `OtherText.items` of each seed.
 
-    Sets of which not all seeds have the same pairs are left out.
+    A set is left out if the seeds have different pairs of it.
     """
     names = [name for name in seeds[0] if f"{name}{_IDS}" in seeds[0]]
     return {
@@ -311,7 +312,10 @@ def scores_of(seeds: Sequence[Items]) -> dict[str, Scores]:
 
 
 def gains_over(after: Sequence[Items], before: Items) -> dict[str, Gain]:
-    """Return set -> gain of the seeds of one row over a base model, on the same pairs."""
+    """Return set -> gain of the seeds of one row over a base model.
+
+    A set is left out if the base model was scored on other pairs.
+    """
     found, start = scores_of(after), scores_of([before])
     return {
         name: gain(scores, start[name])
@@ -321,13 +325,13 @@ def gains_over(after: Sequence[Items], before: Items) -> dict[str, Gain]:
 
 
 def _same(name: str, items: Items, others: Items) -> bool:
-    """Tell whether both hold the same pairs of a set."""
+    """Return true if both hold the same pairs of a set."""
     key = f"{name}{_IDS}"
     return key in items and key in others and np.array_equal(items[key], others[key])
 
 
 def _held_out(folder: str) -> tuple[TextPairs, TextPairs | None]:
-    """Return the test pairs of another corpus, and its validation pairs if there are some."""
+    """Return the test pairs of another corpus, and its validation pairs or `None`."""
     try:
         corpus = load_corpus(CorpusConfig(corpus=(folder,)), cache_folder())
     except UserError as error:
@@ -345,14 +349,14 @@ def _held_out(folder: str) -> tuple[TextPairs, TextPairs | None]:
 
 
 def _has_docstrings(corpus: Corpus) -> bool:
-    """Tell whether a corpus holds pairs of docstrings."""
+    """Return true if a corpus holds pairs of docstrings."""
     trained = corpus.related is not None and Role.SUMMARY in corpus.related.structure.roles
     return trained or corpus.pairs.relation == SUMMARY_NEXT
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Tell whether two names of text mean the same text, or one a part of the other."""
-    if DOCSTRINGS in (one, other):  # of the installed packages
+    """Return true if two names refer to the same text, or one to a part of the other."""
+    if DOCSTRINGS in (one, other):  # the docstrings of the installed packages
         return one == other
     a, b = (Path(name.partition(":")[2] if is_docstrings(name) else name) for name in (one, other))
     a, b = a.resolve(), b.resolve()
@@ -360,7 +364,10 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _dev_sets(tasks: Mapping[str, STSSet], tests: Mapping[str, STSSet]) -> tuple[ScoredPairs, ...]:
-    """Return the dev sets without their test pairs; three quarters of STS-B's are such."""
+    """Return the STS dev sets without pairs of the test sets.
+
+    Three quarters of the dev pairs of STS-B are also test pairs of an STS set.
+    """
     judging = [pairs.ids() for task in tests.values() for pairs in task.subsets.values()]
     found = []
     for name in DEV_SPLITS.values():

@@ -45,9 +45,9 @@ OwnKind: TypeAlias = DataKind | Literal["retrieval"]
 
 @dataclass(frozen=True)
 class OwnScores:
-    """The scores of the n rows of one file: 0 to 1, or -1 to 1 for correlations.
+    """Scores of the n rows of one file: 0 to 1, or -1 to 1 for correlations.
 
-    `with_bm25` has the scores of BM25 where the rows are queries.
+    `with_bm25` has the scores of BM25 and hybrid search if the rows are queries.
     """
 
     file: str
@@ -71,18 +71,19 @@ def evaluate_own(
 ) -> OwnScores:
     """Score a user's file or folder.
 
-    - judged queries: nDCG@10, MRR@10 and recall of all documents, beside BM25.
-    - pairs: the rank of each second text among all of them, for its first text, beside BM25.
-    - triples: whether the anchor is nearer to its positive than to its negative, and the rank of
+    - judged queries: nDCG@10, MRR@10 and recall over all documents, compared with BM25.
+    - pairs: the rank of each second text for its first text among all second texts, compared with
+      BM25.
+    - triples: the share of anchors nearer to the positive than to the negative, and the rank of
       each positive among all positives and negatives.
-    - scored pairs: correlation of cosine and score.
+    - scored pairs: the correlation of cosine and score.
     - labelled sentences: `labelled.knn_accuracy` and `labelled.cluster_nmi`.
 
     Args:
-        encode: the encoder; with sides where queries and documents have prompts.
-        data: what was read.
-        bm25_weight: of BM25 where it is fused with the encoder.
-        encode_afresh: the same for the documents of judged queries, keeping nothing; default:
+        encode: the encoder; `PromptedEncoders` if queries and documents have prompts.
+        data: the file or folder.
+        bm25_weight: weight of BM25 in hybrid search.
+        encode_afresh: the encoder without a cache, for the documents of judged queries; default:
             `encode`.
     """
     content = data.content
@@ -108,7 +109,7 @@ def evaluate_own(
 
 @dataclass(frozen=True)
 class OwnFilesScores:
-    """The scores of every file, in the order in which the files were named."""
+    """Scores of every file, in the user's order."""
 
     files: tuple[OwnScores, ...]
 
@@ -122,7 +123,7 @@ class OwnFilesScores:
 
 
 def differences(found: Mapping[str, OwnFilesScores]) -> list[TitledRows]:
-    """Return a table for each file that is searched: gains over the first model alone."""
+    """Return a table for each file with queries: gains over the first model alone."""
     tables = []
     for by_file in zip(*(scores.files for scores in found.values()), strict=True):
         searched = {
@@ -152,11 +153,11 @@ class OwnFiles(Task[OwnFilesScores]):
 
     @classmethod
     def load(cls, request: Request) -> OwnFiles:
-        """Take the files from the data that tasks share."""
+        """Return a task on the user's files of the request."""
         return cls(request.own, request.config.bm25_weight)
 
     def score(self, subject: Subject) -> OwnFilesScores:
-        """Score each by what it is."""
+        """Score each file by its kind."""
         return OwnFilesScores(
             tuple(
                 evaluate_own(subject.encode, data, self.bm25_weight, subject.encode_afresh)

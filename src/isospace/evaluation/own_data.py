@@ -24,7 +24,7 @@ from isospace.system.files import expanded
 
 @dataclass(frozen=True)
 class Triples:
-    """Texts, each with one that belongs to it and one that does not."""
+    """Anchors, each with a positive, which belongs to the anchor, and a negative."""
 
     anchors: tuple[str, ...]
     positives: tuple[str, ...]
@@ -33,7 +33,7 @@ class Triples:
 
 @dataclass(frozen=True)
 class LabelledSentences:
-    """Sentences and the label of each."""
+    """Sentences and their labels."""
 
     texts: tuple[str, ...]
     labels: tuple[str, ...]
@@ -44,14 +44,14 @@ Content: TypeAlias = TextPairs | ScoredPairs | Triples | LabelledSentences | Jud
 
 @dataclass(frozen=True)
 class OwnData:
-    """A user's file or folder: its name, the columns that were read in words, its content."""
+    """A user's file or folder: its name, a description of the columns read, its content."""
 
     file: str
     columns: str
     content: Content
 
     def texts(self) -> list[str]:
-        """Return every distinct text of the file."""
+        """Return the distinct texts of the file."""
         match self.content:
             case Triples(anchors, positives, negatives):
                 return list(dict.fromkeys((*anchors, *positives, *negatives)))
@@ -74,12 +74,12 @@ def load_own(
     Args:
         path: a csv, tsv, txt, jsonl or parquet file, as `user_files.read_user_file` reads it, or a
             folder as `judged_files.load_judged` reads it.
-        kind: what the rows of a file are; by default what the columns say.
-        split: of a folder, as for `judged_files.load_judged`.
-        ignore_identical_ids: of a folder, in the same way.
+        kind: kind of the rows of a file; default: recognised by the columns.
+        split: split of a folder, as for `judged_files.load_judged`.
+        ignore_identical_ids: for a folder, as for `judged_files.load_judged`.
 
     Raises:
-        UserError: naming file and line, for what cannot be read or scored.
+        UserError: the data cannot be read or scored; the message names file and line.
     """
     if (folder := expanded(path)).is_dir():
         judged = load_judged(folder, split, ignore_identical_ids)
@@ -95,13 +95,13 @@ def load_pairs(path: Path | str, group: str | None = None) -> TextPairs:
     """Read a file of two columns: two texts that belong together.
 
     Args:
-        path: a file as `user_files.read_user_file` reads it. Two columns under other names than
-            query, document, sentence1, sentence2, ... are taken in their order.
-        group: a further column, which says what pairs belong together.
+        path: a file as `user_files.read_user_file` reads it. Two columns with unknown names are
+            read in their order.
+        group: name of another column, with the group of each pair.
 
     Raises:
-        UserError: naming file and line, for a file that cannot be read, a wrong number of columns,
-            no column `group`, an empty text, or fewer than two pairs.
+        UserError: the file cannot be read, has a wrong number of columns, no column `group`, an
+            empty text, or fewer than two pairs. The message names file and line.
     """
     return as_pairs(read_user_file(path, "pairs", group))
 
@@ -112,7 +112,7 @@ def load_scored_pairs(path: Path | str, trains: bool = False) -> ScoredPairs:
     Scores may have any range: only their order counts.
 
     Raises:
-        UserError: as `load_pairs`, and for a score that is no finite number.
+        UserError: as in `load_pairs`, or a score is not a finite number.
     """
     return as_scored_pairs(read_user_file(path, "scored", trains=trains))
 
@@ -121,7 +121,7 @@ def as_pairs(file: UserFile) -> TextPairs:
     """Return the pairs of a file of kind "pairs".
 
     Raises:
-        UserError: an empty text, or one second text in all rows.
+        UserError: a text is empty, or all rows have the same second text.
     """
     rows = [[text_cell(file.path, line, cell) for cell in cells] for line, cells in file.rows]
     first, second = zip(*rows, strict=True)
@@ -138,7 +138,7 @@ def as_scored_pairs(file: UserFile) -> ScoredPairs:
     """Return the pairs of a file of kind "scored".
 
     Raises:
-        UserError: an empty text, a score that is no finite number, or one score in all rows.
+        UserError: a text is empty, a score is not a finite number, or all scores are the same.
     """
     rows = [
         (
@@ -190,7 +190,7 @@ def _label(path: Path, line: int, cell: Any) -> str:
     usable = math.isfinite(cell) if number else isinstance(cell, str | int) and str(cell).strip()
     if not usable:
         raise UserError(f"{path}:{line}: {cell!r} is not a label. Give a word or a number")
-    # A table that has gaps elsewhere may hold whole numbers as 1.0.
+    # A table with gaps in a column may hold whole numbers as 1.0.
     return str(int(cell)) if number and cell.is_integer() else str(cell).strip()
 
 

@@ -23,16 +23,15 @@ _SLICE = 1 << 14  # texts that are encoded at once
 Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 """Sentences -> array `(sentence, dim)`, one row a sentence, in order."""
 Asked: TypeAlias = tuple[Side | None, Iterable[str]]
-"""Texts that are encoded, and on which side."""
+"""A side and the texts to encode on it."""
 
 
 @dataclass(frozen=True)
 class PromptedEncoders:
-    """Encoder of queries, of documents, and of texts without a side.
+    """Encoders of queries, of documents, and of texts without a side.
 
-    Sides that are encoded alike have the same function, by which `encode_columns` knows that a
-    text need not be encoded twice. Called itself it encodes texts without a side, so that it is an
-    `Encode` too.
+    Sides with the same prompt have the same function, so that `encode_columns` encodes a text on
+    both sides once. A call encodes texts without a side: the object is an `Encode` too.
     """
 
     queries: Encode
@@ -48,7 +47,7 @@ class PromptedEncoders:
         return {None: self.plain, "query": self.queries, "document": self.documents}[side]
 
     def each(self, change: Callable[[Encode], Encode]) -> PromptedEncoders:
-        """Change every distinct function, once."""
+        """Return the encoders after `change`, which is called once for each distinct function."""
         changed = {encode: change(encode) for encode in (self.queries, self.documents, self.plain)}
         return PromptedEncoders(changed[self.queries], changed[self.documents], changed[self.plain])
 
@@ -58,7 +57,7 @@ class PromptedEncoders:
     ) -> PromptedEncoders:
         """Make the functions of an encoder with these prompts.
 
-        `embed` takes texts, and as `side` whose prompt is put before them, as `Encoder.embed`.
+        `embed` takes texts and the keyword `side`, as `Encoder.embed` does.
         """
         made = {prompts.way(side): partial(embed, side=side) for side in prompts.sides}
         return cls(
@@ -67,7 +66,7 @@ class PromptedEncoders:
 
 
 def sided(encode: Encode) -> PromptedEncoders:
-    """Return an encoder with sides; a plain function encodes all sides alike."""
+    """Return an encoder with sides; a plain function encodes all sides in the same way."""
     return (
         encode if isinstance(encode, PromptedEncoders) else PromptedEncoders(encode, encode, encode)
     )
@@ -75,14 +74,14 @@ def sided(encode: Encode) -> PromptedEncoders:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Texts to rank for the first texts of pairs, besides the second texts of the pairs.
+    """Texts to rank for the first texts of pairs, in addition to the second texts.
 
     Attributes:
-        texts: n of them.
-        groups: of each text the name of its group, as pairs have it: such texts are a sample, as
-            the pairs are. `None` for texts that are taken as they are.
-        right: first text -> positions of the texts that are right for it, or are itself.
-        described: which texts these are.
+        texts: n texts.
+        groups: name of each text's group, as for pairs, if the text is part of the sample; else
+            `None`.
+        right: first text -> positions of the texts that are right for it, or equal to it.
+        described: description of the texts.
     """
 
     texts: tuple[str, ...]
@@ -91,7 +90,7 @@ class Candidates:
     described: str
 
     def with_share(self, share: float) -> Candidates:
-        """Return a share of the texts, 0 to 1; a text is in it whatever the others are.
+        """Return a share of the texts, 0 to 1; a hash of each text decides.
 
         >>> among = Candidates(("a", "b", "c"), ("1", "1", None), {"q": np.array([0, 2])}, "texts")
         >>> half = among.with_share(0.5)
@@ -112,7 +111,7 @@ class Candidates:
 
 
 def _position(text: str) -> float:
-    """Return a number from 0 to 1 by a hash of a text."""
+    """Return a number from 0 to 1 that is a hash of a text."""
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).digest()
     return int.from_bytes(digest, "little") / 2**32
 
@@ -122,10 +121,10 @@ class TextPairs:
     """Texts that belong together: `first[i]` and `second[i]`.
 
     Attributes:
-        among: what second texts are looked for among; default: each other.
-        groups: of each pair, the name of what it belongs to: a document, a module. Pairs of a group
-            count as one where chance is judged. `None` where nobody has said.
-        unit: what the groups are, in the plural.
+        among: candidates in addition to the second texts; default: none.
+        groups: name of each pair's group, such as its document or module. Statistics treat the
+            pairs of a group as one observation. `None` if the groups are unknown.
+        unit: name of the groups, in the plural.
     """
 
     name: str
@@ -145,12 +144,12 @@ class TextPairs:
 
     @property
     def asked(self) -> tuple[Asked, ...]:
-        """The texts that are encoded where these pairs are ranked."""
+        """The texts that ranking these pairs encodes."""
         among = () if self.among is None else self.among.texts
         return ("query", self.first), ("document", (*self.second, *among))
 
     def group_numbers(self) -> NDArray[np.int64]:
-        """Return a number for the group of each pair, (pair,)."""
+        """Return the number of each pair's group, (pair,)."""
         if self.groups is None:
             return np.arange(len(self))
         return np.unique(np.array(self.groups), return_inverse=True)[1].astype(np.int64)
@@ -162,19 +161,19 @@ class TextPairs:
         return TextPairs(self.name, first, second, groups=groups, unit=self.unit, among=self.among)
 
     def with_share(self, share: float) -> TextPairs:
-        """Return a share of the pairs, evenly, looked for among as large a share of texts."""
+        """Return an evenly spaced share of the pairs, with the same share of the candidates."""
         kept = self.take(evenly(len(self), math.ceil(share * len(self))))
         among = None if self.among is None else self.among.with_share(share)
         return replace(kept, among=among)
 
     def grouped(self) -> TextPairs:
-        """Return the pairs with groups: by default, pairs that (nearly) share a text."""
+        """Return the pairs with groups; default groups are pairs that (nearly) share a text."""
         if self.groups is not None:
             return self
         return replace(self, groups=tuple(map(str, group_texts(list(self)).tolist())))
 
     def ids(self) -> NDArray[np.int64]:
-        """Return a number for each pair (pair,), equal for equal pairs in either order."""
+        """Return a number for each pair, (pair,); it does not depend on the order of the texts."""
         keys = ["\0".join(sorted(pair)).encode("utf-8", "surrogatepass") for pair in self]
         digests = b"".join(blake2b(key, digest_size=8).digest() for key in keys)
         return np.frombuffer(digests, dtype="<i8").astype(np.int64)
@@ -182,11 +181,11 @@ class TextPairs:
 
 @dataclass(frozen=True)
 class ScoredPairs(TextPairs):
-    """Pairs with a similarity given by people: `gold[i]` belongs to `first[i]`, `second[i]`."""
+    """Pairs with human similarity scores: `gold[i]` belongs to `first[i]` and `second[i]`."""
 
     gold: FloatArray
     source: str
-    """Where the scores come from, as a protocol names it: "SentEval files", a Hub copy, a file."""
+    """Source of the scores, for protocols: "SentEval files", a Hub copy, a file."""
 
     def take(self, places: Sequence[int]) -> ScoredPairs:
         """Return the pairs at these positions, with their scores and groups."""
@@ -195,7 +194,7 @@ class ScoredPairs(TextPairs):
 
 
 def hash_texts(texts: Iterable[str], about: bytes = b"") -> str:
-    """Hash texts in their order, with what they are `about`, for digests and the cache."""
+    """Return a hash of texts in their order and of `about`, for digests and the cache."""
     digest = blake2b(about, digest_size=16)
     for text in texts:
         content = text.encode("utf-8", "surrogatepass")
@@ -208,7 +207,7 @@ def encode_distinct(
 ) -> tuple[dict[str, int], NDArray[np.float32]]:
     """Encode each distinct text once, in one call.
 
-    The first result is the row of each text.
+    Returns text -> row, and the embeddings (distinct text, dim).
     """
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     embeddings = np.asarray(encode(list(rows)))
@@ -225,7 +224,7 @@ def encode_columns(
 ) -> Iterator[NDArray[np.float32]]:
     """Yield the embeddings `(text, dim)` of each column.
 
-    Each distinct text is encoded once, by each prompt that it has.
+    Each distinct text is encoded once for each prompt that it has.
     """
     functions = [sided(encode).for_side(side) for side in sides or [None] * len(columns)]
     encoded = {}
@@ -242,12 +241,12 @@ def unit_vectors(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return vectors of length 1, (query, dim) and (document, dim).
 
-    Each distinct text is encoded once by each function, some at a time: beside the vectors nothing
-    is held that grows with the number of documents.
+    Each function encodes each distinct text once, in slices. Beside the vectors, memory use does
+    not grow with the number of documents.
     """
     sides = sided(encode)
     if sides.queries == sides.documents:
-        # Documents first, so that theirs need not be copied.
+        # Documents come first, so that their vectors need no copy.
         unit, rows = _distinct_units(sides.documents, (*documents, *queries))
         return _of_texts(unit, rows, queries), _of_texts(unit, rows, documents)
     made = [_distinct_units(sides.queries, queries), _distinct_units(sides.documents, documents)]
@@ -257,7 +256,7 @@ def unit_vectors(
 def _distinct_units(
     encode: Encode, texts: Iterable[str]
 ) -> tuple[NDArray[np.float32], dict[str, int]]:
-    """Return (distinct text, dim), and the row of each text."""
+    """Return unit vectors (distinct text, dim), and text -> row."""
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     distinct = list(rows)
     unit = np.empty((0, 0), np.float32)
@@ -272,13 +271,13 @@ def _distinct_units(
 def _of_texts(
     unit: NDArray[np.float32], rows: Mapping[str, int], texts: Sequence[str]
 ) -> NDArray[np.float32]:
-    """Return (text, dim), without a copy where the texts are the first."""
+    """Return the vectors of texts (text, dim), without a copy if they are the first rows."""
     places = np.array([rows[text] for text in texts], dtype=np.int64)
     return unit[: len(places)] if (places == np.arange(len(places))).all() else unit[places]
 
 
 def remembering(encode: Encode) -> PromptedEncoders:
-    """Return an encoder that keeps all vectors it has made and encodes no text twice."""
+    """Return an encoder that keeps all its vectors and encodes no text twice."""
     return sided(encode).each(_remembering)
 
 

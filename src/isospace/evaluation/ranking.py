@@ -1,19 +1,20 @@
 r"""Ranked lists against graded judgements: nDCG@10, MRR@10 and recall, for each query.
 
-- nDCG@10 (Järvelin & Kekäläinen 2002): the sum of grade / log2(1 + rank) over the first ten, by
-  that of the best order of the judged documents. The gain is the grade itself, as trec_eval has it.
+- nDCG@10 (Järvelin & Kekäläinen 2002): the sum of grade / log2(1 + rank) over the first ten,
+  divided by this sum for the best order of the judged documents. The gain is the grade, as in
+  trec_eval.
 - MRR@10: 1 / rank of the first relevant document, 0 below the tenth.
 - R@k: the share of the relevant documents that are among the first k.
 
-A document is relevant where its grade is above 0; what nobody judged has grade 0. A judged query
-without a relevant document counts, as in trec_eval and ir-measures, with 0 in every measure; a
-query without any judgement is not asked. A judged document that the corpus lacks is never found,
-and stays in the ideal order and among the relevant ones, as in trec_eval.
+A document is relevant if its grade is above 0; documents without a judgement have grade 0. A judged
+query without a relevant document has 0 in every measure, as in trec_eval and ir-measures. A query
+without any judgement is left out. A judged document that is not in the corpus is never found. It
+still counts as relevant and in the best order, as in trec_eval.
 
-Documents that tie (within `nearest.TIE`) stand in a random order, and each measure is its mean over
+Documents that tie (within `nearest.TIE`) are in random order, and each measure is its mean over
 these orders (McSherry & Najork 2008, ECIR, "Computing Information Retrieval Performance Measures
-Efficiently in the Presence of Tied Scores"). So an encoder to which all texts are the same gets
-what chance gets, whatever order the files have.
+Efficiently in the Presence of Tied Scores"). So an encoder with one vector for all texts gets the
+score of chance, and the order of the files does not matter.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from isospace.operators.nearest import TIE
 from isospace.statistics.correlation import FloatArray
 
 MEASURES = ("nDCG@10", "MRR@10", "R@1", "R@10", "R@100")
-"""In the order of tables; the first is the one that differences are judged by."""
+"""Measures in the order of tables; the first decides the verdict."""
 
-_DEPTH = 10  # of nDCG and MRR
+_DEPTH = 10  # depth of nDCG and MRR
 _RECALLS = {"R@1": 1, "R@10": 10, "R@100": 100}
 _DEEPEST = 100
 _DISCOUNTS = 1 / np.log2(np.arange(2, _DEPTH + 2))
@@ -45,13 +46,13 @@ class JudgedQueries:
     """Queries, the documents that are ranked for each of them, and graded judgements.
 
     Attributes:
-        queries: n of them.
-        documents: m of them, all of which are candidates of every query.
-        judgements: for each query the positions of documents -> grade; relevant above 0. Positions
-            from m on are of documents that are missing, and so are never found.
-        ignored: for each query the position of a document that is not ranked for it, or -1; empty
-            where there is none.
-        file: the file that has the judgements.
+        queries: n queries.
+        documents: m documents, all of them candidates of every query.
+        judgements: for each query: position of a document -> grade; relevant above 0. Positions
+            from m on refer to missing documents, which are never found.
+        ignored: for each query the position of a document that is not ranked, or -1; empty if no
+            query has such a document.
+        file: name of the file with the judgements.
         notes: remarks on the data, for the protocol.
     """
 
@@ -73,10 +74,10 @@ def measure_ranking(
     """Return every measure of each query, `(query,)`, 0 to 1.
 
     Args:
-        blocks: the row of the first query of a block, and the block's scores (queries of it,
-            document), as `nearest.product_blocks` gives them; -inf: the document is not ranked.
-        judgements: for each query the positions of documents -> grade; positions without a score
-            are of documents that are missing.
+        blocks: the row of a block's first query, and scores (query, document), as
+            `nearest.product_blocks` yields them. Documents with -inf are not ranked.
+        judgements: for each query: position of a document -> grade. Positions without a score
+            refer to missing documents.
 
     >>> scores = np.array([[0.9, 0.5, 0.1]])
     >>> found = measure_ranking([(0, scores)], [{1: 1.0}])
@@ -117,14 +118,14 @@ def _measure(scores: NDArray[Any], grades: Mapping[int, float]) -> dict[str, flo
 
 
 def _places(scores: NDArray[Any], own: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Count the documents above those of score `own`, and those that tie, itself included.
+    """Count for each score in `own` the better documents, and the tied ones including itself.
 
-    Where more than `_DEEPEST` are better only that is known: no measure looks further down. A
-    document at -inf is not ranked, and stands below all that count.
+    Counts of better documents are exact up to `_DEEPEST`, as no measure looks at lower ranks. A
+    score of -inf (not ranked) has at least `_DEEPEST` better documents.
     """
     near = scores
     if len(scores) > _DEEPEST:
-        # Whatever ties with the last place that counts, and what ties with that.
+        # Include what ties with the last place that counts, and what ties with such a document.
         near = scores[scores >= np.partition(scores, -_DEEPEST)[-_DEEPEST] - 2 * TIE]
     ascending = np.sort(near)
     worse_or_tied = np.searchsorted(ascending, own + TIE, side="right")
@@ -135,7 +136,7 @@ def _places(scores: NDArray[Any], own: NDArray[Any]) -> tuple[NDArray[np.int64],
 
 def _first_reciprocal(better: int, tied: int, relevant: int) -> float:
     """Return the mean of 1 / rank of the first relevant document among those that tie."""
-    total, chance = 0.0, relevant / tied  # that it stands at this place of the tie
+    total, chance = 0.0, relevant / tied  # probability of this place in the tie
     for place in islice(range(tied - relevant + 1), max(0, _DEPTH - better)):
         total += chance / (better + place + 1)
         chance *= (tied - place - relevant) / max(1, tied - place - 1)

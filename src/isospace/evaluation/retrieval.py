@@ -1,7 +1,7 @@
 """Retrieval by pairs: the rank of each second text among all of them, for its first text.
 
-A measure of domain adaptation that needs no labels: the pairs are a question and its answer, a
-summary and its description, or, where a corpus has no such pairs, the two halves of one sentence.
+This measure of domain adaptation needs no labels. The pairs are a question and its answer, or a
+summary and its description. If a corpus has no such pairs, they are the two halves of a sentence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from isospace.statistics.influence import Scores, mean_scores
 
 MIN_WORDS = 8
 MIN_CHARACTERS = 16
-"""The shortest sentence that `halves` cuts: words, or characters of a script without spaces."""
+"""Shortest sentence that `halves` cuts: in words, or in characters of a script without spaces."""
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
@@ -32,15 +32,17 @@ class RetrievalScores:
     """Ranks of each query's own target among all targets, by cosine; 1 is best."""
 
     ranks: FloatArray
-    """`(query,)`; half ranks come from ties."""
+    """`(query,)`; ties give half ranks."""
     candidates: int
     protocol: str
-    """How they were made, in words."""
+    """Description of how the ranks were made."""
     displacement: FloatArray
-    """`(half, query)`: by how much each query's own target lowers the sum of the other queries'
-    reciprocal ranks, where it stands before their own; of the queries of either half. Of queries
-    that share a target the first has it; the first of a group has those of the group's other
-    texts."""
+    """`(half, query)`: the loss that each query's own target causes to other queries.
+
+    A target that ranks before the targets of other queries lowers their reciprocal ranks. The loss
+    is the sum over the queries of a half. If several queries share a target, the first has the
+    loss. The first query of a group also has the losses by other texts of the group.
+    """
 
     @property
     def reciprocal_ranks(self) -> FloatArray:
@@ -49,7 +51,7 @@ class RetrievalScores:
 
     @property
     def ndcg(self) -> FloatArray:
-        """nDCG@10 of each query, with one right text, `(query,)`."""
+        """nDCG@10 of each query, which has one right text, `(query,)`."""
         in_ten = self.ranks <= 10
         found: FloatArray = in_ten / np.log2(1 + self.ranks)
         return found
@@ -61,15 +63,15 @@ class RetrievalScores:
 
     @property
     def mean_rank(self) -> float:
-        """Mean rank, 1 to the number of candidates."""
+        """Mean rank, from 1 to the number of candidates."""
         return float(self.ranks.mean())
 
     def recall(self, k: int) -> float:
-        """Return the share of queries whose own target is among the first k, 0 to 1."""
+        """Return the share of queries whose own target has rank k or better, 0 to 1."""
         return float((self.ranks <= k).mean())
 
     def row(self) -> dict[str, float]:
-        """Return MRR, and the measures of `ranking` with one right text a query, for tables."""
+        """Return MRR and the measures of `ranking` for tables; a query has one right text."""
         in_ten = self.ranks <= 10
         return {
             "MRR": self.mrr,
@@ -87,18 +89,17 @@ def rank_targets(
 ) -> RetrievalScores:
     """Rank `targets[own[i]]` for `queries[i]` among the targets by cosine.
 
-    Ties (within `nearest.TIE`) take their mean rank, `1 + better + tied / 2`: a collapsed encoder,
-    to which all texts are the same, gets the middle rank and not the first. Rows without a
-    direction (zero, NaN) have cosine 0.
+    Ties (within `nearest.TIE`) have their mean rank, `1 + better + tied / 2`. So a collapsed
+    encoder, with one vector for all texts, gets the middle rank. Zero and NaN rows have cosine 0.
 
     Args:
         queries: `(query, dim)`.
         targets: `(target, dim)`.
-        own: `(query,)` positions of the right targets.
-        left_out: for each query the positions of targets that are not ranked for it; its own is
-            ranked all the same.
-        second_half: `(query,)` which half of the queries each is of; halves should be independent.
-            Default: the first and the last.
+        own: `(query,)` position of each query's right target.
+        left_out: for each query the positions of targets that are not ranked for it. The query's
+            own target is ranked even if it is listed.
+        second_half: `(query,)` true for queries of the second half. The halves should be
+            independent. Default: the later half of the rows.
 
     >>> rank_targets(np.eye(3), np.eye(3)[[0, 2, 1]], np.arange(3)).ranks
     array([1. , 2.5, 2.5])
@@ -125,10 +126,16 @@ def rank_scores(
 ) -> RetrievalScores:
     """Rank targets as `rank_targets` does, by any score.
 
-    `own`, `left_out` and `second_half` are as there. The blocks (the row of the first query, the
-    scores (query, target)) are overwritten. `bearers` is (target,) the query to which the sampling
-    error of a target belongs, -1 for one that is no sample; default: the first query that has it.
-    `own_scores` (query,) replaces the block's score of the right target.
+    Args:
+        blocks: the row of a block's first query, and scores (query, target), which are overwritten.
+        candidates: number of targets.
+        own: as in `rank_targets`.
+        left_out: as in `rank_targets`.
+        second_half: as in `rank_targets`.
+        score: name of the score, for the protocol.
+        bearers: (target,) the query that has the displacement by a target; -1 if the target is
+            not part of the sample. Default: the first query with this target.
+        own_scores: (query,) scores of the right targets, in place of those in the blocks.
     """
     ranks, displacement = np.empty(len(own)), np.zeros((2, candidates))
     if second_half is None:
@@ -148,7 +155,7 @@ def rank_scores(
         ranks[block] = rank
         np.put_along_axis(tied, own[block, None], False, axis=1)
         for before, place in ((better, 1.0), (tied, 0.5)):
-            # Without one candidate before it a target moves up by a place; by half of one in a tie.
+            # Without a better candidate a target gains one place; without a tied one half a place.
             taken = np.where(before.any(1), 1 / np.maximum(rank - place, 0.5) - 1 / rank, 0.0)
             displacement += (halves_of[:, block] * taken) @ before
     protocol = (
@@ -163,7 +170,7 @@ def rank_scores(
 
 
 def _first_queries(own: NDArray[np.int64], targets: int) -> NDArray[np.int64]:
-    """Return (target,) the first query that has each, or -1."""
+    """Return (target,) the first query that each target is right for, or -1."""
     first_queries = np.full(targets, -1)
     found, first = np.unique(own, return_index=True)
     first_queries[found] = first
@@ -172,19 +179,20 @@ def _first_queries(own: NDArray[np.int64], targets: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Targets:
-    """The texts that the first texts of pairs look for: second texts and other candidates.
+    """Texts that are ranked for the first texts of pairs: second texts and other candidates.
 
     Attributes:
-        texts: n of them, those of the pairs first.
-        own: (pair,) positions of the right ones.
-        left_out: for each pair the positions of all that are right for its first text, or are
-            itself: while one is ranked the others are left out. `None` where there are no others.
-        itself: (pair,) the position of its first text, where that is a target too, and not the
-            right one; else -1.
-        second_half: (pair,) which half each is of, by groups.
-        bearers: (target,) the pair whose chance each is too: the first that has it, or the first of
-            its group; -1 where there is none.
-        described: what the candidates are; empty where they are those of the pairs.
+        texts: distinct texts, the second texts of the pairs first.
+        own: (pair,) position of each pair's second text.
+        left_out: for each pair the positions of all texts that are right for its first text, or
+            equal to it. They are left out while the pair's own second text is ranked. `None` if
+            every query has a single such text.
+        itself: (pair,) the position of the pair's first text, if it is a target but not the right
+            one; else -1.
+        second_half: (pair,) true for pairs of the second half; a group is in one half.
+        bearers: (target,) the pair that has the displacement by a target: the first pair with this
+            target, else the first of its group; -1 if there is none.
+        described: description of the candidates; empty if they are the second texts alone.
     """
 
     texts: tuple[str, ...]
@@ -216,7 +224,7 @@ class Targets:
         for query, places in answers.items():
             if query in place_of:
                 places.add(place_of[query])
-        # One array per query, however many rows it has: rows times answers would not fit in memory.
+        # The pairs of one query share an array: an array for each pair would not fit in memory.
         right = {query: np.array(sorted(places)) for query, places in answers.items()}
         several = any(len(places) > 1 for places in answers.values())
         itself = np.array([place_of.get(query, -1) for query in pairs.first], dtype=np.int64)
@@ -236,7 +244,7 @@ class Targets:
         score: str = "cosine",
         own_scores: NDArray[Any] | None = None,
     ) -> RetrievalScores:
-        """Rank the right ones by scores, as `rank_scores` takes them."""
+        """Rank the right targets by the scores in blocks, as `rank_scores` does."""
         found = rank_scores(
             blocks,
             len(self.texts),
@@ -255,16 +263,18 @@ class Targets:
         return replace(found, protocol=protocol)
 
     def rank_vectors(self, first: NDArray[Any], texts: NDArray[Any]) -> RetrievalScores:
-        """Rank them by cosine: (pair, dim) of the first texts, (target, dim) of `texts`."""
+        """Rank the right targets by cosine.
+
+        `first` (pair, dim) are vectors of the first texts, `texts` (target, dim) of the targets.
+        """
         return self.rank(product_blocks(unit_rows(first), unit_rows(texts)))
 
 
 def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
     """Rank each pair's second text for its first text among all candidates, by cosine.
 
-    First texts are queries and second texts documents. Where one first text has several second
-    texts, each is right: the others are left out while one of them is ranked, and so is the first
-    text itself.
+    First texts are queries and second texts documents. A first text may have several second texts:
+    while one is ranked, the others are left out, and so is the first text itself.
     """
     targets = Targets.of_pairs(pairs)
     vectors = unit_vectors(encode, pairs.first, targets.texts)
@@ -272,20 +282,20 @@ def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
 
 
 def mrr_scores(pairs: TextPairs, found: RetrievalScores) -> Scores:
-    """Return the MRR of pairs, and what each contributed."""
+    """Return the MRR of pairs with the contribution of each pair."""
     return mean_scores(
         found.reciprocal_ranks[None], pairs.group_numbers(), found.displacement[:, None]
     )
 
 
 Items = dict[str, np.ndarray]
-"""Column -> the score of each test item, (item,); its name with `DISPLACEMENT` -> what the item
-takes from the scores of others, (half, item)."""
+"""Column -> score of each test item, (item,). The name of a column with the ending `DISPLACEMENT`
+-> what each item takes from the scores of other items, (half, item)."""
 DISPLACEMENT = " burdens"
 
 
 def mrr_of_items(seeds: Sequence[Items], column: str, groups: NDArray[np.int64]) -> Scores:
-    """Return `mrr_scores` of what files hold of each seed; archives may lack the displacement."""
+    """Return `mrr_scores` from the items of each seed; old runs may lack the displacement."""
     displacement = None
     if all(f"{column}{DISPLACEMENT}" in items for items in seeds):
         displacement = np.stack([items[f"{column}{DISPLACEMENT}"] for items in seeds], axis=1)
@@ -297,8 +307,8 @@ def halves(
 ) -> TextPairs:
     """Make pairs from single sentences: the first half of the words and the second half.
 
-    A stand-in where a corpus has no natural pairs. Each distinct sentence of at least `MIN_WORDS`
-    words gives one pair; one that is mostly in a script written without spaces is cut by characters
+    They replace natural pairs if a corpus has none. Each distinct sentence of `MIN_WORDS` words or
+    more gives one pair. A sentence that is mostly in a script without spaces is cut by characters
     (at least `MIN_CHARACTERS`), never before a combining mark. Shorter sentences are left out.
 
     >>> list(halves(["one two three four five six seven eight", "too short"]))

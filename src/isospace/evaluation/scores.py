@@ -16,16 +16,16 @@ from isospace.statistics.influence import Scores
 DEPTHS = (1, 5, 10, 100)
 """The k of recall@k."""
 GAIN = "MRR over the base model"
-"""The column of gains with their intervals."""
+"""Column of gains with their intervals."""
 CORRECTED = "corrected MRR"
-"""The column of the MRRs that gains belong to, where the same pairs selected the result."""
+"""Column of the MRR without selection bias, if the test pairs also selected the result."""
 CORRECTED_NOTE = f"{CORRECTED}: without what selection by the same pairs has added"
 _SHOWN = 1e-4
-"""The smallest difference of two MRRs that tables show."""
+"""Smallest difference of two MRRs that is visible in tables."""
 BASE, ADAPTED = "base model", "adapted"
-"""What tables call both models."""
+"""Names of both models in tables."""
 HYBRID_BASE, HYBRID_ADAPTED = f"{BASE} + BM25", f"{ADAPTED} + BM25"
-"""What tables call hybrid search with each model."""
+"""Names of hybrid search with each model in tables."""
 _OTHER = {
     HYBRID_ADAPTED: "hybrid search with the {}",
     HYBRID_BASE: "hybrid without adapting",
@@ -58,7 +58,7 @@ class PairScores:
     def of_ranks(
         cls, ranks: RetrievalScores, no_shared: RetrievalScores | None = None
     ) -> PairScores:
-        """Summarise ranks."""
+        """Return the scores of ranks; `no_shared` are the ranks without shared words."""
         row = ranks.row()
         return cls(
             ranks.protocol,
@@ -73,7 +73,7 @@ class PairScores:
         )
 
     def row(self) -> dict[str, float]:
-        """Return column -> value, 0 to 1, of what is known."""
+        """Return column -> value, 0 to 1, for all known measures."""
         row = {"MRR": self.mrr, "nDCG@10": self.ndcg_10, "MRR@10": self.mrr_10}
         row |= {f"R@{k}": self.recall.get(k) for k in (1, 10, 100)} | {NO_SHARED: self.no_shared}
         return {column: value for column, value in row.items() if value is not None}
@@ -97,7 +97,7 @@ class BenchmarkScores:
     with_bm25: BM25Scores | None
 
     def cells(self) -> dict[str, str]:
-        """Return the cells of the table that people see, x 100."""
+        """Return the cells of a table for people, x 100."""
         cells = percent_cells(self.pairs.row())
         if self.sts is not None:
             cells |= {column: f"{value:.2f}" for column, value in self.sts.known().items()}
@@ -107,7 +107,7 @@ class BenchmarkScores:
 def table_rows(
     column: str, states: Mapping[str, BenchmarkScores], gains: Mapping[str, Gain] | None = None
 ) -> list[dict[str, str]]:
-    """Return a row for each state of an encoder, alone and in hybrid search, and one for BM25."""
+    """Return rows for each state of an encoder, alone and in hybrid search, and for BM25."""
     rows, mrr = [], {}
     for name, scores in states.items():
         rows.append({column: name} | scores.cells())
@@ -117,7 +117,7 @@ def table_rows(
             rows.append({column: f"{name} + BM25"} | hybrid)
             mrr[f"{name} + BM25"] = scores.with_bm25.hybrid.mrr
     known = next((scores.with_bm25 for scores in states.values() if scores.with_bm25), None)
-    # After the first row, whose columns are those of the table.
+    # The first row decides the columns of the table, so BM25 comes second.
     if known is not None:
         rows.insert(1, {column: "BM25"} | percent_cells(known.bm25.row()))
         mrr["BM25"] = known.bm25.mrr
@@ -128,10 +128,10 @@ def table_rows(
 
 
 def gain_cells(mrr: Mapping[str, float], gains: Mapping[str, Gain]) -> dict[str, dict[str, str]]:
-    """Return the cells of the columns `GAIN` and, where it is needed, `CORRECTED`.
+    """Return the cells of the column `GAIN` and, if needed, of `CORRECTED`.
 
-    A gain is less than the difference of two MRRs where the same pairs selected the result.
-    `CORRECTED` then shows the MRR without what the selection has added.
+    If the test pairs also selected the result, its MRR is too high, and the gain is less than the
+    difference of the MRRs. `CORRECTED` then shows the MRR without this selection bias.
     """
     base = next(iter(mrr.values()))
     corrected = {
@@ -151,11 +151,11 @@ class BM25Gains:
     """Gains of BM25 and hybrid search on the test pairs.
 
     Attributes:
-        gains: in MRR of "BM25", `HYBRID_BASE` and, where there is an adapted model,
-            `HYBRID_ADAPTED`. They are over the shipped model alone, or over the base model where
-            the same pairs selected the adapted one.
-        text: the same in a sentence.
-        over_base: gains of the same ways over the base model; empty of archived runs.
+        gains: way of search -> gain in MRR over the shipped model alone. The ways are "BM25",
+            `HYBRID_BASE` and, with an adapted model, `HYBRID_ADAPTED`. If the test pairs selected
+            the adapted model, the gains are over the base model.
+        text: the gains in a sentence.
+        over_base: gains over the base model; empty in archived runs.
     """
 
     gains: dict[str, Gain]
@@ -171,8 +171,16 @@ class BM25Gains:
         not_shipped: str | None = None,
         among: ChosenAmong | None = None,
     ) -> BM25Gains:
-        """Compare the ways that `gains` names with one model alone."""
-        # Selection by the same items has added as much to hybrid search with the adapted model.
+        """Compare the ways of search with the shipped model alone, and with the base model.
+
+        Args:
+            ways: way of search -> its scores.
+            base: scores of the base model.
+            adapted: scores of the adapted model, if there is one.
+            not_shipped: name of the adapted model, if the base model is shipped.
+            among: the candidates, if the test pairs selected the adapted model.
+        """
+        # Selection by the test pairs also raises the score of hybrid search with the adapted model.
         over_base = {
             way: measured_gain(own, base, among if way == HYBRID_ADAPTED else None)
             for way, own in ways.items()
@@ -185,7 +193,7 @@ class BM25Gains:
 
 
 def bm25_sentence(gains: Mapping[str, Gain], name: str, result: str | None = None) -> str:
-    """Say whether BM25 or hybrid search finds more than an encoder alone, if the pairs show it."""
+    """Return a sentence on whether BM25 or hybrid search finds more than an encoder alone."""
 
     def points(found: Gain) -> str:
         return f"MRR {100 * found.mean:+.2f}, 95 % interval {found.interval}"
@@ -206,13 +214,13 @@ def bm25_sentence(gains: Mapping[str, Gain], name: str, result: str | None = Non
 
 
 def recommendation(mrr: Mapping[str, float], adapted: str = "adapted model") -> str:
-    """Say which way to search has the highest MRR, and what the others have.
+    """Return a sentence that names the way of search with the highest MRR, and the others' MRR.
 
     >>> bm25 = {"BM25": 0.4, "base model": 0.45, "base model + BM25": 0.516}
     >>> recommendation(bm25 | {"adapted": 0.55, "adapted + BM25": 0.561})[:82]
     'Use hybrid search with the adapted model: 56.1. Hybrid without adapting: 51.6; vec'
     """
-    # Nobody would use the base model alone where there is an adapted one.
+    # Nobody would use the base model alone if there is an adapted model.
     shown = {way: x for way, x in mrr.items() if way != BASE or ADAPTED not in mrr}
     best = max(shown, key=lambda way: shown[way])
     others = [

@@ -1,7 +1,7 @@
-"""SentEval's files: the place, columns, encoding and labels of each task.
+"""SentEval's files: place, columns, encoding and labels of each task.
 
-Source: SentEval (Conneau & Kiela 2018), its folder `data/downstream`. Sub-sets have SentEval's
-names, and white space is folded as SentEval folds it.
+Source: folder `data/downstream` of SentEval (Conneau & Kiela 2018). Sub-sets have SentEval's names,
+and white space is folded as in SentEval.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TRANSFER_LAYOUT = (
 
 @dataclass(frozen=True)
 class _SplitFiles:
-    """Files of a scored set's splits, and the places of s1, s2 and score among `width` columns."""
+    """Files of a scored set's splits, and the positions of s1, s2 and score in `width` columns."""
 
     folder: str
     files: dict[str, str]
@@ -67,7 +67,7 @@ _FILE_OF_EACH_LABEL = {
     "SUBJ": ("SUBJ/subj.subjective", "SUBJ/subj.objective"),
     "MPQA": ("MPQA/mpqa.neg", "MPQA/mpqa.pos"),
 }
-"""For label 0, for label 1."""
+"""Task -> file of label 0, file of label 1."""
 
 _FILE_OF_EACH_SPLIT = {
     "SST2": {split: f"SST/binary/sentiment-{split}" for split in ("train", "dev", "test")},
@@ -81,7 +81,7 @@ TRANSFER_NAMES = (*_FILE_OF_EACH_LABEL, *_FILE_OF_EACH_SPLIT)
 _TWO_CLASSES = ("0", "1")
 _QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 LABELS = dict.fromkeys(TRANSFER_NAMES, _TWO_CLASSES) | {"TREC": _QUESTIONS}
-"""Transfer task -> its labels as the files have them; their places are the numbers used here."""
+"""Transfer task -> its labels in the files; the position of a label is its number here."""
 
 
 @dataclass(frozen=True)
@@ -93,22 +93,22 @@ class STSSet:
 
     @property
     def in_papers(self) -> bool:
-        """Whether it holds the papers' test pairs: a Hub copy of SICK-R may hide them."""
+        """True if the papers' test pairs are known; a Hub copy of SICK-R may not mark them."""
         return self.name in YEARS or "test" in self.subsets
 
     def test_only(self) -> STSSet:
-        """Keep what the papers' tables report: STS12-16, the test split of the other two."""
+        """Return the part in the papers' tables: all of STS12-16, else the test split."""
         if self.name in YEARS or "test" not in self.subsets:
             return self
         return STSSet(self.name, {"test": self.subsets["test"]})
 
 
 Example: TypeAlias = tuple[tuple[str, ...], int]
-"""A sentence, or the two of a pair, and the number of its label."""
+"""One sentence or the two sentences of a pair, and the number of the label."""
 
 
 def find_root(folder: Path, names: Sequence[str]) -> Path | None:
-    """Return a folder, its `downstream` or its parent: the one that holds one of these folders."""
+    """Return the first of the folder's `downstream`, itself and its parent with one of `names`."""
     candidates = (folder / "downstream", folder, folder.parent)
     return next((c for c in candidates if any((c / name).is_dir() for name in names)), None)
 
@@ -117,7 +117,7 @@ def find_sts_root(folder: Path) -> Path:
     """Return the folder that holds `STS/` and `SICK/`.
 
     Raises:
-        UserError: there is none at the three places where it is looked for.
+        UserError: `folder`, its `downstream` and its parent do not hold them.
     """
     if (root := find_root(folder, ("STS", "SICK"))) is not None:
         return root
@@ -134,8 +134,8 @@ def read_scored(root: Path, name: str) -> dict[str, ScoredPairs]:
     """Return sub-set or split -> the scored pairs of one of the seven STS sets.
 
     Raises:
-        UserError: naming file and line, for a missing file, a line with a wrong number of fields, a
-            gold score that is no number, or texts and scores of different length.
+        UserError: a file is missing, a line has a wrong number of fields, a gold score is not a
+            number, or texts and scores differ in length. The message names file and line.
     """
     if name in YEARS:
         return {subset: _read_subset(root, name, subset) for subset in YEARS[name]}
@@ -191,7 +191,7 @@ def _scored_pairs(name: str, rows: Sequence[tuple[str, str, float]], path: Path)
 
 
 def training_files(root: Path, name: str) -> list[Path]:
-    """Return the files that one of `TRANSFER_NAMES` is trained on."""
+    """Return the files with training examples of one of `TRANSFER_NAMES`."""
     if name in _FILE_OF_EACH_LABEL:
         return [root / file for file in _FILE_OF_EACH_LABEL[name]]
     return [root / _FILE_OF_EACH_SPLIT[name]["train"]]
@@ -200,12 +200,12 @@ def training_files(root: Path, name: str) -> list[Path]:
 def read_labelled(root: Path, name: str) -> dict[str, list[Example]]:
     """Return split -> the examples of one of `TRANSFER_NAMES`, in the order of the files.
 
-    A task without splits of its own has the one split "all". As in SentEval, a blank line of the
-    binary tasks is an example without a word, and their files and TREC's are read as Latin-1.
+    A task without splits has the single split "all". As in SentEval, a blank line of a binary task
+    is an example without words. Files of binary tasks and TREC are read as Latin-1.
 
     Raises:
-        UserError: naming file and line, for a missing file, a row with a wrong number of fields or
-            an unknown label, or a split without an example.
+        UserError: a file is missing, a row has a wrong number of fields or an unknown label, or a
+            split has no example. The message names file and line.
     """
     if name in _FILE_OF_EACH_LABEL:
         files = training_files(root, name)
@@ -292,5 +292,5 @@ def _label(path: Path, number: int, cell: str, names: Sequence[str]) -> int:
 
 
 def _fold(text: str) -> str:
-    """Return the words with one space between them."""
+    """Return the words of a text, joined by single spaces."""
     return " ".join(text.split())

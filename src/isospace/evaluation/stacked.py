@@ -1,8 +1,8 @@
-"""SentEval's classifiers: those of equal training size are one tensor computation.
+"""SentEval's classifiers; classifiers with equal training size are one tensor computation.
 
-Source: SentEval (Conneau & Kiela 2018): a linear layer, cross-entropy, one of torch's optimizers,
-early stopping. SentEval trains one classifier after the other. Here the draws, the order of updates
-and the rule for stopping are its own, so that the accuracies stay SentEval's.
+Source: SentEval (Conneau & Kiela 2018): a linear layer, cross-entropy, an optimizer of torch, early
+stopping. SentEval trains one classifier after the other. This code has the same draws, order of
+updates and stopping rule, so that the accuracies are those of SentEval.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from isospace.statistics.correlation import FloatArray
 IntArray: TypeAlias = NDArray[np.int64]
 
 SEED = 1111
-"""Of folds, initial weights and shuffles; SentEval seeds anew for every classifier."""
+"""Seed of folds, initial weights and shuffles; SentEval seeds again for every classifier."""
 
-_EPOCHS = 200  # SentEval goes on to the next look as long as no more than these are done
+_EPOCHS = 200  # SentEval continues until more epochs than these are done
 _HELD_OUT = 0.05
 
 
@@ -34,20 +34,20 @@ class Fold:
 
     train: IntArray
     valid: IntArray | None = None
-    """`None`: a twentieth of `train` is held out for it."""
+    """Default: a twentieth of `train` is held out."""
 
 
 @dataclass(frozen=True)
 class Stacked:
-    """SentEval's training: the penalty's gradient is added to the loss's, and it stops early.
+    """SentEval's training with an L2 penalty and early stopping.
 
-    Accuracy on the fold's `valid` is looked at after every few epochs, and the best look's weights
-    are kept. Training ends once more looks than `tenacity` have brought no new best, even where
-    bests lie between those looks (SentEval's rule).
+    The accuracy on the fold's `valid` is checked every few epochs, and the best weights are kept.
+    Training ends after more than `tenacity` checks without a new best accuracy. These checks need
+    not follow each other (SentEval's rule).
     """
 
     optimizer: Literal["Adam", "RMSprop"]
-    """A class of `torch.optim`, with torch's own settings; SentEval adds the penalty."""
+    """A class of `torch.optim` with torch's settings; SentEval adds the penalty's gradient."""
     batch: int
     epochs_per_look: int
     tenacity: int
@@ -59,11 +59,16 @@ class Stacked:
         )
 
     def __call__(self, x: Tensor, y: Tensor, folds: Sequence[Fold], l2: FloatArray) -> Tensor:
-        """Train a classifier for every fold and strength.
+        """Train a classifier for every fold and penalty strength.
 
-        `x` is `(row, dim)` float32, `y` `(row,)` int64 from 0, `l2` `(fold, strength)`; strengths
-        of a fold share their batches. Weights are `(fold, strength, class, dim + 1)`, the bias
-        last.
+        Args:
+            x: features `(row, dim)` float32.
+            y: labels `(row,)` int64 from 0.
+            folds: rows of each fold.
+            l2: penalties `(fold, strength)`; the strengths of a fold share their batches.
+
+        Returns:
+            Weights `(fold, strength, class, dim + 1)`, the bias last.
         """
         weights = _initial_weights(x.shape[1], int(y.max()) + 1).repeat(*l2.shape, 1, 1)
         x = torch.cat([x, torch.ones(len(x), 1)], dim=1)
@@ -79,9 +84,9 @@ class Stacked:
     def _train_equal(
         self, x: Tensor, y: Tensor, folds: Sequence[Fold], weights: Tensor, l2: Tensor
     ) -> Tensor:
-        """Train folds of equal size, which share every shuffle and take every step together.
+        """Train folds of equal size, which share all shuffles and steps; return the best weights.
 
-        Returns the best weights. A fold leaves the computation once all its strengths have stopped.
+        A fold leaves the computation after all its strengths have stopped.
         """
         random = np.random.RandomState(SEED)  # the generator behind SentEval's np.random
         train, valid = _rows(folds, random)
@@ -90,8 +95,8 @@ class Stacked:
         highest = torch.full(best.shape[:2], -1.0, dtype=torch.float64)
         misses = torch.zeros(best.shape[:2], dtype=torch.int64)
         left = torch.arange(len(folds))
-        # Adam and RMSprop move every weight by its own history alone: stacked classifiers take the
-        # steps that each would take by itself.
+        # Adam and RMSprop update each weight by its own history alone, so that stacked classifiers
+        # take the same steps as single ones.
         make_optimizer: Callable[[list[Tensor]], Optimizer] = getattr(torch.optim, self.optimizer)
         optimizer = make_optimizer([weights])
         for _ in range(0, _EPOCHS + 1, self.epochs_per_look):
@@ -118,7 +123,7 @@ class Stacked:
                 [history] = optimizer.state.values()
                 left, train, weights, l2 = left[stay], train[stay], weights[stay], l2[stay]
                 optimizer = make_optimizer([weights])
-                # Adam's count of steps is one number for all.
+                # Adam has a single count of steps for all weights.
                 optimizer.state[weights] = {
                     name: value[stay] if value.ndim else value for name, value in history.items()
                 }
@@ -128,13 +133,13 @@ class Stacked:
 def _initial_weights(dim: int, classes: int) -> Tensor:
     """Return the initial weights of a linear layer of torch, `(class, dim + 1)`."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(SEED)  # and no GPU's, which would not be put back
+        torch.default_generator.manual_seed(SEED)  # not the GPU's, which is not restored
         layer = torch.nn.Linear(dim, classes)
     return torch.cat([layer.weight.detach(), layer.bias.detach()[:, None]], dim=1)
 
 
 def _rows(folds: Sequence[Fold], random: np.random.RandomState) -> tuple[Tensor, list[Tensor]]:
-    """Return rows to train on, `(fold, row)`, and each fold's rows that decide when to stop."""
+    """Return training rows `(fold, row)`, and for each fold the rows that decide when to stop."""
     train = torch.from_numpy(np.stack([fold.train for fold in folds]))
     given = [torch.from_numpy(fold.valid) for fold in folds if fold.valid is not None]
     if given:

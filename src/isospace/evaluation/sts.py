@@ -1,8 +1,8 @@
 """The seven STS sets of the papers, scored the way SentEval does.
 
-Source of the protocol: SentEval (Conneau & Kiela 2018) with the raw-cosine, "all" setting of
-SimCSE's evaluation (Gao et al. 2021, appendix B); the "mean" and "wmean" settings of older papers
-stand next to it. `senteval` reads the files.
+Source of the protocol: SentEval (Conneau & Kiela 2018) with raw cosines and the setting "all" of
+SimCSE's evaluation (Gao et al. 2021, appendix B). The settings "mean" and "wmean" of older papers
+are computed too. `senteval` reads the files.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ PAPER_PROTOCOL = (
     "Spearman over the concatenated sub-sets ('all') of STS12-16, and on the test splits of STS-B "
     f"and SICK-R; Avg is the {AVERAGE}"
 )
-"""How the papers' row is made, in words."""
+"""Description of the protocol of the papers' row."""
 UNSEEN = " unseen"
-"""Ends the name of a score that leaves out test pairs which the labels hold."""
+"""Ending of the name of a score without the test pairs that are among the labels."""
 
 
 DEV_SPLITS = {"stsb-dev": "STSBenchmark", "sickr-dev": "SICKRelatedness"}
@@ -87,7 +87,7 @@ class STSScores:
 
 @dataclass(frozen=True)
 class STSResult:
-    """Every score of one encoder, and the cosines that they were computed from."""
+    """All scores of one encoder, and the cosines behind the scores."""
 
     scores: tuple[STSScore, ...]
     cosines: dict[str, dict[str, FloatArray]]
@@ -113,14 +113,14 @@ class STSResult:
     def paper_row(self) -> dict[str, float | None]:
         """Return the papers' row, x 100, two decimals: STS12 13 14 15 16 STS-B SICK-R Avg.
 
-        `Avg` is the plain mean of the seven rounded numbers, as SimCSE's script prints it. A set
-        that was not scored is None, and so is then the average.
+        `Avg` is the plain mean of the seven rounded numbers, as SimCSE's script prints it. It is
+        `None` if a set was not scored; the column of that set is `None` too.
         """
         known = {column: round(100 * score.value, 2) for column, score in self.headlines().items()}
         return with_average(known, PAPER_COLUMNS.values())
 
     def summary(self) -> STSScores:
-        """Return all but the cosines."""
+        """Return the scores and the papers' row, without the cosines."""
         return STSScores(self.scores, self.paper_row(), {**self.headlines(), "Avg": AVERAGE})
 
     def to_json(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class STS(Task[STSResult]):
 
     @classmethod
     def load(cls, request: Request) -> STS | None:
-        """Take the sets, where there is a folder or the Hub."""
+        """Take the STS sets of the request; `None` if there are none."""
         return cls(request.sts) if request.sts else None
 
     def score(self, subject: Subject) -> STSResult:
@@ -167,7 +167,7 @@ class STS(Task[STSResult]):
 
 
 def sts_data(data: str | None) -> str | None:
-    """Return where the STS sets are: as given, else ISOSPACE_DATA; `None` for nowhere."""
+    """Return the place of the STS sets: `data`, else ISOSPACE_DATA, else `None`."""
     return data or os.environ.get("ISOSPACE_DATA") or None
 
 
@@ -180,7 +180,7 @@ def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
     """Load the labelled pairs that select checkpoints.
 
     Raises:
-        UserError: the sets are not there, or the file cannot be read.
+        UserError: the STS sets are missing, or the file cannot be read.
     """
     task = DEV_SPLITS.get(labels)
     if task is None:
@@ -199,11 +199,11 @@ def load_sts(folder: Path, names: Iterable[str] = tuple(PAPER_COLUMNS)) -> dict[
 
     Args:
         folder: holds `downstream/STS/...` and `downstream/SICK/...`, or `STS/...` and `SICK/...`.
-        names: which sets; all seven by default.
+        names: names of the sets; default: all seven.
 
     Raises:
-        UserError: for a missing folder or file, a line with a wrong number of fields, a gold score
-            that is no number, texts and scores of different length, or an unknown name.
+        UserError: a folder or file is missing, a line has a wrong number of fields, a gold score is
+            not a number, texts and scores differ in length, or a name is unknown.
     """
     root, sets = find_sts_root(folder), {}
     for name in names:
@@ -241,7 +241,7 @@ def pair_cosines(encode: Encode, sets: Iterable[TextPairs]) -> Iterator[FloatArr
 
 
 def papers_average(columns: Sequence[Scores]) -> Scores:
-    """Average the seven columns as the papers' row does, for the gain of a number that it shows."""
+    """Average the seven columns with the rounding of the papers' row, for the gain in `Avg`."""
     rounded = [replace(one, by_seed=np.round(one.by_seed, 4)) for one in columns]
     found = average(rounded)
     return replace(found, by_seed=np.round(found.by_seed, 4))
@@ -270,21 +270,24 @@ def _score_set(sts_set: STSSet, cosines: Mapping[str, FloatArray], metric: str) 
         for name, count, value in zip(subsets, counts, values, strict=True)
     ]
     scores.append(score(joined, "all", n, together))
-    if len(subsets) > 1:  # of one undivided set, a "mean" would pose as the mean over sub-sets
+    if len(subsets) > 1:  # with one undivided set a "mean" over sub-sets would be misleading
         scores.append(score(joined, "mean", n, float(np.mean(values))))
         scores.append(score(joined, "wmean", n, float(np.average(values, weights=counts))))
     return scores
 
 
 def paper_columns(tasks: Mapping[str, STSSet]) -> dict[str, STSSet]:
-    """Return the papers' columns that can be scored."""
+    """Return column of the papers' row -> STS set, for columns that can be scored."""
     return {PAPER_COLUMNS[name]: task for name, task in tasks.items() if task.in_papers}
 
 
 def sts_test_pairs(
     tasks: Mapping[str, STSSet], chosen_by: NDArray[np.int64]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return what is known of the papers' test pairs, as `Benchmark.test_pairs` has it."""
+    """Return the STS part of `Benchmark.test_pairs`.
+
+    `chosen_by` has the ids of the labelled pairs that select checkpoints.
+    """
     tests = {column: list(task.subsets.values()) for column, task in paper_columns(tasks).items()}
     return {
         "group": numbered_sentences(tests),
@@ -299,7 +302,7 @@ def sts_test_pairs(
 
 
 def numbered_sentences(tests: Mapping[str, Sequence[TextPairs]]) -> dict[str, np.ndarray]:
-    """Return column -> (pair, 2) numbers of the sentences, over all columns."""
+    """Return column -> (pair, 2) numbers of the sentences; columns share the numbers."""
     numbers: dict[str, int] = {}
     return {
         column: np.array(

@@ -21,7 +21,7 @@ _LOWEST = 4.0
 class STSBGeometryScores:
     """Alignment and uniformity on STS-B dev.
 
-    Papers differ in split, threshold, repeated sentences and noise, and seldom say so.
+    Papers differ in split, threshold, repeated sentences and noise, and rarely report them.
     """
 
     alignment: float
@@ -31,14 +31,14 @@ class STSBGeometryScores:
 
     @property
     def protocol(self) -> str:
-        """The protocol in words."""
+        """Description of the protocol."""
         return (
             f"STS-B dev, L2-normalised; alignment over {self.n_positives:,} pairs (gold >= 4), "
             f"uniformity over {self.n_sentences:,} distinct sentences, no dropout"
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields and the protocol in words."""
+        """Return all fields and the protocol."""
         return asdict(self) | {"protocol": self.protocol}
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
@@ -70,10 +70,10 @@ class STSBGeometry(Task[STSBGeometryScores]):
 
     @classmethod
     def load(cls, request: Request) -> STSBGeometry | None:
-        """Take STS-B from the STS sets, if it has positive pairs."""
+        """Return a task on STS-B dev; `None` if it is missing or has no positive pairs."""
         usable = request.sts and _positive(request.sts["STSBenchmark"].subsets["dev"]).any()
         return cls(request.sts) if usable else None
 
     def score(self, subject: Subject) -> STSBGeometryScores:
-        """Measure both."""
+        """Measure alignment and uniformity."""
         return stsb_geometry(subject.encode, self.sets)

@@ -1,7 +1,7 @@
 """Evaluation tasks: each loads its data, scores a model, and shows the scores.
 
-A task is one file: a `Task` that loads and scores, and the `Scores` that it gives. The row in
-`tasks.TASKS` makes `isospace evaluate` run it.
+A task is one file: a `Task` that loads data and scores a model, and the `Scores` that it returns.
+`isospace evaluate` runs the tasks in `evaluate.TASKS`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TitledRows(NamedTuple):
-    """Table for people: title, rows as column -> cell, and a note under it."""
+    """Table for people: title, rows as column -> cell, and a note below."""
 
     title: str
     rows: list[dict[str, str]]
@@ -42,7 +42,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions that every number holds for; `precision` is of the matrix products."""
+    """Conditions of all scores; `precision` is that of the matrix products."""
 
     model: str
     pooling: str
@@ -63,10 +63,10 @@ class Scores(Protocol):
     """Scores of one model on a task."""
 
     def to_json(self) -> Any:
-        """Return every number with its protocol, in JSON's own types."""
+        """Return every number with its protocol, in JSON types."""
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
-        """Return what people see; `subsets` asks for every sub-set and setting."""
+        """Return tables for people; `subsets` adds every sub-set and setting."""
 
 
 ScoresT = TypeVar("ScoresT", bound=Scores)
@@ -76,15 +76,16 @@ class Task(ABC, Generic[ScoresT]):
     """A task to score models on, with its data loaded."""
 
     name: ClassVar[str]
-    """Its key in the JSON of an evaluation."""
+    """Key of the task in the JSON of an evaluation."""
 
     @classmethod
     @abstractmethod
     def load(cls, request: Request) -> Task[ScoresT] | None:
-        """Read the data; `None` where it is not asked for or there is nothing to score on.
+        """Read the data; return `None` if the task is not requested or has no data.
 
         Raises:
-            UserError: asked for, and data or settings do not allow it. No model is loaded yet.
+            UserError: the task is requested, but data or settings do not allow it. No model is
+                loaded yet.
         """
 
     @abstractmethod
@@ -93,9 +94,9 @@ class Task(ABC, Generic[ScoresT]):
 
 
 def with_average(known: Mapping[str, float], columns: Iterable[str]) -> dict[str, float | None]:
-    """Return a row of a paper's table: these columns, and the mean of the rounded numbers.
+    """Return a row of a paper's table: the columns, and the mean of the rounded numbers.
 
-    What is not known is None, and so is then the average.
+    A column without a number is `None`, and then the average is `None` too.
     """
     row = {column: known.get(column) for column in columns}
     average = round(sum(known.values()) / len(known), 2) if len(known) == len(row) else None
@@ -103,7 +104,7 @@ def with_average(known: Mapping[str, float], columns: Iterable[str]) -> dict[str
 
 
 def cells(row: Mapping[str, float | None]) -> dict[str, str]:
-    """Format cells of a table with two decimals; leave out what was not scored.
+    """Format the cells of a table with two decimals, without columns that are `None`.
 
     >>> cells({"MR": 81.5, "CR": None})
     {'MR': '81.50'}

@@ -1,9 +1,9 @@
 """The seven transfer tasks of the papers: logistic regression on frozen embeddings.
 
-Source of the protocol: SentEval (Conneau & Kiela 2018) as SimCSE runs it (Gao et al. 2021): MR, CR,
-SUBJ and MPQA by nested cross-validation, SST-2 on its own split, TREC and MRPC by folds of the
-training file and then the test file. `classifiers` holds the protocols: folds and classifiers;
-`senteval` reads the files.
+Source of the protocol: SentEval (Conneau & Kiela 2018) as SimCSE runs it (Gao et al. 2021). MR, CR,
+SUBJ and MPQA use nested cross-validation, SST-2 its own split. TREC and MRPC select on folds of the
+training file and test on the test file. `classifiers` has the folds and classifiers, `senteval`
+reads the files.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SCHEMES: dict[tuple[str, ...], tuple[str, Callable[..., Accuracies]]] = {
     ("train", "dev", "test"): ("train, dev, test", given_split),
 }
 _FOLDS = max(protocol.folds for protocol in PROTOCOLS.values())
-_FEWEST = 2 * _FOLDS  # of a label, so that by any protocol every inner fold has one of it
+_FEWEST = 2 * _FOLDS  # examples of a label, so that every inner fold of a protocol has one
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class Labelled:
     """Labelled sentences, or sentence pairs, in SentEval's order: by length, then by label."""
 
     sides: tuple[tuple[str, ...], ...]
-    """The sentences; of pairs, all first and all second sentences."""
+    """The sentences; for pairs, all first sentences and all second sentences."""
     labels: IntArray
 
 
 @dataclass(frozen=True)
 class TransferSet:
-    """One task, as its one undivided set "all" or its splits "train", "dev" and "test"."""
+    """One task: the undivided set "all", or the splits "train", "dev" and "test"."""
 
     name: str
     splits: dict[str, Labelled]
@@ -75,18 +75,18 @@ class TransferSet:
 
 @dataclass(frozen=True)
 class TransferScore:
-    """Accuracies in per cent, rounded as SentEval rounds them, with their protocol.
+    """Accuracies of one task in per cent, rounded as in SentEval, with their protocol.
 
     Attributes:
         task: one of `senteval.TRANSFER_NAMES`.
-        protocol: how the classifiers are trained, a name in `classifiers.PROTOCOLS`.
-        splits: how rows are divided into those to train on, to choose by and to test on.
-        test: accuracy on test rows; of nested folds the mean over the outer folds.
-        dev: accuracy of the chosen penalty on the rows it was chosen by.
-        f1: of label 1 on the test rows, in per cent (MRPC alone).
+        protocol: training of the classifiers, a name in `classifiers.PROTOCOLS`.
+        splits: description of the training, validation and test rows.
+        test: accuracy on test rows; with nested folds the mean over the outer folds.
+        dev: accuracy of the selected penalty on the validation rows.
+        f1: F1 of label 1 on the test rows, in per cent (MRPC only).
         n: number of test rows.
-        n_dev: number of rows that `dev` is of.
-        seed: of folds, initial weights and shuffles.
+        n_dev: number of validation rows.
+        seed: seed of folds, initial weights and shuffles.
     """
 
     task: str
@@ -102,15 +102,15 @@ class TransferScore:
 
 @dataclass(frozen=True)
 class TransferResult:
-    """Every score of one encoder."""
+    """All transfer scores of one encoder."""
 
     scores: tuple[TransferScore, ...]
 
     def row(self) -> dict[str, float | None]:
         """Return the papers' test accuracies in per cent: MR CR SUBJ MPQA SST2 TREC MRPC Avg.
 
-        `Avg` is the plain mean of the seven rounded numbers. A task that was not scored is None,
-        and so is then the average.
+        `Avg` is the plain mean of the seven rounded numbers. A task that was not scored is `None`,
+        and then `Avg` is `None` too.
         """
         return with_average({score.task: score.test for score in self.scores}, TRANSFER_NAMES)
 
@@ -124,7 +124,7 @@ class TransferResult:
 
     @property
     def protocol(self) -> str:
-        """The protocol of the row in words."""
+        """Description of the row's protocol."""
         names = sorted({score.protocol for score in self.scores})
         protocols = ", ".join(f"{name} ({PROTOCOLS[name]})" for name in names)
         return (
@@ -138,7 +138,7 @@ class TransferResult:
 
 
 class Transfer(Task[TransferResult]):
-    """The seven transfer tasks, where a protocol was named."""
+    """The seven transfer tasks; optional."""
 
     name = "transfer"
 
@@ -153,7 +153,7 @@ class Transfer(Task[TransferResult]):
         return cls(load_transfer(request.folder), request.config.transfer)
 
     def score(self, subject: Subject) -> TransferResult:
-        """Score by the protocol that was named."""
+        """Score a model by the selected protocol."""
         return evaluate_transfer(subject.encode_afresh, self.sets, self.protocol)
 
 
@@ -161,8 +161,8 @@ def load_transfer(folder: Path, names: Iterable[str] = TRANSFER_NAMES) -> dict[s
     """Read transfer tasks from a folder in SentEval's layout.
 
     Raises:
-        UserError: naming file and line, for a missing file, a row with a wrong number of fields
-            or an unknown label; too few examples of a label; an unknown name.
+        UserError: a file is missing, a row has a wrong number of fields or an unknown label, a
+            label has too few examples, or a name is unknown. The message names file and line.
     """
     root = find_transfer_root(folder)
     return {name: _load_set(root, name) for name in names}
@@ -192,7 +192,7 @@ def evaluate_transfer(
 
 
 def _score(transfer_set: TransferSet, features: Sequence[Features], protocol: str) -> TransferScore:
-    """Score one task by the features of its splits."""
+    """Score one task, given the features of its splits."""
     splits, scheme = _SCHEMES[tuple(transfer_set.splits)]
     settings = PROTOCOLS[protocol]
     labels = [split.labels for split in transfer_set.splits.values()]
@@ -217,7 +217,7 @@ def _score(transfer_set: TransferSet, features: Sequence[Features], protocol: st
 
 
 def _features(rows: Mapping[str, int], embeddings: Features, split: Labelled) -> Features:
-    """Return the embedding of a sentence u, or `[|u - v|, u * v]` of a pair."""
+    """Return the embedding of each sentence, or `[|u - v|, u * v]` of each pair u, v."""
     sides = [
         embeddings[[rows[text] for text in side]].astype(np.float32, copy=False)
         for side in split.sides

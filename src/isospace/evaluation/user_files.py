@@ -1,7 +1,7 @@
-"""A user's file of texts: the kind of its data, and its rows with their lines.
+"""A user's file of texts: the kind of its data, and its rows with their line numbers.
 
-Columns are known by their names where a header, objects or parquet give some; else by their number,
-and three by whether the last holds numbers.
+A header, jsonl objects or parquet give the columns names, and the names tell the kind. Without
+names the number of columns tells the kind; three columns are scored pairs if the last has numbers.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ COLUMNS: dict[DataKind, dict[str, tuple[str, ...]]] = {
     },
     "pairs": {"query": ("query", *_FIRST), "document": ("document", *_SECOND)},
 }
-"""Kind -> its columns -> the names that such a column goes by; of several in a file the first here
-is read. Of several kinds that fit the names of a file the first here is meant."""
+"""Kind -> column -> accepted names of the column. If several names or kinds fit a file, the first
+is used."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class UserFile:
     """Rows of a file.
 
     Attributes:
-        path: of the file.
-        kind: of the data.
-        columns: the names of the columns that were read, in the order of `COLUMNS[kind]`; empty
-            where the file gives none.
-        rows: line number (of parquet: row number) and cells of each row, as `columns`.
-        group: the column that says which rows belong together, where one was named.
-        groups: what it says of each row; a row without a value is a group of its own.
+        path: path of the file.
+        kind: kind of the data.
+        columns: names of the columns that were read, in the order of `COLUMNS[kind]`; empty if the
+            file has no names.
+        rows: line number (parquet: row number) and cells of each row, in the order of `columns`.
+        group: column with the groups of rows, or `None`.
+        groups: group of each row; a row without a value is a group of its own.
     """
 
     path: Path
@@ -86,18 +86,18 @@ def read_user_file(
 ) -> UserFile:
     """Read a file of pairs, triples, scored pairs or labelled sentences.
 
-    Columns beside those of the kind are not read but `group`, which says which rows belong
-    together. Text is UTF-8. Rows that a language model wrote (`GENERATED_BY`) are left out, unless
-    the file `trains` alone.
+    Columns that the kind does not need are ignored, except `group`: it names the group of each row.
+    Text is UTF-8. Rows written by a language model (`GENERATED_BY`) are left out, unless the file
+    is for training alone (`trains`).
 
     Raises:
-        UserError: naming file and line, for a file that cannot be read, a wrong number of columns,
-            fewer than two rows, no column `group`, columns that could be of two kinds, or a header
-            of other names.
+        UserError: the file cannot be read, has a wrong number of columns or fewer than two rows,
+            has no column `group`, fits two kinds, or has a header with other names. The message
+            names file and line.
     """
     path = expanded(path)
     source = file_source(path)
-    # The name `group` makes a header of a first row, whatever else that has.
+    # A first row with the name `group` is a header, even if its other names are unknown.
     rows = list(read_named_rows(source, lambda cells: group in cells or _is_header(cells)))
     if not trains:
         rows = _own_rows(path, rows)
@@ -113,7 +113,7 @@ def read_user_file(
 
 
 def _own_rows(path: Path, rows: list[tuple[int, Cells]]) -> list[tuple[int, Cells]]:
-    """Return the rows that no language model wrote, without the column that says so."""
+    """Return the rows that no language model wrote, without the column `GENERATED_BY`."""
     own = []
     for line, row in rows:
         if not (isinstance(row, dict) and row.pop(GENERATED_BY, None)):
@@ -136,7 +136,7 @@ def text_cell(path: Path, line: int, cell: Any) -> str:
     """Return a text with its characters normalised and its white space folded.
 
     Raises:
-        UserError: naming file, line and value.
+        UserError: the cell is not a text; the message names file, line and value.
     """
     text = " ".join(normalise(cell).split()) if isinstance(cell, str) else ""
     if not text:
@@ -148,7 +148,7 @@ def parse_score(path: Path, line: int, cell: Any) -> float:
     """Parse a gold score as a finite number.
 
     Raises:
-        UserError: naming file, line and value.
+        UserError: the cell is not a finite number; the message names file, line and value.
     """
     score = _number(cell)
     if score is None:
@@ -157,7 +157,7 @@ def parse_score(path: Path, line: int, cell: Any) -> float:
 
 
 def _take_groups(path: Path, rows: list[tuple[int, Cells]], group: str) -> tuple[str, ...]:
-    """Take the group of each row out of the rows."""
+    """Remove the column `group` from the rows, and return the group of each row."""
     groups = []
     for line, row in rows:
         if not isinstance(row, dict):
@@ -170,7 +170,7 @@ def _take_groups(path: Path, rows: list[tuple[int, Cells]], group: str) -> tuple
                 f'{path}:{line}: no column "{group}". Columns: {", ".join(map(str, row))}. '
                 "Name one with `group`"
             )
-        # With a NUL before it the number of a line is no value of another row.
+        # The NUL keeps a line number apart from the group names in the file.
         groups.append(group_key(row.pop(group)) or f"\0{line}")
     return tuple(groups)
 
@@ -182,7 +182,7 @@ def _is_header(cells: Sequence[str]) -> bool:
 
 
 def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataKind:
-    """Return the kind that the columns' names say, else their number and the last one's values."""
+    """Return the kind of data, by the columns' names, or their number and the last values."""
     for kind in COLUMNS:
         columns = match_columns(kind, names)
         if columns and not (kind == "scored" and _labels(columns, rows)):
@@ -209,10 +209,10 @@ def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataK
 
 
 def _labels(scored: Sequence[str], rows: Sequence[Cells]) -> bool:
-    """Tell whether columns named as scored pairs are a text, perhaps with a title, and its label.
+    """Return true if columns that look like scored pairs are a text (and title) with its label.
 
-    Names of pairs of sentences with words for a score, as in NLI, stay scored pairs: their error is
-    better than a score of something else.
+    Sentence pairs with words in place of scores, as in NLI, remain scored pairs. They give an
+    error, which is better than a wrong measure.
     """
     named = [row for row in rows if isinstance(row, dict)]
     labelled = match_columns("labelled", list(named[0]))
@@ -229,7 +229,7 @@ def _kinds_in_words() -> str:
 
 
 def match_columns(kind: DataKind, names: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the names of the kind's columns in its order, or `None` where one is missing."""
+    """Return the names of the kind's columns in order, or `None` if a column is missing."""
     columns: list[str] = []
     for known in COLUMNS[kind].values():
         free = {name.strip().lower(): name for name in reversed(names) if name not in columns}
@@ -241,13 +241,13 @@ def match_columns(kind: DataKind, names: Sequence[str]) -> tuple[str, ...] | Non
 
 
 def _choose(where: str, kind: DataKind, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the named columns to read; none where the file has no names."""
+    """Return the names of the columns to read; empty if the file has no names."""
     if not names:
         return ()
     if kind == "pairs":
         wider: tuple[DataKind, ...] = ("triples", "scored")
         for more in wider:
-            if match_columns(more, names):  # pairs of texts that do not all belong together
+            if match_columns(more, names):  # not all of these texts belong together
                 raise UserError(
                     f"{where}: the columns {', '.join(names)} say {more}. Give two columns of "
                     "texts that belong together"

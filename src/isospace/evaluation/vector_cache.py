@@ -1,4 +1,4 @@
-"""Vectors of the test texts on disk: all runs from one base model encode them once."""
+"""Cache of vectors on disk, so that all runs from one base model encode the test texts once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from isospace.system.progress import Progress, Silent
 
 _PACKAGE = Path(__file__).parents[1]
 _FILE = "vectors.npz"
-"""With a checksum, which npy has not."""
+"""Name of a cache file; npz has a checksum, npy has none."""
 
 
 def cached(
@@ -33,10 +33,10 @@ def cached(
     max_length: int | None = None,
     progress: Progress | None = None,
 ) -> PromptedEncoders:
-    """Return an encoder that reads vectors which the same weights and prompt made before.
+    """Return an encoder that reads the vectors of earlier calls with the same weights and prompt.
 
-    Any of the files in `cache / "vectors"` can be deleted. Keep the weights as they are while the
-    result is in use.
+    You can delete any file in `cache / "vectors"`. Do not change the weights while the returned
+    encoder is in use.
     """
     settings = [precision] if max_length is None else [precision, str(max_length)]
     about = {side: (*fingerprint(encoder, side), *settings) for side in encoder.prompts.sides}
@@ -63,7 +63,7 @@ def cached(
 def embed_with_bar(
     encoder: Encoder, progress: Progress, texts: Sequence[str], **settings: Any
 ) -> np.ndarray:
-    """Return `encoder.embed` of the texts by these settings, and show a bar meanwhile."""
+    """Return `encoder.embed(texts, **settings)`, and show a progress bar."""
     with progress.bar("encode", len(texts)) as advance:
         return encoder.embed(texts, on_batch=advance, **settings)
 
@@ -75,18 +75,18 @@ def _read(folder: Path) -> np.ndarray:
 
 
 def fingerprint(encoder: Encoder, side: Side | None) -> tuple[str, ...]:
-    """Identify the vectors of texts of this side: code, libraries, device, weights."""
+    """Return what decides the vectors of a side: hashes of code and weights, versions, device."""
     libraries = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
-    # Two paths give the same to rounding, and adapters that are not trained yet change the path.
+    # Paths agree up to rounding only, and untrained adapters change the path.
     place = encoder.device.type, encoder.of_side(side).path
     return (*_code(), *libraries, *place, weights_hash(encoder, side))
 
 
 @functools.cache
 def _code() -> tuple[str, ...]:
-    """Identify the code that encodes, so that vectors of two versions are not mixed.
+    """Return hashes of the code that encodes, so that vectors of two versions are not mixed.
 
-    Encoders import these packages alone; the import contract holds them to it.
+    Encoders import only these packages; the import contract checks that.
     """
     packages = ("encoders", "objectives", "operators", "statistics", "system")
     files = (file for name in packages for file in (_PACKAGE / name).rglob("*.py"))
