@@ -1,1 +1,1 @@
-"""Text to vector: the encoder, its noise and poolings, how it is loaded and saved."""
+"""Encoders from text to vector: dropout, pooling, loading and saving."""

@@ -1,7 +1,7 @@
-"""Low-rank adapters on frozen weights, by peft, and the weights after merging them.
+"""Low-rank adapters (peft) on frozen weights, and merging them into the weights.
 
-LoRA (Hu et al. 2022, https://openreview.net/forum?id=nZeVKeeFYf9): a matrix W becomes W + B A, of
-which B and A alone are trained. B begins as 0, so that an encoder begins as it was.
+LoRA (Hu et al. 2022, https://openreview.net/forum?id=nZeVKeeFYf9): a matrix W becomes W + B A; only
+B and A are trained. B starts at 0, so adapters leave the encoder unchanged before training.
 """
 
 from __future__ import annotations
@@ -19,46 +19,45 @@ from torch import Tensor, nn
 from isospace.errors import UserError
 
 IN, OUT = ".lora_A.", ".lora_B."
-"""In the names of parameters: A, (rank, in), and B, (out, rank)."""
+"""Parts of the parameter names of A, (rank, in), and B, (out, rank)."""
 
 
 def require_peft(rank: int) -> None:
-    """Refuse adapters where the package that makes them is missing.
+    """Refuse adapters if peft is missing.
 
     Raises:
-        UserError: it is not installed.
+        UserError: peft is not installed.
     """
     if find_spec("peft") is None:
         raise UserError(f"`lora` {rank} needs peft: pip install 'isospace[lora]'")
 
 
 def insert(model: nn.Module, rank: int, seed: int) -> None:
-    """Freeze a Hugging Face model, and put an adapter beside every linear layer of it.
+    """Freeze a Hugging Face model, and add an adapter to each of its linear layers.
 
-    Every one, and not the two of attention that peft takes for the families it knows: it needs no
-    list of families, and adapters everywhere are what comes near to training all weights (QLoRA,
-    Dettmers et al. 2023, section 4). They have no dropout of their own and add B A as it is (peft's
-    usual scale), A drawn by the seed.
+    peft's default is two attention layers in each family that it knows. All layers need no list of
+    families, and come close to training all weights (QLoRA, Dettmers et al. 2023, section 4). The
+    adapters have no dropout, and the scale of B A is 1. `seed` draws A.
 
     Raises:
-        ValueError: there are no linear layers.
+        ValueError: the model has no linear layers.
     """
     from peft import LoraConfig, inject_adapter_in_model
 
     settings = LoraConfig(r=rank, lora_alpha=rank, target_modules="all-linear")
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        # GPT-2 has its matrices transposed, which peft sees and says.
+        # GPT-2 stores its matrices transposed; peft handles that with a warning.
         warnings.filterwarnings("ignore", message="fan_in_fan_out")
         torch.default_generator.manual_seed(seed)
         inject_adapter_in_model(settings, model)
     for name, parameter in model.named_parameters():
-        if IN in name or OUT in name:  # small updates of half precision would be rounded away
+        if IN in name or OUT in name:  # half precision would round small updates away
             wide = torch.promote_types(parameter.dtype, torch.float32)
             parameter.data = parameter.data.to(wide)
 
 
 def remove(module: nn.Module) -> None:
-    """Remove all adapters; their layers become plain ones again."""
+    """Replace all layers with adapters by their plain base layers."""
     for name, layer in _adapted(module).items():
         parent, _, own = name.rpartition(".")
         setattr(module.get_submodule(parent), own, layer.get_base_layer())
@@ -67,14 +66,14 @@ def remove(module: nn.Module) -> None:
 
 
 def has_adapters(module: nn.Module) -> bool:
-    """Tell whether any layer has an adapter."""
+    """Return true if any layer has an adapter."""
     return any(map(_is_adapted, module.modules()))
 
 
 def plain_state(module: nn.Module) -> dict[str, Tensor]:
     """Return parameters and buffers with the adapters merged in.
 
-    Where nothing is trained yet they are those of the base model, bit for bit.
+    Before training, they equal the base model's bit for bit.
     """
     state: dict[str, Tensor] = module.state_dict()
     for name, layer in _adapted(module).items():
@@ -89,7 +88,7 @@ def plain_state(module: nn.Module) -> dict[str, Tensor]:
 
 
 def trained_state(module: nn.Module) -> dict[str, Tensor]:
-    """Return what a checkpoint holds: all parameters and buffers, or the adapters alone."""
+    """Return the content of a checkpoint: all parameters and buffers, or only the adapters."""
     state: dict[str, Tensor] = module.state_dict()
     if not has_adapters(module):
         return state
@@ -97,30 +96,30 @@ def trained_state(module: nn.Module) -> dict[str, Tensor]:
 
 
 def load_trained(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Put back what `trained_state` returned, beside the frozen weights."""
+    """Load a state of `trained_state`; the frozen weights stay."""
     module.load_state_dict({**module.state_dict(), **state})
 
 
 def load_plain(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Put in what `plain_state` returned; adapters give way."""
+    """Remove adapters, and load a state of `plain_state`."""
     remove(module)
     module.load_state_dict(state)
 
 
 def merge_adapters(model: SentenceTransformer, folders: Sequence[Path]) -> None:
-    """Merge the adapters of a loaded model into its weights, which then train as any others do.
+    """Merge adapters into the weights of a loaded model, so that all weights can be trained.
 
-    transformers may have loaded an adapter already; the folders hold further peft adapters, in
-    their order.
+    An adapter that transformers has already loaded is merged first, then the peft adapters of the
+    folders, in order.
 
     Raises:
         UserError: an adapter was trained on another model, or cannot be merged.
     """
     transformer: Any = getattr(model[0], "model", None)
     if getattr(transformer, "_hf_peft_config_loaded", False):
-        transformer.float()  # small updates would be rounded away
+        transformer.float()  # half precision would round small updates away
         _merge(transformer)
-        transformer.requires_grad_(True)  # which peft takes from all but the adapters
+        transformer.requires_grad_(True)  # peft has frozen all weights except the adapters
     for folder in folders:
         from peft import PeftModel
 
@@ -128,7 +127,7 @@ def merge_adapters(model: SentenceTransformer, folders: Sequence[Path]) -> None:
             warnings.filterwarnings("error", message="Found missing adapter keys")
             try:
                 adapted: Any = PeftModel.from_pretrained(transformer.float(), str(folder))
-            except (UserWarning, RuntimeError):  # layers of other names, or of other sizes
+            except (UserWarning, RuntimeError):  # other layer names or sizes
                 raise UserError(
                     f"{folder}: the adapter was trained on other layers than its base model has, "
                     f"a {type(transformer).__name__}. Merge the two with peft, and give the "
@@ -145,7 +144,7 @@ def merge_adapters(model: SentenceTransformer, folders: Sequence[Path]) -> None:
 
 
 def _merge(transformer: Any) -> None:
-    """Do what peft's `merge_and_unload` does, for adapters that transformers has loaded."""
+    """Merge adapters that transformers has loaded, like peft's `merge_and_unload`."""
     merged: tuple[str, ...] = ()
     for name, part in list(transformer.named_modules()):
         if name.startswith(merged):
@@ -162,11 +161,11 @@ def _merge(transformer: Any) -> None:
         merged += (f"{name}.",)
     del transformer.peft_config
     transformer._hf_peft_config_loaded = False
-    transformer._weight_conversions = None  # to the names of the adapter's file, undone by saving
+    transformer._weight_conversions = None  # saving would otherwise use the adapter file's names
 
 
 def _adapted(module: nn.Module) -> dict[str, Any]:
-    """Name -> layer with an adapter beside it."""
+    """Return name -> layer for the layers with an adapter."""
     return {name: part for name, part in module.named_modules() if _is_adapted(part)}
 
 

@@ -1,4 +1,4 @@
-"""A batch of padded token ids, as the encoder takes it."""
+"""A batch of padded token ids, the input of an encoder."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from isospace.encoders.changes import EmbeddingChanges
 from isospace.operators.inverse_sqrt import in_float64
 
 _LONG_ATTENTION = 64
-"""Tokens from which on attention is worth sparing."""
+"""Number of tokens from which splitting a batch by length saves time."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded token ids of a batch of examples, each of one text or several.
+    """Padded token ids of a batch of examples, each with one or several texts.
 
     Attributes:
-        input_ids: (texts * batch, length) int64, text after text: all anchors, all positives ...
+        input_ids: (texts * batch, length) int64, all anchors first, then all positives ...
         attention_mask: (texts * batch, length) int64, 1 for tokens.
-        texts: per example.
-        changed: number of a text -> what is changed in its embeddings, where something is.
-        labels: (batch,) int64 class of each example, `None` where examples have none.
-        prompts: number of a text -> tokens of the prompt that it begins with, where there is one;
-            some poolings leave them out.
-        states: (texts * batch, length, dim) what the frozen layers made of them, where there are
-            such and they have run.
-        teacher: (batch, n) a teacher's scores of the texts of each example's list, `None` without.
+        texts: number of texts per example.
+        changed: index of a text -> changes of its embeddings; only texts with changes.
+        labels: (batch,) int64 class of each example; `None` without classes.
+        prompts: index of a text -> number of prompt tokens; only texts with a prompt. Some poolings
+            leave the prompt out.
+        states: (texts * batch, length, dim) output of the frozen layers; `None` before they run.
+        teacher: (batch, n) teacher's scores of the texts in each example's list; `None` without a
+            teacher.
     """
 
     input_ids: Tensor
@@ -47,7 +47,7 @@ class Batch:
         return len(self.input_ids) // self.texts
 
     def to(self, device: torch.device) -> Batch:
-        """Move the batch to a device."""
+        """Return the batch on a device."""
         changed = {text: changes.to(device) for text, changes in self.changed.items()}
         moved: dict[str, Any] = {
             name: x.to(device) for name, x in vars(self).items() if isinstance(x, Tensor)
@@ -55,9 +55,10 @@ class Batch:
         return replace(self, changed=changed, **moved)
 
     def stack(self, texts: Sequence[int]) -> Batch:
-        """Return a batch of single texts: these, one after the other (view-major rows).
+        """Return a batch of single texts with the rows of text `texts[0]`, then `texts[1]` ...
 
-        Either none of them is changed or all are; the prompt of the first counts.
+        Either all or none of the texts have embedding changes. The prompt length is that of the
+        first text.
         """
         if self.texts == len(texts) == 1:
             return self
@@ -76,7 +77,7 @@ class Batch:
         )
 
     def rows(self, rows: Tensor) -> Batch:
-        """Return these examples of a batch whose embeddings are not changed."""
+        """Return a batch of some examples; embedding changes, labels and teacher are dropped."""
 
         def chosen(of_all: Tensor) -> Tensor:
             by_text = of_all.reshape(self.texts, len(self), *of_all.shape[1:])
@@ -87,9 +88,9 @@ class Batch:
         return Batch(ids, mask, self.texts, prompts=self.prompts, states=states)
 
     def parts(self, tokens: int) -> list[Tensor]:
-        """Split the examples into parts of at most so many tokens; return the rows of each.
+        """Split the examples into parts of at most `tokens` tokens; return the rows of each part.
 
-        Examples of like length are together.
+        A part holds examples of similar length. A longer example is a part of its own.
         """
         lengths = self.attention_mask.view(self.texts, len(self), -1).sum((0, 2))
         order = lengths.argsort(stable=True)
@@ -104,10 +105,10 @@ class Batch:
         return [torch.tensor(part, device=lengths.device) for part in parts]
 
     def by_length(self) -> list[Tensor]:
-        """Split the texts by length where padding all to the longest is a waste; return the rows.
+        """Split the texts by length to save padding; return the rows of each part.
 
-        Attention takes time by the square of the length; a part is cut in two for as long as that
-        saves a third of it.
+        The cost of attention grows with the square of the length. A part is split again while that
+        saves at least a third of its cost.
         """
         lengths = self.attention_mask.sum(1)
         order = lengths.argsort(stable=True)
@@ -123,7 +124,7 @@ class Batch:
         return [*parts, order]
 
     def without_idle_padding(self) -> Batch:
-        """Cut the padding behind the longest text."""
+        """Return the batch without the padding after the longest text."""
         length = int(self.attention_mask.sum(1).max())
         ids, mask = self.input_ids[:, :length], self.attention_mask[:, :length]
         changed = {text: changes.cut(length) for text, changes in self.changed.items()}

@@ -1,4 +1,4 @@
-"""Changes of a model's embeddings during a pass: positions, parts set to 0, additions."""
+"""Changes of a model's embeddings during a forward pass: positions, zeroed parts, additions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class EmbeddingChanges:
     """Changes of the embeddings of padded sentences.
 
     Attributes:
-        positions: (batch, length) of the tokens, from 0.
+        positions: (batch, length) positions of the tokens, from 0.
         kept: (batch, length, dim), false where the embedding layer's output is set to 0.
-        added: (batch, length, dim) to the embeddings of the words; `None`: nothing.
+        added: (batch, length, dim), added to the word embeddings; `None`: nothing.
     """
 
     positions: Tensor
@@ -26,18 +26,18 @@ class EmbeddingChanges:
     added: Tensor | None = None
 
     def to(self, device: torch.device) -> EmbeddingChanges:
-        """Move the changes to a device."""
+        """Return the changes on a device."""
         added = None if self.added is None else self.added.to(device)
         return EmbeddingChanges(self.positions.to(device), self.kept.to(device), added)
 
     def cut(self, length: int) -> EmbeddingChanges:
-        """Cut the changes to this length."""
+        """Return the changes of the first `length` tokens."""
         added = None if self.added is None else self.added[:, :length]
         return EmbeddingChanges(self.positions[:, :length], self.kept[:, :length], added)
 
 
 def concatenated(parts: Sequence[EmbeddingChanges]) -> EmbeddingChanges:
-    """Join the changes of several batches."""
+    """Return the concatenated changes of several batches."""
     positions, kept = (torch.cat([getattr(c, x) for c in parts]) for x in ("positions", "kept"))
     if all(c.added is None for c in parts):
         return EmbeddingChanges(positions, kept)
@@ -47,7 +47,7 @@ def concatenated(parts: Sequence[EmbeddingChanges]) -> EmbeddingChanges:
 
 
 def refusal(model: nn.Module) -> str | None:
-    """Say why the embeddings of a Hugging Face model cannot be changed; `None` if they can."""
+    """Return the reason why a model's embeddings cannot be changed; `None` if they can."""
     positions = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
     if not isinstance(positions, nn.Embedding):
         return f"{type(model).__name__} has no layer of embeddings with learned positions"
@@ -58,16 +58,16 @@ def refusal(model: nn.Module) -> str | None:
 
 
 def width(model: Any) -> int:
-    """Return the width of a model's embeddings; its states may be wider."""
+    """Return the width of a model's embeddings; the states may be wider."""
     return int(model.embeddings.position_embeddings.embedding_dim)
 
 
 @contextmanager
 def changed(model: Any, changes: EmbeddingChanges) -> Iterator[None]:
-    """Run a Hugging Face model that is not refused with changed embeddings."""
+    """Change a Hugging Face model's embeddings inside the block; requires no `refusal`."""
     part = model.embeddings
     table = part.position_embeddings
-    # Where padding has a position of its own (RoBERTa), the others begin behind it.
+    # If padding has its own position (RoBERTa), token positions begin after it.
     first = 0 if table.padding_idx is None else table.padding_idx + 1
     added = 0 if changes.added is None else changes.added
     with (

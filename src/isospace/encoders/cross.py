@@ -1,4 +1,4 @@
-"""Cross-encoders: models that read two texts together and give one number."""
+"""Cross-encoders: models that read two texts together and return one number."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from isospace.errors import UserError, first_line
 
 
 def is_cross_encoder(name: str) -> bool:
-    """Tell whether a folder or Hub name is that of a cross-encoder, a classifier of sequences.
+    """Return true if a folder or Hub model is a cross-encoder (a sequence classifier).
 
     Raises:
-        UserError: nothing is there, or its configuration cannot be read.
+        UserError: the model is missing, or its configuration cannot be read.
     """
     path, local, revision, _ = resolve(name)
-    if Path(path).is_file() or is_frozen_name(path):  # word vectors, and given ones
+    if Path(path).is_file() or is_frozen_name(path):  # word vectors or given vectors
         return False
     file = Path(path, "config.json")
     if not Path(path).is_dir():
         with suppress(EntryNotFoundError):
             file = Path(hf_hub_download(path, file.name, revision=revision, local_files_only=local))
-    if not file.is_file():  # of sentence-transformers it may be in the folder of a module
+    if not file.is_file():  # a sentence-transformers model may have it in a module's folder
         return False
     try:
         kinds = json.loads(file.read_text(encoding="utf-8")).get("architectures") or []
@@ -45,10 +45,14 @@ def is_cross_encoder(name: str) -> bool:
 
 
 class PairScorer:
-    """The logits of a cross-encoder, by its folder or Hub name.
+    """A cross-encoder that scores pairs of texts.
+
+    Args:
+        name: folder or Hub name.
+        device: device of the model.
 
     Raises:
-        UserError: it cannot be loaded, or gives more than one number for a pair.
+        UserError: the model cannot be loaded, or returns more than one number for a pair.
     """
 
     def __init__(self, name: str, device: str) -> None:
@@ -63,7 +67,7 @@ class PairScorer:
         self.digest = state_hash(self._model)
 
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """Return (pair,) logits."""
+        """Return (pair,) float32 logits."""
         scores: NDArray[np.float32] = self._model.predict(
             list(pairs), activation_fn=torch.nn.Identity(), show_progress_bar=False
         )

@@ -1,8 +1,8 @@
 """The encoder: text -> vector, around a `SentenceTransformer`.
 
-`load_encoder` (in `loading.py`) finds one; `Encoder.forward` makes the views that objectives see;
-`Encoder.embed` makes the vectors that users see. `Encoder.tokens` turns text into padded token ids
-for both.
+`load_encoder` (in `loading.py`) loads an encoder. `Encoder.forward` encodes the views of a training
+batch; `Encoder.embed` encodes a user's texts. `Encoder.tokens` turns text into padded token ids for
+both.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ from isospace.views import Read, View, Vocabulary, describe_views
 
 
 class Encoder(nn.Module):
-    """A sentence-transformers model with control over its noise.
+    """A sentence-transformers model with control over its dropout.
 
     Args:
         model: any text `SentenceTransformer` that begins with a transformer or with word vectors.
-            Its queries may pass other modules than its documents (`Router`).
-        source: where it came from (a name or path), for records and messages.
-        prompts: put before the texts; default: those of the model.
+            A `Router` may send queries and documents through different modules.
+        source: the model's name or path, for records and messages.
+        prompts: prompts before the texts; default: the model's own.
 
     Attributes:
-        tokens: makes token ids of texts; of documents, where queries have another tokenizer.
+        tokens: the tokenizer; if queries have a different one, the tokenizer of documents.
         noise: the dropout rates.
-        last_layers: the layers that training runs alone; `None`: all layers.
+        last_layers: the layers that are trained, above frozen layers; `None`: all layers.
 
     Raises:
-        UserError: not a text encoder, a tokenizer that cannot pad, a `Router` with other routes
-            than those of queries and documents, or sides with vectors of different widths.
+        UserError: the model is not a text encoder, its tokenizer cannot pad, its `Router` has
+            routes other than query and document, or the two routes have different widths.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Encoder(nn.Module):
         if default is None:
             _require_text_encoder(model, source)
         for module in model.modules():
-            if isinstance(module, WordWeights):  # its weights are settings, and never trained
+            if isinstance(module, WordWeights):  # these weights are settings, not trained
                 module.requires_grad_(False)
         self.model = model
         self.source = source
@@ -93,21 +93,22 @@ class Encoder(nn.Module):
         self.tokens = Tokenisation(self._documents, source, given)
 
     def of_side(self, side: Side | None) -> Encoder:
-        """Return the encoder of a side's own modules; itself where all texts pass the same.
+        """Return the encoder with the modules of one side, or self if both sides share all modules.
 
-        Weights are shared. `None` is the side of texts that are neither queries nor documents.
+        The weights are shared with self. `None` is the side of texts that are neither queries nor
+        documents.
         """
         route = side or self.prompts.default_route
         return self._sides[route] if route and self._sides else self
 
     @property
     def _documents(self) -> SentenceTransformer:
-        """The model that documents pass; the model itself where all texts pass the same."""
+        """The model of documents; the whole model if both sides share all modules."""
         return self._sides["document"].model if self._sides else self.model
 
     @property
     def prompts(self) -> Prompts:
-        """The prompts that are put before the texts of each side."""
+        """The prompts before the texts of each side."""
         return self.tokens.prompts
 
     @prompts.setter
@@ -118,12 +119,12 @@ class Encoder(nn.Module):
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The Hugging Face tokenizer, or what answers in its place for word vectors."""
+        """The Hugging Face tokenizer; for word vectors an object with the same methods."""
         return self.tokens.tokenizer
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """What edits of tokens need to know of the tokenizer."""
+        """The facts about the tokenizer that token edits need."""
         return self.tokens.vocabulary
 
     @property
@@ -133,25 +134,26 @@ class Encoder(nn.Module):
 
     @property
     def is_transformer(self) -> bool:
-        """Tell whether the first module is a transformer; if not, it looks up word vectors."""
+        """True if the first module is a transformer, false if it looks up word vectors."""
         return isinstance(self._documents[0], Transformer)
 
     @property
     def is_frozen(self) -> bool:
-        """Tell whether its vectors are given, so that nothing can train it (`frozen.py`)."""
+        """True if the vectors are given, so that training is impossible (`frozen.py`)."""
         return False
 
     def expect(
         self, asked: Iterable[tuple[Side | None, Iterable[str]]], progress: Progress
     ) -> None:
-        """Get ready for texts that a command is going to encode, by side.
+        """Prepare for the texts of each side that a command will encode.
 
-        Vectors that somebody is paid for are announced (`FrozenEncoder`); else nothing is to do.
+        A `FrozenEncoder` announces how many texts it will send to a paid endpoint. Other encoders
+        do nothing.
         """
 
     @property
     def probes(self) -> Sequence[str]:
-        """Texts by which a written model is compared with this one."""
+        """Texts that test whether a saved model gives the same vectors as this one."""
         return PROBES
 
     @property
@@ -161,7 +163,7 @@ class Encoder(nn.Module):
 
     @property
     def token_dim(self) -> int:
-        """Width of the states of tokens."""
+        """Width of the token states."""
         first: Any = self._documents[0]
         return int(first.get_embedding_dimension())
 
@@ -172,19 +174,19 @@ class Encoder(nn.Module):
 
     @property
     def is_half(self) -> bool:
-        """Tell whether the weights are bfloat16."""
+        """True if the weights are bfloat16."""
         return next(self.model.parameters()).dtype == torch.bfloat16
 
     @property
     def pooling(self) -> str:
-        """The name in `POOLINGS`, or a description of a pooling that has no name there."""
+        """The pooling's name in `POOLINGS`, or a description if it has none."""
         return pooling_of(self._documents)
 
     @property
     def path(self) -> str:
-        """The arithmetic of the transformer: `fast path: bert`, or `general path: REASON`.
+        """The code that runs the transformer: `fast path: bert`, or `general path: REASON`.
 
-        The values are the same to rounding.
+        Both paths give the same values up to rounding.
         """
         reason = self.why_general_path()
         if reason is not None:
@@ -193,16 +195,16 @@ class Encoder(nn.Module):
 
     @property
     def transformer(self) -> Any:
-        """The Hugging Face model inside the first module, where `is_transformer`."""
+        """The Hugging Face model inside the first module; requires `is_transformer`."""
         return self._documents[0].model
 
     @property
     def family(self) -> str:
-        """The name that transformers has for its architecture."""
+        """The architecture's name in transformers, or "word vectors"."""
         return fast.model_type(self.transformer) if self.is_transformer else "word vectors"
 
     def why_general_path(self) -> str | None:
-        """Say why transformers' own modules run, padding included; `None` on the fast path."""
+        """Return the reason for the general path, transformers' own modules; `None`: fast path."""
         if not self.is_transformer:
             return "word vectors"
         if self.device.type != "cpu":
@@ -218,11 +220,11 @@ class Encoder(nn.Module):
         return fast.refusal(self.transformer)
 
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
-        """Describe the encoder in a line.
+        """Return a line that describes the encoder.
 
         Args:
-            arithmetic: the type of its matrix products.
-            plan: the views of a training, some of which may need the general path.
+            arithmetic: the type of the matrix products.
+            plan: the views of a training; views that change embeddings need the general path.
         """
         rates = ", ".join(f"{rate:g}" for rate in self.noise.rates) or "none"
         if self.last_layers is not None:
@@ -241,10 +243,10 @@ class Encoder(nn.Module):
         )
 
     def set_pooling(self, name: PoolingName) -> None:
-        """Replace the pooling modules by those of a pooling of `POOLINGS`.
+        """Replace the pooling modules by a pooling of `POOLINGS`.
 
         Raises:
-            UserError: the model cannot be pooled so (`modules.with_pooling`).
+            UserError: the model cannot have this pooling (`modules.with_pooling`).
         """
         changed = Encoder(with_pooling(self.model, name, self.source), self.source, self.prompts)
         self.model, self.noise, self.tokens = changed.model, changed.noise, changed.tokens
@@ -252,20 +254,20 @@ class Encoder(nn.Module):
 
     @property
     def word_embeddings(self) -> nn.Embedding:
-        """The table of the tokens' vectors."""
+        """The input embedding table of the tokens."""
         table: nn.Embedding = self.transformer.get_input_embeddings()
         return table
 
     def vectors(self, batch: Batch, *, normalised: bool, read: Read = "pooled") -> Tensor:
-        """Encode a batch of single texts under the current dropout.
+        """Encode a batch of single texts with the current dropout rates.
 
         Args:
-            batch: on the encoder's device.
-            normalised: with the L2 normalisation that closes the model, if it has one.
-            read: what of the states.
+            batch: token ids on the encoder's device.
+            normalised: apply the model's final L2 normalisation, if it has one.
+            read: the states to return: pooled, at the mask token, or of all tokens.
 
         Returns:
-            (batch, dim); of all tokens (batch, length, dim), zero at the padding.
+            (batch, dim); for all tokens (batch, length, dim), zero at the padding.
         """
         ids, mask = batch.input_ids, batch.attention_mask
         features = self.features(batch)
@@ -280,7 +282,7 @@ class Encoder(nn.Module):
                 and isinstance(pooling, Pooling)
                 and pooling.pooling_mode == "cls"
                 and pooling.include_prompt
-                and bool(mask[:, 0].all())  # a text may be without a token
+                and bool(mask[:, 0].all())  # a text may have no tokens
             )
             layers = slice(None)
             if self.last_layers is not None and batch.states is not None:
@@ -302,7 +304,7 @@ class Encoder(nn.Module):
         return vectors
 
     def features(self, batch: Batch) -> dict[str, Any]:
-        """Return a batch of single texts in the form that the model's modules take."""
+        """Return a batch of single texts in the form that the model's modules expect."""
         if isinstance(self.model[0], StaticEmbedding):
             lengths = batch.attention_mask.sum(1)
             pieces = batch.input_ids[batch.attention_mask.bool()]
@@ -318,7 +320,7 @@ class Encoder(nn.Module):
         return features
 
     def _replacing(self, batch: Batch) -> AbstractContextManager[None]:
-        """Run transformers' own modules with what a batch has in place of what they make."""
+        """Replace embeddings or lower states in transformers' own modules by those of the batch."""
         if self.last_layers is not None and batch.states is not None:
             return self.last_layers.given(batch.states)
         if 0 in batch.changed:
@@ -326,10 +328,10 @@ class Encoder(nn.Module):
         return nullcontext()
 
     def states_below(self, batch: Batch) -> Tensor:
-        """Return the input of the last layers for a batch of single texts.
+        """Return the input of the trained last layers for a batch of single texts.
 
         Raises:
-            ValueError: the model does not run these layers.
+            ValueError: the model does not run the last layers.
         """
         assert self.last_layers is not None
         if self.why_general_path() is None:
@@ -338,7 +340,7 @@ class Encoder(nn.Module):
         return self.last_layers.states_below(lambda: self.model[0](self.features(batch)))
 
     def _with_states(self, batch: Batch) -> Batch:
-        """Run the frozen layers on each text, and keep their states in the batch."""
+        """Return the batch with the output states of the frozen layers for each text."""
         length, each = batch.input_ids.shape[1], Batch(batch.input_ids, batch.attention_mask)
         parts, made = each.by_length(), []
         with torch.no_grad(), self.noise.at(0.0):
@@ -348,7 +350,7 @@ class Encoder(nn.Module):
         return replace(batch, states=torch.cat(made)[torch.cat(parts).argsort()])
 
     def _of_tokens(self, states: Tensor, batch: Batch, read: Read) -> Tensor:
-        """Return all states, zero at the padding, or those at the mask token."""
+        """Return the states of all tokens, zero at the padding, or the states at the mask token."""
         if read == "tokens":
             return states * batch.attention_mask.unsqueeze(-1)
         here = (batch.input_ids == self.tokenizer.mask_token_id).float().argmax(1)
@@ -357,19 +359,19 @@ class Encoder(nn.Module):
     def forward(
         self, batch: Batch, plan: Sequence[View], texts: Sequence[int] | None = None
     ) -> list[Tensor]:
-        """Encode a batch once per view, in one pass for all that are made and read alike.
+        """Encode a batch once per view; similar views share one pass.
 
-        A closing L2 normalisation is left out, as in the papers: heads and whitening see the pooled
-        vector itself. Losses built on cosines do not notice.
+        The model's final L2 normalisation is skipped, as in the papers: heads and whitening see the
+        pooled vector itself. Losses on cosines are unaffected.
 
         Args:
-            batch: token ids on the encoder's device.
-            plan: the views; their edits were made before.
-            texts: which text of the batch each view encodes; default: `View.text`.
+            batch: token ids on the encoder's device, with the views' token edits already made.
+            plan: the views.
+            texts: index of the text that each view encodes; default: `View.text`.
 
         Returns:
-            (batch, dim) of each view in the order of the plan, or (batch, length, dim) where all
-            tokens are read.
+            One tensor (batch, dim) per view, in the order of the plan; (batch, length, dim) for a
+            view that reads all tokens.
         """
         texts = [view.text for view in plan] if texts is None else texts
         if self.last_layers is not None:
@@ -392,7 +394,7 @@ class Encoder(nn.Module):
         return [views[i] for i in range(len(plan))]
 
     def _vectors_by_length(self, batch: Batch, read: Read) -> Tensor:
-        """Encode as `vectors` does, short and long texts apart where that saves attention."""
+        """Encode like `vectors`, but short and long texts apart if that is faster."""
         parts = [] if batch.changed else batch.by_length()
         if len(parts) < 2:
             return self.vectors(batch, normalised=False, read=read)
@@ -401,12 +403,12 @@ class Encoder(nn.Module):
         return torch.cat(made)[torch.cat(parts).argsort()]
 
     def _left_out(self, batch: Batch, text: int) -> int:
-        """Count the tokens at the beginning of a text that the pooling leaves out."""
+        """Return the number of a text's prompt tokens that the pooling leaves out."""
         return 0 if includes_prompt(self.model) else batch.prompts.get(text, 0)
 
     @property
     def attentions(self) -> list[nn.Module]:
-        """The module of each layer that ends with the states after its self-attention.
+        """The attention module of each layer; its output is the state after self-attention.
 
         Raises:
             ValueError: the layers are not built like BERT's.
@@ -414,7 +416,7 @@ class Encoder(nn.Module):
         layers = getattr(getattr(self.transformer, "encoder", None), "layer", [])
         found = [layer.attention for layer in layers if hasattr(layer, "attention")]
         built = found and all(hasattr(module, "self") for module in found)
-        if not built or self.family.startswith("deberta"):  # which also looks at distances
+        if not built or self.family.startswith("deberta"):  # DeBERTa's attention uses distances
             raise ValueError(
                 f"the layers of {self.family} are not built like BERT's, "
                 "so nothing can be put between their attention and the rest"
@@ -422,13 +424,13 @@ class Encoder(nn.Module):
         return found
 
     def language_model(self, name: str | None = None) -> LanguageModel:
-        """Load a masked-language model of this encoder's vocabulary, (ids, mask) to logits.
+        """Load a masked-language model with this encoder's vocabulary, (ids, mask) -> logits.
 
         Args:
-            name: a folder or Hub name; default: the checkpoint that this encoder came from.
+            name: a folder or Hub name; default: the checkpoint of this encoder.
 
         Raises:
-            ValueError: it has no trained head for masked words, or another vocabulary.
+            ValueError: the model has no trained head for masked words, or another vocabulary.
         """
         return masked_language_model(self.source, self.tokenizer, name)
 
@@ -444,18 +446,19 @@ class Encoder(nn.Module):
         """Return the states of all tokens, with functions applied between transformers' modules.
 
         Args:
-            ids: (n, length).
-            mask: (n, length), 1 for tokens; or (n, length, length), which tokens each one sees.
-            dropout: the rate; `None` is the encoder's own.
-            embedded: makes of the embeddings (n, length, width), after their norm and dropout, what
-                the first layer gets.
-            attended: one for each of `attentions`, whose states (n, length, dim) it gets.
+            ids: token ids (n, length).
+            mask: (n, length), 1 for tokens; or (n, length, length), 1 where token i sees token j.
+            dropout: dropout rate; `None`: the encoder's own.
+            embedded: function of the embeddings (n, length, width) after their norm and dropout;
+                the first layer gets its result.
+            attended: one function per module of `attentions`, applied to the module's output
+                (n, length, dim).
 
         Returns:
             (n, length, dim), not zero at the padding.
 
         Raises:
-            ValueError: the transformer has no such place.
+            ValueError: the transformer has no module whose output could be replaced.
         """
         transformer = self.transformer
         places = [*zip(self.attentions if attended else [], attended, strict=True)]
@@ -488,21 +491,20 @@ class Encoder(nn.Module):
     ) -> np.ndarray:
         """Encode texts to float32 vectors, in the order of the texts.
 
-        Sentences are sorted by token length and batched to a number of tokens; none of this changes
-        a clean vector beyond rounding (1e-6).
+        Texts are sorted by token length and batched by number of tokens. Without dropout, batching
+        changes a vector by rounding only (1e-6).
 
         Args:
             texts: n strings.
-            view: the noise; clean unless asked otherwise.
+            view: the dropout rate; default: no dropout.
             max_length: truncation in tokens; default: the encoder's own limit.
-            batch_tokens: padded tokens in a batch, at most, where a batch has several texts.
-            batch_size: texts in a batch, at most; default: as many as `batch_tokens` allows.
-            on_batch: called with the number of sentences done after each batch.
-            precision: bf16 computes the matrix products in bfloat16, which is faster where the
-                processor has it and moves a vector by a cosine of about 1e-4.
-            one_thread: a batch has one thread, so that the number of threads changes no bit.
-            side: whose prompt is put before every text, and whose modules it passes; default: those
-                of texts without a side.
+            batch_tokens: maximal number of padded tokens in a batch of several texts.
+            batch_size: maximal number of texts in a batch; default: limited by `batch_tokens` only.
+            on_batch: called after each batch with the number of its texts.
+            precision: bf16 computes the matrix products in bfloat16. That is faster on processors
+                with bfloat16 units, and changes a vector by about 1e-4 (1 - cosine).
+            one_thread: run each batch on one thread, so that the number of threads changes no bit.
+            side: side of the texts, which selects prompt and modules; default: no side.
 
         Returns:
             (n, dim) float32.
@@ -537,7 +539,7 @@ class Encoder(nn.Module):
                 return encoded
 
         vectors = np.empty((len(ids), self.dim), dtype=np.float32)
-        # Noise is drawn in the order of the batches; side by side there is no order.
+        # Dropout is drawn in the order of the batches; parallel batches have no fixed order.
         parallel = self.device.type == "cpu" and view.dropout == 0.0
         with self.noise.at(view.dropout):
             results = (
@@ -551,7 +553,7 @@ class Encoder(nn.Module):
 
 
 def _require_text_encoder(model: SentenceTransformer, source: str) -> None:
-    """Refuse a model that isospace would read otherwise than sentence-transformers does."""
+    """Refuse a model that isospace would encode differently from sentence-transformers."""
     known = Transformer | WordEmbeddings | StaticEmbedding
     if not isinstance(model[0], known) or model.tokenizer is None:
         raise UserError(
@@ -572,7 +574,7 @@ def _require_text_encoder(model: SentenceTransformer, source: str) -> None:
 
 
 def _require_same_width(sides: Mapping[Side, Encoder], source: str) -> None:
-    """Refuse a model whose queries and documents cannot be compared."""
+    """Refuse a model whose query and document vectors have different widths."""
     widths = {side: encoder.dim for side, encoder in sides.items()}
     if len(set(widths.values())) > 1:
         raise UserError(
@@ -583,7 +585,7 @@ def _require_same_width(sides: Mapping[Side, Encoder], source: str) -> None:
 
 @contextmanager
 def _after(places: Sequence[tuple[nn.Module, Callable[[Tensor], Tensor]]]) -> Iterator[None]:
-    """Replace what modules give, or the first of several, by what the functions make of it."""
+    """Apply a function to each module's output, or to the first of several outputs."""
 
     def hook(function: Callable[[Tensor], Tensor]) -> Callable[[nn.Module, Any, Any], Any]:
         def replaced(_module: nn.Module, _inputs: Any, output: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Encoders that cannot be trained: given vectors, with linear maps behind them.
+"""Encoders that cannot be trained: given vectors, followed by linear maps.
 
 The vectors come from an endpoint or a file (`vector_sources.py`). A `FrozenEncoder` is an `Encoder`
-whose first module is `GivenVectors`, so that maps are folded, measured and searched with as ever.
-It is saved as its maps: a matrix and a bias each.
+whose first module is `GivenVectors`. Post-processing, evaluation and search therefore work as for
+any encoder. Saving writes the maps only: a matrix and a bias each.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from isospace.system.unicode import without_surrogates
 from isospace.views import View
 
 MAP, QUERY_MAP = "map", "query_map"
-"""Names of the files of maps: of all texts, and of queries where theirs is another."""
+"""File names of the linear maps: for all texts, and for queries if they have their own map."""
 
 
 class GivenVectors(nn.Module):
@@ -59,12 +59,12 @@ class GivenVectors(nn.Module):
         return self.source.dim
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
-        """Return the features as they are: the vectors are in them already."""
+        """Return the features unchanged: they already contain the vectors."""
         return features
 
 
 class _Texts:
-    """The prompts of a frozen encoder, in the place of a tokenizer."""
+    """The prompts of a frozen encoder, used in place of a tokenizer."""
 
     max_length = None
 
@@ -86,12 +86,12 @@ class _Texts:
 
 
 class FrozenEncoder(Encoder):
-    """An encoder whose vectors come from a source, and pass the modules behind it.
+    """An encoder that passes given vectors through linear maps.
 
     Args:
-        model: begins with `GivenVectors`.
-        source: the name by which it was loaded.
-        prompts: put before the texts; default: none.
+        model: a model whose first module is `GivenVectors`.
+        source: the name under which the encoder was loaded.
+        prompts: prompts before the texts; default: none.
     """
 
     def __init__(
@@ -107,43 +107,43 @@ class FrozenEncoder(Encoder):
 
     @property
     def given(self) -> VectorSource:
-        """What gives the vectors."""
+        """The source of the vectors."""
         first: Any = self.model[0]
         source: VectorSource = first.source
         return source
 
     @property
     def is_frozen(self) -> bool:
-        """Return true: nothing here can train it."""
+        """True: given vectors cannot be trained."""
         return True
 
     @property
     def probes(self) -> Sequence[str]:
-        """Texts by which a written model is compared with this one."""
+        """Texts that test whether a saved model gives the same vectors as this one."""
         return self.given.probes
 
     @property
     def device(self) -> torch.device:
-        """Return the processor, where the maps are."""
+        """The CPU, which holds the maps."""
         return torch.device("cpu")
 
     @property
     def is_half(self) -> bool:
-        """Return false: vectors are float32."""
+        """False: the vectors are float32."""
         return False
 
     @property
     def pooling(self) -> str:
-        """Return a word for what is not known."""
+        """A placeholder: the pooling of given vectors is unknown."""
         return "its own"
 
     @property
     def path(self) -> str:
-        """Return a word for arithmetic that happens elsewhere."""
+        """A placeholder: the vectors are not computed here."""
         return "given vectors"
 
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
-        """Describe the encoder in a line."""
+        """Return a line that describes the encoder."""
         return f"{self.source}: {self.dim} dimensions, given vectors that cannot be trained"
 
     def set_pooling(self, name: PoolingName) -> None:
@@ -164,7 +164,7 @@ class FrozenEncoder(Encoder):
         one_thread: bool = False,
         side: Side | None = None,
     ) -> NDArray[np.float32]:
-        """Return the vectors of texts, (n, dim); only `texts`, `on_batch` and `side` matter."""
+        """Return the vectors of texts (n, dim); uses only `texts`, `on_batch` and `side`."""
         prompt = self.prompts.for_side(side)
         prompted = [without_surrogates(prompt + text) for text in texts]
         return _mapped(modules_of(self.model, side)[1:], self.given.vectors(prompted, on_batch))
@@ -172,7 +172,7 @@ class FrozenEncoder(Encoder):
     def expect(
         self, asked: Iterable[tuple[Side | None, Iterable[str]]], progress: Progress
     ) -> None:
-        """Announce the texts that a command is going to encode (`VectorSource.expect`)."""
+        """Announce the texts that a command will encode (`VectorSource.expect`)."""
         prompts = ((self.prompts.for_side(side), texts) for side, texts in asked)
         every = (without_surrogates(prompt + text) for prompt, texts in prompts for text in texts)
         self.given.expect(every, progress)
@@ -190,12 +190,12 @@ def _mapped(modules: Sequence[nn.Module], vectors: NDArray[np.float32]) -> NDArr
 
 @dataclass(frozen=True)
 class About:
-    """What frozen.json holds.
+    """Content of frozen.json.
 
     Attributes:
         model: an address, or vectors:FILE.
         dim: width of the given vectors.
-        prompts: put before texts by isospace; the server's own are not known.
+        prompts: prompts that isospace adds; the server's own prompts are unknown.
     """
 
     model: str
@@ -208,11 +208,11 @@ def load_frozen(name: str, place: str) -> FrozenEncoder:
     """Load a frozen encoder.
 
     Args:
-        name: as the user gave it.
+        name: the name that the user gave.
         place: an address, vectors:FILE, or a folder that `save_frozen` wrote.
 
     Raises:
-        UserError: it cannot be used, or the folder is damaged.
+        UserError: the address or file cannot be used, or the folder is damaged.
     """
     if is_frozen_name(place):
         return FrozenEncoder(_model(load_source(place), []), name)
@@ -239,7 +239,7 @@ Map = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 def _dense(weight: NDArray[np.float32], bias: NDArray[np.float32]) -> Dense:
-    """Return the layer of a map."""
+    """Return a map as a dense layer."""
     out, dim = weight.shape
     return Dense(
         dim,
@@ -261,10 +261,10 @@ def _read_map(file: Path) -> Map | None:
 
 
 def maps_of(encoder: FrozenEncoder) -> dict[str, Map]:
-    """Return the maps of an encoder by the names of their files; none where it has none.
+    """Return the linear maps of an encoder: file name -> map; empty without maps.
 
     Raises:
-        UserError: the modules are no linear map.
+        UserError: the modules are not a linear map.
     """
     sides: dict[str, Side] = {MAP: "document"}
     if encoder.prompts.routed:
@@ -274,10 +274,10 @@ def maps_of(encoder: FrozenEncoder) -> dict[str, Map]:
 
 
 def _map_of(encoder: FrozenEncoder, side: Side | None) -> Map | None:
-    """Return the one map that the vectors of a side pass; `None` for none.
+    """Return the product of the linear maps for one side; `None` without maps.
 
     Raises:
-        UserError: the modules are no linear map, as those of a flow.
+        UserError: the modules are not a linear map, such as a flow.
     """
     weight: NDArray[np.float64] | None = None
     bias = np.zeros(1)
@@ -298,19 +298,19 @@ def _map_of(encoder: FrozenEncoder, side: Side | None) -> Map | None:
 
 
 def save_frozen(encoder: FrozenEncoder, folder: Path, card: str, replace: bool) -> float:
-    """Write the maps of an encoder as safetensors and ONNX, whole or not at all.
+    """Write the maps of an encoder as safetensors and ONNX, atomically.
 
     Args:
-        encoder: what to write.
-        folder: e.g. `runs/x/model`.
+        encoder: the encoder to save.
+        folder: output folder, e.g. `runs/x/model`.
         card: the text of README.md.
-        replace: an old folder gives way.
+        replace: replace an existing folder.
 
     Returns:
-        The largest 1 - cosine between the encoder's vectors and those of the written maps.
+        The largest 1 - cosine between the encoder's vectors and the vectors of the written maps.
 
     Raises:
-        UserError: a map that is not linear, or a written map that gives other vectors.
+        UserError: a map is not linear, or a written map gives different vectors.
     """
     with atomic_folder(folder, replace) as building:
         for name, (weight, bias) in maps_of(encoder).items():
@@ -324,7 +324,7 @@ def save_frozen(encoder: FrozenEncoder, folder: Path, card: str, replace: bool) 
 
 
 def _write_onnx(file: Path, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
-    """Write a graph from `vectors` (n, in) to `mapped` (n, out), of length 1."""
+    """Write a graph from `vectors` (n, in) to `mapped` (n, out) of unit length."""
     from onnx import TensorProto, checker, helper, numpy_helper, save_model
 
     (out, dim), kind = weight.shape, TensorProto.FLOAT
@@ -345,7 +345,10 @@ def _write_onnx(file: Path, weight: NDArray[np.float32], bias: NDArray[np.float3
 
 
 def _parity(encoder: FrozenEncoder, folder: Path) -> float:
-    """Compare the written maps with the encoder's modules, on its probes and on random vectors."""
+    """Return the largest 1 - cosine between an encoder and its written maps.
+
+    The inputs are the encoder's probes and random vectors.
+    """
     from onnx.reference import ReferenceEvaluator
 
     given = np.random.default_rng(0).standard_normal((64, encoder.given.dim)).astype(np.float32)

@@ -17,14 +17,14 @@ _HEADS = (
     ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"),
     ("lm_head.dense", "lm_head.layer_norm", "lm_head"),
 )
-"""Where BERT's and RoBERTa's heads have dense layer, norm and the words' bias."""
+"""Names of dense layer, norm and word bias in the heads of BERT and RoBERTa."""
 
 
 class LanguageModel(nn.Module):
-    """Token ids to logits of the vocabulary, without noise and without gradient.
+    """A model from token ids to logits of the vocabulary, without dropout and gradient.
 
     Args:
-        model: a Hugging Face model for masked words.
+        model: a Hugging Face masked-language model.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -42,9 +42,9 @@ class LanguageModel(nn.Module):
         return logits
 
     def head(self) -> dict[str, Tensor] | None:
-        """Return the weights of the transform before the word embeddings: dense, norm, bias.
+        """Return the weights of the head before the word embeddings: dense, norm, bias.
 
-        `None` where it is not of BERT's form.
+        Return `None` if the head differs from BERT's and RoBERTa's.
         """
         weights = self.model.state_dict()
         for dense, norm, words in _HEADS:
@@ -59,15 +59,15 @@ class LanguageModel(nn.Module):
 def masked_language_model(
     source: str, tokenizer: PreTrainedTokenizerBase, name: str | None
 ) -> LanguageModel:
-    """Load a masked-language model that has the vocabulary of an encoder.
+    """Load a masked-language model with the vocabulary of an encoder.
 
     Args:
-        source: where the encoder came from.
-        tokenizer: of the encoder.
+        source: name or path of the encoder.
+        tokenizer: tokenizer of the encoder.
         name: a folder or Hub name; default: `source`.
 
     Raises:
-        ValueError: it has no trained head for masked words, or another vocabulary.
+        ValueError: the model has no trained head for masked words, or another vocabulary.
     """
     name = name or source
     try:
@@ -85,11 +85,11 @@ def masked_language_model(
 
 
 def _load(place: Place) -> tuple[nn.Module, PreTrainedTokenizerBase, list[str]]:
-    """Load model and tokenizer, and name the weights that the checkpoint lacks."""
+    """Return model, tokenizer, and the names of weights that are missing in the checkpoint."""
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity(logging.ERROR)
     try:
-        # What a checkpoint lacks is drawn.
+        # Missing weights are drawn at random; the caller's random state must not change.
         with loading("cannot be loaded"), torch.random.fork_rng(devices=[]):
             loaded: Any = AutoModelForMaskedLM.from_pretrained(
                 place.path, output_loading_info=True, **place.options

@@ -1,4 +1,4 @@
-"""The last layers of a transformer on their own, by transformers' own modules."""
+"""The last layers of a transformer, run on their own with transformers' modules."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from torch import Tensor, nn
 
 
 def layers_of(model: Any) -> list[nn.Module]:
-    """Return the layers of a Hugging Face model; none where they are not in one list."""
+    """Return the layers of a Hugging Face model; empty if they are not in one `ModuleList`."""
     count = getattr(model.config, "num_hidden_layers", 0)
     lists = (part for part in model.modules() if isinstance(part, nn.ModuleList))
     return next((list(part) for part in lists if len(part) == count), [])
 
 
 def runs_layers_again(model: nn.Module) -> bool:
-    """Tell whether the backward pass runs layers again (gradient checkpointing)."""
+    """Return true if the backward pass runs layers again (gradient checkpointing)."""
     return any(getattr(part, "gradient_checkpointing", False) for part in model.modules())
 
 
 class LastLayers:
-    """The last layers of a Hugging Face model, run apart from the layers below them.
+    """The last layers of a Hugging Face model, run separately from the lower layers.
 
     Args:
-        layers: of the model, in their order. Each maps states (batch, length, dim) to states, alone
-            or as the first of a tuple.
+        layers: all layers of the model, in order. Each maps states (batch, length, dim) to states,
+            or to a tuple that begins with states.
         count: number of last layers.
 
     Attributes:
-        below: indices of the layers below.
+        below: indices of the lower layers.
         last: indices of the last layers.
-        described: in words.
+        described: description for a log line.
     """
 
     def __init__(self, layers: list[nn.Module], count: int) -> None:
@@ -41,16 +41,16 @@ class LastLayers:
         self.described = f"trains {count} of {len(layers)} layers"
         self._lower, self._first = layers[self.below], layers[self.last][0]
         self._beside: int | None = None
-        """Number of outputs of a layer after its states; `None` where it returns no tuple."""
+        """Number of outputs of a layer after its states; `None` if it returns no tuple."""
 
     def states_below(self, run: Callable[[], Any]) -> Tensor:
-        """Return the input of the first of the last layers, and end the pass there.
+        """Return the input of the last layers, and stop the forward pass there.
 
         Args:
-            run: runs the model.
+            run: function that runs the model.
 
         Raises:
-            ValueError: the pass does not reach that layer.
+            ValueError: the forward pass does not reach the last layers.
         """
 
         def note(_layer: nn.Module, _inputs: Any, output: Any) -> None:
@@ -72,7 +72,7 @@ class LastLayers:
 
     @contextmanager
     def given(self, states: Tensor) -> Iterator[None]:
-        """Let the last layers start from these states; the layers below are skipped."""
+        """Run the last layers on these states inside the block; skip the lower layers."""
 
         def passed_on(own: Tensor, *_: Any, **__: Any) -> Any:
             return own if self._beside is None else (own, *[None] * self._beside)
@@ -91,7 +91,7 @@ class LastLayers:
 
 
 class _ReachedError(Exception):
-    """The states that reach the last layers."""
+    """The stop of a forward pass, with the states that reach the last layers."""
 
     def __init__(self, states: Tensor) -> None:
         super().__init__()

@@ -35,18 +35,18 @@ from isospace.system.typed_json import first_problem
 logger = logging.getLogger(__name__)
 
 Model: TypeAlias = str | Path | SentenceTransformer | Encoder
-"""A model, or what names one."""
+"""A model, or its name or path."""
 
 KEY = "isospace"
-"""The key in config.json under which an export to a Hugging Face folder says how vectors are made.
+"""Key in config.json for pooling, maximal length and normalisation of an exported model.
 
-Its prompts stand under their own keys.
+Prompts have their own keys.
 """
 
 _NO_ARCHITECTURE = {
     "_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache",
 }  # fmt: skip
-"""Settings of a transformer that change no vector, beside those of dropout and of outputs."""
+"""Transformer settings that change no vector; dropout and output settings are skipped as well."""
 
 
 def load_encoder(
@@ -61,23 +61,22 @@ def load_encoder(
     """Load an encoder.
 
     Args:
-        name: "minilm", a sentence-transformers folder, a Hugging Face encoder folder, a run's
-            folder, a peft adapter's folder, a Hub name (NAME@REVISION: as it was at that commit,
-            tag or branch), or glove:FILE for word vectors (`words.word_file`). Adapters are merged
-            into the weights. Also http://HOST/v1#NAME for an endpoint, and vectors:FILE for
-            vectors in Parquet (`frozen.py`).
-        pooling: one of `isospace.encoders.pooling.POOLINGS`; default: the model's own; for a
-            Hugging Face folder, which has none, the last token of a decoder and else the mean,
-            which a warning says. What isospace has exported says it itself.
-        device: default: `devices.default_device()`.
-        query_prompt: put before every query, or the name of one of the encoder's prompts; default:
-            the encoder's own (`prompts.Prompts.of_model`).
-        document_prompt: put before every document, in the same way.
-        bidirectional: let every token of a decoder see those after it too.
-        half: keep the weights in bfloat16, and compute so.
+        name: "minilm"; a sentence-transformers folder, Hugging Face encoder folder, run folder or
+            peft adapter folder; a Hub name, or NAME@REVISION with a commit, tag or branch;
+            glove:FILE for word vectors (`words.word_file`); http://HOST/v1#NAME for an endpoint;
+            vectors:FILE for vectors in Parquet (`frozen.py`). Adapters are merged into the weights.
+        pooling: one of `isospace.encoders.pooling.POOLINGS`; default: the model's own. A plain
+            Hugging Face folder names no pooling: a decoder gets the last token, other models the
+            mean, and a warning says so. Folders exported by isospace name their pooling.
+        device: the device; default: `devices.default_device()`.
+        query_prompt: the prompt before every query, or the name of one of the encoder's prompts;
+            default: the encoder's own (`prompts.Prompts.of_model`).
+        document_prompt: the prompt before every document, or its name; default: the encoder's own.
+        bidirectional: let every token of a decoder see later tokens too.
+        half: keep the weights and compute in bfloat16.
 
     Raises:
-        UserError: not found, not reachable, not readable, or not a text encoder.
+        UserError: the model is missing, unreachable, unreadable, or not a text encoder.
     """
     place = resolve(name)
     for folder in (Path(place.path), *place.adapters):
@@ -89,8 +88,8 @@ def load_encoder(
         set_prompts(frozen, query_prompt, document_prompt)
         return frozen
     device, words = device or default_device(), word_file(name)
-    # What a checkpoint lacks is drawn, such as a RoBERTa's pooler, which no vector depends on:
-    # the same each time, or the encoder would have another hash in every process.
+    # Weights missing in a checkpoint are drawn at random, such as RoBERTa's unused pooler. A fixed
+    # seed makes them equal in every process, and with them the encoder's hash.
     with (
         loading(f"{name}: {place.path} cannot be loaded as an encoder"),
         torch.random.fork_rng(devices=[]),
@@ -113,7 +112,7 @@ def load_encoder(
     making = _take_making(model, name)
     if unread and making is not None:
         _follow(model, making)
-    # Weights are float32, however they were saved: small updates of others would be rounded away.
+    # float32 for every checkpoint: in half precision, small updates would be rounded away.
     encoder = Encoder(model.bfloat16() if half else model.float(), name)
     if unread:
         pooling = _assumed_pooling(encoder, making, pooling)
@@ -126,10 +125,10 @@ def load_encoder(
 
 
 def set_prompts(encoder: Encoder, query: str | None, document: str | None) -> None:
-    """Give an encoder other prompts than its own, for one side or both; `None` leaves a side.
+    """Set the prompts of an encoder; `None` keeps the prompt of that side.
 
     Raises:
-        UserError: a bare word that is no name of one of its prompts.
+        UserError: a prompt is a single word, but not the name of one of the encoder's prompts.
     """
     given: dict[Side, str | None] = {"query": query, "document": document}
     for side, value in given.items():
@@ -145,17 +144,17 @@ def as_encoder(
     query_prompt: str | None = None,
     document_prompt: str | None = None,
 ) -> Encoder:
-    """Return the encoder that a Python user names or gives; given weights are not copied.
+    """Return an encoder for a name, a path or a loaded model; loaded weights are not copied.
 
     Args:
-        model: as `load_encoder` takes it, as text or a path; or a loaded model.
-        pooling: default: the model's own.
-        device: default: as `load_encoder`; a loaded model stays where it is.
+        model: a name or path for `load_encoder`, or a loaded model.
+        pooling: the pooling; default: the model's own.
+        device: the device; default: as for `load_encoder`, and unchanged for a loaded model.
         query_prompt: as for `load_encoder`.
         document_prompt: as for `load_encoder`.
 
     Raises:
-        UserError: nothing there can be loaded, or something else is given.
+        UserError: the model cannot be loaded, or has an unknown type.
     """
     if isinstance(model, str | Path):
         return load_encoder(str(model), pooling, device, query_prompt, document_prompt)
@@ -176,14 +175,14 @@ def as_encoder(
 
 @dataclass(frozen=True)
 class _Making:
-    """Settings by which a model makes vectors.
+    """Settings of how a model computes vectors.
 
     Attributes:
         pooling: name in `POOLINGS`.
         max_length: longest input in tokens; `None`: no limit is known.
-        normalised: whether vectors have length 1.
+        normalised: true if vectors have length 1.
         prompts: name -> text, as `SentenceTransformer.prompts`.
-        default_prompt_name: of the prompt of texts without a side.
+        default_prompt_name: name of the prompt of texts without a side.
     """
 
     pooling: PoolingName
@@ -194,10 +193,12 @@ class _Making:
 
 
 def _take_making(model: SentenceTransformer, source: str) -> _Making | None:
-    """Take out of a model's configuration what an export wrote there; `None` where it did not.
+    """Remove isospace's export settings from a model's configuration, and return them.
+
+    Return `None` if the model was not exported by isospace.
 
     Raises:
-        UserError: somebody has changed it to what has no meaning.
+        UserError: the settings are invalid.
     """
     config = getattr(getattr(model[0], "model", None), "config", None)
     settings: dict[str, Any] = {} if config is None else vars(config)
@@ -219,7 +220,7 @@ def _take_making(model: SentenceTransformer, source: str) -> _Making | None:
 
 
 def _follow(model: SentenceTransformer, making: _Making) -> None:
-    """Have a plain model make vectors as an export says, but for the pooling."""
+    """Apply export settings, except the pooling, to a plain model."""
     if making.max_length is not None:
         model.max_seq_length = making.max_length
     if making.normalised:
@@ -231,21 +232,21 @@ def _follow(model: SentenceTransformer, making: _Making) -> None:
 def _assumed_pooling(
     encoder: Encoder, making: _Making | None, given: PoolingName | None
 ) -> PoolingName | None:
-    """Choose the pooling of a plain model, and log what is assumed where nothing says it.
+    """Return the pooling for a plain model, and warn about assumed settings.
 
     Args:
-        encoder: the model, with sentence-transformers' own pooling.
-        making: what the model says of itself.
+        encoder: the model, with sentence-transformers' default pooling.
+        making: the model's export settings, if any.
         given: the pooling that the user gave.
 
     Returns:
-        The pooling; `None` for the one that the encoder has.
+        The pooling; `None` to keep the encoder's pooling.
     """
     if making is not None:
         return given or making.pooling
     chosen = given
     if given is None and encoder.pooling == "mean" and is_causal(encoder):
-        chosen = "lasttoken"  # no earlier state has seen the whole text
+        chosen = "lasttoken"  # only the last token sees the whole text
     parts = [] if given is not None else [f"pooling {chosen or encoder.pooling}"]
     if encoder.max_length is not None:
         parts.append(f"texts cut to {encoder.max_length} tokens")
@@ -260,12 +261,11 @@ def _assumed_pooling(
 
 
 def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
-    """Return a hash, 40 hexadecimal digits, of all that decides an encoder's vectors.
+    """Return a hash, 40 hexadecimal digits, of everything that determines an encoder's vectors.
 
-    They are a SHA-256 over weights, architecture, tokenizer, prompt, length limit, modules and
-    pooling: another seed, checkpoint, prompt or pooling has another hash. Default: of texts without
-    a side. Sides that are encoded alike do not differ; modules that only other sides pass do not
-    count.
+    The hash is a SHA-256 over weights, architecture, tokenizer, prompt, length limit, modules and
+    pooling. It covers the given sides; default: texts without a side. Modules of other sides do not
+    count. Two sides with the same prompt and modules have the same hash.
     """
     asked = sides or (None,)
     of_texts = dict.fromkeys(
@@ -284,9 +284,9 @@ def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
 
 
 def architecture(encoder: Encoder) -> dict[str, Any]:
-    """Return the settings of the transformer that decide, beside the weights, what it computes.
+    """Return the transformer settings that, with the weights, determine its output.
 
-    Word vectors have none.
+    Word vectors have no settings.
     """
     if not encoder.is_transformer:
         return {}
@@ -302,7 +302,7 @@ def architecture(encoder: Encoder) -> dict[str, Any]:
 def state_hash(module: nn.Module, about: str = "") -> str:
     """Return a hash, 40 hexadecimal digits, of a module's parameters and buffers, and a text.
 
-    What adapters add to a layer is part of it.
+    Adapters are merged into the parameters for the hash.
     """
     content = hashlib.sha256(about.encode())
     for name, tensor in sorted(plain_state(module).items()):

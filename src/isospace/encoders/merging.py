@@ -1,10 +1,10 @@
 """Merging: weights between a base model and models that were fine-tuned from it.
 
-Networks that were trained from the same base model lie in one basin, so that the mean of their
-weights is a network too: of several results (model soups, Wortsman et al. 2022a,
-https://proceedings.mlr.press/v162/wortsman22a.html), or between base model and result, which keeps
-more of what the base model could do (WiSE-FT, Wortsman et al. 2022b,
-https://arxiv.org/abs/2109.01903; of embedding models LM-Cocktail, Xiao et al. 2024,
+Models fine-tuned from one base model lie in one loss basin, so the mean of their weights works too.
+Model soups average several fine-tuned models (Wortsman et al. 2022a,
+https://proceedings.mlr.press/v162/wortsman22a.html). WiSE-FT interpolates between base model and
+fine-tuned model, which forgets less (Wortsman et al. 2022b, https://arxiv.org/abs/2109.01903).
+LM-Cocktail does the same for embedding models (Xiao et al. 2024,
 https://aclanthology.org/2024.findings-acl.145).
 """
 
@@ -25,24 +25,26 @@ from isospace.encoders.prompts import SIDES
 from isospace.errors import UserError
 
 State: TypeAlias = Mapping[str, Tensor]
-"""Name -> parameter or buffer, as `state_dict` gives them."""
+"""Name -> parameter or buffer, as `state_dict` returns them."""
 
 
 def merge(start: State, results: Sequence[State], share: float) -> dict[str, Tensor]:
     """Interpolate between the base model's weights and the mean of the results.
 
+    The merged weights are (1 - share) start + share mean(results), in float64.
+
     Args:
-        start: of the network that all results were trained from.
-        results: one or more.
-        share: 0 is the base model and 1 the mean of the results, both bit for bit where that is of
-            one result; between them (1 - share) start + share mean, in float64.
+        start: weights of the base model.
+        results: weights of one or more models that were fine-tuned from it.
+        share: 0 gives the base model bit for bit; 1 gives the mean of the results, and a single
+            result bit for bit.
 
     Returns:
-        Weights in the types of the base model, on the CPU. What is no floating point number, such
-        as the numbers of positions, is the base model's.
+        Weights in the types of the base model, on the CPU. Integers, such as position ids, are the
+        base model's.
 
     Raises:
-        UserError: a share that is none, or weights of other names or shapes.
+        UserError: the share is outside [0, 1], or names or shapes of the weights differ.
     """
     if not 0 <= share <= 1:
         raise UserError(
@@ -63,7 +65,7 @@ def _between(start: Tensor, results: Sequence[Tensor], share: float) -> Tensor:
         return start
     mean = reduce(operator.add, (result.detach().cpu().double() for result in results))
     mean /= len(results)
-    # At the ends the sum would give the same numbers, but not the sign of a zero.
+    # At share 0 and 1, interpolation would give the same numbers, but not the sign of a zero.
     return (mean if share == 1 else torch.lerp(start.double(), mean, share)).to(start.dtype)
 
 
@@ -84,14 +86,14 @@ def _require_same_shapes(start: State, result: State) -> None:
 
 
 def require_alike(start: Encoder, other: Encoder) -> None:
-    """Refuse an encoder whose weights mean something else than those of the base model.
+    """Refuse to merge an encoder that differs from the base model in more than its weights.
 
     Raises:
-        UserError: both are named, and what differs.
+        UserError: a setting differs; the message names it and both models.
     """
     here, there = _about(start), _about(other)
     for name, value in here.items():
-        theirs = there.get(name)  # another kind of network has other settings
+        theirs = there.get(name)  # another architecture may lack the setting
         if theirs != value:
             raise UserError(
                 f"{start.source} and {other.source}: {name} {value} and {theirs}. Merge models "
@@ -100,7 +102,7 @@ def require_alike(start: Encoder, other: Encoder) -> None:
 
 
 def _about(encoder: Encoder) -> dict[str, Any]:
-    """Describe everything but the weights that decides what the vector of a text is."""
+    """Return everything except the weights that determines the vector of a text."""
     about: dict[str, Any] = {
         "modules": " / ".join(
             dict.fromkeys(", ".join(module_names(encoder.model, s)) for s in SIDES)
@@ -110,5 +112,5 @@ def _about(encoder: Encoder) -> dict[str, Any]:
         "longest input": encoder.max_length,
     }
     about |= {f"setting {name}": value for name, value in architecture(encoder).items()}
-    # Last, because a hash says little.
+    # The tokenizer comes last: a hash explains a difference worst.
     return about | {"tokenizer": encoder.tokens.fingerprint(None, whole=True)[:8]}

@@ -1,4 +1,4 @@
-"""The modules of a sentence-transformers model: which ones a text passes, and how they pool."""
+"""The modules of a sentence-transformers model: the modules of each side, and their pooling."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _ROUTES = {"query", "document"}
 
 
 def default_route(model: SentenceTransformer, source: str) -> Side | None:
-    """Return the side whose modules a text without a side passes; `None` without a `Router`.
+    """Return the side whose modules encode a text without a side; `None` without a `Router`.
 
-    A router has a list of modules for queries and another for documents. A router without a default
+    A router has one list of modules for queries and one for documents. A router without a default
     encodes texts without a side as documents.
 
     Raises:
-        UserError: a router with other routes, or routers with different defaults.
+        UserError: a router has other routes, or two routers have different defaults.
     """
     routers = [module for module in model.modules() if isinstance(module, Router)]
     if not routers:
@@ -50,17 +50,20 @@ def default_route(model: SentenceTransformer, source: str) -> Side | None:
 
 
 def one_way(model: SentenceTransformer, side: Side) -> SentenceTransformer:
-    """Return a model of the modules that texts of a side pass; weights are shared."""
+    """Return a model with only the modules of one side; the weights are shared."""
     return rebuilt(model, modules_of(model, side))
 
 
 def require_one_way(prompts: Prompts, source: str, what: str) -> None:
-    """Refuse an encoder whose queries pass other modules than its documents.
+    """Refuse an encoder with different modules for queries and documents.
 
     Args:
-        prompts: of the encoder.
-        source: where it came from, for the message.
-        what: needs the same modules for all texts, such as "training".
+        prompts: prompts of the encoder.
+        source: name of the encoder, for the message.
+        what: the task that needs the same modules for all texts, such as "training".
+
+    Raises:
+        UserError: the encoder has a `Router`.
     """
     if prompts.routed:
         raise UserError(
@@ -70,7 +73,7 @@ def require_one_way(prompts: Prompts, source: str, what: str) -> None:
 
 
 def modules_of(model: SentenceTransformer, side: Side | None) -> list[nn.Module]:
-    """Return the modules that a text of a side passes, in order."""
+    """Return the modules that encode a text of a side, in order."""
     return list(_passed(model, side))
 
 
@@ -84,7 +87,7 @@ def _passed(modules: Iterable[nn.Module], side: Side | None) -> Iterator[nn.Modu
 
 
 def module_names(model: SentenceTransformer, side: Side | None) -> list[str]:
-    """Return the type of each module of a side, with settings that decide what it computes."""
+    """Return the type of each module of a side, with the settings that determine its output."""
     names = []
     for module in modules_of(model, side):
         name = type(module).__name__
@@ -98,12 +101,12 @@ def module_names(model: SentenceTransformer, side: Side | None) -> list[str]:
 
 
 def includes_prompt(model: SentenceTransformer) -> bool:
-    """Tell whether the pooling counts the tokens of a prompt."""
+    """Return true if the pooling includes the tokens of a prompt."""
     return all(module.include_prompt for module in model if isinstance(module, Pooling))
 
 
 def pooling_of(model: SentenceTransformer) -> str:
-    """Return the name in `POOLINGS`, or a description of a pooling that has no name there."""
+    """Return the pooling's name in `POOLINGS`, or a description if it has none."""
     if isinstance(model[0], StaticEmbedding):
         return "mean"
     layer_pooling = next((m for m in model if isinstance(m, WeightedLayerPooling)), None)
@@ -130,11 +133,11 @@ def pooling_of(model: SentenceTransformer) -> str:
 
 
 def with_pooling(model: SentenceTransformer, name: PoolingName, source: str) -> SentenceTransformer:
-    """Return a model with other pooling modules and the same weights.
+    """Return a model with another pooling and the same weights.
 
     Raises:
-        UserError: any but the mean, of word vectors; any at all, of a model whose pooling is part
-            of its training, such as the state at the mask token.
+        UserError: word vectors have only the mean; a model with a `Router`, or with a trained
+            pooling such as the state at the mask token, cannot change its pooling.
     """
     own = pooling_of(model)
     if isinstance(model[0], Router):
@@ -155,7 +158,7 @@ def with_pooling(model: SentenceTransformer, name: PoolingName, source: str) -> 
         )
     rule = POOLINGS[name]
     first: Any = model[0]
-    # The caller may still use the model with its own pooling: only the weights are shared.
+    # Copy all but the weights: the caller may still use the model with its own pooling.
     tensors = *first.parameters(), *first.buffers()
     shared = {id(part): part for part in (*tensors, first.processor)}
     first = copy.deepcopy(first, shared)
@@ -175,7 +178,7 @@ def with_pooling(model: SentenceTransformer, name: PoolingName, source: str) -> 
 
 
 def rebuilt(model: SentenceTransformer, modules: Sequence[nn.Module]) -> SentenceTransformer:
-    """Make a model of other modules, with the device, prompts and similarity of this one."""
+    """Return a model of these modules with the device, prompts and similarity of `model`."""
     return SentenceTransformer(
         modules=list(modules),
         device=str(next(model.parameters()).device),
@@ -186,12 +189,12 @@ def rebuilt(model: SentenceTransformer, modules: Sequence[nn.Module]) -> Sentenc
 
 
 def _before_pooling(model: SentenceTransformer) -> list[nn.Module]:
-    """Return the modules that change the states of tokens before they are pooled."""
+    """Return the modules that change the token states before pooling."""
     modules = list(model)
     end = next((i for i, m in enumerate(modules) if isinstance(m, Pooling)), 1)
     return [m for m in modules[1:end] if not isinstance(m, WeightedLayerPooling)]
 
 
 def _reads_mask(module: WordWeights) -> bool:
-    """Tell whether one token alone has a weight."""
+    """Return true if exactly one token has a weight."""
     return len(module.word_weights) == 1 and module.unknown_word_weight == 0

@@ -1,4 +1,4 @@
-"""Dropout as a property of a view: set every rate of an encoder for a while, then put it back."""
+"""Dropout as a property of a view: set all rates of an encoder for a while, then restore them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-# Where transformers keeps a rate as a plain number that is read while `training` is set: attention
-# (sdpa, eager, flash) in most encoders, activations and residuals in some.
+# Attributes in which transformers keeps a rate as a plain number, used while `training` is set:
+# attention (sdpa, eager, flash) in most encoders, activations and residuals in some.
 _RATE_ATTRIBUTES = (
     "dropout", "attention_dropout", "activation_dropout", "hidden_dropout", "dropout_prob",
     "dropout_p", "attn_dropout", "attn_drop", "embedding_dropout", "resid_pdrop",
@@ -23,7 +23,7 @@ class Noise:
     """Every dropout rate of a module, attention included.
 
     Args:
-        module: the encoder; its rates at this moment are "its own".
+        module: the encoder; its current rates become its own rates.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -43,10 +43,10 @@ class Noise:
         return tuple(sorted({float(getattr(part, name)) for part, name in self._slots}))
 
     def set(self, rate: float) -> None:
-        """Make `rate` the encoder's own rate, everywhere and for good.
+        """Make `rate` the encoder's own rate, everywhere and permanently.
 
         Raises:
-            ValueError: a rate outside [0, 1).
+            ValueError: the rate is outside [0, 1).
         """
         _check(rate)
         for part, name in self._slots:
@@ -54,13 +54,13 @@ class Noise:
 
     @contextmanager
     def at(self, rate: float | None) -> Iterator[None]:
-        """Run the encoder under one rate: `None` for its own rates, 0.0 for a clean pass.
+        """Set the dropout rate inside the block: `None` for the encoder's own rates, 0.0 for none.
 
-        Rates and training flags are put back however the block ends. Layers that the backward pass
-        runs again (gradient checkpointing) are run under the same noise.
+        Rates and training flags are restored when the block ends, also after an error. Layers that
+        the backward pass runs again (gradient checkpointing) use the block's rates.
 
         Raises:
-            ValueError: a rate outside [0, 1).
+            ValueError: the rate is outside [0, 1).
         """
         if rate is not None:
             _check(rate)
@@ -68,14 +68,14 @@ class Noise:
         again = [part for part in flags if getattr(part, "gradient_checkpointing", False)]
         functions = [getattr(part, "_gradient_checkpointing_func", None) for part in again]
         try:
-            # Only evaluation mode of the whole makes a pass clean: attention reads its own flag.
+            # Put the whole module into evaluation mode: attention modules read their own flag.
             self._module.train(rate != 0.0)
             if rate:
                 for part, name in self._slots:
                     setattr(part, name, rate)
             noise = self._now()
             for part in again:
-                # The backward pass runs these layers again, when this block has ended.
+                # The backward pass runs these layers again after the block has ended.
                 part._gradient_checkpointing_func = partial(
                     checkpoint,
                     use_reentrant=False,
@@ -110,7 +110,7 @@ class Noise:
 
 
 def _is_rate(value: object) -> bool:
-    """Tell whether a value is a rate; configurations write 0 and 1 as integers."""
+    """Return true if a value is a rate; configurations may write 0 and 1 as integers."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

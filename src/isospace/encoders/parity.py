@@ -1,8 +1,8 @@
-"""Checks that a written model is the model that was measured, and that no byte of it has changed.
+"""Checks that a written model gives the measured vectors, and that its files are unchanged.
 
-Every model folder has a file SHA256SUMS, because neither safetensors nor the files of a tokenizer
-show that a disk has changed a bit. `sha256sum --check SHA256SUMS` reads it too. It leaves out
-settings and card, which people edit.
+Every model folder has a file SHA256SUMS, because neither safetensors nor tokenizer files detect a
+bit changed on disk. `sha256sum --check SHA256SUMS` reads it too. It leaves out the settings and the
+model card, which people edit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EDITED = (
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 TOLERANCE = 1e-5
-"""Largest 1 - cosine between the vectors that were measured and those of an export, float32."""
+"""Largest 1 - cosine allowed between measured vectors and vectors of an export, float32."""
 
 PROBES = (
     "A short sentence.",
@@ -39,11 +39,11 @@ PROBES = (
     "x",
     "",
 )
-"""What is compared: several scripts and lengths, a text that is cut, and an empty one."""
+"""Texts for the comparison: several scripts and lengths, a truncated text, and an empty one."""
 
 
 def cosines(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Return (n,) cosines between equal rows of two arrays (n, dim), in float64."""
+    """Return (n,) float64 cosines between corresponding rows of two arrays (n, dim)."""
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     products: np.ndarray = (a * b).sum(1) / np.maximum(norms, 1e-12)
@@ -53,20 +53,20 @@ def cosines(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
 def gap_between(ours: np.ndarray, theirs: np.ndarray) -> float:
     """Return the largest 1 - cosine between two models' vectors (n, dim) of the same texts.
 
-    Infinite where they have other widths.
+    The gap is infinite if the widths differ.
     """
     if ours.shape != theirs.shape:
         return math.inf
-    # Word vectors give texts without a known word zero, which has no cosine.
+    # A text without known words has the zero word vector, which has no cosine.
     gaps = np.where((ours == theirs).all(1), 0.0, 1.0 - cosines(ours, theirs))
     return float(np.maximum(np.max(gaps), 0.0))
 
 
 def require_parity(ours: np.ndarray, theirs: np.ndarray, source: str, tolerance: float) -> float:
-    """Return what `gap_between` finds; refuse a large gap.
+    """Return the result of `gap_between`; refuse a gap above the tolerance.
 
     Raises:
-        UserError: a larger difference, or vectors of another width.
+        UserError: the gap is larger than `tolerance`, or the widths differ.
     """
     gap = gap_between(ours, theirs)
     if not gap <= tolerance:
@@ -82,7 +82,7 @@ def require_whole(folder: Path, source: str) -> None:
     """Refuse a written folder that needs the weights of another model.
 
     Raises:
-        UserError: it holds an adapter.
+        UserError: the folder contains an adapter.
     """
     if any(folder.rglob("adapter_config.json")):
         raise UserError(
@@ -92,7 +92,7 @@ def require_whole(folder: Path, source: str) -> None:
 
 
 def write_sums(folder: Path) -> None:
-    """Write SHA256SUMS of all files of a new model but those that people edit."""
+    """Write SHA256SUMS for all files of a new model, except files that people edit."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     lines = [
         f"{file_sha256(path)}  {path.relative_to(folder).as_posix()}\n"
@@ -103,9 +103,10 @@ def write_sums(folder: Path) -> None:
 
 
 def damage(folder: Path) -> str | None:
-    """Find a file that is not as it was written; `None` if all are, or there are no sums.
+    """Return a message about the first changed file; `None` if there is none, or no SHA256SUMS.
 
-    A file that is not there is left to what loads the model: it may be one of another format.
+    Missing files are ignored: they may belong to a format that is not loaded, and loading the model
+    reports the others.
     """
     sums = folder / SUMS
     if not sums.is_file():

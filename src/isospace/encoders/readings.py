@@ -1,8 +1,7 @@
-"""Encoders that read the network of another in a way other than its pooling.
+"""Encoders that replace the pooling of another encoder, and share its weights.
 
-The weights are shared, so that what trains the one trains the other. All of it is said in modules
-of sentence-transformers and in a tokenizer's own words, so that a saved folder needs no further
-code.
+Training either encoder trains both. The new encoders use only sentence-transformers modules and a
+tokenizer template, so a saved folder needs no custom code.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from isospace.views.edits import Template
 
 
 def at_mask(encoder: Encoder, template: Template) -> Encoder:
-    """Return an encoder that reads the last state at the mask token of a template.
+    """Return an encoder whose vector is the last state at the mask token of a template.
 
-    The tokenizer puts the template around a text after it has cut it, so that there is room. The
-    mean over tokens becomes the state at the mask by weights, 1 for the mask token and 0 for all
-    others. Of what follows the pooling a closing normalisation stays.
+    The tokenizer truncates a text and then adds the template around it. Token weights, 1 for the
+    mask token and 0 for all others, turn mean pooling into the state at the mask. A final
+    normalisation stays; other modules after the pooling are dropped.
 
     Raises:
-        ValueError: the tokenizer cannot hold a template, or no room is left for a text.
+        ValueError: the tokenizer cannot hold a template, or the template leaves no room for a text.
     """
     tokenizer = _tokenizer_with(encoder, template)
     transformer: Any = copy.copy(encoder.model[0])
@@ -51,15 +50,15 @@ def at_mask(encoder: Encoder, template: Template) -> Encoder:
 def convolved(encoder: Encoder, convolutions: Convolutions) -> Encoder:
     """Return an encoder whose vector is the mean of convolutions over the tokens' last states.
 
-    Weights of 1 for every token come first, for what they also do: they set the states at the
-    padding to 0, which would leak into those beside them.
+    A `WordWeights` module with weight 1 for every token comes first. It sets the states at the
+    padding to 0, which the convolutions would otherwise mix into neighbouring tokens.
     """
     weights = WordWeights(_tokens(encoder), {}, 1.0)
     cnn = CNN(convolutions.dim, convolutions.channels, list(convolutions.kernels))
     cnn.convs = convolutions.layers
     dim = cnn.get_embedding_dimension()
     modules: list[nn.Module] = [encoder.model[0], weights, cnn]
-    if convolutions.relu:  # which CNN does not have
+    if convolutions.relu:  # the CNN module has no ReLU
         rectified = Dense(
             dim,
             dim,
@@ -79,14 +78,14 @@ def _tokens(encoder: Encoder) -> list[str]:
 
 
 def _read(encoder: Encoder, modules: Sequence[nn.Module], dim: int) -> Encoder:
-    """Return the encoder of these modules and the mean over their tokens' vectors."""
+    """Return an encoder of these modules, followed by mean pooling over tokens."""
     closing = [module for module in encoder.model if isinstance(module, Normalize)]
     model = rebuilt(encoder.model, [*modules, Pooling(dim, "mean"), *closing])
     return Encoder(model, encoder.source, encoder.prompts)
 
 
 def _tokenizer_with(encoder: Encoder, template: Template) -> PreTrainedTokenizerBase:
-    """Return a tokenizer that puts the template around a text, inside the special tokens."""
+    """Return a tokenizer that adds the template around a text, inside the special tokens."""
     own, vocabulary = encoder.tokenizer, encoder.vocabulary
     backend = getattr(own, "backend_tokenizer", None)
     if backend is None:
@@ -112,7 +111,7 @@ def _tokenizer_with(encoder: Encoder, template: Template) -> PreTrainedTokenizer
             for name, ids in around.items()
         ],
     )
-    # The class that takes tokenizer.json as it is; those of a family make its last part anew.
+    # This class keeps tokenizer.json unchanged; family classes rebuild its post-processor.
     general: Any = PreTrainedTokenizerFast
     tokenizer: PreTrainedTokenizerBase = general(
         tokenizer_object=built,
@@ -120,7 +119,7 @@ def _tokenizer_with(encoder: Encoder, template: Template) -> PreTrainedTokenizer
         model_input_names=own.model_input_names,
         padding_side=own.padding_side,
         truncation_side=own.truncation_side,
-        split_special_tokens=True,  # a mask token that a text spells out is none
+        split_special_tokens=True,  # "[MASK]" in a text is not a mask token
         **own.special_tokens_map,
     )
     return tokenizer

@@ -1,8 +1,8 @@
-"""Write the model where others can load it: the classic sentence-transformers folder.
+"""Save an encoder as a classic sentence-transformers folder.
 
-sentence-transformers 6 reads this layout as its own; versions 2 to 5 and the servers that follow
-them know no other. Only sentence-transformers' own module types are written, so that the folder
-loads without isospace and without `trust_remote_code`.
+sentence-transformers 6 reads this layout too; versions 2 to 5, and servers based on them, read only
+this layout. The folder has only sentence-transformers' own module types, so it loads without
+isospace and without `trust_remote_code`.
 """
 
 from __future__ import annotations
@@ -49,32 +49,32 @@ _CLASSIC_POOLING = {
 }
 
 CLASSIC_TOLERANCE = 1e-6
-"""Largest 1 - cosine between an encoder's vectors and those of its classic folder, reloaded."""
+"""Largest 1 - cosine allowed between an encoder's vectors and those of its reloaded folder."""
 
 _HALF_TOLERANCE = 1e-3
-"""The same of weights in bfloat16, whose roundings depend on the padding."""
+"""The tolerance for bfloat16 weights, whose rounding depends on the padding."""
 
 _DENSE_INPUT = {
     "module_input_name": "sentence_embedding",
     "module_output_name": "sentence_embedding",
 }
-"""What a dense layer of version 5.0 and before does; those versions refuse to hear it said."""
+"""Default settings of a dense layer; versions up to 5.0 fail if config.json contains them."""
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write settings as the files of a model have them."""
+    """Write settings in the format of a model's JSON files."""
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def save_transformer(encoder: Encoder, folder: Path) -> None:
-    """Write weights and tokenizer for `AutoModel` and `AutoTokenizer`, old and new."""
+    """Write weights and tokenizer for old and new versions of `AutoModel` and `AutoTokenizer`."""
     with no_weight_bars():
         encoder.transformer.save_pretrained(str(folder))
     require_whole(folder, encoder.source)
     encoder.tokenizer.save_pretrained(str(folder))
     path = folder / "tokenizer_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
-    # transformers 5 reads these older words too; transformers 4 fails at the new ones.
+    # transformers 5 reads the older names too; transformers 4 fails on the new ones.
     if config.get("tokenizer_class") == "TokenizersBackend":
         config["tokenizer_class"] = "PreTrainedTokenizerFast"
     if "extra_special_tokens" in config:
@@ -119,12 +119,12 @@ def _save_module(module: Any, folder: Path) -> None:
             if _DENSE_INPUT.items() <= config.items():
                 config = {key: value for key, value in config.items() if key not in _DENSE_INPUT}
             write_json(path, config)
-    if isinstance(module, CNN | WordEmbeddings | Dense):  # all versions read torch's own format
+    if isinstance(module, CNN | WordEmbeddings | Dense):  # all versions read torch's format
         module.save_torch_weights(str(folder), safe_serialization=False)
 
 
 def _save_routes(router: Router, folder: Path) -> None:
-    """Write the modules of each route; sentence-transformers 5 is the first that reads them."""
+    """Write the modules of each route; sentence-transformers reads routes since version 5."""
     types, structure = {}, {}
     for route, routed in router.sub_modules.items():
         modules = list(cast(nn.Sequential, routed))
@@ -133,29 +133,28 @@ def _save_routes(router: Router, folder: Path) -> None:
             _save_module(module, folder / name)
             types[name] = _classic_type(module)
         structure[route] = names
-    # Not `route_mappings`, which is empty here: version 5 refuses to hear of it.
+    # Leave out `route_mappings`, which is empty here: version 5 fails on it.
     parameters = {"default_route": router.default_route, "allow_empty_key": router.allow_empty_key}
     content = {"types": types, "structure": structure, "parameters": parameters}
     write_json(folder / router.config_file_name, content)
 
 
 def _classic_type(module: Any) -> str:
-    """Return the name by which all versions of sentence-transformers find the class of a module."""
+    """Return the class path of a module that all versions of sentence-transformers can import."""
     return f"sentence_transformers.models.{type(module).__name__}"
 
 
 def _modes(pooling: Pooling) -> tuple[str, ...]:
-    """Return the modes that a pooling joins, in its order."""
+    """Return the modes whose results a pooling concatenates, in its order."""
     modes = pooling.pooling_mode
     return (modes,) if isinstance(modes, str) else tuple(modes)
 
 
 def require_known_modules(encoder: Encoder) -> None:
-    """Refuse an encoder that sentence-transformers cannot read.
+    """Refuse an encoder that sentence-transformers could not load.
 
     Raises:
-        UserError: a module that cannot be loaded without further code, or a model that begins with
-            a `Router`.
+        UserError: a module needs custom code, or the model begins with a `Router`.
     """
     model = encoder.model
     every = [*model, *modules_of(model, "query"), *modules_of(model, "document")]
@@ -175,10 +174,10 @@ def require_known_modules(encoder: Encoder) -> None:
 
 
 def require_classic(encoder: Encoder) -> None:
-    """Refuse an encoder that could not be saved for all versions of sentence-transformers.
+    """Refuse an encoder that cannot be saved for all versions of sentence-transformers.
 
     Raises:
-        UserError: as `require_known_modules`; or poolings in an order that older ones do not know.
+        UserError: as for `require_known_modules`; or older versions do not know the pooling order.
     """
     require_known_modules(encoder)
     for module in encoder.model:
@@ -192,10 +191,10 @@ def require_classic(encoder: Encoder) -> None:
 
 
 def require_read_alike(encoder: Encoder) -> None:
-    """Refuse an encoder of which sentence-transformers makes other vectors, before it is trained.
+    """Refuse, before training, an encoder that sentence-transformers encodes differently.
 
     Raises:
-        UserError: what is trained would not be what is loaded.
+        UserError: sentence-transformers gives other vectors than isospace.
     """
     plain = encoder.prompts.plain
     theirs = encoder.model.encode(list(PROBES), prompt=plain, show_progress_bar=False)
@@ -214,22 +213,22 @@ def _tolerance(encoder: Encoder) -> float:
 
 
 def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = True) -> float:
-    """Write an encoder as a classic sentence-transformers folder, whole or not at all.
+    """Write an encoder as a classic sentence-transformers folder, atomically.
 
-    Of a frozen encoder its maps are written (`frozen.save_frozen`).
+    For a frozen encoder, write its linear maps (`frozen.save_frozen`).
 
     Args:
-        encoder: what to write.
-        folder: e.g. `runs/x/model`.
+        encoder: the encoder to save.
+        folder: output folder, e.g. `runs/x/model`.
         card: the text of README.md.
-        replace: an old folder gives way.
+        replace: replace an existing folder.
 
     Returns:
         The largest 1 - cosine between the encoder's vectors and those of the reloaded folder.
 
     Raises:
-        UserError: a module that cannot be loaded without further code, a reloaded folder that does
-            not give the encoder's own vectors, or a folder in the way.
+        UserError: a module needs custom code, the reloaded folder gives different vectors, or the
+            folder exists and must not be replaced.
     """
     if isinstance(encoder, FrozenEncoder):
         return save_frozen(encoder, folder, card, replace)
@@ -265,16 +264,19 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
 
 
 def usage_of(encoder: Encoder) -> dict[str, Any]:
-    """Return the prompts as `encode_query` and `encode_document` expect them, and the default."""
+    """Return the prompt settings for config_sentence_transformers.json: prompts and default name.
+
+    The prompts have the names that `encode_query` and `encode_document` look up.
+    """
     prompts = dict(encoder.model.prompts)
     for side, names in NAMES.items():
         own = encoder.prompts.for_side(side)
-        # Where it is empty, that of another name of this side would be read instead.
+        # With an empty prompt, the prompt under another name of this side would be used.
         for name in names if not own else ():
             prompts.pop(name, None)
         prompts[side] = own
     default = encoder.model.default_prompt_name
-    if default is not None and prompts.get(default) != encoder.prompts.plain:  # it was a side's
+    if default is not None and prompts.get(default) != encoder.prompts.plain:  # a side's prompt
         default = "default"
         prompts[default] = encoder.prompts.plain
     return {"prompts": prompts, "default_prompt_name": default}
@@ -287,15 +289,15 @@ def parity_of_sides(
     encoder: Encoder,
     tolerance: float,
 ) -> float:
-    """Return the largest 1 - cosine between measured vectors and those of a folder.
+    """Return the largest 1 - cosine between measured vectors and those of a reloaded folder.
 
     `measured` has the vectors (n, dim) of the texts as queries, as documents, or without a side.
 
     Raises:
-        UserError: a larger difference.
+        UserError: the difference exceeds the tolerance.
     """
     place = Place(str(folder), True)
-    # An empty cache: what is written must load where nothing else is.
+    # An empty cache: the written folder must load without any other file.
     with (
         TemporaryDirectory() as empty,
         loading(f"{encoder.source}: the written folder does not load on its own"),

@@ -1,4 +1,4 @@
-"""Texts to padded token ids, with the prompt of their side."""
+"""Tokenisation: texts to padded token ids, with the prompt of each side."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from isospace.system.unicode import without_surrogates
 from isospace.views import Vocabulary
 
 _NO_LIMIT = 10**20
-"""Tokenizers without a limit give a larger number as their limit."""
+"""A larger limit of a tokenizer means that it has no limit."""
 
 _LONG_TEXT = 1 << 14
-"""Number of characters up to which a text is tokenised whole."""
+"""Longest text, in characters, that is always tokenised as a whole."""
 
 
 class Tokenisation:
@@ -42,7 +42,7 @@ class Tokenisation:
     def __init__(self, model: SentenceTransformer, source: str, prompts: Prompts) -> None:
         self.model, self.source, self.prompts = model, source, prompts
         if self.tokenizer.pad_token_id is None and self.tokenizer.eos_token is not None:
-            # Decoders do so usually; the mask marks the padding, whichever token stands there.
+            # Usual for decoders. Any token can pad, because the mask marks the padding.
             self.tokenizer.pad_token = self.tokenizer.eos_token
         if self.tokenizer.pad_token_id is None:
             raise UserError(
@@ -52,7 +52,7 @@ class Tokenisation:
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The Hugging Face tokenizer; of word vectors an object with the same methods."""
+        """The Hugging Face tokenizer; for word vectors an object with the same methods."""
         tokenizer: Any = self.model.tokenizer
         if isinstance(tokenizer, TransformersTokenizerWrapper):
             tokenizer = tokenizer.tokenizer
@@ -64,9 +64,9 @@ class Tokenisation:
 
     @functools.cached_property
     def vocabulary(self) -> Vocabulary:
-        """What edits of tokens need to know of the tokenizer."""
+        """The facts about the tokenizer that token edits need."""
         tokenizer = self.tokenizer
-        # A text may begin or end with an unknown or a masked word.
+        # Unknown and mask tokens can be part of a text, at its beginning or end too.
         within = {tokenizer.unk_token_id, tokenizer.mask_token_id}
         return Vocabulary(
             frozenset(tokenizer.all_special_ids) - within,
@@ -84,11 +84,11 @@ class Tokenisation:
 
     @property
     def around(self) -> int:
-        """Number of tokens that the tokenizer adds to a text: special ones, or a template."""
+        """Number of tokens that the tokenizer adds to a text: special tokens or a template."""
         return int(self.tokenizer.num_special_tokens_to_add())
 
     def prompt_length(self, side: Side | None) -> int:
-        """Count the tokens of a side's prompt and the special tokens before it."""
+        """Return the number of tokens of a side's prompt, with the special tokens before it."""
         ids = self.tokenizer(self.prompts.for_side(side))["input_ids"]
         closes = bool(ids) and ids[-1] in self.tokenizer.all_special_ids
         return len(ids) - closes
@@ -96,7 +96,7 @@ class Tokenisation:
     def fingerprint(
         self, max_length: int | None, whole: bool = False, side: Side | None = None
     ) -> str:
-        """Return a hash of everything that decides what `ids` returns."""
+        """Return a hash of everything that determines the result of `ids`."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if backend is None:
             name, vocabulary = type(self.tokenizer).__name__, self.tokenizer.get_vocab()
@@ -104,7 +104,7 @@ class Tokenisation:
         else:
             tokenizer = _without_calls(backend.to_str())
         limit = self._limit(max_length, whole, side)
-        # Tokenizers of word vectors name no side, and keep the beginning.
+        # Word-vector tokenizers have no truncation side; they keep the beginning.
         kept = getattr(self.tokenizer, "truncation_side", "right")
         about = json.dumps([self.prompts.for_side(side), limit, kept])
         return hashlib.sha256(f"[{tokenizer}, {about}]".encode()).hexdigest()
@@ -118,8 +118,8 @@ class Tokenisation:
     ) -> list[list[int]]:
         """Return token ids, special tokens included.
 
-        Tokens of the prompt do not count against `max_length`. With `whole` nothing is cut, and the
-        result may be longer than the model can read.
+        The prompt's tokens do not count towards `max_length`. With `whole`, texts are not
+        truncated and may exceed the model's limit.
         """
         limit = self._limit(max_length, whole, side)
         prompt = self.prompts.for_side(side)
@@ -144,11 +144,14 @@ class Tokenisation:
         texts: int = 1,
         sides: Sequence[Side | None] = (None,),
     ) -> Batch:
-        """Pad token ids to the longest of them.
+        """Return a batch of token ids, padded to the longest row.
 
-        They are in the order of `Batch`; `sides` are those of the texts of an example.
+        Args:
+            ids: token ids in the order of `Batch.input_ids`.
+            texts: number of texts per example.
+            sides: side of each text of an example.
         """
-        longest = max(1, *(len(row) for row in ids))  # word vectors may know no word of a text
+        longest = max(1, *(len(row) for row in ids))  # a text of unknown words has no word vectors
         padded = np.full((len(ids), longest), self.tokenizer.pad_token_id, dtype=np.int64)
         mask = np.zeros((len(ids), longest), dtype=np.int64)
         for i, row in enumerate(ids):
@@ -164,7 +167,7 @@ class Tokenisation:
     def _limit(
         self, max_length: int | None, whole: bool = False, side: Side | None = None
     ) -> int | None:
-        """Return the shorter of the two limits; `None` is no limit."""
+        """Return the lower of `max_length` (plus the prompt) and the model's limit, or `None`."""
         if whole:
             return None
         if max_length is not None and self.prompts.for_side(side):
@@ -172,7 +175,7 @@ class Tokenisation:
             max_length += len(prompt["input_ids"])
         limits = [limit for limit in (max_length, self.max_length) if limit is not None]
         limit = min(limits, default=None)
-        if limit is not None and limit < self.around:  # a tokenizer would not cut at all
+        if limit is not None and limit < self.around:  # the tokenizer would not truncate
             raise UserError(
                 f"`max_length` {limit}: {self.source} adds {self.around} tokens to every text. "
                 "Give a larger number"
@@ -180,10 +183,9 @@ class Tokenisation:
         return limit
 
     def _beginning(self, text: str, limit: int | None) -> str:
-        """Return enough of a long text to fill the limit: tokenising all of it would be slow.
+        """Return a beginning of a long text that fills the limit: tokenising it all would be slow.
 
-        A beginning is enough where its first half fills the limit with the same tokens, since the
-        cut then lies far behind the tokens that are read.
+        A beginning is long enough if its first half already fills the limit with the same tokens.
         """
         if limit is None or self.tokenizer.truncation_side != "right":
             return text
@@ -203,7 +205,7 @@ class Tokenisation:
             max_length=limit,
             return_attention_mask=False,
             return_token_type_ids=False,
-            verbose=False,  # no warning that a whole text is longer than the model's limit
+            verbose=False,  # no warning about whole texts above the model's limit
         )
         ids: list[list[int]] = encoded["input_ids"]
         return ids
@@ -211,13 +213,13 @@ class Tokenisation:
 
 @functools.lru_cache(maxsize=4)
 def _without_calls(tokenizer: str) -> str:
-    """Remove from a tokenizer's JSON the settings that earlier calls left in it."""
+    """Return a tokenizer's JSON without truncation and padding settings of earlier calls."""
     content = json.loads(tokenizer) | {"truncation": None, "padding": None}
     return json.dumps(content, sort_keys=True)
 
 
 def _word_beginnings(tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
-    """Mark the ids (id,) whose token begins a word, by the marks of tokenizers: ##, Ġ, ▁."""
+    """Return (id,) true for tokens that begin a word, by the tokenizer marks ##, Ġ and ▁."""
     tokens = [str(t) for t in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
     for mark in ("Ġ", "▁"):
         if sum(token.startswith(mark) for token in tokens) > len(tokens) // 10:

@@ -1,4 +1,4 @@
-"""Changes of an encoder for training: which weights learn, and what a token sees."""
+"""Changes of an encoder for training: trainable weights and attention masks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from isospace.errors import UserError, first_line
 def train_last(encoder: Encoder, count: int) -> None:
     """Freeze everything below the last `count` layers.
 
-    `Encoder.forward` then runs the frozen part once for each text of a batch, clean and without a
-    gradient. Every view of the text starts from there under its own dropout.
+    `Encoder.forward` then runs the frozen part once for each text of a batch, without dropout and
+    gradient. All views of the text share its states, and use dropout in the last layers only.
 
     Raises:
-        UserError: there are fewer layers, or they cannot be run on their own.
+        UserError: the model has fewer layers, or its last layers cannot run on their own.
     """
     said = f"`trained_layers` {count}: "
     layers = layers_of(encoder.transformer)
@@ -48,7 +48,7 @@ def train_last(encoder: Encoder, count: int) -> None:
 
 
 def _same_apart(encoder: Encoder) -> bool:
-    """Tell whether clean vectors stay the same when the last layers run on their own."""
+    """Return true if the last layers on their own give the same vectors, without dropout."""
     batch = _two_texts(encoder)
     with torch.no_grad(), encoder.noise.at(0.0):
         whole = encoder.vectors(batch, normalised=False)
@@ -63,13 +63,13 @@ def _same_apart(encoder: Encoder) -> bool:
 
 
 def _two_texts(encoder: Encoder) -> Batch:
-    """Return a batch to try things with."""
+    """Return a batch of two texts for trial passes."""
     ids = encoder.tokens.ids(["one text", "and another that is longer"])
     return encoder.tokens.collate(ids).to(encoder.device)
 
 
 def train_adapters(encoder: Encoder, rank: int, seed: int) -> None:
-    """Freeze everything, and put an adapter of this rank on every linear layer.
+    """Freeze all weights, and add an adapter of this rank to every linear layer.
 
     Raises:
         UserError: the encoder has no linear layers.
@@ -85,13 +85,13 @@ def train_adapters(encoder: Encoder, rank: int, seed: int) -> None:
 
 
 def checkpoint_layers(encoder: Encoder) -> None:
-    """Save memory: keep only the input of each layer, which the backward pass runs again.
+    """Switch on gradient checkpointing: save memory by running layers again in the backward pass.
 
-    Views without dropout keep everything, since transformers runs no layer again in evaluation
-    mode.
+    Views without dropout save no memory: they use evaluation mode, in which transformers does not
+    checkpoint.
 
     Raises:
-        UserError: the family cannot do this.
+        UserError: transformers does not support it for the model family.
     """
     model = encoder.transformer
     newer = "activation_checkpointing_enable"  # its name in later versions of transformers 5
@@ -105,9 +105,9 @@ def checkpoint_layers(encoder: Encoder) -> None:
 
 
 def is_causal(encoder: Encoder) -> bool:
-    """Tell whether no token's state depends on later tokens, as in decoders.
+    """Return true if no token's state depends on later tokens, as in decoders.
 
-    It is tried on two texts, since every family has its own setting for it.
+    The function compares the states of two texts, since each family has its own setting.
     """
     if not encoder.is_transformer:
         return False
@@ -124,10 +124,10 @@ def is_causal(encoder: Encoder) -> bool:
 def attend_both_ways(encoder: Encoder) -> None:
     """Let every token of a decoder see later tokens too (LLM2Vec, BehnamGhader et al. 2024).
 
-    transformers reads `is_causal` in the configuration, which a saved folder keeps.
+    The function sets `is_causal` in transformers' configuration, which a saved folder keeps.
 
     Raises:
-        UserError: the encoder is no decoder, or transformers ignores the setting for its family.
+        UserError: the model is not a decoder, or transformers ignores the setting for its family.
     """
     if not is_causal(encoder):
         raise UserError(

@@ -1,4 +1,4 @@
-"""Vectors that isospace does not compute: from an endpoint, each paid for once, or from a file."""
+"""Vectors that isospace does not compute: from an endpoint, cached, or from a file."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from isospace.system.progress import Progress
 from isospace.system.unicode import in_one_line, without_surrogates
 
 PREFIX = "vectors:"
-"""What begins the name of a file of vectors."""
+"""Prefix of the name of a vector file."""
 ABOUT = "frozen.json"
-"""In the folder of a model of given vectors: where they come from, and the prompts."""
+"""File in a frozen model's folder that names the vector source and the prompts."""
 BATCH = 32
-"""Texts of a request: as many as every known server takes."""
+"""Texts per request: a number that every known server accepts."""
 AT_ONCE = 4
-"""Requests that are under way together."""
+"""Number of parallel requests."""
 _PROBE = "A short sentence."
-_UNMENTIONED = 10_000  # tokens that cost nothing worth a line, such as those of a few queries
-_SLACK = 1.25  # a plan of a command may be so much too small before the user hears of it again
-_ASKED = 500  # keys in a query of SQLite
+_UNMENTIONED = 10_000  # tokens too cheap to announce, such as a few queries
+_SLACK = 1.25  # a command may exceed its announced tokens by this factor without a new announcement
+_ASKED = 500  # keys per SQLite query
 
 OnBatch = Callable[[int], None] | None
 
 
 class VectorSource(Protocol):
-    """What gives the vectors of texts.
+    """A source of vectors for texts.
 
     Attributes:
-        name: by which `load_encoder` finds it.
-        fingerprint: decides, with a text, its vector.
+        name: the name for `load_encoder`.
+        fingerprint: identifier of the model; equal fingerprints give a text the same vector.
         probes: texts that have vectors.
     """
 
@@ -61,22 +61,22 @@ class VectorSource(Protocol):
         """Width of the vectors."""
 
     def vectors(self, texts: Sequence[str], on_batch: OnBatch = None) -> NDArray[np.float32]:
-        """Return (text, dim); `on_batch` is called with numbers of texts that are done."""
+        """Return vectors (text, dim); call `on_batch` with the number of texts of each batch."""
 
     def expect(self, texts: Iterable[str], progress: Progress) -> None:
-        """Get ready for these texts, before the first of them is asked for."""
+        """Prepare for these texts, before the first call of `vectors`."""
 
 
 def is_frozen_name(name: str) -> bool:
-    """Tell whether a name is an address or a file of vectors."""
+    """Return true if a name is an address or vectors:FILE."""
     return is_address(name) or name.startswith(PREFIX)
 
 
 def require_source(name: str) -> None:
-    """Refuse an address or a file of vectors that cannot be one, before other work.
+    """Refuse an invalid address or a missing vector file early, before other work.
 
     Raises:
-        UserError: no such file, or no address.
+        UserError: the file is missing, or the address is invalid.
     """
     if not name.startswith(PREFIX):
         Address.parse("model", name)
@@ -85,14 +85,14 @@ def require_source(name: str) -> None:
 
 
 def load_source(name: str, folder: str = "") -> VectorSource:
-    """Return what an address or vectors:FILE means.
+    """Return the vector source of an address or of vectors:FILE.
 
     Args:
-        name: the address, or the file.
-        folder: that names it, where the user did not.
+        name: the address, or vectors:FILE.
+        folder: the model folder that contains the address, if the user did not give it.
 
     Raises:
-        UserError: it cannot be used, or the extra `endpoints` is not installed.
+        UserError: the source cannot be used, or the extra `endpoints` is not installed.
     """
     if any(find_spec(package) is None for package in ("openai", "onnx")):
         raise UserError(f"{name}: needs openai and onnx: pip install 'isospace[endpoints]'")
@@ -102,11 +102,13 @@ def load_source(name: str, folder: str = "") -> VectorSource:
 
 
 class EndpointVectors:
-    """Vectors of an endpoint. Each text is sent once on this machine, also by a killed run.
+    """Vectors of an endpoint, with a cache.
+
+    Each text is sent only once from this machine; a killed run keeps the vectors that it received.
 
     Args:
-        address: of the model.
-        source: the folder that names it, where the user did not.
+        address: address of the model.
+        source: the model folder that contains the address, if the user did not give it.
     """
 
     def __init__(self, address: Address, source: str = "") -> None:
@@ -125,7 +127,7 @@ class EndpointVectors:
 
     @cached_property
     def dim(self) -> int:
-        """Width of the vectors, which the first text tells."""
+        """Width of the vectors, known after the first text."""
         [known] = self._store.read([_PROBE]).values() or [None]
         if known is None:
             known = self._endpoint.embed([_PROBE])[0]
@@ -133,11 +135,11 @@ class EndpointVectors:
         return len(known)
 
     def vectors(self, texts: Sequence[str], on_batch: OnBatch = None) -> NDArray[np.float32]:
-        """Return (text, dim): from the cache, and else from the endpoint.
+        """Return vectors (text, dim) from the cache, or from the endpoint if they are missing.
 
         Raises:
-            UserError: a request failed, its answer is no vector of the known width for each text,
-                or the user does not agree to send so much.
+            UserError: a request failed, an answer has no vector of the known width for each text,
+                or the user refuses to send so many tokens.
         """
         known = self._store.read(texts)
         missing = [text for text in dict.fromkeys(texts) if text not in known]
@@ -160,10 +162,10 @@ class EndpointVectors:
         return np.stack([known[text] for text in texts])
 
     def expect(self, texts: Iterable[str], progress: Progress) -> None:
-        """Say how much a command is going to send, and ask where it is much.
+        """Announce how much a command will send, and ask the user if it is a lot.
 
         Raises:
-            UserError: the user does not agree.
+            UserError: the user refuses.
         """
         remaining, seen, tokens = iter(texts), set[bytes](), 0
         while some := list(islice(remaining, _ASKED)):
@@ -176,7 +178,7 @@ class EndpointVectors:
         self._agreed = max(self._agreed, int(_SLACK * (self._sent + tokens)))
 
     def _agree(self, missing: Sequence[str]) -> None:
-        """Count what is sent, and announce what no announcement has covered."""
+        """Count the tokens to send, and announce them if they exceed the announced number."""
         tokens = estimated_tokens(missing)
         if self._sent + tokens > max(self._agreed, _UNMENTIONED):
             what = f"{len(missing):,} texts" + " more" * bool(self._sent)
@@ -199,16 +201,16 @@ class EndpointVectors:
 
 
 class VectorStore:
-    """Vectors by text in a file of SQLite, which several processes may share.
+    """An SQLite file text -> vector that several processes may share.
 
-    Texts are not in it, but their hashes.
+    The file holds hashes of the texts, not the texts.
     """
 
     def __init__(self, file: Path) -> None:
         self.file = file
 
     def read(self, texts: Iterable[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors of those texts that have one."""
+        """Return text -> vector for the texts in the store."""
         by_key = {_key(text): text for text in texts}
         keys, found = iter(by_key), {}
         with self._opened() as database:
@@ -220,7 +222,7 @@ class VectorStore:
         return found
 
     def write(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Keep the vectors (text, dim) for good."""
+        """Store the vectors (text, dim) permanently."""
         rows = zip(map(_key, texts), (row.tobytes() for row in vectors), strict=True)
         with self._opened() as database, database:
             database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
@@ -250,13 +252,13 @@ def _key(text: str) -> bytes:
 class FileVectors:
     """Vectors of a Parquet file with a column of texts and a column of vectors.
 
-    Only these texts have vectors. Runs of white space count as one space.
+    Only the texts of the file have vectors. Runs of white space count as one space.
 
     Args:
         name: vectors:FILE.
 
     Raises:
-        UserError: no such file, or other columns.
+        UserError: the file is missing or has other columns.
     """
 
     def __init__(self, name: str) -> None:
@@ -273,10 +275,10 @@ class FileVectors:
         return int(self._vectors.shape[1])
 
     def vectors(self, texts: Sequence[str], on_batch: OnBatch = None) -> NDArray[np.float32]:
-        """Return (text, dim).
+        """Return vectors (text, dim).
 
         Raises:
-            UnknownText: texts without a vector; how many, and the first.
+            UnknownText: some texts have no vector; the message gives their number and the first.
         """
         rows = self._rows_of(texts)
         if on_batch is not None:
@@ -284,7 +286,7 @@ class FileVectors:
         return self._vectors[rows]
 
     def _rows_of(self, texts: Iterable[str]) -> list[int]:
-        """Return the row of each text."""
+        """Return the row number of each text."""
         rows, missing = [], []
         for text in texts:
             row = self._rows.get(_spaced(text))
@@ -300,11 +302,11 @@ class FileVectors:
         return rows
 
     def expect(self, texts: Iterable[str], progress: Progress) -> None:
-        """Do nothing: vectors of a file cost nothing."""
+        """Do nothing: vectors from a file are free."""
 
 
 def _read(path: Path) -> tuple[list[str], NDArray[np.float32]]:
-    """Read the texts, and their vectors (text, dim)."""
+    """Return the texts and their vectors (text, dim)."""
     require_source(f"{PREFIX}{path}")
     try:
         table = pq.read_table(path, partitioning=None)
@@ -338,7 +340,7 @@ def _is_vector(kind: pa.DataType) -> bool:
 
 
 def _the_column(path: Path, usual: str, found: Sequence[str]) -> str:
-    """Return the column of this usual name, else the only one of its type."""
+    """Return the column with the usual name, or else the only column of its type."""
     if usual in found or len(found) == 1:
         return usual if usual in found else found[0]
     raise UserError(

@@ -1,12 +1,12 @@
 """Word vectors as a base model: the mean of a text's words, from a file in GloVe's text format.
 
-The model is sentence-transformers' own: word embeddings, then mean pooling. A text none of whose
-words is known has the zero vector. A file of vectors is named `glove:FILE`, or
-`glove:whitespace:FILE`, which keeps English stop words.
+The model has sentence-transformers modules: word embeddings, then mean pooling. A text without
+known words has the zero vector. `glove:FILE` names a vector file; `glove:whitespace:FILE` also
+keeps English stop words.
 
-White-space tokens are each looked up as they are, then without their outer punctuation, then also
-in lower case; stop words and single marks are dropped at any of the three. The code behind the
-numbers that papers quote (STS average 61.32, GloVe 840B.300d; Reimers & Gurevych 2019) does this.
+Each white-space token is looked up unchanged, then without outer punctuation, then in lower case
+too. Stop words and single punctuation marks are dropped at each step. The code behind the published
+numbers does the same (STS average 61.32, GloVe 840B.300d; Reimers & Gurevych 2019).
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ Tokens = Literal["whitespace_stop", "whitespace"]
 PREFIX = "glove:"
 
 _LONGEST = 1 << 24
-"""Bytes of a line."""
-_PADDING = "PADDING_TOKEN"  # sentence-transformers' name of row 0
+"""Maximal length of a line in bytes."""
+_PADDING = "PADDING_TOKEN"  # sentence-transformers' name for row 0
 
 
 class WordIds:
-    """A tokenizer of words with the methods that an encoder calls."""
+    """A word tokenizer with the methods that an encoder calls."""
 
     pad_token_id = 0
     unk_token_id = None
-    """Words without a vector are left out."""
+    """`None`: words without a vector are dropped."""
     all_special_ids: tuple[int, ...] = ()
     model_input_names = ("input_ids", "attention_mask")
     truncation_side = "right"
@@ -61,21 +61,21 @@ class WordIds:
     def __call__(
         self, texts: str | Sequence[str], max_length: int | None = None, **_: Any
     ) -> dict[str, list[Any]]:
-        """Return the numbers of the words of a text, or of each text."""
+        """Return the word ids of a text, or of each text."""
         if isinstance(texts, str):
             return {"input_ids": self.words.tokenize(texts)[:max_length]}
         return {"input_ids": [self.words.tokenize(text)[:max_length] for text in texts]}
 
     def get_vocab(self) -> dict[str, Any]:
-        """Return all that decides the numbers: the words, and how a text is cut."""
+        """Return everything that determines the ids: the words and the tokenizer settings."""
         settings = vars(self.words).items()
         return {name: sorted(s) if isinstance(s, set) else s for name, s in settings}
 
 
 class PieceIds(WordIds):
-    """A tokenizer of static embeddings with the methods that an encoder calls.
+    """A tokenizer for static embeddings with the methods that an encoder calls.
 
-    As in sentence-transformers, a text gets no special tokens.
+    A text gets no special tokens, as in sentence-transformers.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -84,7 +84,7 @@ class PieceIds(WordIds):
     def __call__(
         self, texts: str | Sequence[str], max_length: int | None = None, **_: Any
     ) -> dict[str, list[Any]]:
-        """Return the numbers of the pieces of a text, or of each text."""
+        """Return the token ids of a text, or of each text."""
         if isinstance(texts, str):
             [ids] = self([texts], max_length)["input_ids"]
             return {"input_ids": ids}
@@ -113,7 +113,7 @@ def word_model(
     tokens: Tokens,
     stop_words: Iterable[str] = ENGLISH_STOP_WORDS,
 ) -> SentenceTransformer:
-    """Make a model that averages word vectors, on the CPU."""
+    """Return a model on the CPU that averages word vectors."""
     vocabulary = [_PADDING, *words]
     dropped = stop_words if tokens == "whitespace_stop" else ()
     tokenizer = WhitespaceTokenizer(vocabulary, stop_words=dropped)
@@ -125,12 +125,12 @@ def word_model(
 def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
     """Read words and their vectors, (word, dim) float32.
 
-    A line holds a word, which may have spaces in it, and its numbers, separated by spaces. A first
-    line of two numbers, as fastText and word2vec write it, is passed over. Of a word that comes
-    twice the first vector stays. Files may be .gz or .zst, or a .zip of one file.
+    A line has a word and its numbers, separated by spaces; a word may contain spaces. A first line
+    of two numbers is skipped: it is the header of fastText and word2vec files. A repeated word
+    keeps its first vector. Files may be .gz or .zst, or a .zip of one file.
 
     Raises:
-        UserError: not readable, or a line that does not hold a word and its numbers.
+        UserError: the file is not readable, or a line is not a word with its numbers.
     """
     words: dict[str, None] = {}
     values = bytearray()
@@ -159,7 +159,7 @@ def read_vectors(path: Path) -> tuple[list[str], np.ndarray]:
                     values += vector.tobytes()
     except UserError:
         raise
-    # zipfile: of another version, with a password, cut, of another method; zlib has its own.
+    # zipfile raises several types: other version, password, truncated file, other compression.
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
         raise UserError(f"{path}: cannot be read: {first_line(error)}") from error
     if not words:

@@ -1,7 +1,7 @@
-"""Faster arithmetic on the CPU for some families; values equal transformers' own to rounding.
+"""Faster CPU code for some model families; values equal transformers' up to rounding.
 
-`FAMILIES` is the table of them. What all share, the packing of tokens without their padding and the
-dropout, is in `packed.py`; layers built like BERT's are in `post_norm.py`.
+`FAMILIES` lists the families. `packed.py` has the shared parts: tokens without padding and dropout.
+`post_norm.py` has layers built like BERT's.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from isospace.encoders.fast.bert import BERT, DISTILBERT, MPNET, ROBERTA
 
 
 class Family(Protocol):
-    """The two functions that a family offers, as a module or an object."""
+    """The interface of a model family: two functions of a module or an object."""
 
     def refusal(self, model: Any, /) -> str | None:
-        """Say why `forward` would not compute what this model does; `None` if it does."""
+        """Return the reason why `forward` cannot compute this model; `None` if it can."""
 
     def forward(
         self,
@@ -32,18 +32,17 @@ class Family(Protocol):
         """Return the model's last hidden states.
 
         Args:
-            model: a Hugging Face model that is not refused; dropout follows its modules' flags and
-                rates.
+            model: a Hugging Face model without a `refusal`; its modules' flags and rates control
+                dropout.
             input_ids: (batch, length) int64, padded on the right.
             attention_mask: (batch, length), 1 for tokens.
-            first_only: only the first token's state is wanted ([CLS] pooling): the last layer then
-                computes no other.
-            layers: those that run.
-            states: (batch, length, dim), what the first of them gets; `None`: the embeddings.
+            first_only: compute only the first token's state in the last layer ([CLS] pooling).
+            layers: indices of the layers to run.
+            states: (batch, length, dim) input of the first layer; `None`: the embeddings.
 
         Returns:
-            (batch, length or 1, dim) in the weights' type, zero at the padding. Under autocast the
-            matrix products run in autocast's type; sums, norms and the result do not.
+            (batch, length or 1, dim) in the weights' type, zero at the padding. Autocast changes
+            the type of matrix products only, and not of sums, norms and the result.
         """
 
 
@@ -56,17 +55,17 @@ FAMILIES: dict[str, Family] = {
     "distilbert": DISTILBERT,
     "modernbert": modernbert,
 }
-"""Model type, as in a Hugging Face config.json -> what computes its layers."""
+"""Model type, as in a Hugging Face config.json -> family that computes its layers."""
 
 
 def model_type(model: nn.Module) -> str:
-    """Return the family that a Hugging Face model names, or else its class."""
+    """Return the model type in a Hugging Face model's config, or else its class name."""
     config: Any = getattr(model, "config", None)
     return str(getattr(config, "model_type", type(model).__name__))
 
 
 def refusal(model: nn.Module) -> str | None:
-    """Say why no fast path serves this Hugging Face model; `None` if one does."""
+    """Return the reason why a Hugging Face model has no fast path; `None` if it has one."""
     kind = model_type(model)
     return FAMILIES[kind].refusal(model) if kind in FAMILIES else f"{kind} has none"
 
@@ -79,6 +78,6 @@ def forward(
     layers: slice = slice(None),
     states: Tensor | None = None,
 ) -> Tensor:
-    """Run `Family.forward` of the family of a model that is not refused."""
+    """Run `Family.forward` of a model's family; requires a model without a `refusal`."""
     family = FAMILIES[model_type(model)]
     return family.forward(model, input_ids, attention_mask, first_only, layers, states)

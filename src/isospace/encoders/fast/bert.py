@@ -1,8 +1,8 @@
 """Families whose layers are built like BERT's.
 
-RoBERTa, XLM-RoBERTa and CamemBERT have positions that begin behind the padding's. DistilBERT has
-other names, no token types and no dropout behind the attention. MPNet has RoBERTa's positions and
-no token types; how far two tokens are apart adds to their score, in all layers the same.
+RoBERTa, XLM-RoBERTa and CamemBERT have positions that begin after the padding position. DistilBERT
+has other names, no token types, and no dropout after the attention. MPNet has RoBERTa's positions
+and no token types; it adds a bias for the distance of two tokens, shared by all layers.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def _mpnet_parts(layer: Any) -> post_norm.Layer:
 
 
 def _distance_bias(model: Any, tokens: Packing) -> Tensor:
-    """Return (batch, heads, length, length): by distance and head, lowest at padded keys."""
-    one = tokens.bias.new_empty(1, tokens.length)  # its shape alone is read
+    """Return the (batch, heads, length, length) bias by distance and head, lowest at padding."""
+    one = tokens.bias.new_empty(1, tokens.length)  # only the shape is used
     by_distance = model.encoder.compute_position_bias(one).to(tokens.dtype)
     return torch.where(tokens.bias == 0, by_distance, tokens.bias)
 

@@ -1,8 +1,8 @@
-"""ModernBERT: pre-norm layers with rotary positions and GeGLU, most of which see near tokens alone.
+"""ModernBERT: pre-norm layers with rotary positions and GeGLU; most layers see only near tokens.
 
 Warner et al. 2024, https://arxiv.org/abs/2412.13663. There are no learned positions and no token
-types; a norm closes the last layer. Layers that see all tokens and those that see near ones rotate
-by a base each.
+types; a norm follows the last layer. Layers with full attention and layers with local attention
+have different rotary bases.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from isospace.encoders.fast.packed import Packing, current_dropout
 
 
 def refusal(model: Any) -> str | None:
-    """Say why `forward` would not compute what this model does; `None` if it does."""
+    """Return the reason why `forward` cannot compute this model; `None` if it can."""
     if model.config.hidden_activation != "gelu":
         return f"its activation is {model.config.hidden_activation}, not gelu"
     for kind in model.rotary_emb.rope_type.values():
@@ -30,9 +30,9 @@ def refusal(model: Any) -> str | None:
 
 
 def _is_plain(layer: Any) -> bool:
-    """Tell whether no part of a layer was replaced, as by an adapter."""
+    """Return true if no part of a layer was replaced, for example by an adapter."""
     dense = (layer.attn.Wqkv, layer.attn.Wo, layer.mlp.Wi, layer.mlp.Wo)
-    norms_or_nothing = (nn.LayerNorm, nn.Identity)  # the first layer's input is normed already
+    norms_or_nothing = (nn.LayerNorm, nn.Identity)  # the first layer gets a normed input
     return (
         all(type(part) is nn.Linear for part in dense)
         and type(layer.attn_norm) in norms_or_nothing
@@ -48,7 +48,7 @@ def forward(
     layers: slice,
     states: Tensor | None,
 ) -> Tensor:
-    """Return the last hidden states, as `Family.forward` says."""
+    """Return the last hidden states (`fast.Family.forward`)."""
     part = model.embeddings
     with packed.tokens_alone(input_ids, attention_mask, part.tok_embeddings.weight) as tokens:
         if states is None:
@@ -66,7 +66,7 @@ def forward(
             normed = layer.attn_norm(states).to(tokens.dtype)
             context = _attention(layer.attn, normed, turns[kind], biases[kind], tokens, only)
             states = states if only is None else states[only]
-            # A model without dropout in its attention has none here.
+            # This module is not a dropout in a model without attention dropout.
             end = layer.attn.out_drop
             rate = current_dropout(end) if isinstance(end, nn.Dropout) else 0.0
             states = packed.dropout_add(packed.linear(context, layer.attn.Wo), states, rate)
@@ -83,7 +83,7 @@ def _feed_forward(part: Any, states: Tensor) -> Tensor:
 
 
 def _near(tokens: Packing, distance: int) -> Tensor:
-    """Return what is added to the scores, so that distant tokens do not see each other."""
+    """Return the addend of attention scores that hides padding and tokens beyond `distance`."""
     if tokens.length <= distance + 1:
         return tokens.bias
     places = torch.arange(tokens.length, device=tokens.bias.device)
@@ -94,13 +94,13 @@ def _near(tokens: Packing, distance: int) -> Tensor:
 def _turns(model: Any, tokens: Packing, kind: str) -> tuple[Tensor, Tensor]:
     """Return cosine and sine of the rotary angles, (packed tokens, 1, width / 2) each.
 
-    They are float32 under autocast too, as transformers rotates in it.
+    Both are at least float32, also under autocast, because transformers rotates in float32.
     """
     weights = model.embeddings.tok_embeddings.weight
     like = weights.new_empty(0, dtype=torch.promote_types(weights.dtype, torch.float32))
     places = torch.arange(tokens.length, device=like.device)
     cosine, sine = (
-        both[0, :, : both.shape[-1] // 2]  # the halves are the same
+        both[0, :, : both.shape[-1] // 2]  # the second half repeats the first
         for both in model.rotary_emb(like, places[None], kind)
     )
     return cosine[tokens.positions, None], sine[tokens.positions, None]
@@ -119,7 +119,7 @@ def _attention(
     width, dim = part.head_dim, states.shape[1]
     heads = dim // width
     rows = packed.linear(states, part.Wqkv).view(-1, 3 * heads, width)
-    turned = packed.apply(_Turn, rows, *turns, 2 * heads)  # queries and keys, no values
+    turned = packed.apply(_Turn, rows, *turns, 2 * heads)  # queries and keys, not values
     query, key, value = tokens.by_head(turned, heads, width)
     if only is None:
         return tokens.pack(packed.attend(query, key, value, bias, rate))
@@ -129,8 +129,8 @@ def _attention(
 class _Turn(torch.autograd.Function):
     """Rotary positions (RoFormer, https://arxiv.org/abs/2104.09864), in three passes over memory.
 
-    Of rows (packed tokens, heads, width) the first so many heads are turned, each pair of a value
-    in the first half of a head and one in the second by the angle of the token.
+    Rotate the first `heads` heads of rows (packed tokens, all heads, width). Each value in a head's
+    first half forms a pair with one in the second half; a pair turns by the token's angle.
     """
 
     @staticmethod

@@ -1,8 +1,8 @@
-"""Parts that fast paths share: tokens without padding, quick dropout, attention with gradients.
+"""Shared parts of the fast paths: tokens without padding, fast dropout, attention with gradients.
 
-A batch of sentences of unequal length spends a quarter of its time on padding, and PyTorch's
-dropout on the CPU another sixth on drawing one random number per element. Here every step but the
-attention runs on the real tokens, one after the other, and a random draw serves four elements.
+In a batch of unequal sentences, padding takes a quarter of the time. PyTorch's dropout on the CPU
+takes another sixth, because it draws one random number per element. Here every step except
+attention runs on the packed real tokens, and one random draw serves four elements.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own abbreviation
 from torch import Tensor, nn
 
 _STEP = 128
-"""Numbers of tokens are rounded up to this: matrix kernels are prepared once for every new size."""
+"""Token counts are rounded up to a multiple of this, since each new size costs kernel set-up."""
 _LENGTHS = 16
-"""Sentences are padded to a multiple of this: attention over 27 tokens is slower than over 32."""
+"""Lengths are padded to a multiple of this: attention over 27 tokens is slower than over 32."""
 
 
 @contextmanager
 def tokens_alone(input_ids: Tensor, attention_mask: Tensor, weights: Tensor) -> Iterator[Packing]:
-    """Pack the tokens of a batch; inside, every step has the type that it is given.
+    """Pack the tokens of a batch, and switch autocast off inside the block.
 
-    Ids and mask are (batch, length), padded on the right. Matrix products have the weights' type,
-    or else autocast's.
+    Ids and mask are (batch, length), padded on the right. `Packing.dtype`, the type of matrix
+    products, is autocast's type if autocast was on, and the weights' type otherwise.
     """
     device, dtype = input_ids.device.type, weights.dtype
     if torch.is_autocast_enabled(device):
@@ -37,27 +37,27 @@ def tokens_alone(input_ids: Tensor, attention_mask: Tensor, weights: Tensor) -> 
 
 
 def _round_up_length(padded: Tensor) -> Tensor:
-    """Pad (batch, length, ...) with zeros up to a length that is quick."""
+    """Pad (batch, length, ...) with zeros to a multiple of `_LENGTHS`."""
     extra = -padded.shape[1] % _LENGTHS
     return F.pad(padded, (0, 0) * (padded.dim() - 2) + (0, extra)) if extra else padded
 
 
 class Packing:
-    """Positions of the tokens in a padded batch; "packed" rows are the tokens alone.
+    """Positions of the tokens in a padded batch; "packed" rows hold tokens without padding.
 
     Args:
         input_ids: (batch, length) int64, padded on the right.
         attention_mask: (batch, length), 1 for tokens.
-        dtype: of matrix products.
+        dtype: type of matrix products.
 
     Attributes:
-        dtype: the same.
-        batch: sentences.
-        length: of a sentence that is padded for attention, rounded up.
-        ids: (packed tokens,) int64.
-        positions: (packed tokens,) place of each token in its sentence.
+        dtype: type of matrix products.
+        batch: number of sentences.
+        length: padded length for attention, rounded up.
+        ids: (packed tokens,) int64 token ids.
+        positions: (packed tokens,) position of each token in its sentence.
         first: (batch,) packed row of each sentence's first token.
-        bias: (batch, 1, 1, length), what is added to the scores, lowest at padded keys.
+        bias: (batch, 1, 1, length) addend of attention scores: 0, or the lowest number at padding.
     """
 
     def __init__(self, input_ids: Tensor, attention_mask: Tensor, dtype: torch.dtype) -> None:
@@ -75,9 +75,9 @@ class Packing:
         self.bias = bias.masked_fill_(mask == 0, torch.finfo(dtype).min)[:, None, None]
 
     def pack(self, padded: Tensor) -> Tensor:
-        """Pack (batch, length, ...) to (packed tokens, ...), rounded up with zeros.
+        """Pack (batch, length, ...) to (packed tokens, ...), with zero rows at the end.
 
-        The length may be that of the batch before it was rounded up.
+        The length may be the batch's own or the rounded-up one.
         """
         return apply(_Pack, _round_up_length(padded).flatten(0, 1), self)
 
@@ -87,14 +87,14 @@ class Packing:
         return padded.view(self.batch, self.length, *packed.shape[1:])
 
     def result(self, packed: Tensor, first_only: bool) -> Tensor:
-        """Return (batch, original length or 1, dim), of all tokens or the first ones.
+        """Return (batch, original length or 1, dim), for all tokens or only the first ones.
 
-        The packed rows are (packed tokens, dim), or (batch, dim) of the first tokens alone.
+        `packed` is (packed tokens, dim), or (batch, dim) for the first tokens only.
         """
         return packed.unsqueeze(1) if first_only else self.unpack(packed)[:, : self._own_length]
 
     def by_head(self, packed: Tensor, heads: int, width: int) -> tuple[Tensor, ...]:
-        """Split packed projections into one (batch, heads, length, width) tensor each."""
+        """Split packed projections into tensors (batch, heads, length, width), one each."""
         padded = self.unpack(packed).view(self.batch, self.length, -1, heads, width)
         return padded.permute(2, 0, 3, 1, 4).unbind()
 
@@ -112,7 +112,7 @@ class Packing:
 
 
 def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
-    """Return what a function with a gradient of its own gives."""
+    """Apply an autograd function; this helper gives the result a type."""
     result: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
     return result
 
@@ -140,15 +140,15 @@ class _Unpack(torch.autograd.Function):
 
 
 def current_dropout(dropout: nn.Dropout) -> float:
-    """Return a dropout module's rate; 0 in evaluation mode."""
+    """Return the current rate of a dropout module: 0 in evaluation mode."""
     return dropout.p if dropout.training else 0.0
 
 
 def keep_mask(like: Tensor, rate: float) -> Tensor:
-    """Draw dropout's factors: 0 with probability `rate`, else 1 / (1 - rate).
+    """Draw the factors of dropout: 0 with probability `rate`, else 1 / (1 - rate).
 
-    The rate is rounded to a multiple of 2^-16, and the scale belongs to the rounded rate. On the
-    CPU an element costs 16 random bits in place of one draw.
+    The rate is rounded to a multiple of 2^-16, also in the scale. An element takes 16 random bits,
+    a quarter of a draw.
     """
     dropped = min(round(rate * 65536), 65535)
     draws = torch.empty((like.numel() + 3) // 4, dtype=torch.int64, device=like.device)
@@ -158,12 +158,12 @@ def keep_mask(like: Tensor, rate: float) -> Tensor:
 
 
 def dropout(states: Tensor, rate: float) -> Tensor:
-    """Return the states with dropout at a rate, which may be 0."""
+    """Return the states after dropout; the rate may be 0."""
     return states * keep_mask(states, rate) if rate else states
 
 
 def dropout_add(hidden: Tensor, residual: Tensor, rate: float) -> Tensor:
-    """Return residual + dropout(hidden); the residual may be of a finer type."""
+    """Return residual + dropout(hidden); the residual may have higher precision."""
     return apply(_DropoutAdd, hidden, residual, rate) if rate else residual + hidden
 
 
@@ -181,7 +181,7 @@ class _DropoutAdd(torch.autograd.Function):
 
 
 def linear(states: Tensor, *layers: nn.Linear) -> Tensor:
-    """Compute linear layers of the same input, with or without bias, as one matrix product."""
+    """Compute linear layers with the same input as one matrix product, with or without bias."""
     weight: Tensor = layers[0].weight
     bias: Tensor | None = layers[0].bias
     if len(layers) > 1:
@@ -193,30 +193,30 @@ def linear(states: Tensor, *layers: nn.Linear) -> Tensor:
 
 
 def positions_behind(input_ids: Tensor, padding: int) -> Tensor:
-    """Return (batch, length) positions that begin behind the padding's id.
+    """Return (batch, length) positions that begin at the padding id + 1, as in RoBERTa.
 
-    The padding's id has no position but itself, where a text has it too.
+    A padding token has the padding id as position, also inside a text.
     """
     tokens = input_ids != padding
     return tokens.cumsum(1) * tokens + padding
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, rate: float) -> Tensor:
-    """Compute softmax(q k^T / sqrt(width) + bias), dropout, times v.
+    """Return dropout(softmax(q k^T / sqrt(width) + bias)) v.
 
     Args:
         query: (batch, heads, length or 1, width).
         key: (batch, heads, length, width).
         value: (batch, heads, length, width).
-        bias: (batch, heads or 1, length or 1, length), such as `Packing.bias`; where it has a
-            gradient, no size of it is 1 in place of another.
-        rate: of the dropout.
+        bias: (batch, heads or 1, length or 1, length), such as `Packing.bias`; a bias with a
+            gradient must not be broadcast.
+        rate: dropout rate of the attention weights.
 
     Returns:
         (batch, length or 1, heads * width).
     """
     batch, heads, _, width = key.shape
-    # Without gradients PyTorch's own is as quick and rounds less; its backward is slow on the CPU.
+    # Without gradients PyTorch's attention is as fast and rounds less; its backward is slow on CPU.
     if not (rate or query.requires_grad):
         context = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
     else:

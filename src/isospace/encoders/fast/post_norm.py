@@ -1,7 +1,7 @@
-"""Layers built like BERT's, whatever a family calls their parts, on tokens alone.
+"""Layers built like BERT's, on packed tokens; families differ in the names of the parts.
 
-Attention, dense, dropout, residual, layer norm; dense, gelu, dense, dropout, residual, layer norm
-(post-norm, as in the Transformer of Vaswani et al. 2017).
+A layer: attention, dense, dropout, residual, layer norm; dense, gelu, dense, dropout, residual,
+layer norm (post-norm, as in the Transformer of Vaswani et al. 2017).
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from isospace.encoders.fast.packed import Packing
 
 @dataclass(frozen=True)
 class Layer:
-    """The parts of a layer and its current dropout rates, in the order in which they act.
+    """The parts of a layer and its current dropout rates, in the order of computation.
 
-    `share_rate` is that of the attention's shares, `attended` the dense layer behind the attention,
-    `inner` and `outer` are those before and behind the activation; each norm is of the residual.
+    `share_rate` is the dropout rate of the attention weights, and `attended` the dense layer after
+    the attention. `inner` and `outer` are the dense layers before and after the activation. Each
+    norm follows a residual addition.
     """
 
     query: nn.Linear
@@ -40,7 +41,7 @@ class Layer:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether no part was replaced, as by an adapter."""
+        """True if no part was replaced, for example by an adapter."""
         dense = (self.query, self.key, self.value, self.attended, self.inner, self.outer)
         return all(type(part) is nn.Linear for part in dense) and all(
             type(part) is nn.LayerNorm for part in (self.attended_norm, self.outer_norm)
@@ -49,19 +50,19 @@ class Layer:
 
 @dataclass(frozen=True)
 class PostNorm:
-    """A family of models of such layers, described by its differences from BERT.
+    """A model family with post-norm layers, described by its differences from BERT.
 
-    Weights, rates and flags are read from the modules at every call, so that whatever trains, saves
-    or changes them sees no difference.
+    Weights, rates and flags are read from the model's modules at every call. Code that trains,
+    saves or changes the modules works as usual.
 
     Attributes:
-        layers: of a model.
-        parts: of a layer.
-        activation: what the model's config calls it.
-        behind_padding: whether positions begin behind that of the padding, which is its token's id.
-        why_not: of a config, why the arithmetic is another; `None` where it is not.
-        bias: of a model and its tokens, (batch, heads or 1, length or 1, length), what is added to
-            the scores.
+        layers: function from a model to its layers.
+        parts: function from a layer to its parts.
+        activation: name of the activation setting in the model's config.
+        behind_padding: true if positions begin after the padding position, the padding token's id.
+        why_not: function from a config to the reason for different arithmetic, or `None`.
+        bias: function from a model and its tokens to the addend of attention scores,
+            (batch, heads or 1, length or 1, length).
     """
 
     layers: Callable[[Any], Sequence[Any]]
@@ -72,7 +73,7 @@ class PostNorm:
     bias: Callable[[Any, Packing], Tensor] = lambda _model, tokens: tokens.bias
 
     def refusal(self, model: Any, /) -> str | None:
-        """Say why `forward` would not compute what this model does; `None` if it does."""
+        """Return the reason why `forward` cannot compute this model; `None` if it can."""
         activation = getattr(model.config, self.activation)
         if reason := self.why_not(model.config):
             return reason
@@ -93,7 +94,7 @@ class PostNorm:
         layers: slice,
         states: Tensor | None,
     ) -> Tensor:
-        """Return the last hidden states, as `fast.Family.forward` says."""
+        """Return the last hidden states (`fast.Family.forward`)."""
         part = model.embeddings
         with packed.tokens_alone(input_ids, attention_mask, part.word_embeddings.weight) as tokens:
             if states is not None:
@@ -120,9 +121,10 @@ class PostNorm:
 
 
 def _embedded(part: Any, ids: Tensor, positions: Tensor) -> Tensor:
-    """Add the embeddings of words, types (if any) and positions; layer norm, dropout.
+    """Add the embeddings of words, types (if any) and positions; apply layer norm and dropout.
 
-    `part` is the embeddings of a Hugging Face model; (packed tokens,) -> (packed tokens, dim).
+    `part` is the embeddings module of a Hugging Face model. (packed tokens,) -> (packed tokens,
+    dim).
     """
     states = part.word_embeddings(ids)
     if hasattr(part, "token_type_embeddings"):
@@ -134,10 +136,10 @@ def _embedded(part: Any, ids: Tensor, positions: Tensor) -> Tensor:
 def _attention(
     layer: Layer, states: Tensor, bias: Tensor, tokens: Packing, only: Tensor | None
 ) -> Tensor:
-    """Compute self-attention, for which alone sentences are padded.
+    """Compute self-attention, the only step on padded sentences.
 
-    `only` has the packed rows of the tokens that ask, one in each sentence; `None`: all ask.
-    (packed tokens, dim) -> (packed tokens or sentences, dim).
+    `only` has the packed row of the one query token of each sentence; `None`: every token is a
+    query. (packed tokens, dim) -> (packed tokens or sentences, dim).
     """
     heads, width = layer.heads, layer.query.out_features // layer.heads
     if only is None:
