@@ -1,1 +1,1 @@
-"""A model that leaves isospace: sentence-transformers, ONNX and Hugging Face, each read back."""
+"""Export of models to sentence-transformers, ONNX and Hugging Face; every export is verified."""

@@ -1,9 +1,9 @@
-"""Make a static twin of an encoder: averaged word vectors that stand in for it on one corpus.
+"""Distillation of an encoder to a static twin: averaged word vectors that replace it on one corpus.
 
-The vectors begin as the encoder's own vectors of word pieces, and are trained on the corpus' pairs.
-A twin for queries alone is trained against the encoder's vectors of documents, so that it searches
-an index of these. Validation pairs select the table of vectors, test pairs compare it with the
-encoder; both models also encode other text.
+The vectors start as the encoder's vectors of word pieces, and are trained on pairs of the corpus. A
+twin for queries only is trained against the encoder's document vectors, so it can search an index
+of them. Validation pairs select the table of vectors. Test pairs and other text compare twin and
+encoder.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ from isospace.training.prepare import Data, load_data, say_corpus
 from isospace.training.run import Run, maker_of, run_of
 
 MOST_PAIRS = 200_000
-"""Pairs to train on, at most."""
+"""Maximal number of training pairs."""
 MOST_DOCUMENTS = 10_000
-"""The same where the encoder encodes the second text of each: about two minutes of two cores."""
+"""Maximal number of pairs if the encoder encodes their documents: two minutes on two cores."""
 _PASSAGES = 50_000
-"""Training passages that the vocabulary is made of, at most, beside the texts of pairs."""
+"""Maximal number of training passages, besides the texts of pairs, for the vocabulary."""
 _TIMED, _TIMES = 128, 20
-"""Held-out texts by which both models are timed, and how many times as many the twin encodes."""
+"""Number of held-out texts for the timing, and number of times that the twin encodes them."""
 
 
 @dataclass(frozen=True)
 class _Task:
-    """What is distilled, and the texts."""
+    """The settings, models and texts of a distillation."""
 
     config: DistillConfig
     settings: TrainConfig
@@ -86,17 +86,17 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Words:
-    """A tokenizer and a table of vectors, which encode texts."""
+    """A static model: a tokenizer and a table of vectors."""
 
     tokenizer: Tokenizer
     table: torch.Tensor
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encode texts."""
+        """Return the vectors of texts, (text, dim)."""
         return Bags.of_texts(self.tokenizer, texts).mean(self.table).numpy()
 
     def module(self) -> StaticEmbedding:
-        """Return the module of sentence-transformers."""
+        """Return the static model as a sentence-transformers module."""
         return StaticEmbedding(self.tokenizer, embedding_weights=self.table.numpy())
 
 
@@ -104,11 +104,11 @@ def distill(config: DistillConfig, progress: Progress | None = None) -> TwinResu
     """Make a static twin, compare it with the encoder, and write it.
 
     Returns:
-        What was measured.
+        The results of the comparison.
 
     Raises:
-        UserError: bad input, refused before the corpus is encoded where that can be known.
-        Interrupted: a signal; nothing was written.
+        UserError: the input is invalid; most errors come before the corpus is encoded.
+        Interrupted: a signal stopped the command; nothing was written.
     """
     started = time.monotonic()
     with stoppable(lambda: "nothing was written. Run the same command again"):
@@ -135,7 +135,7 @@ def _usable_folder(config: DistillConfig) -> Path:
 
 
 def _load(config: DistillConfig, progress: Progress) -> _Task:
-    """Read model and text; refuse what cannot be distilled."""
+    """Load model and text; refuse a model that cannot be distilled."""
     run = run_of(config.model) or maker_of(config.model)
     if run is None and not config.text.corpus:
         raise UserError(
@@ -158,7 +158,7 @@ def _load(config: DistillConfig, progress: Progress) -> _Task:
 def _training_texts(
     settings: TrainConfig, corpus: Corpus, most: int
 ) -> tuple[list[str], list[str]]:
-    """Return both sides of the training pairs; of lines of text the halves of sentences."""
+    """Return both sides of the training pairs; for lines of text, the halves of sentences."""
     lines = corpus.train_rows[evenly(len(corpus.train_rows), most)]
     if corpus.related is None and not settings.text.columns and settings.queries is None:
         pairs = halves([corpus[line] for line in lines.tolist()])
@@ -174,7 +174,11 @@ def _training_texts(
 
 
 def _train(task: _Task) -> tuple[_Words, TrainingPairs, tuple[tuple[int, float], ...]]:
-    """Make the vocabulary, and train its vectors."""
+    """Make the vocabulary and train its vectors.
+
+    Returns:
+        The static model, the training pairs, and the updates and validation MRR of each evaluation.
+    """
     corpus, held_out = task.data.corpus, task.data.held_out
     most = MOST_DOCUMENTS if task.config.queries_only else MOST_PAIRS
     first, second = _training_texts(task.settings, corpus, most)
@@ -204,7 +208,7 @@ def _train(task: _Task) -> tuple[_Words, TrainingPairs, tuple[tuple[int, float],
 
 
 def _twin(task: _Task, words: _Words) -> PromptedEncoders:
-    """Return the functions that encode queries and documents."""
+    """Return the twin's functions that encode queries and documents."""
     documents = task.encode.documents if task.config.queries_only else words
     return PromptedEncoders(words, documents, documents)
 
@@ -253,7 +257,7 @@ def _results(
 
 
 def _base(task: _Task) -> Scores | None:
-    """Return the base model's MRR as the run has measured it on the same test pairs."""
+    """Return the base model's MRR that the run has measured on the same test pairs, if any."""
     run, benchmark = task.run, task.data.benchmark
     if run is None or run.finished.ships_base or run.finished.benchmark != benchmark.digest():
         return None
@@ -262,7 +266,7 @@ def _base(task: _Task) -> Scores | None:
 
 
 def _speed(encoder: Encoder, words: _Words, texts: Sequence[str]) -> Speed:
-    """Time both models on the same texts, in time of one core."""
+    """Measure the speed of both models on the same texts, by processor time."""
     own = texts[:_TIMED]
     many = list(islice(cycle(own), _TIMES * len(own)))
     encoder.embed(own[:8])
@@ -275,7 +279,7 @@ def _speed(encoder: Encoder, words: _Words, texts: Sequence[str]) -> Speed:
 
 
 def _write(task: _Task, words: _Words, results: TwinResults, folder: Path) -> None:
-    """Write the twin for sentence-transformers and for model2vec; check the folder."""
+    """Write the twin for sentence-transformers and model2vec, and verify the folder."""
     card = twin_card(results)
     if not task.config.queries_only:
         model = SentenceTransformer(modules=[words.module()], device="cpu")
@@ -292,7 +296,7 @@ def _write(task: _Task, words: _Words, results: TwinResults, folder: Path) -> No
     routed = SentenceTransformer(modules=[router], device=str(encoder.device), prompts=prompts)
     routed.save_pretrained(str(folder), create_model_card=False)
     [static] = folder.glob("**/query_0_StaticEmbedding")
-    # By which model2vec knows the layout of the static part.
+    # model2vec recognises the layout of the static part by this file.
     write_json(static / "config_sentence_transformers.json", {"prompts": {}})
     (folder / "README.md").write_text(card, encoding="utf-8")
     write_sums(folder)

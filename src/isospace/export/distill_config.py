@@ -1,4 +1,4 @@
-"""Settings of `distill`. Nothing heavy is imported: the command line shows it as its help."""
+"""Settings of `distill`; the command line shows them as its help, so heavy imports are avoided."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from isospace.system.settings import NameOrPath, PathOrText, settings
 
 @settings
 class DistillConfig:
-    """One static twin of an encoder.
+    """Settings of a static twin of an encoder.
 
     Raises:
-        UserError: a value that a setting cannot have; the message names the setting.
+        UserError: a setting has an invalid value; the message names the setting.
     """
 
     model: NameOrPath = "minilm"

@@ -1,7 +1,7 @@
-"""The encoder as a Hugging Face folder: weights and tokenizer, the pooling in words and code.
+"""Export of an encoder as a Hugging Face folder: weights, tokenizer, and code for the pooling.
 
-`transformers` knows no pooling, so the folder holds the transformer alone, and its card the lines
-that turn hidden states into the vector. config.json says the same to isospace.
+`transformers` has no pooling, so the folder holds only the transformer. Its model card has the code
+that turns hidden states into vectors, and config.json has the same settings for isospace.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ from isospace.system.quiet import no_weight_bars
 from isospace.training.card import Usage, prompts_text
 
 _HELD = (Transformer, WeightedLayerPooling, Pooling, Normalize, Dropout)
-"""Modules that the folder holds, or its card in words; none but the first has weights."""
+"""Modules that the folder or its model card can represent; only the first has weights."""
 
 
 def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> float:
-    """Write an encoder as a new Hugging Face folder, whole or not at all.
+    """Write an encoder as a new Hugging Face folder, atomically.
 
     Args:
-        encoder: what to write.
-        folder: where.
-        card: makes the text of README.md from the way in which the folder is used.
+        encoder: the encoder to export.
+        folder: the output folder.
+        card: function from the usage of the folder to the text of README.md.
 
     Returns:
-        The largest 1 - cosine between the encoder's vectors and those that the folder gives with
-        the card's pooling.
+        The largest 1 - cosine between the encoder's vectors and those of the folder with the card's
+        pooling.
 
     Raises:
-        UserError: a part after the transformer that the folder cannot hold, a transformer that
-            `transformers` alone cannot load, other vectors, or a folder in the way.
+        UserError: the folder cannot represent a module after the transformer, `transformers` alone
+            cannot load the folder, the vectors differ, or the folder exists.
     """
     require_one_way(encoder.prompts, encoder.source, "a Hugging Face folder")
     pooling = _pooling(encoder)
@@ -77,7 +77,7 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
 
 
 def _pooling(encoder: Encoder) -> PoolingName:
-    """Return the name of the encoder's pooling; refuse an encoder that the folder cannot hold."""
+    """Return the name of the encoder's pooling; refuse an encoder that cannot be exported."""
     lost = [type(module).__name__ for module in encoder.model if not isinstance(module, _HELD)]
     if not lost and encoder.pooling in POOLINGS:
         return encoder.pooling
@@ -92,7 +92,7 @@ def _pooling(encoder: Encoder) -> PoolingName:
 def _loader(encoder: Encoder) -> Any:
     """Return the class of `transformers` that loads the folder, mostly `AutoModel`.
 
-    `AutoModel` makes T5 whole, of which sentence encoders are one half (`T5EncoderModel`).
+    For T5, `AutoModel` loads encoder and decoder, and sentence encoders need `T5EncoderModel`.
     """
     own = type(encoder.transformer)
     general = MODEL_MAPPING.get(type(encoder.transformer.config), own)
@@ -145,14 +145,14 @@ def _usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
 
 
 def _check(encoder: Encoder, pooling: PoolingName, folder: Path) -> float:
-    """Reload the folder by `transformers` alone, pool by the formula, compare."""
+    """Return the largest 1 - cosine to the folder, loaded with `transformers` and pooled."""
     try:
         with no_weight_bars(), TemporaryDirectory() as empty:
             vectors = {
                 side: _vectors_of_folder(encoder, pooling, folder, empty, side)
                 for side in encoder.prompts.sides
             }
-    except Exception as error:  # a model with code of its own fails in its own ways
+    except Exception as error:  # a model with custom code can raise any error
         raise UserError(
             f"{encoder.source}: transformers alone cannot load the folder ({first_line(error)}). "
             "Nothing was written. Use `to` st"
@@ -166,7 +166,7 @@ def _check(encoder: Encoder, pooling: PoolingName, folder: Path) -> float:
 def _vectors_of_folder(
     encoder: Encoder, pooling: PoolingName, folder: Path, cache: str, side: Side | None
 ) -> np.ndarray:
-    """Return the vectors of the probes as texts of a side, as the card says, by an empty cache."""
+    """Return the probes' vectors on a side, computed as in the card, with an empty cache."""
     options = Place(str(folder), True).options | {"cache_dir": cache}
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, **options)
     model: Any = _loader(encoder).from_pretrained(folder, **options).eval()

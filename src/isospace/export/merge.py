@@ -1,4 +1,4 @@
-"""Merge models on disk: load, check that they are alike, average, write."""
+"""Merging of models on disk: load, check that they match, average, write."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def merge_models(
     query_prompt: str | None = None,
     document_prompt: str | None = None,
 ) -> float:
-    """Write the model between a base model and the mean of what was trained from it.
+    """Merge a base model and the mean of models fine-tuned from it, and write the result.
 
     Args:
-        start: minilm, a model folder, the folder of a run, or a Hub name.
-        models: one or more, in the same way.
+        start: the base model: minilm, a model folder, the folder of a run, or a Hub name.
+        models: one or more fine-tuned models, named like `start`.
         share: 0 is the base model, 1 the mean of the models (`encoders.merging.merge`).
-        to: the folder to make, for sentence-transformers.
-        pooling: of all of them; default: their own, which must then be the same.
-        query_prompt: of all of them, as for `load_encoder`; default: their own.
-        document_prompt: in the same way.
+        to: the new sentence-transformers folder.
+        pooling: pooling of all models; default: their own, which must be equal.
+        query_prompt: query prompt of all models, as for `load_encoder`; default: their own.
+        document_prompt: document prompt of all models, as for `load_encoder`; default: their own.
 
     Returns:
-        The largest 1 - cosine between the merged vectors and those of the folder.
+        The largest 1 - cosine between the vectors of the merged encoder and of the folder.
 
     Raises:
-        UserError: nothing to merge, models that are not alike, or a folder in the way.
+        UserError: there are no models to merge, the models do not match, or the folder exists.
     """
     folder, several = expanded(to), [models] if isinstance(models, str | Path) else models
     names = list(map(str, (start, *several)))
@@ -74,10 +74,10 @@ def merge_models(
 
 
 def _card(names: Sequence[str], share: float, pooling: str, usage: Usage) -> str:
-    """Return Markdown for the README.md of the folder; the base model is named first."""
+    """Return the README.md of the folder; `names` begins with the base model."""
     origin, *others = map(Origin.from_model, names)
     alike = all(one.licence == origin.licence for one in others)
-    # The front matter has room for one, of the whole.
+    # The front matter holds one licence for the whole model.
     whole = replace(origin, licence=origin.licence if alike else None)
     listed = "\n".join(f"  - `{one.name}`, licence: {one.licence_text}" for one in others)
     mean = f"the mean of these {len(others)}" if len(others) > 1 else "this model's"

@@ -1,7 +1,7 @@
-"""The encoder as one ONNX graph: token ids and mask in, the final vector out.
+"""Export of an encoder as one ONNX graph: token ids and mask in, the final vector out.
 
-Pooling, whitening (a dense layer) and normalisation are inside, so that whoever runs the graph
-cannot pool it wrongly; batch and length are dynamic, down to one sentence of one token.
+The graph includes pooling, whitening (a dense layer) and normalisation, so nobody can pool its
+output wrongly. Batch size and length are dynamic, down to one sentence of one token.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from isospace.training.card import Usage, prompts_text
 GRAPH, INT8_GRAPH = "model.onnx", "model_int8.onnx"
 _INPUTS, _OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"
 _LARGEST = 2**31 - 2**24
-"""Bytes of weights that one file holds: protobuf's limit, less what the graph itself takes."""
+"""Maximal size of the weights in bytes: protobuf's limit, minus room for the graph."""
 _BATCH = 32
 
 
@@ -44,9 +44,9 @@ class Int8Loss:
 
     Attributes:
         mean: mean cosine between the int8 graph's vectors and the float32 graph's.
-        lowest: the lowest of these cosines.
-        sentences: how many there were.
-        sample: the name of the `Sample`.
+        lowest: lowest of these cosines.
+        sentences: number of sentences.
+        sample: name of the `Sample`.
     """
 
     mean: float
@@ -56,7 +56,7 @@ class Int8Loss:
 
     @property
     def text(self) -> str:
-        """The loss in words."""
+        """Description of the loss."""
         return (
             f"cosine to float32 {self.mean:.4f} on average, {self.lowest:.4f} at worst "
             f"({number_of(self.sentences, 'sentences')} of {self.sample})"
@@ -65,7 +65,7 @@ class Int8Loss:
 
 @dataclass(frozen=True)
 class Sample:
-    """Sentences to measure the loss of quantisation on; the name says where they came from."""
+    """Sentences to measure the loss of quantisation; `name` describes their source."""
 
     sentences: Sequence[str]
     name: str
@@ -81,19 +81,19 @@ def save_onnx(
     """Write an encoder as a new folder with an ONNX graph and its tokenizer.
 
     Args:
-        encoder: what to write; it is moved to the CPU.
-        folder: gets model.onnx, tokenizer.json, README.md.
-        card: makes the text of README.md from the way in which the folder is used.
+        encoder: the encoder to export; it is moved to the CPU.
+        folder: the new folder, with model.onnx, tokenizer.json and README.md.
+        card: function from the usage of the folder to the text of README.md.
         sample: also write model_int8.onnx, and measure its loss on these sentences.
-        progress: where that measurement is shown; default: the log.
+        progress: shows the progress of the measurement; default: the log.
 
     Returns:
-        The largest 1 - cosine between the encoder's vectors and the float32 graph's, and the loss
-        of the int8 graph where there is one.
+        The largest 1 - cosine between the vectors of the encoder and of the float32 graph; and the
+        loss of the int8 graph, or `None`.
 
     Raises:
         UserError: packages are missing, the encoder cannot be written as one graph, the graph
-            gives other vectors, or a folder is in the way.
+            gives different vectors, or the folder exists.
     """
     _require_packages()
     _require_exportable(encoder)
@@ -102,7 +102,7 @@ def save_onnx(
         _write_tokenizer(encoder, building / "tokenizer.json")
         try:
             _write_graph(encoder, building / GRAPH)
-        except torch.onnx.OnnxExporterError as error:  # with pages of text for PyTorch's authors
+        except torch.onnx.OnnxExporterError as error:  # its message has pages of internals
             raise UserError(
                 f"{encoder.source}: torch.onnx cannot express this model "
                 f"({type(encoder.transformer).__name__}) as a graph. Use `to` st or `to` hf"
@@ -120,12 +120,12 @@ def save_onnx(
 def encode_with_graph(
     folder: Path, graph: str, texts: Sequence[str], on_batch: Callable[[int], None] | None = None
 ) -> np.ndarray:
-    """Encode as users of the folder do, with tokenizer.json and ONNX Runtime alone.
+    """Encode like users of the folder, with only tokenizer.json and ONNX Runtime.
 
     Args:
-        folder: what `save_onnx` wrote.
+        folder: a folder that `save_onnx` wrote.
         graph: `GRAPH` or `INT8_GRAPH`.
-        texts: with the model's prompt if it has one.
+        texts: texts that begin with the model's prompt, if it has one.
         on_batch: called with the number of texts done after each batch.
 
     Returns:
@@ -186,7 +186,7 @@ def _require_exportable(encoder: Encoder) -> None:
 
 
 def _write_tokenizer(encoder: Encoder, path: Path) -> None:
-    """Write a tokenizer.json that cuts and pads by itself."""
+    """Write a tokenizer.json with truncation and padding switched on."""
     original: Any = encoder.tokenizer
     tokenizer = Tokenizer.from_str(original.backend_tokenizer.to_str())
     tokenizer.no_truncation()
@@ -197,7 +197,7 @@ def _write_tokenizer(encoder: Encoder, path: Path) -> None:
 
 
 def _write_graph(encoder: Encoder, path: Path) -> None:
-    ids = torch.ones(3, 7, dtype=torch.int64)  # sizes of 0 and 1 would be built into the graph
+    ids = torch.ones(3, 7, dtype=torch.int64)  # the export would fix sizes of 0 and 1
     shape = {0: "batch", 1: "length"}
     with encoder.noise.at(0.0), torch.no_grad(), _quiet():
         torch.onnx.export(
@@ -215,7 +215,7 @@ def _write_graph(encoder: Encoder, path: Path) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the exporters' notes on packages that are not used."""
+    """Silence the exporters' warnings about unused packages."""
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -227,18 +227,18 @@ def _quiet() -> Iterator[None]:
 
 
 def _quantise(folder: Path) -> None:
-    """Write the int8 graph: weights as int8, activations quantised as they come.
+    """Write the int8 graph: int8 weights, and activations quantised dynamically.
 
-    Every column of a weight matrix has its scale: with one for the whole matrix the cosine to
-    float32 was 0.965 on average for all-MiniLM-L6-v2, in place of 0.993. Dense layers after the
-    pooling stay float32: they cost nothing, and a whitening would enlarge the error.
+    Each column of a weight matrix has its own scale. For all-MiniLM-L6-v2, this gives a mean cosine
+    to float32 of 0.993; one scale for the whole matrix gave 0.965. Dense layers after the pooling
+    stay float32: they are cheap, and whitening would enlarge the error.
     """
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     model = onnx.load(folder / GRAPH)
     dense = [node.name for node in model.graph.node if node.op_type == "Gemm"]
-    del model.graph.value_info[:]  # else the shapes of these layers' weights contradict the rest
+    del model.graph.value_info[:]  # the weight shapes of these layers would contradict the graph
     with _quiet():
         quantize_dynamic(
             model,
@@ -250,7 +250,7 @@ def _quantise(folder: Path) -> None:
 
 
 def _gap(encoder: Encoder, folder: Path, side: Side | None) -> float:
-    """Return the largest 1 - cosine between the encoder's vectors of a side and the graph's."""
+    """Return the largest 1 - cosine between the encoder's and the graph's vectors of a side."""
     texts = [encoder.prompts.for_side(side) + text for text in PROBES]
     exact = encode_with_graph(folder, GRAPH, texts)
     return require_parity(encoder.embed(PROBES, side=side), exact, encoder.source, TOLERANCE)

@@ -1,4 +1,4 @@
-"""Export a run or a model: choose the writer, the card and the folder."""
+"""Export of a run or a model: choice of the writer, the model card and the folder."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from isospace.vectors.texts import open_texts
 Target = Literal["st", "onnx", "hf"]
 
 SAMPLE_SIZE = 500
-"""Sentences that the loss of quantisation is measured on, at most."""
+"""Maximal number of sentences to measure the loss of quantisation."""
 
 _PROSE = (
     "difflib", "ipaddress", "statistics", "configparser", "threading", "subprocess", "random",
     "inspect", "typing",
 )  # fmt: skip
-"""Modules of the standard library with much prose in them."""
+"""Modules of the standard library with much prose."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,10 @@ class Shipment:
     """The result of an export.
 
     Attributes:
+        folder: the exported folder.
         gap: largest 1 - cosine between the vectors of the model and of the folder.
-        limit: what `gap` was allowed to be.
-        loss: of the int8 graph, where there is one.
+        limit: largest allowed `gap`.
+        loss: loss of the int8 graph; `None` without one.
     """
 
     folder: Path
@@ -66,27 +67,27 @@ def export(
     document_prompt: str | None = None,
     pooling: PoolingName | None = None,
 ) -> Shipment:
-    """Write a run's result, or any model, for others to load.
+    """Export a run's result, or any model.
 
     Args:
         model: a run's folder, a model folder, minilm, or a Hub name.
         to: "st" for the classic sentence-transformers folder, "onnx" for one graph, "hf" for a
             Hugging Face folder.
-        output: the folder to make; default: the target's name in a run's folder, or beside us with
-            the model's name before it.
+        output: the new folder; default: RUN/TARGET for a run, or MODEL-TARGET in the working
+            directory.
         int8: with "onnx": also write a dynamically quantised graph.
-        sample: a file or folder of sentences to measure its loss on; default: those that the run
-            kept, or prose of Python's own documentation.
-        column: of `sample`, where that has columns; default: text.
-        encoding: of the text in `sample`; default: utf-8.
-        progress: where it is shown; default: the log.
-        query_prompt: that the folder names for queries, as for `load_encoder`.
-        document_prompt: that it names for documents.
-        pooling: of its vectors; default: the model's own.
+        sample: a file or folder of sentences to measure the loss of int8; default: the run's
+            held-out sentences, or prose of Python's documentation.
+        column: column of the sentences in `sample`; default: text.
+        encoding: encoding of `sample`; default: utf-8.
+        progress: shows the progress; default: the log.
+        query_prompt: query prompt to store in the folder, as for `load_encoder`.
+        document_prompt: document prompt to store in the folder, as for `load_encoder`.
+        pooling: pooling of the vectors; default: the model's own.
 
     Raises:
-        UserError: nothing to export, a folder in the way, an impossible request, or a folder that
-            would give other vectors.
+        UserError: the model is missing, the folder exists, the settings contradict each other, or
+            the folder would give different vectors.
     """
     if to not in get_args(Target):
         raise UserError(f"`to` {to}: expected {', '.join(get_args(Target))}")
@@ -128,7 +129,7 @@ def _card(model: str, run: Run | None, encoder: Encoder, usage: Usage) -> str:
 
 
 def _sample(run: Run | None, file: Path | None, column: str, encoding: str) -> Sample:
-    """Return sentences of the user's files, of the run, or of Python's docstrings."""
+    """Return sentences from the user's files, the run, or Python's docstrings."""
     if file is not None:
         with open_texts([str(file)], column, None, encoding) as rows:
             texts = (row.text.strip() for row in rows)

@@ -1,7 +1,7 @@
-"""Word vectors for a static model: the pieces of a corpus' words, and their training on pairs.
+"""Word vectors for a static model: the word pieces of a corpus, and their training on pairs.
 
-A text's vector is the mean of the vectors of its pieces. A batch reads a few thousand of them, so
-that gradients are sparse: an update costs the same however large the vocabulary is.
+A text's vector is the mean of the vectors of its pieces. A batch uses only a few thousand pieces,
+so gradients are sparse, and the cost of an update does not depend on the size of the vocabulary.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from torch.nn import functional
 from isospace.losses import diagonal_cross_entropy
 
 PIECES = 30_000
-"""Size of a vocabulary, at most."""
+"""Maximal size of a vocabulary."""
 _SEEN = 2
-"""Times that a piece is seen in the corpus, at least."""
+"""Minimal count of a piece in the corpus."""
 _SIF = 1e-3
-"""The weight of a piece is a / (a + share of all pieces) (Arora et al. 2017, who use this a)."""
+"""Constant a in a piece's weight a / (a + its share of all pieces), as in Arora et al. 2017."""
 _CONTINUES = "##"
 _SCRIPTS = Regex(r"\p{Han}+|[\p{Katakana}ー]+|\p{Hiragana}+")
-"""Runs of one script are the words of Japanese and Chinese, which have no spaces."""
+"""Runs of one script, which count as words in Japanese and Chinese text without spaces."""
 
 TEMPERATURE = 0.1
 BATCH = 1024
 PASSES = 15
 LEAST_UPDATES, MOST_PASSES = 400, 60
-"""A small corpus is passed more often than `PASSES` times, until it has had so many updates."""
+"""A small corpus gets up to `MOST_PASSES` passes to reach `LEAST_UPDATES` updates."""
 EVALUATIONS = 10
 RATE = 3e-3
-"""Peak learning rate, in mean lengths of the initial vectors; it falls to zero linearly."""
+"""Peak learning rate, in units of the initial vectors' mean length; it decays linearly to 0."""
 
 
 def corpus_tokenizer(texts: Iterable[str]) -> Tokenizer:
-    """Return a tokenizer of lower-case words and their frequent pieces, as byte-pair encoding.
+    """Train and return a byte-pair tokenizer of lower-case words and their frequent pieces.
 
-    Characters that the texts do not have are left out, and there is no unknown piece.
+    It has no unknown token, and drops characters that the texts do not contain.
     """
     tokenizer = Tokenizer(models.BPE(continuing_subword_prefix=_CONTINUES))
     plain = normalizers.BertNormalizer(handle_chinese_chars=False, strip_accents=False)
@@ -61,7 +61,7 @@ def corpus_tokenizer(texts: Iterable[str]) -> Tokenizer:
 
 
 def pieces_of(tokenizer: Tokenizer) -> list[str]:
-    """Return the text of each piece, in the order of their numbers."""
+    """Return the text of each piece, in the order of their ids."""
     vocabulary = tokenizer.get_vocab()
     ordered = sorted(vocabulary, key=vocabulary.__getitem__)
     return [piece.removeprefix(_CONTINUES) for piece in ordered]
@@ -69,11 +69,11 @@ def pieces_of(tokenizer: Tokenizer) -> list[str]:
 
 @dataclass(frozen=True)
 class Bags:
-    """Texts as the numbers of their pieces.
+    """Texts as the ids of their pieces.
 
     Attributes:
-        pieces: numbers of the pieces of all texts, one text after the other.
-        starts: (text + 1,) where each text begins in `pieces`, and the end.
+        pieces: concatenated piece ids of all texts.
+        starts: (text + 1,) index in `pieces` where each text begins, and the total length.
     """
 
     pieces: NDArray[np.int64]
@@ -81,7 +81,7 @@ class Bags:
 
     @classmethod
     def of_texts(cls, tokenizer: Tokenizer, texts: Sequence[str]) -> Bags:
-        """Cut texts into pieces."""
+        """Tokenise texts into bags."""
         ids = [np.array(one.ids, np.int64) for one in tokenizer.encode_batch_fast(list(texts))]
         starts = np.cumsum([0, *map(len, ids)])
         return cls(np.concatenate([*ids, np.empty(0, np.int64)]), starts)
@@ -91,14 +91,14 @@ class Bags:
         return len(self.starts) - 1
 
     def take(self, rows: NDArray[np.int64]) -> Bags:
-        """Return the bags of these texts."""
+        """Return the bags of some texts, by their indices."""
         begins, lengths = self.starts[rows], np.diff(self.starts)[rows]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         places = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], lengths)
         return Bags(self.pieces[places], starts)
 
     def and_of(self, other: Bags) -> Bags:
-        """Return the bags of these texts and of others."""
+        """Return the bags of these texts, followed by those of `other`."""
         starts = np.concatenate([self.starts, self.starts[-1] + other.starts[1:]])
         return Bags(np.concatenate([self.pieces, other.pieces]), starts)
 
@@ -112,13 +112,14 @@ def _means(pieces: Tensor, starts: NDArray[np.int64], table: Tensor) -> Tensor:
 
 
 def initial_table(vectors: NDArray[np.float32], *bags: Bags) -> Tensor:
-    """Return the (piece, dim) table to begin with.
+    """Return the initial (piece, dim) table.
 
-    It has an encoder's vectors of the pieces, centred and of length 1, times their SIF weights.
+    It holds the encoder's vectors of the pieces, centred, scaled to length 1, and multiplied by SIF
+    weights.
 
     Args:
-        vectors: (piece, dim) of the encoder.
-        bags: texts in which the pieces are counted.
+        vectors: (piece, dim) vectors from the encoder.
+        bags: texts for the counts of the pieces.
     """
     counts = sum(np.bincount(one.pieces, minlength=len(vectors)) for one in bags)
     shares = torch.from_numpy(counts / np.sum(counts))
@@ -131,9 +132,9 @@ class TrainingPairs:
     """Pairs of texts that belong together.
 
     Attributes:
-        first: the texts of which the words are trained.
-        second: their partners, as texts too or as (pair, dim) vectors that do not change.
-        names: (pair, 2) a number for each text, equal for equal texts.
+        first: first text of each pair; its word vectors are trained.
+        second: second text of each pair, or its fixed vector in a tensor (pair, dim).
+        names: (pair, 2) number of each text; equal texts have equal numbers.
     """
 
     first: Bags
@@ -147,15 +148,15 @@ class TrainingPairs:
 
     @property
     def updates(self) -> int:
-        """Number of updates of a training."""
+        """Number of training updates."""
         per_pass = len(self.first) // self.batch
         return min(max(PASSES * per_pass, LEAST_UPDATES), MOST_PASSES * per_pass)
 
     def loss(self, table: Tensor, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the loss of a batch, the numbers of its pieces, and their rows as a leaf.
+        """Return the loss of a batch, the ids of its pieces, and their table rows as a leaf tensor.
 
-        The loss is InfoNCE in both directions. Texts that are equal to a text of a pair are not
-        its negatives.
+        The loss is InfoNCE in both directions. A text is not a negative of a pair that contains an
+        equal text.
         """
         bags, count = self.first.take(rows), len(rows)
         if isinstance(self.second, Bags):
@@ -180,14 +181,14 @@ def train_table(
     seed: int,
     on_update: Callable[[int], None],
 ) -> tuple[Tensor, tuple[tuple[int, float], ...]]:
-    """Train word vectors on pairs; `SparseAdam` changes the rows that a batch reads.
+    """Train word vectors on pairs; `SparseAdam` updates only the rows that a batch uses.
 
     Args:
-        table: (piece, dim) to begin with.
-        pairs: two or more.
-        score: validation score of a table, the higher the better; the best of `EVALUATIONS` evenly
-            spread tables is returned. `None` returns the last.
-        seed: of the order of the pairs.
+        table: initial table (piece, dim).
+        pairs: two or more pairs.
+        score: validation score of a table, higher is better. The function returns the best of
+            `EVALUATIONS` tables, evenly spread over the training; `None`: the last table.
+        seed: seed of the order of the pairs.
         on_update: called with 1 after each update.
 
     Returns:

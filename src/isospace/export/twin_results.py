@@ -1,4 +1,4 @@
-"""What distill.json holds, the one place that knows its fields; and the card of a static twin."""
+"""Content of distill.json, and the model card of a static twin."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from isospace.training.card import CLASSIC, Usage, heading
 from isospace.training.origin import Origin
 
 FORMAT = 1
-"""Of distill.json."""
+"""Format number of distill.json."""
 FILE = "distill.json"
 ENCODER, TWIN, QUERIES = "encoder", "static twin", "static queries"
-"""What tables call the models."""
+"""Names of the models in tables."""
 
 _FULL = """The twin is for queries and documents of this corpus. Encode both with it. Vectors are
 not of length 1: compare them by cosine.
@@ -62,12 +62,12 @@ documents = model.encode_document(["one text", "another text"])
 
 @dataclass(frozen=True)
 class Speed:
-    """Texts per second of one core's time, of the same held-out texts.
+    """Texts per second on one core, for the same held-out texts.
 
     Attributes:
-        encoder: of the encoder.
-        twin: of the twin.
-        texts: how many were encoded by the encoder.
+        encoder: speed of the encoder.
+        twin: speed of the twin.
+        texts: number of texts that the encoder encoded.
     """
 
     encoder: float
@@ -76,37 +76,37 @@ class Speed:
 
     @property
     def times(self) -> float:
-        """How many times as fast the twin is."""
+        """Speed of the twin divided by the speed of the encoder."""
         return self.twin / self.encoder
 
 
 @dataclass(frozen=True)
 class TwinResults:
-    """Everything that was measured of a static twin; distill.json in its folder.
+    """Results of a distillation, stored as distill.json in the twin's folder.
 
     Attributes:
-        isospace: the version that wrote it.
-        model: the encoder, as the user named it.
-        queries_only: whether documents keep the encoder.
-        corpus: a hash of the cleaned text.
+        isospace: isospace version that wrote the file.
+        model: the encoder's name as the user gave it.
+        queries_only: true if documents keep the encoder.
+        corpus: hash of the cleaned text.
         pieces: size of the vocabulary.
         dim: width of the vectors.
-        pairs: number of pairs that the twin was trained on.
-        updates: of the training.
-        evaluations: updates and validation MRR of each table that was tried.
+        pairs: number of training pairs.
+        updates: number of training updates.
+        evaluations: updates and validation MRR of each evaluated table.
         encoder: scores of the encoder on the test pairs.
-        twin: scores of the twin.
-        protocol: of the MRR, in words.
+        twin: scores of the twin on the test pairs.
+        protocol: description of the MRR.
         loss: change in MRR from the encoder to the twin.
-        hybrid_loss: the same where both are fused with BM25.
-        base: MRR of the base model of the run; `None` without a run, and for an encoder that is
-            the base model.
-        over_base: gain of the twin in MRR over the base model; `None` in the same cases.
+        hybrid_loss: change in MRR from encoder + BM25 to twin + BM25.
+        base: MRR of the run's base model; `None` without a run, or if the encoder is the base
+            model.
+        over_base: gain in MRR of the twin over the base model; `None` if `base` is.
         other_text: set of other text -> scores of the encoder (`base`) and the twin (`adapted`).
-        unit: what the groups of test pairs are called.
-        speed: of both.
-        seconds: wall clock of the command.
-        format: of the file.
+        unit: name of the groups of test pairs.
+        speed: speed of encoder and twin.
+        seconds: duration of the command.
+        format: format number of the file.
     """
 
     isospace: str
@@ -133,18 +133,18 @@ class TwinResults:
 
     @property
     def name(self) -> str:
-        """What tables call the twin."""
+        """Name of the twin in tables."""
         return QUERIES if self.queries_only else TWIN
 
     @property
     def share(self) -> float:
-        """nDCG@10 of the twin, as a share of the encoder's."""
+        """Share of the encoder's nDCG@10 that the twin reaches."""
         before, after = self.encoder.pairs.ndcg_10, self.twin.pairs.ndcg_10
         return after / before if before and after is not None else 0.0
 
     @property
     def verdict(self) -> str:
-        """What the twin keeps of the encoder on this corpus, and what it gains over the base."""
+        """Sentences on the twin's loss against the encoder and its gain over the base model."""
         said = (
             f"{self.name.capitalize()}: {100 * self.share:.1f} % of the encoder's nDCG@10; "
             f"{self.loss} against the encoder in {self.protocol}; {counted(self.loss, self.unit)}."
@@ -155,13 +155,13 @@ class TwinResults:
 
     @property
     def other_words(self) -> str:
-        """What the twin loses on other text."""
+        """Description of the twin's loss on other text; empty without other text."""
         words = other_text_words({name: one.gain for name, one in self.other_text.items()})
         return f"{words} against the encoder: the twin is for this corpus alone" if words else ""
 
     @property
     def use(self) -> str:
-        """MRR of each way to search, the best way with the twin first."""
+        """MRR of each search method, the best method with the twin first."""
         twin, encoder = self.twin, self.encoder
         ways = {f"{self.name} alone": twin.pairs.mrr}
         if twin.with_bm25 is not None:
@@ -177,7 +177,7 @@ class TwinResults:
 
     @property
     def speed_words(self) -> str:
-        """Both speeds, and their ratio."""
+        """Description of both speeds and their ratio."""
         own = self.speed
         return (
             f"{own.twin:,.0f} texts a second on one core, {own.times:,.0f} times as many as the "
@@ -185,12 +185,12 @@ class TwinResults:
         )
 
     def how_to_load(self, folder: Path | None) -> str:
-        """Code that loads the part of a folder that needs no torch."""
+        """Return code that loads the part of a folder that needs no torch."""
         part = "/query_0_StaticEmbedding" if self.queries_only else ""
         return f'model2vec.StaticModel.from_pretrained("{folder}{part}")'
 
     def tables(self) -> list[tuple[str, list[dict[str, str]]]]:
-        """Titles and rows for people."""
+        """Return the titles and rows of the result tables."""
         rows = table_rows("model", {ENCODER: self.encoder, self.name: self.twin})
         tables = [(f"on the test pairs, scores x 100 ({self.protocol})", rows)]
         if self.other_text:
@@ -213,16 +213,16 @@ def write_results(folder: Path, results: TwinResults) -> None:
 
 
 def read_results(folder: Path) -> TwinResults:
-    """Read distill.json of the folder of a twin.
+    """Read distill.json from the folder of a twin.
 
     Raises:
-        UserError: there is none, or it is damaged, or another version's.
+        UserError: the file is missing, damaged, or has another format.
     """
     return typed_json.read(folder / FILE, TwinResults, "results of distill", FORMAT)
 
 
 def twin_card(results: TwinResults) -> str:
-    """Markdown for the README.md of the folder; never a sentence of the corpus."""
+    """Return the README.md of the folder; it quotes no text of the corpus."""
     origin = Origin.from_model(results.model)
     usage = Usage(CLASSIC.library, _QUERIES if results.queries_only else _FULL)
     tables = "\n\n".join(f"{title}:\n\n{markdown_table(rows)}" for title, rows in results.tables())

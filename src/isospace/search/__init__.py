@@ -1,4 +1,4 @@
-"""Texts in an embedded vector database: indexed once, then searched by meaning."""
+"""Semantic search over texts in an embedded vector database."""
 
 from isospace.search.database import Hit
 from isospace.search.index import SearchIndex, SearchResults

@@ -1,4 +1,4 @@
-"""isospace.json, the file that makes a folder an index: its columns, and the model to load."""
+"""isospace.json, the settings file of an index: its columns and its model."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from isospace.vectors.compression_file import FILE as COMPRESSION
 
 ABOUT = "isospace.json"
 TABLE = "texts.lance"
-"""The folder of the table; one without rows has no data in it."""
+"""Folder of the table; it has no subfolder `data` if the table has no rows."""
 
 
 @dataclass(frozen=True)
 class ApproximateIndex:
-    """The quality of the approximate index, which was trained on so many rows.
+    """The size and quality of the approximate index.
 
     Attributes:
-        recall: share of the 10 nearest texts that it finds, mean over queries.
-        queries: texts of the index that were asked for, themselves left out.
+        rows: number of rows that it was trained on.
+        recall: mean share of the 10 nearest texts that it finds.
+        queries: number of the index's own texts used as queries; a query's own row does not count.
     """
 
     rows: int
@@ -52,21 +53,21 @@ class About:
     """The settings of an index.
 
     Attributes:
-        model: where the model was, as `load_encoder` takes it.
-        weights: its `weights_hash` for documents.
-        pooling: its pooling, for the reader.
-        given_pooling: what was given when the index was made; `None`: the model's own is used.
+        model: the name for `load_encoder`.
+        weights: the model's `weights_hash` for documents.
+        pooling: the model's pooling, for information only.
+        given_pooling: the pooling that the user gave; `None`: the model's own.
         dim: width of the vectors.
-        columns: of metadata, with what they hold.
-        root: the folder below which files are named by their relative paths, as seen from the
-            index: the working directory when the index was made.
-        query_prompt: put before every query.
-        document_prompt: put before every text.
-        numbered: texts that came without ids and were numbered.
-        approximate: its approximate index, `None` where there is none.
-        isospace: the version that made it.
-        bm25_weight: of BM25 in hybrid searches, as the model's run chose it; `None`: the default.
-        compress: the form in which vectors are stored; what was fitted is in compression.npz.
+        columns: metadata columns with their types.
+        root: path, relative to the index, of the working directory when the index was made. Files
+            below it are stored with relative paths.
+        query_prompt: prompt before every query.
+        document_prompt: prompt before every text.
+        numbered: number of ids given to texts without an id.
+        approximate: the approximate index; `None` if there is none.
+        isospace: isospace version that made the index.
+        bm25_weight: weight of BM25 in hybrid searches; `None`: the default.
+        compress: storage form of the vectors; fitted values are in compression.npz.
     """
 
     model: str
@@ -93,7 +94,7 @@ class About:
         given_pooling: PoolingName | None = None,
         compress: FormName = FULL,
     ) -> About:
-        """Describe a new index; paths are stored so that they hold from any working directory."""
+        """Return the settings of a new index, with paths valid in any working directory."""
         place, words = folder_of(encoder.source), word_file(encoder.source)
         model = encoder.source if place is None else str(place.resolve())
         if isinstance(encoder, FrozenEncoder) and place is None:
@@ -115,19 +116,19 @@ class About:
         )
 
     def prompts(self, own: Prompts) -> Prompts:
-        """Return the prompts of a model with those of the index in place of its own."""
+        """Return a model's prompts with the query and document prompts of the index."""
         return replace(own, query=self.query_prompt, document=self.document_prompt)
 
     def write(self, folder: Path) -> None:
-        """Write it into an index, atomically."""
+        """Write the settings into an index folder, atomically."""
         typed_json.write(folder / ABOUT, self)
 
     @staticmethod
     def read(folder: Path) -> About:
-        """Read it from an index.
+        """Read the settings of an index.
 
         Raises:
-            UserError: the folder is no index, or the file is damaged.
+            UserError: the folder is not an index, or the file is damaged.
         """
         path = folder / ABOUT
         if not path.is_file():
@@ -142,10 +143,10 @@ class About:
 
 
 def require_room(folder: Path) -> None:
-    """Refuse a folder with something in it, but for what a killed creation leaves.
+    """Refuse a folder that is not empty; files of a killed creation are ignored.
 
     Raises:
-        UserError: there is something.
+        UserError: the folder is an index, or holds other files.
     """
     if not folder.exists():
         return
@@ -165,16 +166,17 @@ def require_room(folder: Path) -> None:
 def load_model(
     folder: Path, about: About, model: str | None, query_prompt: str | None = None
 ) -> Encoder:
-    """Load the model that made the vectors of an index.
+    """Load the model of an index.
 
     Args:
-        folder: of the index.
-        about: its isospace.json.
-        model: where the model is now, `None`: where it was.
-        query_prompt: put before queries, as for `load_encoder`; default: what the index keeps.
+        folder: folder of the index.
+        about: content of its isospace.json.
+        model: new location of the model; `None`: the location in `about`.
+        query_prompt: the prompt before queries, as for `load_encoder`; default: the index's own.
 
     Raises:
-        UserError: it cannot be loaded, or is another; no prompt.
+        UserError: the model cannot be loaded, it is not the index's model, or the prompt's name is
+            unknown.
     """
     name = model or about.model
     if model is None and is_address(name):

@@ -1,7 +1,7 @@
-"""Columns of metadata: their types, guessed from the first files, and the conversion of values.
+"""Metadata columns: type inference from the first files, and conversion of values.
 
-The guess is our own since those of pyarrow.csv and pandas lose what a file says: they read the code
-02139 as the number 2139, and an id of twenty digits as a rounded one.
+isospace has its own inference, because pyarrow.csv and pandas lose information. They read the code
+02139 as the number 2139, and round an id of twenty digits.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _WORDS: dict[ColumnType, str] = {
     "bool": "true or false",
 }
 
-# A leading zero makes a code of a number (007, 02139), and so do more digits than 64 bits hold.
+# Digits with a leading zero (007, 02139), or too many for 64 bits, are text and not a number.
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,18})")
 _FRACTION = re.compile(r"-?(0|[1-9]\d*)(\.\d+([eE][+-]?\d+)?|[eE][+-]?\d+)")
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Refuse names that the database cannot have beside its own.
+    """Refuse column names that the database reserves or cannot store.
 
     Raises:
-        UserError: naming the first of them.
+        UserError: a name is not allowed; the message gives the first.
     """
     for name in names:
         if name.lower() in _RESERVED or name.startswith("_") or not name or "." in name:
@@ -49,10 +49,10 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def check_types(columns: Mapping[str, ColumnType]) -> None:
-    """Refuse types that columns cannot have.
+    """Refuse unknown column types.
 
     Raises:
-        UserError: naming the first of them.
+        UserError: a type is unknown; the message gives the first.
     """
     for name, type_ in columns.items():
         if type_ not in _WORDS:
@@ -61,7 +61,7 @@ def check_types(columns: Mapping[str, ColumnType]) -> None:
 
 
 def in_words(columns: Mapping[str, ColumnType]) -> str:
-    """Name the columns that a filter can use, for messages.
+    """Return the columns that a filter can use, for messages.
 
     >>> in_words({"year": "int"})
     'id (text), text (text), year (whole numbers)'
@@ -71,18 +71,17 @@ def in_words(columns: Mapping[str, ColumnType]) -> str:
 
 
 def plain(value: Any, cell: bool) -> Value:
-    """Return a value of a file as one of the four types, `None` for none.
+    """Return a value of a file as one of the four types; `None` for a missing value.
 
-    NaN and the infinities are none too: JSON has no such numbers.
-
-    Dates and times are ISO 8601, which sorts.
+    NaN and infinity count as missing, because JSON has no such numbers. Dates and times become
+    ISO 8601 text, which sorts by time.
 
     Args:
-        value: what the file holds.
-        cell: of a csv or tsv file, where a number is known by its digits.
+        value: the value in the file.
+        cell: true for a CSV or TSV cell, whose text may be a number.
 
     Raises:
-        ValueError: it is something else, as a list.
+        ValueError: the value has another type, such as a list.
 
     Examples:
         >>> plain("2001", cell=True), plain("2001", cell=False), plain("007", cell=True)
@@ -96,7 +95,7 @@ def plain(value: Any, cell: bool) -> Value:
         return without_surrogates(value)
     if isinstance(value, date | time):  # a datetime is a date
         return value.isoformat()
-    if isinstance(value, np.bool_ | np.integer | np.floating):  # rows of numpy and pandas have them
+    if isinstance(value, np.bool_ | np.integer | np.floating):  # from numpy and pandas rows
         value = value.item()
     if isinstance(value, Decimal):
         value = float(value)
@@ -110,7 +109,7 @@ def plain(value: Any, cell: bool) -> Value:
 
 
 def _number(cell: str) -> Value:
-    """Return the number that a cell of a csv or tsv file holds, or its text."""
+    """Return a CSV or TSV cell as a number if it is one, or else as text; empty: `None`."""
     if _WHOLE.fullmatch(cell):
         return int(cell)
     if _FRACTION.fullmatch(cell) and math.isfinite(float(cell)):
@@ -119,16 +118,16 @@ def _number(cell: str) -> Value:
 
 
 class TypeGuess:
-    """A guess of the columns' types from their values, one row at a time."""
+    """Column types inferred from values, one row at a time."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._types: dict[str, ColumnType | None] = dict.fromkeys(names)
 
     def see(self, metadata: Mapping[str, Any], where: str, cell: bool) -> None:
-        """Take one row into account; the arguments are those of `fit`.
+        """Widen the types for one row; the arguments are those of `fit`.
 
         Raises:
-            UserError: a value that no column can hold.
+            UserError: no column can hold a value.
         """
         for name, raw in metadata.items():
             try:
@@ -140,10 +139,10 @@ class TypeGuess:
 
     @property
     def columns(self) -> dict[str, ColumnType]:
-        """The narrowest type that holds every value of a column.
+        """Column -> the narrowest type that holds all its values.
 
         Raises:
-            UserError: a column that has no value in any row.
+            UserError: a column has no value in any row.
         """
         columns: dict[str, ColumnType] = {}
         for name, type_ in self._types.items():
@@ -157,7 +156,7 @@ def convert(raw: Any, type_: ColumnType, cell: bool) -> Value:
     """Convert a value of a file to the type of its column.
 
     Raises:
-        ValueError: the column cannot hold it.
+        ValueError: the column cannot hold the value.
 
     Examples:
         >>> convert("1.50", "str", cell=True), convert(3, "float", cell=False)
@@ -176,10 +175,10 @@ def convert(raw: Any, type_: ColumnType, cell: bool) -> Value:
 def fit(
     columns: Mapping[str, ColumnType], metadata: Mapping[str, Any], where: str, cell: bool = False
 ) -> dict[str, Value]:
-    """Convert the metadata of a row to the types of the columns; missing values are none.
+    """Convert the metadata of a row to the column types; missing values become `None`.
 
     Raises:
-        UserError: no such column, or a value that it cannot hold.
+        UserError: a column does not exist, or cannot hold a value.
     """
     if unknown := set(metadata) - set(columns):
         have = ", ".join(columns) or "none"
@@ -194,7 +193,7 @@ def fit(
 
 
 def _type(value: str | int | float | bool) -> ColumnType:
-    if isinstance(value, bool):  # which Python counts among the whole numbers
+    if isinstance(value, bool):  # before int: in Python, a bool is an int
         return "bool"
     if isinstance(value, int):
         return "int"

@@ -1,4 +1,4 @@
-"""The table of an index. The one module that knows LanceDB."""
+"""The table of an index; the only module that uses LanceDB."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from isospace.search.filters import bad_filter, condition_of, reason_of
 
 _TABLE = "texts"
 _FILE = "_file"
-"""The column that says which file a row was read from, where it was one."""
+"""Column with the file of a row; null if the row was not read from a file."""
 _PASSAGE_OF = "_passage_of"
-"""The column that says of which row a text is a passage."""
+"""Column with the id of the long row that a passage belongs to."""
 _BITS = "_bits"
-"""The column of bits that find what the numbers of `vector` rank."""
+"""Column of bits that find candidates; the numbers of `vector` then rank them."""
 _ARROW = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
 _GROUP = 8192
-"""Rows of a group of the approximate index, about."""
+"""Approximate number of rows per group of the approximate index."""
 _PROBES = 20
-"""Groups that are searched; more only where too few rows of theirs match a filter."""
+"""Number of groups searched; more only if too few of their rows match a filter."""
 _REFINE = 2
-"""So many times k candidates of the approximate index are compared by their own vectors."""
+"""The approximate index gives this factor times k candidates, re-ranked by their full vectors."""
 _OLD = timedelta(minutes=1)
-"""Files that are no longer needed stay for searches that began before."""
+"""Age at which obsolete files are deleted; running searches may still need younger ones."""
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A text that was found, with its cosine to the query; `metadata` are its other columns.
+    """A text found by a search, with its cosine to the query; `metadata` holds its other columns.
 
-    A hybrid search also gives its BM25 (0 where it shares no word with the query) and the hybrid
-    score of both, by which it ranks.
+    Hybrid search ranks by the score `hybrid`, which fuses the cosine and `bm25`. `bm25` is 0 if the
+    text shares no word with the query.
     """
 
     id: str
@@ -60,8 +60,8 @@ class Hit:
 class Database:
     """Rows of id, text, vector and metadata on disk.
 
-    Every method raises `UserError` where the files cannot be read or written. Vectors
-    are stored as `compression` does it, and queries are given as its `queries` makes them.
+    Every method raises `UserError` if the files cannot be read or written. `compression` defines
+    how vectors are stored; query vectors must come from `compression.queries`.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Database:
         self.folder, self.columns, self.compression = folder, columns, compression
         self._lancedb = lancedb()
         with self._working("opened"):
-            # A search sees what another process wrote before it.
+            # Interval 0: a search sees all earlier writes of other processes.
             place = self._lancedb.connect(folder, read_consistency_interval=timedelta(0))
             if new:
                 self._table = place.create_table(_TABLE, schema=self._schema, mode="overwrite")
@@ -103,7 +103,7 @@ class Database:
 
     @contextmanager
     def _working(self, what: str, where: str | None = None) -> Iterator[None]:
-        """Raise every error inside as a `UserError` that blames the filter or the disk."""
+        """Turn every error inside into a `UserError` about the filter or the disk."""
         try:
             yield
         except Exception as error:  # LanceDB raises ValueError, RuntimeError and Rust's panics
@@ -117,7 +117,7 @@ class Database:
             ) from error
 
     def _fails_alone(self, where: str) -> bool:
-        """Tell whether a filter fails on rows that can be read without it."""
+        """Return true if the filter is the cause: it fails on rows that are readable without it."""
         try:
             self._table.count_rows(condition_of(where, self.columns))
             return False
@@ -130,13 +130,13 @@ class Database:
             return True
 
     def count(self, where: str | None = None) -> int:
-        """Count the rows, or those that match a filter."""
+        """Return the number of rows, or of rows that match a filter."""
         condition = condition_of(where, self.columns)
         with self._working("read", where):
             return int(self._table.count_rows(condition))
 
     def known(self, ids: Sequence[str]) -> dict[str, tuple[Value, ...]]:
-        """Return text, metadata, file and row of the passage of the ids that are there."""
+        """Return id -> text, metadata, file and long row, for the ids in the table."""
         names = ["text", *self.columns, _FILE, _PASSAGE_OF]
         with self._working("read"):
             query = self._table.search().where(self._lancedb.col("id").isin(ids))
@@ -145,13 +145,13 @@ class Database:
         return dict(zip(key, zip(*values, strict=True), strict=True))
 
     def numbered(self, source: str) -> Iterator[tuple[str, str]]:
-        """Give the ids that begin with SOURCE and a colon, each with the id of its row."""
+        """Yield the ids that begin with "SOURCE:", each with the id of its long row or itself."""
         column = self._lancedb.col("id")
         begins = (column >= f"{source}:") & (column < f"{source};")  # ";" is next to ":"
         return self._with_rows(begins)
 
     def of_rows(self, rows: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Give the ids of these rows and of their passages, each with the id of its row."""
+        """Yield the ids of rows and of their passages, each with the id of its row."""
         column = self._lancedb.col
         return self._with_rows(column("id").isin(rows) | column(_PASSAGE_OF).isin(rows))
 
@@ -163,10 +163,11 @@ class Database:
                 yield from ((key, row or key) for key, row in zip(ids, rows, strict=True))
 
     def write(self, rows: Mapping[str, tuple[Value, ...]], vectors: np.ndarray) -> None:
-        """Add rows, or replace those with the same ids: all of them or none.
+        """Add rows, or replace rows with the same ids, atomically.
 
-        `rows` maps ids to text, metadata, the file and the id of the row that it is a passage of,
-        or `None`; vectors are (row, dim) float32.
+        Args:
+            rows: id -> text, metadata, file, and id of the long row if the row is a passage.
+            vectors: (row, dim) float32.
         """
         values = zip(*rows.values(), strict=True)
         names = "text", *self.columns, _FILE, _PASSAGE_OF
@@ -184,12 +185,12 @@ class Database:
         self._remove("id", ids)
 
     def move(self, ids: Sequence[str], file: str | None) -> None:
-        """Note that rows stand in another file now."""
+        """Store a new file name for rows."""
         with self._working("written"):
             self._table.update(self._lancedb.col("id").isin(ids), {_FILE: file})
 
     def files(self) -> Counter[str]:
-        """Count the rows of each file."""
+        """Return the number of rows of each file."""
         rows: Counter[str] = Counter()
         with self._working("read"):
             for batch in self._table.search().select([_FILE]).to_batches():
@@ -205,7 +206,7 @@ class Database:
             self._table.delete(self._lancedb.col(column).isin(values))
 
     def delete(self, where: str) -> int:
-        """Delete the rows that match a filter; how many there were."""
+        """Delete the rows that match a filter; return their number."""
         condition = condition_of(where, self.columns)
         with self._working("written", where):
             return int(self._table.delete(condition).num_deleted_rows)
@@ -215,7 +216,7 @@ class Database:
     ) -> list[Hit]:
         """Return the k rows with the highest cosines to a vector (dim,), best first.
 
-        With `approximate`, the approximate index is used; what is not in it is compared one by one.
+        With `approximate`, use the approximate index; rows that are not in it are compared exactly.
         """
         condition, form = condition_of(where, self.columns), self.compression.form
         if form.bits:
@@ -230,14 +231,14 @@ class Database:
                 query = query.distance_type("cosine").refine_factor(_REFINE)
                 query = query.minimum_nprobes(_PROBES).maximum_nprobes(0)
             else:
-                # Its cosine would leave out what has no direction; all others have length 1.
+                # Cosine distance would drop zero vectors; all other vectors have length 1.
                 query = query.distance_type("dot").bypass_vector_index()
             query = query if condition is None else query.where(condition)
             rows = query.select(["id", "text", *self.columns, "_distance"]).to_list()
         return [self._hit(row, 1 - row["_distance"]) for row in rows]
 
     def _nearest_by_bits(self, vector: np.ndarray, k: int, condition: Any) -> list[Hit]:
-        """Find rows by their bits, and rank the first by their numbers where both are stored."""
+        """Find rows by their bits; if numbers are stored too, re-rank the candidates by them."""
         rescored = self.compression.form.rescored
         names = ["id", "text", *self.columns, "_distance", *(["vector"] if rescored else [])]
         query = self._table.search(
@@ -253,7 +254,7 @@ class Database:
         return [self._hit(rows[at], float(cosines[at])) for at in highest(cosines, k)]
 
     def _nearest_by_scan(self, vector: np.ndarray, k: int, condition: Any) -> list[Hit]:
-        """Compare a vector with every row; LanceDB has no search of such numbers."""
+        """Compare a vector with every row; LanceDB cannot search this type of numbers."""
         query = self._table.search()
         query = query if condition is None else query.where(condition)
         ids: list[pa.Array] = []
@@ -273,9 +274,9 @@ class Database:
     def matching(
         self, text: str, vector: np.ndarray, k: int, where: str | None
     ) -> list[tuple[Hit, float]]:
-        """Return the k rows with the highest BM25 for a text, best first.
+        """Return the k rows with the highest BM25 for a text, best first, each with its BM25.
 
-        The text's vector, (dim,) of length 1, gives the cosines of the hits.
+        `vector` is the text's vector, (dim,) of length 1, for the cosines of the hits.
         """
         condition = condition_of(where, self.columns)
         with self._working("searched", where):
@@ -288,7 +289,7 @@ class Database:
         return [(self._hit(row, cosine), row["_score"]) for row, cosine in found]
 
     def word_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
-        """Return the BM25 of those of these rows that share words with a text."""
+        """Return id -> BM25 for a text; only rows of `ids` that share words with the text."""
         with self._working("searched"):
             match = self._lancedb.query.MatchQuery(text, "text")
             query = self._table.search(match, query_type="fts").limit(len(ids))
@@ -301,31 +302,31 @@ class Database:
         return Hit(row["id"], cosine, row["text"], metadata)
 
     def vectors(self) -> Iterator[np.ndarray]:
-        """Give all vectors in parts, (rows, dim) each."""
+        """Yield all vectors in parts, (rows, dim) each."""
         with self._working("read"):
             for batch in self._table.search().select(["vector"]).to_batches():
                 yield self._restored(batch["vector"])
 
     def _restored(self, column: pa.FixedSizeListArray) -> np.ndarray:
-        """Return the vectors (row, dim) that a column of them stands for, in float32."""
+        """Return the float32 vectors (row, dim) of a column of stored numbers."""
         numbers = column.flatten().to_numpy().reshape(-1, column.type.list_size)
         return self.compression.restored(numbers)
 
     def sample(self, rows: int, at_most: int) -> tuple[list[str], np.ndarray]:
-        """Return ids and vectors, (n, dim), of rows spread evenly over the first `rows`."""
+        """Return ids and vectors (n, dim) of rows spread evenly over the first `rows` rows."""
         places = np.unique(np.linspace(0, rows - 1, at_most, dtype=np.int64)).tolist()
         with self._working("read"):
             table = self._table.take_offsets(places).select(["id", "vector"]).to_arrow()
         return table["id"].to_pylist(), self._restored(table["vector"].combine_chunks())
 
     def index_words(self) -> None:
-        """Build the index of words, or bring all indices up to date and tidy the files."""
+        """Build the word index; if it exists, update all indices and delete obsolete files."""
         with self._working("written"):
             if any(index.name == "text" for index in self._table.list_indices()):
                 self._table.optimize(cleanup_older_than=_OLD)
                 return
-            # Of no language: ICU knows the words of all of them, stems and stop words are of one.
-            # A name is its parts, and a code may be long, as in `evaluation.bm25`.
+            # ICU finds words in all languages; stems and stop words would suit only one language.
+            # Names are split into parts, and long codes are kept, as in `evaluation.bm25`.
             config = self._lancedb.index.FTS(
                 base_tokenizer="icu/split",
                 max_token_length=None,
@@ -335,14 +336,14 @@ class Database:
             self._table.create_index("text", config=config, name="text")
 
     def index_vectors(self) -> None:
-        """Train the approximate index anew on all rows."""
+        """Train the approximate index on all rows."""
         with self._working("written"):
             config = self._lancedb.index.IvfSq(distance_type="cosine", target_partition_size=_GROUP)
             self._table.create_index("vector", config=config, name="vector")
 
 
 def _lists(numbers: np.ndarray) -> pa.FixedSizeListArray:
-    """Return rows of numbers as a column."""
+    """Return rows of numbers as an Arrow column."""
     return pa.FixedSizeListArray.from_arrays(pa.array(numbers.reshape(-1)), numbers.shape[1])
 
 
@@ -350,9 +351,9 @@ def lancedb() -> Any:
     """Import lancedb.
 
     Raises:
-        UserError: it is not installed.
+        UserError: lancedb is not installed.
     """
-    os.environ.setdefault("LANCEDB_LOG", "error")  # read at import; its warnings are for developers
+    os.environ.setdefault("LANCEDB_LOG", "error")  # read at import; hides warnings for developers
     try:
         return importlib.import_module("lancedb")
     except ImportError as error:

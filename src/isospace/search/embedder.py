@@ -1,4 +1,4 @@
-"""A model for Python users: encode, compare, search."""
+"""The Python interface of a model: encode, compare, search."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ _OTHER_OPTIONS: dict[str, tuple[Any, str]] = {
     "pool": (None, "`isospace encode` runs several processes"),
     "chunk_size": (None, "`isospace encode` runs several processes"),
 }
-"""Options that only sentence-transformers' `encode` has: the value that asks for what is done here
-anyway, and what to do instead where another value is given."""
+"""Options that only sentence-transformers' `encode` has: the one value that is accepted here, and
+advice for other values."""
 
 
 def require_k(k: int) -> None:
-    """Refuse a number of hits that is no whole number from 1 on.
+    """Refuse a number of hits that is not a whole number from 1.
 
     Raises:
-        UserError: naming it.
+        UserError: k is not a whole number, or below 1.
     """
     if not isinstance(k, int | np.integer) or k < 1:
         raise UserError(f"`k` {k}: expected a whole number, 1 or more")
 
 
 class MemoryHit(NamedTuple):
-    """A text that was found, its row in the corpus, and its cosine with the query as the score."""
+    """A text found by a search, its row in the corpus, and its cosine with the query as score."""
 
     row: int
     score: float
@@ -59,12 +59,12 @@ class MemoryHit(NamedTuple):
 
 
 class MemoryIndex:
-    """Texts with their vectors.
+    """An index in memory: texts with their vectors.
 
     Args:
-        texts: n of them.
-        vectors: (n, dim), of length 1.
-        encode: queries (texts or vectors) to (queries, dim) vectors of length 1.
+        texts: n texts.
+        vectors: (n, dim) vectors of length 1.
+        encode: function from queries (texts or vectors) to (queries, dim) vectors of length 1.
     """
 
     def __init__(
@@ -94,15 +94,15 @@ class MemoryIndex:
         """Return the texts nearest to each query.
 
         Args:
-            queries: one text, several, or their (queries, dim) vectors.
-            k: hits for each, fewer where the corpus or the threshold gives fewer.
-            threshold: only hits with at least this cosine; default: all.
+            queries: one text, several texts, or their (queries, dim) vectors.
+            k: hits per query; fewer if the corpus is smaller or the threshold removes hits.
+            threshold: lowest cosine of a hit; default: no limit.
 
         Returns:
             A list of `MemoryHit`, best first, for one text; a list of such lists for several.
 
         Raises:
-            UserError: k below 1 or no whole number.
+            UserError: k is not a whole number, or below 1.
         """
         require_k(k)
         vectors = np.atleast_2d(self._encode(queries))
@@ -115,9 +115,9 @@ class MemoryIndex:
 
 
 class Embedder:
-    """Sentences to vectors; what `isospace.load` gives.
+    """A loaded model, the result of `isospace.load`.
 
-    A single text in place of a list gives a result without that axis, as a scalar or one vector.
+    A single text instead of a list gives a result without that axis: a scalar or one vector.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -142,32 +142,32 @@ class Embedder:
         side: Side | None = None,
         **others: Any,
     ) -> np.ndarray:
-        """Encode texts; options as in sentence-transformers.
+        """Encode texts; the options are those of sentence-transformers.
 
-        Texts are encoded as they are given. `isospace.corpus.characters.normalise` does to them
-        what is done to files.
+        Texts are encoded unchanged. To clean texts like those of files, call
+        `isospace.corpus.characters.normalise` first.
 
         Args:
-            texts: one text, or n.
-            prompt_name: which of the model's prompts is put before every text; default: the one
-                that the model names as its default, if any.
-            prompt: put this before every text instead.
-            batch_size: texts encoded at once, at most, to save memory; changes no vector beyond
-                rounding. Default: a number of tokens.
-            normalize_embeddings: scale to length 1 (many models do that themselves).
+            texts: one text, or n texts.
+            prompt_name: name of the model's prompt to use; default: the model's default prompt, if
+                any.
+            prompt: text before every text, instead of a prompt of the model.
+            batch_size: maximal number of texts encoded at once; saves memory, and changes vectors
+                by rounding only. Default: a limit on tokens.
+            normalize_embeddings: scale vectors to length 1 (many models do that themselves).
             max_length: truncation in tokens; default: the model's own limit.
-            precision: bf16 is faster where the processor has it.
-            progress: where a bar is shown; default: nowhere.
-            side: "query" or "document", whose prompt is put before every text unless another is
-                given; `encode_query` and `encode_document` are for these.
-            others: sentence-transformers' other options, with values that ask for what is done here
-                anyway.
+            precision: bf16 is faster if the processor supports it.
+            progress: shows a progress bar; default: none.
+            side: "query" or "document": use the prompt of this side unless another one is given.
+                `encode_query` and `encode_document` set it.
+            others: other options of sentence-transformers, only with the values that this method
+                implements.
 
         Returns:
             (n, dim) float32, or (dim,) for one text.
 
         Raises:
-            UserError: an option or a value that is not supported; the message says what to do.
+            UserError: an option or a value is not supported; the message says what to do.
         """
         _require_known(others)
         if precision not in get_args(Precision):
@@ -204,7 +204,7 @@ class Embedder:
         return self.encode(texts, side="document", **options)
 
     def _prompted(self, prompt_name: str | None, prompt: str | None, side: Side | None) -> Encoder:
-        """Return the encoder, with another prompt for texts of a side where one is given."""
+        """Return the encoder, with a different prompt for a side if one is given."""
         if prompt is None and prompt_name is not None:
             prompts = self.encoder.model.prompts
             if prompt_name not in prompts:
@@ -219,26 +219,26 @@ class Embedder:
         return type(self.encoder)(self.encoder.model, self.encoder.source, changed)
 
     def similarity(self, a: TextsOrVectors, b: TextsOrVectors) -> np.ndarray:
-        """Return the cosines of all texts of one side with all of the other.
+        """Return the cosines of all texts in `a` with all texts in `b`.
 
         Args:
             a: one text, n texts, or their (n, dim) vectors.
-            b: one text, m texts, or their vectors.
+            b: one text, m texts, or their (m, dim) vectors.
 
         Returns:
-            (n, m) float32, without the axis of a side that is one text or one vector.
+            (n, m) float32, without the axis of an argument that is one text or one vector.
         """
         cosines: np.ndarray = self._unit_vectors(a) @ self._unit_vectors(b).T
         return cosines
 
     def index(self, corpus: Path | str | Iterable[str], column: str = "text") -> MemoryIndex:
-        """Make texts searchable, exactly and in memory: they are documents, what is asked a query.
+        """Return an exact search index in memory: texts are documents, searches are queries.
 
-        Texts and queries are normalised before they are encoded; hits have the texts as given.
+        Texts and queries are normalised before encoding; hits contain the texts as given.
 
         Args:
-            corpus: the texts; or one file of them, as a path.
-            column: of a file that has columns.
+            corpus: the texts, or the path of one file of texts.
+            column: column of the texts in a file with columns.
 
         Raises:
             UserError: the file cannot be read.
@@ -253,7 +253,7 @@ class Embedder:
         return MemoryIndex(texts, vectors, self._query_vectors)
 
     def _query_vectors(self, queries: TextsOrVectors) -> np.ndarray:
-        """Return vectors of length 1 of queries, which are normalised as the texts are."""
+        """Normalise queries like the texts, and return their vectors of length 1."""
         if isinstance(queries, str):
             queries = normalise(queries)
         elif not isinstance(queries, np.ndarray) or queries.dtype.kind in "OU":
@@ -288,25 +288,25 @@ def load(
     endpoint: str | None = None,
     api_key_env: str | None = None,
 ) -> Embedder:
-    """Load a model; `isospace.load` is this.
+    """Load a model (exported as `isospace.load`).
 
     Args:
         model: minilm, a model folder, a run's folder, or a Hub name (NAME@REVISION); an endpoint,
             such as http://localhost:8080/v1#NAME, or vectors:FILE; or a loaded
-            `SentenceTransformer` or `Encoder`, which is used as it is and not copied.
-        pooling: default: the model's own.
-        device: default: a GPU if there is one; a loaded model stays where it is.
-        query_prompt: put before every query, such as "query: ", or the name of one of the model's
-            prompts; default: the model's own.
-        document_prompt: put before every document, in the same way.
-        trust_remote_code: let code run that comes with the model.
-        endpoint: the address of the endpoint that a run was made over. No text is sent to an
-            endpoint that a file alone names, unless it is on this machine.
-        api_key_env: the environment variable that holds the key of an endpoint; default:
-            OPENAI_API_KEY for api.openai.com.
+            `SentenceTransformer` or `Encoder`, which is not copied.
+        pooling: the pooling; default: the model's own.
+        device: the device; default: a GPU if there is one, and unchanged for a loaded model.
+        query_prompt: the prompt before every query, such as "query: ", or the name of one of the
+            model's prompts; default: the model's own.
+        document_prompt: the prompt before every document, or its name; default: the model's own.
+        trust_remote_code: allow code from the model's folder to run.
+        endpoint: the address of the endpoint on which a run is based. If only a file names a remote
+            endpoint, no text is sent to it; give its address here to allow that.
+        api_key_env: the environment variable with the endpoint's key; default: OPENAI_API_KEY for
+            api.openai.com.
 
     Raises:
-        UserError: nothing there can be loaded, or something else is given.
+        UserError: the model cannot be loaded, or has an unknown type.
     """
     consent = current_consent()
     if endpoint is not None:

@@ -1,4 +1,4 @@
-"""Indexing of files, into a new index or an old one."""
+"""Indexing of files into a new or an existing index."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from isospace.system.progress import Logged, Progress
 from isospace.vectors.encode_config import AS_IT_LOOKS, Reading
 from isospace.vectors.texts import RowsSeen, TextFile, TextRow, Texts, open_texts
 
-_ID_BYTES = 16  # of the hash of an id: so many that no two ids are to be expected to share one
+_ID_BYTES = 16  # length of an id's hash: long enough to make collisions practically impossible
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class IndexedFiles:
     """The result of indexing files.
 
     Attributes:
-        changes: to the rows of the index.
-        rows: how many are in the index now.
-        approximate: as in `About`.
-        gone: files that are not there any more -> how many rows of each are left in the index.
+        changes: counts of changed rows.
+        rows: number of rows in the index now.
+        approximate: the approximate index, as in `About`.
+        gone: deleted files -> number of their rows that are left in the index.
     """
 
     changes: Changes
@@ -70,41 +70,40 @@ def index_files(
     pooling: PoolingName | None = None,
     compress: FormName | None = None,
 ) -> IndexedFiles:
-    """Add the rows of files to an index, or make one of them.
+    """Add the rows of files to an index; create the index if it does not exist.
 
-    A document is a row for each passage, and so is a row whose text is longer than one.
+    A document, or a row with a long text, becomes one row per passage.
 
-    The files are read twice: once to find what is wrong with them (and what columns hold, and which
-    ids repeat) before any work, once to index. Memory holds the model, `SLICE` rows and, with an
-    `id_column`, 61 bytes a row and the ids FILE:ROW of rows without one. After a kill the same call
-    goes on: rows that are there already, with the same text, are not encoded again.
+    The files are read twice. The first reading checks them, infers the column types and finds
+    repeated ids; the second one indexes. Memory holds the model and `SLICE` rows; with an
+    `id_column`, also 61 bytes per row and the ids FILE:ROW of rows without an id. After a kill, the
+    same call resumes: unchanged rows are not encoded again.
 
-    A file is known by its path below `About.root`, however it is spelled here; one that is not
-    below that folder, by its absolute path.
+    A file below `About.root` is stored with its relative path, any other file with its absolute
+    path.
 
     Args:
-        inputs: one or more of files, folders, - for standard input, docstrings; with `sync` none
-            is needed.
-        to: the folder of the index; made if it is not there.
-        model: as `load_encoder` takes it; default: that of the index, and minilm for a new one.
-        column: holds the texts, where a file has columns.
-        id_column: holds ids; of rows with one id the last counts. A row without is FILE:ROW. The
-            passages of a row are ID#1, ID#2 and on.
-        keep: other columns to keep; default: those of the index.
-        encoding: of text files.
-        progress: where it is shown; default: the log.
-        query_prompt: of a new index, as for `SearchIndex.create`; an index keeps its prompts.
-        document_prompt: of a new index.
-        bm25_weight: of a new index, as for `SearchIndex.create`.
-        engine: where texts are encoded: here, or on the machines of a Ray cluster.
-        workers: how many encode there.
-        reading: how the files are read and cut.
-        sync: delete the rows of files that are not there any more.
-        pooling: of a new index, as for `SearchIndex.create`.
-        compress: of a new index, the form of its vectors; default: float32.
+        inputs: files, folders, - for standard input, or docstrings; may be empty with `sync`.
+        to: the folder of the index; created if it does not exist.
+        model: a name for `load_encoder`; default: the index's model, or minilm for a new index.
+        column: column of the texts in files with columns.
+        id_column: column of the ids; of rows with the same id, the last counts. A row without id
+            gets the id FILE:ROW. The passages of a row get ID#1, ID#2 and so on.
+        keep: metadata columns to keep; default: the columns of the index.
+        encoding: encoding of text files.
+        progress: shows the progress; default: the log.
+        query_prompt: query prompt of a new index, as for `SearchIndex.create`.
+        document_prompt: document prompt of a new index, as for `SearchIndex.create`.
+        bm25_weight: BM25 weight of a new index, as for `SearchIndex.create`.
+        engine: encode on this machine, or on a Ray cluster.
+        workers: number of workers on the cluster.
+        reading: how files are read and split.
+        sync: delete the rows of deleted files.
+        pooling: pooling of a new index, as for `SearchIndex.create`.
+        compress: storage form of the vectors of a new index; default: float32.
 
     Raises:
-        UserError: input, prompts, model or index is not what is expected.
+        UserError: an input, a prompt, the model or the index is invalid.
     """
     progress = progress or Logged()
     inputs, to = [inputs] if isinstance(inputs, str) else list(inputs), expanded(to)
@@ -179,7 +178,7 @@ def index_files(
 
 
 def _finish(index: SearchIndex, changes: Changes, sync: bool, progress: Progress) -> IndexedFiles:
-    """Delete the rows of files that are gone, or tell of them; bring the index up to date."""
+    """Delete the rows of deleted files, or report them; then refresh the index."""
     gone = index.gone()
     rows = sum(gone.values())
     if sync:
@@ -197,7 +196,7 @@ def _finish(index: SearchIndex, changes: Changes, sync: bool, progress: Progress
 
 
 def _name(part: TextFile, root: Path) -> str:
-    """Name a source for ids: a file by one path, however the user spells it."""
+    """Return a source's name for ids; the name of a file does not depend on the path's spelling."""
     prefix, path = "", part.path
     if part.format == DOCSTRINGS and part.name != DOCSTRINGS:
         folder = part.name.removeprefix(prefix := f"{DOCSTRINGS}:")
@@ -210,8 +209,8 @@ def _name(part: TextFile, root: Path) -> str:
 
 
 def _say_coverage(encoder: Encoder, first: list[str], progress: Progress) -> None:
-    """Warn of texts that the encoder does not know or does not read to their end."""
-    if encoder.is_frozen:  # whose tokens are not known
+    """Warn about texts in unknown languages or longer than the encoder's limit."""
+    if encoder.is_frozen:  # its tokens are unknown
         return
     found = coverage(encoder, first)
     if found.warning:
@@ -226,7 +225,7 @@ def _say_coverage(encoder: Encoder, first: list[str], progress: Progress) -> Non
 
 
 def _on_cluster(engine: Engine, workers: int) -> int:
-    """Return the number of workers on a cluster; 0: this process encodes."""
+    """Return the number of cluster workers; 0: encode in this process."""
     if workers < 1:
         raise UserError(f"`workers` {workers}: expected 1 or more")
     if engine == "local" and workers > 1:
@@ -240,12 +239,11 @@ def _on_cluster(engine: Engine, workers: int) -> int:
 def _survey(
     records: Texts, root: Path, columns: Mapping[str, ColumnType] | None
 ) -> tuple[RowsSeen, Mapping[str, ColumnType], frozenset[int], list[str], list[str]]:
-    """Read everything once; refuses what cannot be indexed.
+    """Read all files once, and refuse invalid rows.
 
     Returns:
-        Which rows there are; the columns, guessed where none are given; the places among all
-        rows, from 0, of those whose id a later row has; the first texts; and texts drawn from all,
-        on which a compression can be fitted.
+        The rows seen; the columns, guessed if none are given; indices, from 0, of rows whose id a
+        later row repeats; the first texts; and a random sample of texts to fit a compression.
     """
     seen, guess = RowsSeen(), TypeGuess(records.keep)
     first: list[str] = []
@@ -258,7 +256,7 @@ def _survey(
             if row.text.strip():
                 if len(first) < SAMPLE:
                     first.append(row.text)
-                texts += 1  # each text so far is among those drawn with the same chance
+                texts += 1  # reservoir sampling: every text has the same chance
                 if len(spread) < FITTED_ON:
                     spread.append(row.text)
                 elif (place := draw.randrange(texts)) < FITTED_ON:
@@ -279,19 +277,19 @@ def _survey(
 
 
 def _superseded(ids: bytearray, begins: bytearray) -> frozenset[int]:
-    """Find the rows whose id a later row has.
+    """Return the indices of rows whose id a later row repeats.
 
     Args:
-        ids: hashes of the rows' ids, one after the other; a row that is cut has several in a row.
-        begins: of each 1 where its row begins, else 0.
+        ids: concatenated hashes of the rows' ids, one hash per passage.
+        begins: 1 for the first passage of a row, else 0.
     """
     if not begins:
         return frozenset()
     halves = np.frombuffer(ids, np.uint64).reshape(-1, 2)
-    order = np.lexsort((halves[:, 0], halves[:, 1]))  # stable: equal ids stay in their order
+    order = np.lexsort((halves[:, 0], halves[:, 1]))  # stable: equal ids keep their order
     other = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
     group = np.concatenate([[0], np.cumsum(other)])
-    last = np.zeros(group[-1] + 1, np.int64)  # where the last row of each id begins
+    last = np.zeros(group[-1] + 1, np.int64)  # index at which the last row of each id begins
     began = np.frombuffer(begins, np.bool_)[order]
     np.maximum.at(last, group[began], order[began])
     return frozenset(order[order < last[group]].tolist())
@@ -307,11 +305,11 @@ def _add(
     advance: Callable[[int], None],
     on_cluster: int,
 ) -> Changes:
-    """Add the rows of a source, and delete what it had before and has no more."""
+    """Add the rows of a source, and delete rows that the source no longer has."""
     begin = f"{name}:"
     placed = zip(part.rows, places, strict=False)  # places never end
     last_number = deleted = 0
-    numbered_ids: set[str] = set()  # among the ids of a column: those of rows that have none
+    numbered_ids: set[str] = set()  # ids SOURCE:NUMBER, of rows without an id in the column
 
     def has(key: str) -> bool:
         if records.id_column is None:
@@ -324,7 +322,7 @@ def _add(
             last_number = batch[-1][0].number
             kept = [row for row, place in batch if place not in superseded]
             rows = [_indexed(index, records, part, name, row) for row in kept]
-            # Before they are written: what a kill leaves undone the next command then does.
+            # Delete before writing: after a kill, the next command then writes the missing rows.
             cut = {_row_id(name, row): row.passages for row in kept}
             deleted += index.delete_other_passages(cut)
             if rows:
@@ -334,13 +332,13 @@ def _add(
                 numbered_ids.update(key for key in ids if key.startswith(begin))
 
     changes = index.add_slices(slices(), advance, on_cluster)
-    if not part.unread:  # else what it had before stays
+    if not part.unread:  # rows of an unread source stay
         deleted += index.delete_numbered(name, has)
     return changes + Changes(deleted=deleted)
 
 
 def _indexed(index: SearchIndex, records: Texts, part: TextFile, name: str, row: TextRow) -> Row:
-    """Convert a row of a file to a row of the index."""
+    """Return a row of a file as a row of the index."""
     whole = _row_id(name, row)
     key = passage_id(whole, row.passage, row.passages)
     metadata = fit(index.columns, *_metadata(records, part, row))
@@ -353,6 +351,6 @@ def _row_id(name: str, row: TextRow) -> str:
 
 
 def _metadata(records: Texts, part: TextFile, row: TextRow) -> tuple[dict[str, Any], str, bool]:
-    """Return the metadata of a row, its name for messages, and whether it is of cells."""
+    """Return the metadata of a row, its name for messages, and true if it is from CSV or TSV."""
     values = dict(zip(records.keep, row.values, strict=True))
     return values, f"{part.name}, row {row.number}", part.format in ("csv", "tsv")

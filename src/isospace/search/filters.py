@@ -1,4 +1,4 @@
-"""Filters: SQL conditions on the columns of an index, and what is said of bad ones."""
+"""Filters: SQL conditions on the columns of an index, and errors about invalid filters."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NOISE = re.compile(
     r"|Error applying filter expression to batch: |Arrow error: |Compute error: )*"
 )
 _NO_CODE = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL)
-"""Parts of an SQL condition in which parentheses are only text."""
+"""Quoted parts and comments of an SQL condition, in which parentheses are only text."""
 
 
 def condition_of(where: str | None, columns: Mapping[str, ColumnType]) -> str | None:
-    """Put a filter in parentheses, since LanceDB drops what it cannot parse.
+    """Return a filter in parentheses, since LanceDB ignores an end that it cannot parse.
 
-    Of `year > 3 ADN kind = 'a'` it would take `year > 3`.
+    Without them, it would read `year > 3 ADN kind = 'a'` as `year > 3`.
 
     Raises:
         UserError: the filter is empty, or closes a parenthesis that it did not open.
@@ -32,14 +32,14 @@ def condition_of(where: str | None, columns: Mapping[str, ColumnType]) -> str | 
     depth = 0
     for sign in _code(where):
         depth += (sign == "(") - (sign == ")")
-        if depth < 0:  # it would close ours
+        if depth < 0:  # it would close the added parenthesis
             raise bad_filter(where, "a closing parenthesis has no opening one", columns)
     return f"({where}\n)"  # on a line of its own: the filter may end in a comment
 
 
 def bad_filter(where: str, reason: str, columns: Mapping[str, ColumnType]) -> UserError:
-    """Return the error that says what is wrong with a filter."""
-    if ")" not in _code(where):  # then it is ours, at the end
+    """Return the error for an invalid filter."""
+    if ")" not in _code(where):  # the parenthesis in the message is the added one
         reason = reason.replace("found: )", "found: EOF").replace("Expected: ),", "Expected: EOF,")
     return UserError(
         f"filter {where!r} ({reason}): give an SQL condition on the columns "
@@ -48,7 +48,7 @@ def bad_filter(where: str, reason: str, columns: Mapping[str, ColumnType]) -> Us
 
 
 def reason_of(error: Exception) -> str:
-    """Return LanceDB's error in a line, without its source files and inner layers."""
+    """Return LanceDB's error as one line, without its source files and inner layers."""
     text = re.split(r", /\S+\.rs:\d+| Valid fields are ", _NOISE.sub("", str(error)))[0]
     text = re.sub(r"(\s|~~+)+", " ", text).strip() or type(error).__name__
     if parser := re.search(r"\(sql parser error: (.*)\)", text):

@@ -1,4 +1,4 @@
-"""An index: texts with vectors and metadata on disk, and the model that made the vectors."""
+"""An index on disk: texts with vectors and metadata, and the name of the model."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ from isospace.vectors.compression_file import (
 )
 
 EXACT_ROWS = 20_000
-"""Up to so many rows a query is compared with each."""
+"""Largest number of rows that are searched exactly, row by row."""
 
 
 @dataclass(frozen=True)
 class SearchResults:
-    """The hits of each query, best first, and the protocol in words."""
+    """The hits of each query, best first, and a description of the search."""
 
     hits: list[list[Hit]]
     protocol: str
 
 
 class SearchIndex:
-    """Texts that can be searched by meaning, with filters on their metadata.
+    """An index for semantic search, with filters on metadata.
 
-    `SearchIndex.create` and `SearchIndex.open` make one. Several processes may search at once, also
-    while one adds.
+    Use `SearchIndex.create` or `SearchIndex.open`. Several processes may search at the same time,
+    also while one process adds texts.
 
     Examples:
         >>> index = SearchIndex.create("notes", columns={"year": "int"})  # doctest: +SKIP
@@ -77,9 +77,9 @@ class SearchIndex:
         query_prompt: str | None = None,
     ) -> None:
         self.folder, self.about, self._database = folder, about, database
-        self._encoder = encoder  # else loaded when it is needed
+        self._encoder = encoder  # `None`: loaded on first use
         self._query_prompt = query_prompt
-        self._encoding = Lock()  # a tokenizer serves one thread at a time
+        self._encoding = Lock()  # tokenizers are not thread-safe
 
     @classmethod
     def create(
@@ -95,24 +95,24 @@ class SearchIndex:
         fit_on: Sequence[str] = (),
         progress: Progress | None = None,
     ) -> SearchIndex:
-        """Make an empty index.
+        """Create an empty index. The index stores prompts, BM25 weight and pooling.
 
         Args:
-            folder: does not exist, or is empty.
+            folder: a new or empty folder.
             model: minilm, a model folder, a run's folder, or a Hub name.
-            columns: of metadata, each with "str", "int", "float" or "bool".
-            query_prompt: put before every query, as for `load_encoder`; the index keeps it.
-            document_prompt: put before every text, in the same way.
-            bm25_weight: of BM25 where a search is hybrid and names no other, such as the model's
-                run has chosen; the index keeps it.
-            pooling: of the vectors, as for `load_encoder`; the index keeps it.
-            compress: the form in which vectors are stored, of `operators.forms.FORMS`.
-            fit_on: texts like those to come, on which the form is fitted where it needs some.
-            progress: where the fitting is shown; default: the log.
+            columns: metadata columns: name -> "str", "int", "float" or "bool".
+            query_prompt: the prompt before every query, as for `load_encoder`.
+            document_prompt: the prompt before every text, as for `load_encoder`.
+            bm25_weight: default weight of BM25 in hybrid searches, for example the weight that the
+                model's run selected.
+            pooling: the pooling, as for `load_encoder`.
+            compress: the storage form of the vectors, from `operators.forms.FORMS`.
+            fit_on: typical texts, to fit the storage form if it needs fitting.
+            progress: shows the progress of fitting; default: the log.
 
         Raises:
-            UserError: there is something in the folder, the model cannot be loaded, a column cannot
-                have its name or its type, a weight below 0, or lancedb is not installed.
+            UserError: the folder is not empty, the model cannot be loaded, a column has an invalid
+                name or type, the weight is below 0, or lancedb is not installed.
         """
         lancedb()
         folder, columns = expanded(folder), dict(columns or {})
@@ -124,13 +124,13 @@ class SearchIndex:
         encoder = load_encoder(
             str(model), pooling, query_prompt=query_prompt, document_prompt=document_prompt
         )
-        require_room(folder)  # again: another command may have begun there meanwhile
+        require_room(folder)  # again: another command may have started an index there meanwhile
         about = About.new(folder, encoder, columns, bm25_weight, pooling, compress)
         compression = fit_compression(compress, encoder, fit_on, progress or Logged())
         database = Database(folder, columns, compression, new=True)
         if compress != FULL:
             write_compression(folder / FILE, compression)
-        about.write(folder)  # last: it is what makes the folder an index
+        about.write(folder)  # last, since this file makes the folder an index
         return cls(folder, about, database, encoder)
 
     @classmethod
@@ -140,13 +140,14 @@ class SearchIndex:
         """Open an index.
 
         Args:
-            folder: where it is.
-            model: where its model is now; default: where it was.
-            query_prompt: put before queries, as for `load_encoder`; default: what the index keeps.
+            folder: the folder of the index.
+            model: the new location of the index's model, if it was moved; default: unchanged.
+            query_prompt: the prompt before queries, as for `load_encoder`; default: the prompt in
+                the index.
 
         Raises:
-            UserError: it is no index, it is damaged, `model` cannot be loaded or is another than
-                that of the index, or lancedb is not installed.
+            UserError: the folder is not an index, the index is damaged, `model` cannot be loaded or
+                is not the index's model, or lancedb is not installed.
         """
         folder = expanded(folder)
         about = About.read(folder)
@@ -162,15 +163,15 @@ class SearchIndex:
 
     @property
     def columns(self) -> Mapping[str, ColumnType]:
-        """The columns of metadata with their types."""
+        """The metadata columns with their types."""
         return self.about.columns
 
     @property
     def encoder(self) -> Encoder:
-        """The model that made the vectors.
+        """The model that encoded the texts.
 
         Raises:
-            UserError: it cannot be loaded, or is not the one that made them.
+            UserError: the model cannot be loaded, or has changed since.
         """
         if self._encoder is None:
             self._encoder = load_model(self.folder, self.about, None, self._query_prompt)
@@ -183,22 +184,22 @@ class SearchIndex:
         metadata: Iterable[Mapping[str, Any]] | None = None,
         advance: Callable[[int], None] = lambda rows: None,
     ) -> Changes:
-        """Add rows; an id that is there already gets its new text and metadata.
+        """Add rows; a row with a known id replaces the old row.
 
-        What has not changed is not encoded again. Slice by slice is written whole or not at all, so
-        after a kill the same call, with the same ids, does what is missing. Call `refresh` at last.
+        Unchanged rows are not encoded again. Rows are written in slices, each atomically: after a
+        kill, the same call with the same ids resumes. Call `refresh` after the last `add`.
 
         Args:
-            texts: one text, or n; a row whose text is empty is deleted, or left out.
-            ids: as many, of equal ones the last counts; default: running numbers, "#1" and on.
-            metadata: n mappings from columns to values; a missing value is none.
-            advance: called with numbers of rows that are done.
+            texts: one text, or n texts; an empty text deletes the row with its id.
+            ids: n ids; of rows with the same id, the last counts. Default: "#1", "#2" and so on.
+            metadata: n mappings from columns to values; a missing value becomes `None`.
+            advance: called with the number of rows done.
 
         Raises:
-            UserError: other numbers of texts, ids and metadata, no such column, a value that its
-                column cannot hold, another model, or a disk that cannot be written.
+            UserError: texts, ids and metadata differ in number; a column does not exist or cannot
+                hold a value; the model has changed; or the disk cannot be written.
         """
-        # By place: a column of pandas would give what has the place as its label.
+        # Lists, since a pandas column would be indexed by its labels and not by position.
         texts = [texts] if isinstance(texts, str) else list(texts)
         if ids is None:
             ids = self._numbers(len(texts))
@@ -227,16 +228,17 @@ class SearchIndex:
         advance: Callable[[int], None] = lambda rows: None,
         on_cluster: int = 0,
     ) -> Changes:
-        """Add slices of rows, each of which is encoded together and written whole or not at all.
+        """Add slices of rows; each slice is encoded together and written atomically.
 
         Args:
-            slices: of rows, with no id twice in all of them.
-            advance: called with numbers of rows that are done.
-            on_cluster: so many workers there encode, a slice each at a time; 0: this process does.
+            slices: slices of rows; each id occurs only once in all slices.
+            advance: called with the number of rows done.
+            on_cluster: number of cluster workers that encode, one slice at a time each; 0: encode
+                in this process.
 
         Raises:
-            UserError: as for `add`; or an id is that of a row and that of a passage of another.
-            Stopped: workers of the cluster died again and again over one slice.
+            UserError: as for `add`; or an id belongs both to a row and to a passage of another row.
+            Stopped: cluster workers died repeatedly on one slice.
         """
         to_write, ahead = tee(self._unencoded(rows, advance) for rows in slices)
         texts = ([text for text, *_ in rows.values()] for rows, _ in ahead if rows)
@@ -260,7 +262,7 @@ class SearchIndex:
     def _encoded(
         self, texts: Iterator[list[str]], on_cluster: int, advance: Callable[[int], None]
     ) -> Iterator[np.ndarray]:
-        """Give the vectors (n, dim) of each slice of texts, in order."""
+        """Yield the vectors (n, dim) of each slice of texts, in order."""
         if not on_cluster:
             yield from (self._vectors(some, "document", advance) for some in texts)
             return
@@ -270,20 +272,22 @@ class SearchIndex:
             yield self._checked(vectors)
 
     def delete(self, where: str) -> int:
-        """Delete the rows that match a filter; how many there were.
+        """Delete the rows that match a filter; return their number.
 
         Args:
             where: an SQL condition on id, text and metadata, such as "id IN ('a', 'b')".
 
         Raises:
-            UserError: the filter makes no sense.
+            UserError: the filter is invalid.
         """
         return self._database.delete(without_surrogates(where))
 
     def delete_numbered(self, source: str, keep: Callable[[str], bool]) -> int:
-        """Delete rows whose ids are the name of a source, a colon and a number; how many.
+        """Delete rows with ids SOURCE:NUMBER, and their passages; return how many.
 
-        Their passages are deleted too. Rows that the source still has, by `keep` of the id, stay.
+        Args:
+            source: name of the source.
+            keep: function from an id to true if the source still has this row; such rows stay.
         """
         begin = len(source) + 1
         numbered = self._database.numbered(source)
@@ -292,10 +296,10 @@ class SearchIndex:
         )
 
     def delete_other_passages(self, rows: Mapping[str, int]) -> int:
-        """Delete what was a passage of rows that are cut otherwise now; how many.
+        """Delete old passages of rows that are now split differently; return how many.
 
         Args:
-            rows: id -> how many passages the row has; 1 where it is not cut.
+            rows: id -> number of passages of the row; 1 if it is not split.
         """
         wanted = {
             passage_id(row, passage, passages)
@@ -306,39 +310,40 @@ class SearchIndex:
         return self._remove(key for key, row in known if row in rows and key not in wanted)
 
     def _remove(self, ids: Iterable[str]) -> int:
-        """Delete rows by their ids; how many."""
+        """Delete rows by their ids; return how many."""
         stale = list(ids)
         for start in range(0, len(stale), SLICE):
             self._database.remove(stale[start : start + SLICE])
         return len(stale)
 
     def gone(self) -> dict[str, int]:
-        """Return the files that are not there any more -> how many rows the index has of each.
+        """Return deleted files -> number of their rows in the index.
 
-        Files are looked for where they were; rows that were not read from a file belong to none.
+        A file counts as deleted if its path no longer exists. Rows that were not read from a file
+        are ignored.
         """
         root = self.folder / self.about.root
         files = sorted(self._database.files().items())
         return {file: rows for file, rows in files if not (root / file).exists()}
 
     def delete_files(self, files: Sequence[str]) -> None:
-        """Delete the rows of files, which are named as `gone` names them."""
+        """Delete the rows of files, named as in `gone`."""
         for start in range(0, len(files), SLICE):
             self._database.remove_files(files[start : start + SLICE])
 
     def approximate(self, rows: int) -> ApproximateIndex | None:
-        """Return the approximate index; `None` if so few rows are searched without it."""
+        """Return the approximate index; `None` if `rows` rows are searched exactly."""
         return self.about.approximate if rows > self._exact_rows else None
 
     @property
     def _exact_rows(self) -> float:
-        """Number of rows up to which there is no approximate index; of other than floats none."""
+        """Largest number of rows for exact search; infinite if vectors are not floats."""
         return EXACT_ROWS if self._database.compression.form.floats else math.inf
 
     def refresh(self) -> None:
-        """Bring the indices of words and vectors up to date, and measure recall.
+        """Update the word index and the approximate index, and measure recall.
 
-        Rows that were added since are found without it too, but are compared one by one.
+        Without `refresh`, new rows are found too, but by a slower exact comparison.
 
         Raises:
             UserError: the disk cannot be written.
@@ -354,7 +359,7 @@ class SearchIndex:
             self._database.index_vectors()
             trained = rows
         measured = ApproximateIndex(trained, *measure_recall(self._database, rows))
-        # Read again: others may have added to the index meanwhile.
+        # Read the settings again: another process may have added rows meanwhile.
         self._keep(replace(About.read(self.folder), approximate=measured))
 
     def search(
@@ -368,22 +373,22 @@ class SearchIndex:
     ) -> SearchResults:
         """Return the texts nearest to each query, by cosine.
 
-        Up to `EXACT_ROWS` rows (that match the filter) are compared one by one, more of them by the
+        If at most `EXACT_ROWS` rows match the filter, the search is exact. Otherwise it uses the
         approximate index.
 
         Args:
-            queries: one text, or several.
-            k: hits for each, fewer where there are fewer rows.
-            where: only rows that match this SQL condition, such as "year > 2000".
-            exact: compare every row, however many there are.
-            hybrid: rank the 100 nearest by cosine and the 100 best by shared words (BM25) by both
-                together, as `fusion.fuse` does.
-            bm25_weight: of BM25 there; default: the index's own, or else `fusion.WEIGHT`.
+            queries: one or several texts.
+            k: hits per query; fewer if the index has fewer rows.
+            where: search only rows that match this SQL condition, such as "year > 2000".
+            exact: compare every row, for any number of rows.
+            hybrid: fuse the 100 nearest rows by cosine with the 100 best by BM25 (`fusion.fuse`).
+            bm25_weight: weight of BM25 in hybrid search; default: the index's weight, or else
+                `fusion.WEIGHT`.
 
         Raises:
-            UserError: an empty query, k below 1 or no whole number, a weight below 0 or of a search
-                that is not hybrid, a filter that makes no sense, an index without texts, or one of
-                another model.
+            UserError: a query is empty, k is not a whole number from 1, the weight is below 0 or
+                the search is not hybrid, the filter is invalid, the index is empty, or the model
+                has changed.
         """
         queries = [queries] if isinstance(queries, str) else list(queries)
         require_strings("query", queries)
@@ -426,8 +431,8 @@ class SearchIndex:
         return SearchResults(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
 
     def _numbers(self, count: int) -> list[str]:
-        """Reserve ids before they are used: a kill leaves a gap, and never a second #1."""
-        about = About.read(self.folder)  # others may have taken some since it was opened
+        """Reserve `count` new ids. A kill may leave a gap, but never gives an id twice."""
+        about = About.read(self.folder)  # another process may have reserved ids since
         self._keep(replace(about, numbered=about.numbered + count))
         return [f"#{about.numbered + number}" for number in range(1, count + 1)]
 
@@ -452,6 +457,6 @@ class SearchIndex:
 
 
 def _document_encoder(folder: Path, about: About, model: str) -> Callable[[list[str]], np.ndarray]:
-    """Return what a worker on a cluster does with the texts of a slice."""
+    """Return the function by which a cluster worker encodes a slice of texts."""
     encoder = load_model(folder, about, model)
     return partial(encoder.embed, side="document")

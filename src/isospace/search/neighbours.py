@@ -1,7 +1,7 @@
-"""The nearest sentences of a corpus to a query, by two models side by side.
+"""The nearest sentences of a corpus to a query, for several models side by side.
 
-SimCSE, WhitenedCSE and SimCSE++ show such lists on the captions of Flickr30k. Vectors are made
-slice by slice and only the best are kept: a corpus of any size needs the same memory.
+SimCSE, WhitenedCSE and SimCSE++ show such lists for the captions of Flickr30k. The corpus is
+encoded in slices, and only the best hits are kept, so memory does not grow with the corpus.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from isospace.system.progress import Logged, Progress
 from isospace.system.unicode import in_one_line
 
 SLICE = 1 << 15
-"""Texts whose vectors are held at once, at most."""
+"""Maximal number of vectors in memory at once."""
 
 
 class TextSequence(Protocol):
@@ -58,11 +58,11 @@ class NeighbourLists:
 
     @property
     def protocol(self) -> str:
-        """The protocol in words."""
+        """Description of the search."""
         return protocol(self.texts)
 
     def rows(self, query: int) -> list[dict[str, str]]:
-        """Return the lists of one query side by side, for people."""
+        """Return the rows of a table with the lists of one query side by side."""
         depth = max(len(lists[query]) for lists in self.lists.values())
         rows = []
         for rank in range(depth):
@@ -74,7 +74,7 @@ class NeighbourLists:
         return rows
 
     def to_json(self) -> dict[str, Any]:
-        """Return every list, and the protocol."""
+        """Return all lists and the protocol as JSON."""
         queries = []
         for place, query in enumerate(self.queries):
             neighbours = {
@@ -96,21 +96,22 @@ def find_neighbours(
     document_prompt: str | None = None,
     pooling: PoolingName | None = None,
 ) -> NeighbourLists:
-    """Look for the nearest texts of a corpus by each of several models.
+    """Return the nearest texts of a corpus to each query, for each of several models.
 
     Args:
-        models: each "minilm", a model folder, a run's folder, or a Hub name.
-        corpus: distinct texts, as `read_corpus` gives them.
-        queries: texts whose neighbours are wanted.
-        k: how many.
-        precision: of the matrix products, as in `Encoder.embed`.
-        progress: where it is shown; default: the log.
-        query_prompt: put before every query, as for `load_encoder`.
-        document_prompt: put before every text of the corpus.
-        pooling: of all models, as for `load_encoder`; default: their own.
+        models: "minilm", model folders, run folders, or Hub names.
+        corpus: distinct texts, for example from `read_corpus`.
+        queries: the query texts.
+        k: number of neighbours per query.
+        precision: precision of the matrix products, as in `Encoder.embed`.
+        progress: shows the progress; default: the log.
+        query_prompt: the prompt before every query, as for `load_encoder`.
+        document_prompt: the prompt before every text of the corpus.
+        pooling: pooling of all models, as for `load_encoder`; default: each model's own.
 
     Raises:
-        UserError: no model, no query, an empty query, k below 1, or a model that cannot be loaded.
+        UserError: there is no model or no query, a query is empty, k is below 1, or a model cannot
+            be loaded.
     """
     progress = progress or Logged()
     cleaned = tuple(map(clean, queries))
@@ -121,7 +122,7 @@ def find_neighbours(
             "models, and one or more queries that are not empty (`query`)"
         )
     for model in models:
-        resolve(model)  # before the first encodes the whole corpus
+        resolve(model)  # find a missing model before the first one encodes the whole corpus
     lists = {}
     for model in dict.fromkeys(models):
         encoder = load_encoder(model, pooling, None, query_prompt, document_prompt)
@@ -138,19 +139,19 @@ def find_neighbours(
 def nearest_texts(
     encode: PromptedEncoders, queries: Sequence[str], corpus: TextSequence, k: int
 ) -> list[list[Neighbour]]:
-    """Return the k texts with the highest cosine to each query, the nearest first.
+    """Return the k texts with the highest cosine to each query, nearest first.
 
-    A text that is the query itself is left out; of equally near ones the first in the corpus comes
-    first. Each text is encoded once.
+    A text equal to the query is left out. Texts with equal cosines keep the order of the corpus.
+    Each text is encoded once.
 
     Args:
-        encode: texts of either side -> `(text, dim)`.
+        encode: encoders of queries and documents, texts -> (text, dim).
         queries: n texts.
         corpus: distinct texts.
-        k: how many.
+        k: number of neighbours per query.
 
     Returns:
-        n lists of k neighbours (of fewer where the corpus has fewer texts).
+        n lists of k neighbours (fewer if the corpus has fewer texts).
     """
     slices = (
         unit_rows(
@@ -158,7 +159,7 @@ def nearest_texts(
         )
         for start in range(0, len(corpus), SLICE)
     )
-    # One more than asked for, since the corpus may have the query itself.
+    # One more than k, since the corpus may contain the query itself.
     nearest_rows = nearest(unit_rows(encode.queries(queries)), slices, k + 1)
     lists = []
     for query, near in zip(queries, nearest_rows, strict=True):
@@ -169,7 +170,7 @@ def nearest_texts(
 
 
 def protocol(texts: int) -> str:
-    """Describe how neighbours are found.
+    """Return the description of the search.
 
     >>> protocol(2000)
     'cosine, 2,000 distinct texts, the query itself left out'
@@ -183,16 +184,16 @@ def read_corpus(
     encoding: str = "utf-8",
     progress: Progress | None = None,
 ) -> TextSequence:
-    """Read the distinct texts of files, or passages of documents, cleaned, of any length.
+    """Read the distinct texts of files, or the passages of documents, cleaned, of any length.
 
     Args:
-        files: one or more, as `CorpusConfig.corpus`.
-        column: as `CorpusConfig.column`.
-        encoding: of the text files.
-        progress: where it is shown; default: the log.
+        files: one or more files, as `CorpusConfig.corpus`.
+        column: column of the texts, as `CorpusConfig.column`.
+        encoding: encoding of the text files.
+        progress: shows the progress; default: the log.
 
     Raises:
-        UserError: a file that cannot be read, or no text in it.
+        UserError: a file cannot be read, or the files contain no text.
     """
     progress = progress or Logged()
     config = CorpusConfig(
@@ -207,14 +208,14 @@ def read_corpus(
     progress.line("reading", ", ".join(config.corpus))
     corpus = load_corpus(config, cache_folder())
     texts: TextSequence = corpus
-    if corpus.related is not None:  # beside passages it has their titles, sentences, ...
+    if corpus.related is not None:  # it also contains titles, sentences and other parts of passages
         texts = _Passages(corpus)
     progress.line("corpus", number_of(len(texts), "distinct texts"))
     return texts
 
 
 class _Passages:
-    """The passages of a corpus, on disk as it is."""
+    """The passages of a corpus, read from disk."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus, self._rows = corpus, corpus.passages

@@ -1,4 +1,4 @@
-"""Ranking: hits by cosine and by words together, and the recall of the approximate index."""
+"""Hybrid ranking by cosine and BM25, and the recall of the approximate index."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from isospace.search.database import Database, Hit
 from isospace.system.unicode import without_surrogates
 
 _DEPTH = 100
-"""Hits by cosine and hits by words that fusion starts from, each."""
+"""Number of candidates by cosine, and of candidates by BM25, for fusion."""
 SPREAD_SAMPLE = 1000
-"""Texts by which fusion knows how far a query's cosines spread."""
+"""Number of texts from which fusion estimates the spread of a query's cosines."""
 
 RECALL_QUERIES, RECALL_AT = 100, 10
-"""Recall is measured on so many texts, at so many hits."""
+"""Recall is measured with this number of queries, at this number of hits."""
 _ROUNDING = 1e-5
-"""Of cosines in float32; equally near texts are equally good."""
+"""Rounding error of float32 cosines; texts within it count as equally near."""
 
 
 def nearest_by_both(
@@ -32,20 +32,20 @@ def nearest_by_both(
     weight: float,
     sample: np.ndarray,
 ) -> list[Hit]:
-    """Return the k rows that rank first by cosine and BM25 together (`fusion.fuse`).
+    """Return the k best rows by cosine and BM25 together (`fusion.fuse`).
 
     The candidates are the 100 nearest by cosine and the 100 best by BM25. LanceDB's own hybrid
-    query does not serve: it scales both scores by the candidates alone, and counts a near row that
-    is not among the best by BM25 as one without a common word.
+    query is unsuitable. It scales both scores by the candidates only, and gives BM25 0 to a near
+    row that is not among the best by BM25.
 
     Args:
-        database: of the rows.
-        query: the text.
-        vector: its vector (dim,), of length 1.
-        k: how many.
-        where: only rows that match this SQL condition.
-        approximate: use the approximate index for the nearest.
-        weight: of BM25.
+        database: table of the rows.
+        query: the query text.
+        vector: vector of the query (dim,), of length 1.
+        k: number of hits.
+        where: search only rows that match this SQL condition.
+        approximate: use the approximate index for the nearest rows.
+        weight: weight of BM25.
         sample: (n, dim) vectors of some rows, for the spread of the query's cosines.
     """
     query, depth = without_surrogates(query), max(k, _DEPTH)
@@ -68,15 +68,14 @@ def nearest_by_both(
 
 
 def measure_recall(database: Database, rows: int) -> tuple[float, int]:
-    """Ask the approximate index for texts that are in it, and compare with all vectors.
+    """Return the recall of the approximate index against exact search, and the number of queries.
 
-    Returns:
-        Share of the 10 nearest that is found, the query itself left out, mean over queries that are
-        spread evenly over the rows; and how many queries there were.
+    The queries are rows spread evenly over the index. Recall is the mean share of the 10 nearest
+    rows that the approximate index finds, without the query itself.
     """
     ids, queries = database.sample(rows, RECALL_QUERIES)
     shares = []
-    # One more than is asked for, since the query is nearest to itself.
+    # One more than RECALL_AT, since the query is nearest to itself.
     truly_nearest = nearest(queries, database.vectors(), RECALL_AT + 1)
     for key, query, near in zip(ids, queries, truly_nearest, strict=True):
         lowest = float(near.products[-1]) - _ROUNDING

@@ -1,4 +1,4 @@
-"""Rows of an index: which ones to write, and the changes that result."""
+"""Rows of an index: the choice of rows to write, and counts of changes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from isospace.search.database import Database
 from isospace.system.unicode import without_surrogates
 
 SLICE = 8192
-"""Rows that are encoded and written together: what a kill can cost."""
+"""Number of rows that are encoded and written together; a kill loses at most these."""
 
 _FILE = -2
-"""The place of the file among the values of a row."""
+"""Index of the file among the values of a row."""
 
 
 class Row(NamedTuple):
     """A text, its id, and metadata by column.
 
     Attributes:
-        file: the name of the file that it was read from; `None` where it was not read from one.
-        passage_of: the id of the row that the text is a passage of; `None` where it is all of it.
+        file: name of the row's file; `None` if the row was not read from a file.
+        passage_of: id of the long row that the text is a passage of; `None` if the row is whole.
     """
 
     text: str
@@ -39,16 +39,16 @@ class Row(NamedTuple):
 class Changes:
     """Counts of rows: each is added, replaced, unchanged, empty or repeated.
 
-    A row that is cut counts as its passages.
+    Each passage of a long row counts as a row.
 
     Attributes:
-        added: new ids.
-        replaced: ids that had another text or other metadata.
-        unchanged: ids that were there with the same, and were not encoded again.
-        empty: rows without a text, which are left out.
-        deleted: ids that were there, and now have no text or are no longer in their file, or in
-            their row, which is cut otherwise.
-        repeated: rows whose id a later row has, which alone counts.
+        added: rows with new ids.
+        replaced: rows whose text or metadata changed.
+        unchanged: rows with the same text and metadata, which are not encoded again.
+        empty: rows without text, which are left out.
+        deleted: rows deleted because their text is empty now, their file no longer has them, or
+            their long row is split differently.
+        repeated: rows left out because a later row has the same id.
     """
 
     added: int = 0
@@ -65,14 +65,13 @@ class Changes:
 def put_unencoded(
     database: Database, columns: Mapping[str, ColumnType], rows: Sequence[Row]
 ) -> tuple[dict[str, tuple[Any, ...]], Changes]:
-    """Write the changes that need no vector, and return the rows that need one.
+    """Write the changes that need no vector, and return the rows to encode.
 
-    Rows without a text are deleted. Of rows that only moved to another file, the name of the
-    file is changed.
+    Rows without text are deleted. Rows that only moved to another file get the new file name.
 
     Returns:
-        Id -> text, metadata, file and row of the passage, to be encoded and written; and what
-        both together change.
+        id -> text, metadata, file and long row, of the rows to encode and write; and the counts of
+        all changes.
     """
     wanted: dict[str, tuple[Any, ...]] = {}
     for text, key, metadata, file, passage_of in rows:
@@ -117,9 +116,9 @@ def _without_file(row: tuple[Any, ...]) -> tuple[Any, ...]:
 def _require_same_row(
     key: str, row: tuple[Any, ...], others: Mapping[str, tuple[Any, ...]]
 ) -> None:
-    """Refuse an id that is that of a row, and that of a passage of another.
+    """Refuse an id that belongs both to a row and to a passage of another row.
 
-    Their last values say what they are passages of.
+    The last value of a row is the id of its long row, or `None`.
     """
     if key not in others or others[key][-1] == row[-1]:
         return

@@ -1,1 +1,1 @@
-"""Whitening a finished model: fit, choose how far, fold, judge."""
+"""Whitening of a trained model: fit, select the power, fold, test."""

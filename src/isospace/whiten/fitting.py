@@ -1,7 +1,7 @@
-"""Fit a map on a corpus: by pairs of texts, by single texts, or a flow.
+"""Fitting of a map on a corpus: a whitening by pairs of texts or by single texts, or a flow.
 
-Maps are fitted on the pooled vectors, before the encoder's closing L2 normalisation. Each process
-encodes its share of the texts; what all of them found is the same as that of one.
+Maps are fitted on pooled vectors, before the encoder's final L2 normalisation. Each process encodes
+its share of the texts; the result does not depend on the number of processes.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from isospace.whiten.fold import FittedMap
 from isospace.whiten.whiten_config import By, Power, WhitenConfig
 
 FITTED_ON, MOST_PAIRS = 3_000, 6_000
-"""Pairs on which a map is fitted: so many are enough, and more than the second number change the
-map by less than a verdict can show (docs/results/closed-forms.md)."""
-_CHUNK = 4096  # texts whose vectors are held at once
+"""Sufficient and maximal number of pairs to fit a map. Pairs above the maximum change the map too
+little to change a verdict (docs/results/closed-forms.md)."""
+_CHUNK = 4096  # number of texts encoded at once
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What one pass over the corpus found.
+    """The result of one pass over the corpus.
 
     Attributes:
-        by: pairs or single texts.
-        count: of the pairs or texts.
-        fit: gives the map of a power.
+        by: kind of the fitted texts: pairs or single texts.
+        count: number of pairs or texts.
+        fit: function from a power to its map.
     """
 
     by: By
@@ -62,10 +62,10 @@ def fit_maps(
     accelerator: Accelerator,
     progress: Progress,
 ) -> Fitted:
-    """Encode what the maps are fitted on: pairs where the corpus has enough, else single texts.
+    """Encode the texts for fitting: pairs if the corpus has enough, or else single texts.
 
     Raises:
-        UserError: there are too few pairs, and pairs were asked for.
+        UserError: the user asked for pairs, and the corpus has too few.
     """
     place, step = accelerator.process_index, accelerator.num_processes
     if config.by != "texts" and not config.why_not_pairs:
@@ -92,12 +92,12 @@ def fit_texts(config: WhitenConfig, corpus: Corpus) -> tuple[Asked, ...]:
 
 
 def fit_rows(corpus: Corpus, texts: int, count: int | None) -> NDArray[np.int64]:
-    """Return the positions of the texts to fit on, (n,), n <= `count`.
+    """Return the corpus rows of the texts to fit on, (n,), n <= `count`.
 
     Args:
-        corpus: its training examples are fitted on.
-        texts: of an example, which follow each other.
-        count: of all texts so many, evenly spread; `None` takes all.
+        corpus: corpus with the training examples.
+        texts: number of texts per example, in consecutive rows.
+        count: number of texts, evenly spread over all; `None`: all texts.
     """
     rows = (corpus.train_rows[:, None] + np.arange(texts)).ravel()
     if count is None or count >= len(rows):
@@ -106,7 +106,7 @@ def fit_rows(corpus: Corpus, texts: int, count: int | None) -> NDArray[np.int64]
 
 
 def refusing(work: Callable[[], T]) -> T:
-    """Do some work, and turn what operators refuse into an error of the user's input."""
+    """Call a function, and turn a `ValueError` of operators into a `UserError`."""
     try:
         return work()
     except ValueError as error:
@@ -114,7 +114,11 @@ def refusing(work: Callable[[], T]) -> T:
 
 
 def _pairs(config: WhitenConfig, corpus: Corpus) -> tuple[list[str], list[str]] | None:
-    """Return the two sides of the corpus' pairs; `None` where it has too few, and may."""
+    """Return both sides of the corpus' pairs; `None` if they are too few and not required.
+
+    Raises:
+        UserError: the user asked for pairs, and the corpus has too few.
+    """
     recipe = replace(find("pairs").config, batch_size=FEW_PAIRS, text=config.text)
     recipe = replace(recipe, pairs=config.pairs, model=config.model)
     try:
@@ -138,7 +142,7 @@ def _by_pairs(
     second: list[str],
     progress: Progress,
 ) -> Callable[[Power], FittedMap]:
-    """Encode this process's pairs; what is returned fits by a power."""
+    """Encode this process's pairs, and return a function from a power to its map."""
     empty = torch.empty(0, encoder.dim)
     moments = PairMoments.from_pairs(empty, empty)
     with progress.bar("fit", 2 * len(first)) as advance:
@@ -157,7 +161,7 @@ def _by_pairs(
 def _by_texts(
     config: WhitenConfig, encoder: Encoder, texts: list[str], progress: Progress
 ) -> Callable[[Power], FittedMap]:
-    """Encode this process's texts as documents; what is returned fits by a power."""
+    """Encode this process's texts as documents, and return a function from a power to its map."""
     moments = Moments.from_vectors(torch.empty(0, encoder.dim))
     with progress.bar("fit", len(texts)) as advance:
         for start in range(0, len(texts), _CHUNK):
@@ -169,7 +173,7 @@ def _by_texts(
 
 
 def _number(power: Power) -> float:
-    """Return a power of a whitening; the model as it is and a flow have none."""
+    """Return a power as a number; requires a whitening, not a flow or the unchanged model."""
     assert isinstance(power, float | int)
     return power
 
@@ -189,7 +193,7 @@ def _gathered(
 def _flow(
     config: WhitenConfig, vectors: torch.Tensor, progress: Progress
 ) -> Callable[[Power], FittedMap]:
-    """Return what fits a flow on these vectors, (n, dim)."""
+    """Return a function that fits a flow on vectors (n, dim); it ignores the power."""
     epochs, seed = config.whitening.epochs, config.whitening.seed
 
     def fit(_power: Power) -> FittedMap:

@@ -1,4 +1,4 @@
-"""Put a fitted map behind an encoder: as modules of the model that is saved, or as a function."""
+"""Application of a fitted map after an encoder: as modules to save, or as a function."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from isospace.operators.fitted_whitening import WhiteningMap
 from isospace.operators.flow import Flow
 
 FittedMap: TypeAlias = WhiteningMap | Flow
-"""A map of vectors, fitted once and the same for every sentence."""
+"""A fitted map of vectors, equal for all texts."""
 
 
 def drop_normalize(encoder: Encoder) -> list[Module]:
-    """Remove a closing L2 normalisation from an encoder, in place, and return its modules.
+    """Remove the final L2 normalisation from an encoder, in place, and return its modules.
 
-    Cosines stay what they are.
+    Cosines do not change.
     """
     closing: list[Module] = []
     while isinstance(last := encoder.model[-1], Normalize):
@@ -35,12 +35,12 @@ def drop_normalize(encoder: Encoder) -> list[Module]:
 
 
 def fold(encoder: Encoder, fitted: FittedMap) -> None:
-    """Put a map behind an encoder's own modules, in place: dense layers, then L2 normalisation.
+    """Append a map to an encoder, in place: dense layers, then L2 normalisation.
 
-    The map must have been fitted on this encoder's vectors without their closing normalisation
-    (`drop_normalize`), and takes its place. With a whitening the folder is transformer, pooling,
-    dense, normalisation, the one order that servers which normalise last of all also compute. A
-    flow is a stack of dense layers with ReLU between them.
+    The map must be fitted on this encoder's vectors without final normalisation (`drop_normalize`).
+    A whitening gives the order transformer, pooling, dense, normalisation. Only this order is also
+    right on servers that always normalise last. A flow is a stack of dense layers with ReLU between
+    them.
     """
     drop_normalize(encoder)
     layers = fitted.dense_layers()
@@ -58,14 +58,14 @@ def fold(encoder: Encoder, fitted: FittedMap) -> None:
 
 
 def fold_queries(encoder: Encoder, fitted: WhiteningMap) -> Encoder:
-    """Return an encoder of the same weights that maps its queries alone.
+    """Return an encoder with the same weights that maps only its queries.
 
-    Its last module is a `Router`: queries pass a dense layer without a bias, then L2 normalisation;
-    all other texts pass what closed the encoder, so that their vectors stay the same bit for bit.
+    The last module is a `Router`. Queries pass a dense layer without bias, then L2 normalisation.
+    Other texts pass the encoder's own final normalisation, and keep their vectors bit for bit.
 
     Args:
-        encoder: the encoder, whose modules the new one takes over.
-        fitted: a map without a mean, fitted on its vectors without their closing normalisation.
+        encoder: the encoder; it is changed, and the new encoder uses its modules.
+        fitted: a map without a mean, fitted on vectors without final normalisation.
     """
     closing = drop_normalize(encoder)
     weight = fitted.kernel.T.float().contiguous()
@@ -83,7 +83,7 @@ def fold_queries(encoder: Encoder, fitted: WhiteningMap) -> Encoder:
 
 
 def through(encode: Encode, whitening: FittedMap | None) -> PromptedEncoders:
-    """Return an encoder with a map behind it, in float64; `None` is the encoder itself."""
+    """Return an encoder followed by a map in float64; `None`: the encoder itself."""
     if whitening is None:
         return sided(encode)
 
@@ -94,6 +94,6 @@ def through(encode: Encode, whitening: FittedMap | None) -> PromptedEncoders:
 
 
 def through_queries(encode: Encode, whitening: FittedMap) -> PromptedEncoders:
-    """Return an encoder with a map behind its queries alone, in float64."""
+    """Return an encoder that applies a map in float64 to its queries only."""
     own = sided(encode)
     return PromptedEncoders(through(own, whitening).queries, own.documents, own.plain)

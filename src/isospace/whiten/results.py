@@ -1,4 +1,4 @@
-"""What whitening.json holds, the one place that knows its fields; and the model card."""
+"""Content of whitening.json, and the model card of a whitened model."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from isospace.training.origin import Origin
 from isospace.whiten.whiten_config import By, Power
 
 FORMAT = 6
-"""Of whitening.json."""
+"""Format number of whitening.json."""
 FILE = "whitening.json"
 
 GEOMETRY = ("effective_rank", "mean_cosine", "isoscore", "uniformity", "hubness")
-"""Of `isotropy.describe`: columns of the table before and after."""
+"""Measures of `isotropy.describe` that are columns of the result table."""
 
 _BIBTEX = {
     "texts": """@article{su2021whitening,
@@ -53,7 +53,7 @@ _BIBTEX = {
   year = {2020}
 }""",
 }
-"""What the map is -> its source."""
+"""Kind of map -> its source in BibTeX."""
 
 HEADS = {
     VerdictKind.ADAPTED: "Whitened",
@@ -61,11 +61,11 @@ HEADS = {
     VerdictKind.CANNOT_TELL: "Cannot tell",
     VerdictKind.KEEP_BASE: "Keep the model as it is",
 }
-"""The four verdicts in the words of this command."""
+"""First words of each verdict for this command."""
 
 
 def name_of(power: Power) -> str:
-    """A power in words."""
+    """Return the description of a power."""
     if power is None:
         return "as it is"
     return power if isinstance(power, str) else f"power {power:g}"
@@ -73,11 +73,11 @@ def name_of(power: Power) -> str:
 
 @dataclass(frozen=True)
 class StateScores:
-    """One state of the model.
+    """Scores of the base model or the whitened model.
 
     Attributes:
-        scores: on the benchmark.
-        geometry: `isotropy.describe` of held-out sentences; empty for too few of them, and for one
+        scores: scores on the benchmark.
+        geometry: `isotropy.describe` of held-out sentences; empty for too few sentences, or for one
             dimension.
     """
 
@@ -86,37 +86,36 @@ class StateScores:
 
     @property
     def sts_average(self) -> float | None:
-        """Of the papers' row, where all its sets were scored."""
+        """Average of the STS sets in papers' tables; `None` unless all sets were scored."""
         return self.scores.sts.paper_row["Avg"] if self.scores.sts else None
 
     def geometry_cells(self) -> dict[str, str]:
-        """Cells of the table that people see."""
+        """Return the table cells of the geometry."""
         return {name: f"{self.geometry[name]:.3g}" for name in GEOMETRY if name in self.geometry}
 
 
 @dataclass(frozen=True)
 class WhiteningResults:
-    """Everything that was measured, and what was written; whitening.json beside the model.
+    """Results of a whitening, stored as whitening.json in the model's folder.
 
     Attributes:
-        isospace: the version that wrote it.
-        model: as the user named it.
-        pooling: tokens to sentence.
-        by: of what the covariance is: differences within pairs, or single texts.
-        whitening: what was kept, and how the covariance was estimated.
-        sentences: how many sentences or pairs the map was fitted on.
-        corpus: a hash of the cleaned text.
-        candidates: `name_of(power)` -> MRR on the validation pairs; empty where one power was asked
-            for.
-        selected_on: what these pairs are.
-        power: what was chosen, or asked for.
-        before: the model as it is.
-        after: the model whitened by `power`.
-        verdict: whether that gains on the verdict's pairs.
-        other_text: set of other text -> what both came to there; empty where no power was chosen.
-        whitened: whether the folder holds the whitened model, or the one that was given.
-        gap: largest 1 - cosine between the folder's vectors and those that were measured.
-        format: of the file.
+        isospace: isospace version that wrote the file.
+        model: the model's name as the user gave it.
+        pooling: pooling of the model.
+        by: source of the covariance: differences within pairs, or single texts.
+        whitening: settings of the whitening and its covariance estimate.
+        sentences: number of sentences or pairs that the map was fitted on.
+        corpus: hash of the cleaned text.
+        candidates: `name_of(power)` -> MRR on the validation pairs; empty if the user gave a power.
+        selected_on: description of the validation pairs.
+        power: the selected or given power.
+        before: scores of the base model.
+        after: scores of the model whitened by `power`.
+        verdict: verdict on the gain of the whitened model on the test pairs.
+        other_text: set of other text -> scores before and after; empty if no power was selected.
+        whitened: true if the folder holds the whitened model, false for the unchanged model.
+        gap: largest 1 - cosine between the folder's vectors and the measured vectors.
+        format: format number of the file.
     """
 
     isospace: str
@@ -139,7 +138,7 @@ class WhiteningResults:
 
     @property
     def written(self) -> str:
-        """What the folder holds, in words."""
+        """Sentence on the model in the folder."""
         if not self.whitened:
             return "The folder holds the model unchanged."
         asked = "" if self.verdict.kind is VerdictKind.ADAPTED else ", as asked for all the same"
@@ -147,13 +146,13 @@ class WhiteningResults:
 
     @property
     def text(self) -> str:
-        """The verdict, what became of other text, and what the folder holds."""
+        """Sentences on the verdict, the other text, and the model in the folder."""
         other = f"On other text: {self.other_words}." if self.other_words else ""
         return " ".join(filter(None, [self.verdict.text, other, self.written]))
 
     @property
     def other_words(self) -> str:
-        """What became of other text; without such, of the STS average."""
+        """Change of the scores on other text; without other text, change of the STS average."""
         words = other_text_words({name: one.gain for name, one in self.other_text.items()})
         before, after = self.before.sts_average, self.after.sts_average
         if words or before is None or after is None or self.power is None:
@@ -162,7 +161,7 @@ class WhiteningResults:
 
     @property
     def recommendation(self) -> str:
-        """Which way to search finds most of the test pairs."""
+        """Recommendation of the search method with the highest MRR on the test pairs."""
         mrr = {BASE: self.before.scores.pairs.mrr}
         if known := self.before.scores.with_bm25:
             mrr |= {"BM25": known.bm25.mrr, HYBRID_BASE: known.hybrid.mrr}
@@ -170,12 +169,12 @@ class WhiteningResults:
             seen = self.after.scores.pairs.mrr
             gain = self.verdict.gain
             mrr[ADAPTED] = seen if gain is None else mrr[BASE] + gain.mean
-            if hybrid := self.after.scores.with_bm25:  # less what choosing by these pairs has added
+            if hybrid := self.after.scores.with_bm25:  # minus the bias of selecting on these pairs
                 mrr[HYBRID_ADAPTED] = hybrid.hybrid.mrr + mrr[ADAPTED] - seen
         return recommendation(mrr, "whitened model")
 
     def tables(self) -> list[tuple[str, list[dict[str, str]]]]:
-        """Titles and rows for people."""
+        """Return the titles and rows of the result tables."""
         states = {name_of(None): self.before}
         if self.power is not None:
             states[name_of(self.power)] = self.after
@@ -198,21 +197,21 @@ def write_results(folder: Path, results: WhiteningResults) -> None:
 
 
 def read_results(folder: Path) -> WhiteningResults:
-    """Read whitening.json of a model's folder.
+    """Read whitening.json from a model's folder.
 
     Raises:
-        UserError: there is none, or it is damaged, or another version's.
+        UserError: the file is missing, damaged, or has another format.
     """
     return typed_json.read(folder / FILE, WhiteningResults, "results of a whitening", FORMAT)
 
 
 def sentence(verdict: Verdict, power: Power, unit: str) -> str:
-    """The verdict in the words of this command.
+    """Return the sentence of a verdict for this command.
 
     Args:
-        verdict: of the benchmark.
-        power: what was judged.
-        unit: what the groups of pairs are called.
+        verdict: the verdict of the benchmark.
+        power: the tested power.
+        unit: name of the groups of pairs.
 
     >>> from isospace.statistics.gains import Gain
     >>> gain = Gain(-0.02, -0.03, -0.01, 0.001, 900, 300, 500, 200)
@@ -229,7 +228,7 @@ def sentence(verdict: Verdict, power: Power, unit: str) -> str:
 
 
 def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
-    """Markdown for the README.md of the folder; never a sentence of the corpus."""
+    """Return the README.md of the folder; it quotes no text of the corpus."""
     tables = "\n\n".join(f"{title}:\n\n{markdown_table(rows)}" for title, rows in results.tables())
     title = f"whitened ({name_of(results.power)})" if results.whitened else "unchanged"
     origin = Origin.from_model(results.model)

@@ -1,9 +1,9 @@
-"""Whiten any encoder after the fact: fit on a corpus, select how far, test, fold, save.
+"""Whitening of any trained encoder: fit on a corpus, select the power, test, fold, save.
 
-Three disjoint sets of text, and no labels: sentences or pairs to fit on, validation pairs
-that select the power, and test pairs (`pairs`, or others that were held out). Where there are too
-few to split, both are the same, and the verdict's interval is wider for it. The map is fitted on
-the pooled vectors, before the encoder's closing L2 normalisation; a new normalisation follows it.
+Whitening needs no labels but three disjoint sets of text: sentences or pairs to fit on, validation
+pairs that select the power, and test pairs (`pairs`, or held-out text). With too few pairs to
+split, the same pairs select and test, and the verdict's interval is wider. The map is fitted on
+pooled vectors before the encoder's final L2 normalisation; a new normalisation follows the map.
 """
 
 from __future__ import annotations
@@ -60,26 +60,27 @@ from isospace.whiten.results import (
 )
 from isospace.whiten.whiten_config import Power, WhitenConfig
 
-_COMPARED = 100  # held-out sentences for which the folder must give the measured vectors
+_COMPARED = 100  # held-out sentences to verify that the folder gives the measured vectors
 
 Maps = Mapping[Power, FittedMap | None]
-"""The map of each power; the model as it is has none."""
+"""Power -> fitted map; `None` for the unchanged model."""
 
 
 def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> WhiteningResults | None:
-    """Whiten a model by a corpus, say whether that helped, and write the better of the two.
+    """Whiten a model on a corpus, test it against the base model, and write the better one.
 
-    With `power="auto"` the folder holds the whitened model only where the verdict is that it gains;
-    else it holds the model unchanged. A power, a width or a removal that was asked for is written
-    whatever the verdict says.
+    With `power="auto"`, the whitened model is written only if the verdict is a gain; otherwise the
+    base model is written. A model with a given power, width or removal is written in any case.
 
-    Progress goes to the log where none is given.
+    Args:
+        config: the settings.
+        progress: shows the progress; default: the log.
 
     Returns:
-        What was measured and written; `None` in every process but the first.
+        The results; `None` in every process except the first.
 
     Raises:
-        UserError: bad input, refused before the corpus is encoded where that can be known.
+        UserError: the input is invalid; most errors come before the corpus is encoded.
     """
     with stoppable(lambda: "run the same command again"):
         folder, accelerator = _usable_folder(config), join_processes()
@@ -101,16 +102,16 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
 
 @dataclass(frozen=True)
 class _Task:
-    """What is whitened, and the items that select and test.
+    """The model to whiten, and the texts for fitting, selection and test.
 
     Attributes:
-        encoder: the base model, without its closing normalisation.
-        encode: of its texts, which remembers vectors.
-        corpus: what maps are fitted on.
+        encoder: the base model without its final normalisation.
+        encode: function that encodes texts and remembers their vectors.
+        corpus: the corpus that maps are fitted on.
         benchmark: the test items.
-        held_out: text that selects.
+        held_out: held-out text for selection.
         validation: pairs that select the power.
-        other_text: of the other-domain check.
+        other_text: text of the other-domain check.
     """
 
     encoder: Encoder
@@ -123,7 +124,7 @@ class _Task:
 
 
 def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) -> _Task:
-    """Read model and text; refuse what cannot be whitened."""
+    """Load model and text; refuse a model that cannot be whitened."""
     if "-" in config.text.corpus and accelerator.num_processes > 1:
         raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
     require_other_text(config.other_text, config.text.corpus)
@@ -149,7 +150,7 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
     progress.line("corpus", corpus.summary)
     benchmark = Benchmark.make(corpus, pairs, tasks, distractors=config.text.distractors)
     with accelerator.main_process_first():
-        carries = not config.model.startswith(PREFIX)  # a file of vectors has none of theirs
+        carries = not config.model.startswith(PREFIX)  # a vector file lacks the built-in sets
         other_text = OtherText.make(corpus, config.other_text, tasks, carries=carries)
     held_out = validation_text(corpus)
     validation = held_out.pairs if benchmark.split else benchmark.pairs
@@ -186,13 +187,15 @@ def _base_model(config: WhitenConfig) -> Encoder:
 def _select_and_test(
     config: WhitenConfig, task: _Task, maps: Maps, fitted: Fitted
 ) -> WhiteningResults:
-    """Select a power on validation pairs, and test it on others, or the same where there are few.
+    """Select a power on validation pairs, and test it on test pairs.
+
+    With too few pairs, the same pairs select and test.
 
     Args:
         config: the settings.
-        task: the model and the items.
-        maps: of every power.
-        fitted: how they were fitted.
+        task: the model and the texts.
+        maps: the map of every power.
+        fitted: facts about the fit of the maps.
     """
     benchmark = task.benchmark
     ranks: dict[Power, RetrievalScores] = {}
@@ -228,18 +231,18 @@ def _select_and_test(
         after=_scores(after),
         verdict=replace(verdict, text=sentence(verdict, power, benchmark.pairs.unit)),
         other_text=other_text,
-        # What was asked for is written; what was left to choose must earn it.
+        # A given power is always written; a selected power only with a gain.
         whitened=None not in maps or verdict.kind is VerdictKind.ADAPTED,
         gap=0.0,
     )
 
 
 def try_powers(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, RetrievalScores]:
-    """Return the ranks of the pairs by every power; `auto` takes the highest MRR.
+    """Return the retrieval scores of the pairs for every power; `auto` takes the highest MRR.
 
     Args:
-        encode: the encoder, `remembering`, so that all powers share its work.
-        maps: of the powers.
+        encode: the encoder, wrapped by `remembering`, so that texts are encoded only once.
+        maps: the map of each power.
         pairs: validation pairs, on which no map was fitted.
     """
     return {
@@ -250,13 +253,13 @@ def try_powers(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, Retr
 def _other_text(
     task: _Task, mapped: PromptedEncoders, before: BenchmarkResult, after: BenchmarkResult
 ) -> dict[str, OtherTextScores]:
-    """Score the model before and after on other text."""
+    """Return the scores of the base model and the whitened model on other text."""
     start = task.other_text.measure(task.encode, measured=before)
     return other_text_scores(start, task.other_text.measure(mapped, measured=after))
 
 
 def _scores(measured: BenchmarkResult) -> StateScores:
-    """Return the scores, and the geometry of the held-out sentences where there are enough."""
+    """Return the scores, and the geometry of the held-out sentences if there are enough."""
     vectors = measured.vectors
     enough = len(vectors) > NEIGHBOURS and vectors.shape[1] > 1
     return StateScores(measured.scores, describe(vectors) if enough else {})
@@ -269,7 +272,7 @@ def _write(
     whitening: FittedMap | None,
     folder: Path,
 ) -> float:
-    """Write the model; return how far its vectors are from those that were measured."""
+    """Write the model; return the largest 1 - cosine of its vectors to the measured ones."""
     texts = [*task.encoder.probes, *task.benchmark.sample[:_COMPARED]]
     whitening = whitening if results.whitened else None
     expected = through(task.encode, whitening)
@@ -287,7 +290,7 @@ def _write(
 
 
 def _usable_folder(config: WhitenConfig) -> Path:
-    """Return the output folder; refuse it before the work where it cannot be written."""
+    """Return the output folder; refuse it early if it cannot be written."""
     output = config.output
     if output is None:
         raise UserError("`output` is missing: the folder of the model that is written")

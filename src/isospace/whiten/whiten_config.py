@@ -1,4 +1,4 @@
-"""What `whiten` is asked for. Nothing heavy is imported: the command line shows it as its help."""
+"""Settings of `whiten`; the command line shows them as its help, so heavy imports are avoided."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from isospace.operators.fitted_whitening import Whitening
 from isospace.system.settings import NameOrPath, PathOrText, refuse_idle, settings
 
 Power = float | Literal["flow"] | None
-"""How far vectors are whitened; `None` is the model as it is, not even centred."""
+"""Strength of the whitening; `None`: the unchanged model, not even centred."""
 
 POWERS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
-"""What `auto` tries by single texts, besides the model as it is."""
+"""Powers that `auto` tries with single texts, besides the unchanged model."""
 PAIR_POWERS = (0.25, 0.5, 0.75, 1.0)
-"""What `auto` tries by pairs, besides the model as it is."""
+"""Powers that `auto` tries with pairs, besides the unchanged model."""
 By = Literal["pairs", "texts"]
 
 
 @settings
 class WhitenConfig:
-    """One whitening of one model.
+    """Settings of the whitening of a model.
 
     Raises:
-        UserError: a value that a setting cannot have; the message names the setting.
+        UserError: a setting has an invalid value; the message names the setting.
     """
 
     model: NameOrPath = "minilm"
@@ -80,7 +80,7 @@ class WhitenConfig:
 
     @property
     def why_not_pairs(self) -> str | None:
-        """Why these settings whiten by single texts alone; `None` where pairs can."""
+        """The reason why these settings need single texts; `None` if pairs are possible."""
         if self.whitening.kind != "pca":
             return f"`kind` {self.whitening.kind} is fitted on single texts"
         if self.whitening.remove:
@@ -88,7 +88,10 @@ class WhitenConfig:
         return None
 
     def powers(self, by: By) -> list[Power]:
-        """What is tried; a model that is asked for in another shape cannot stay as it is."""
+        """Return the powers to try.
+
+        With another width or removed directions, the unchanged model is not an option.
+        """
         if self.whitening.kind == "flow":
             return [None, "flow"] if self.power == "auto" else ["flow"]
         if self.power != "auto":
