@@ -1,1 +1,1 @@
-"""Files, processes, signals, devices, progress: what the machine does for us."""
+"""Services of the machine: files, processes, signals, devices and progress."""

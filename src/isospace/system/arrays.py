@@ -1,6 +1,6 @@
 """Arrays in files: npz files that are read whole, npy files that are written some rows at a time.
 
-Of npz files arrays have names, are never objects, and have a size that is bounded.
+Arrays in npz files have names, never hold objects, and are limited in size.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_path
 
 LARGEST = 1 << 31
-"""Bytes of all arrays of a file together. Those of a run come to a few megabytes."""
+"""Largest size of all arrays of a file together, in bytes; those of a run take a few megabytes."""
 
 
 def write_arrays(path: Path, **arrays: Any) -> None:
-    """Write an npz file, whole or not at all."""
+    """Write an npz file atomically."""
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
 
@@ -31,9 +31,9 @@ def write_arrays(path: Path, **arrays: Any) -> None:
 def row_writer(
     path: Path, dtype: npt.DTypeLike, shape: tuple[int, int]
 ) -> Iterator[Callable[[np.ndarray], object]]:
-    """Give a function that writes an npy file of this shape, some rows a call.
+    """Give a function that writes an npy file, some rows per call.
 
-    Written and not mapped: on a full disk a mapped page kills the process.
+    The file is not memory-mapped: on a full disk, a mapped page would kill the process.
     """
     kind: np.dtype[Any] = np.dtype(dtype)
     header = {
@@ -47,10 +47,10 @@ def row_writer(
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an npz file.
+    """Read the arrays of an npz file.
 
     Raises:
-        UserError: it is damaged, holds something else than plain arrays, or more than `LARGEST`.
+        UserError: the file is damaged, holds other things than plain arrays, or exceeds `LARGEST`.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -59,11 +59,11 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
             raise ValueError(f"{size / 1e9:.1f} GB unpacked, the limit is {LARGEST / 1e9:.1f}")
         with np.load(path, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
-    # zip, zlib and numpy each have errors of their own; a length that is no length is asked for.
+    # zip, zlib and numpy raise many kinds of errors; a damaged length can even exhaust memory.
     except Exception as error:
         reason = f"{type(error).__name__}: {first_line(error)}"
         raise UserError(f"{path}: cannot be read ({reason}). The file is damaged") from error
     for name, array in found.items():
-        if not isinstance(array, np.ndarray):  # what does not begin as an array comes as bytes
+        if not isinstance(array, np.ndarray):  # numpy returns other members as bytes
             raise UserError(f"{path}: {name} is not an array. The file is damaged")
     return found

@@ -1,4 +1,4 @@
-"""The user's cache: folders that are built once, and appear complete."""
+"""The user's cache: folders that are built once, and appear only when complete."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from isospace.system.files import expanded
 
 _STALE_SECONDS = 7 * 24 * 3600
 _DAMAGED = (FileNotFoundError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
-"""What reading raises where a file is missing, or its end or middle is not what was written.
+"""Errors of reading a file that is missing or damaged.
 
-Other errors of the system pass, such as too many open files; they say nothing of what is there.
+Other system errors, such as too many open files, do not mean that the file is damaged.
 """
 
 _NO_CACHE = (
@@ -30,14 +30,14 @@ Value = TypeVar("Value")
 
 
 def cache_folder() -> Path:
-    """Return the folder of what is made once: ISOSPACE_CACHE, or the user's cache folder."""
+    """Return the cache folder: ISOSPACE_CACHE, or `isospace` in the user's cache folder."""
     chosen = os.environ.get("ISOSPACE_CACHE")
     if chosen:
         return expanded(chosen)
     caches = os.environ.get("XDG_CACHE_HOME")
     try:
         return (Path(caches) if caches else Path.home() / ".cache") / "isospace"
-    except RuntimeError as error:  # a user whom the system does not know
+    except RuntimeError as error:  # the system does not know the user
         raise UserError(_NO_CACHE.format("you have no home folder")) from error
 
 
@@ -45,7 +45,7 @@ def make_in_cache(folder: Path) -> None:
     """Make a folder of the cache.
 
     Raises:
-        UserError: it cannot be made, or nothing can be written there.
+        UserError: the folder cannot be made or written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,11 +56,11 @@ def make_in_cache(folder: Path) -> None:
 
 
 def built_once(folder: Path, build: Callable[[Path], None], read: Callable[[Path], Value]) -> Value:
-    """Read a folder, which is built first where it is missing or damaged.
+    """Read a folder of the cache, and build it first if it is missing or damaged.
 
-    `build` fills a new folder that then takes the name, so that it appears at once and complete.
-    Of several processes that build the same, one wins, and all use its result. What a killed
-    process left behind goes when it is a week old.
+    `build` fills a new folder, which is then renamed, so that it appears only when complete. If
+    several processes build the same folder, one wins, and all use its result. Half-built folders of
+    killed processes are removed after a week.
     """
     if folder.exists():
         try:
@@ -85,7 +85,7 @@ def built_once(folder: Path, build: Callable[[Path], None], read: Callable[[Path
 
 
 def remove_stale(folder: Path, pattern: str) -> None:
-    """Remove what killed processes left in a folder: folders of these names that are a week old."""
+    """Remove week-old folders that killed processes left in a folder; `pattern` is of names."""
     for stale in folder.glob(pattern):
         with suppress(FileNotFoundError):
             if time.time() - stale.stat().st_mtime > _STALE_SECONDS:

@@ -1,8 +1,8 @@
-"""Work on a Ray cluster: Ray says which machine does what, and gives it out again where one fails.
+"""Work on a Ray cluster: Ray distributes the work, and repeats it if a machine fails.
 
-The cluster is the one that Ray's own variable RAY_ADDRESS names, or that this machine is part of;
-without either, Ray begins one of this machine alone. `jobs` is the same for one machine, without
-Ray. Workers import isospace, so it is installed on every machine of the cluster.
+The cluster is the one that Ray's variable RAY_ADDRESS names, or that this machine belongs to.
+Without either, Ray starts a cluster on this machine alone. `pool` does the same on one machine
+without Ray. Workers import isospace, so it must be installed on every machine of the cluster.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ Result = TypeVar("Result")
 
 _CONNECT_SECONDS = 10
 _RETRIES = 3
-"""How often an item is begun again whose worker died; one that kills its workers is no accident."""
+"""Number of retries of an item whose worker died; an item that kills more workers is the cause."""
 _AHEAD = 2
-"""Results for each worker, at most, that wait for an earlier one where they are given in order."""
+"""Largest number of items per worker that are started but not yet returned, if order matters."""
 
 
 @contextmanager
 def connected(engine: Engine) -> Iterator[None]:
-    """A cluster for `map_on_cluster`, where the engine needs one.
+    """Connect to a cluster for `map_on_cluster`, if the engine needs one.
 
-    A connection that there was before stays. What Ray itself says goes to the standard error.
+    A connection that exists already is kept open at the end. Ray's own messages go to standard
+    error.
 
     Raises:
-        UserError: Ray is not installed, or there is no cluster where RAY_ADDRESS says.
+        UserError: Ray is not installed, or there is no cluster at RAY_ADDRESS.
     """
     if engine == "local":
         yield
@@ -54,7 +55,7 @@ def connected(engine: Engine) -> Iterator[None]:
     with redirect_stdout(sys.stderr):
         ours = not ray.is_initialized()
         if ours:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster begun here
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # for a cluster started here
             address = os.environ.get("RAY_ADDRESS", "")
             try:
                 _reach(address)
@@ -77,21 +78,21 @@ def map_on_cluster(
     at_once: int,
     in_order: bool = False,
 ) -> Iterator[Result]:
-    """Apply a function to items, by workers that each begin once.
+    """Apply a function to items, in workers that each set up the function once.
 
     Args:
-        begin: makes the function, in every worker; it and the items can be pickled.
-        items: read as workers come free, one ahead.
-        at_once: workers; they share the cluster's processors, or have a GPU each.
-        in_order: give results in the order of the items; else as they come.
+        begin: makes the function in every worker. `begin` and the items must be picklable.
+        items: the items, read one ahead as workers become free.
+        at_once: number of workers; they share the cluster's processors, or have a GPU each.
+        in_order: return results in the order of the items, and not as they are finished.
 
     Raises:
-        Exception: what `begin` or the function raised.
-        Stopped: workers died again and again over one item.
+        Exception: an error of `begin` or of the function.
+        Stopped: workers died repeatedly on one item.
     """
     pool = _Pool(begin, at_once)
     following = deque(islice(items, 1))
-    waiting: deque[_Task] = deque()  # of what was not given yet, in order
+    waiting: deque[_Task] = deque()  # tasks whose results are not returned yet, in order
     try:
         while following or waiting:
             while pool.idle and following and not (in_order and len(waiting) >= _AHEAD * at_once):
@@ -110,10 +111,10 @@ def map_on_cluster(
 
 
 def require_seen(path: Path) -> None:
-    """Refuse, in a worker, an output of which it sees nothing.
+    """Refuse, in a worker, an output folder that the worker's machine does not share.
 
     Raises:
-        UserError: this file, which is there before any worker begins, is not there.
+        UserError: the machine does not see `path`, a file written before any worker started.
     """
     if not path.is_file():
         raise UserError(
@@ -124,7 +125,7 @@ def require_seen(path: Path) -> None:
 
 @dataclass(eq=False)
 class _Task:
-    """A task of a worker: to work on an item, or only to start."""
+    """A task of a worker: an item to work on, or only the start of the worker."""
 
     item: Any
     starts: bool = False
@@ -134,12 +135,12 @@ class _Task:
 
 
 class _Pool:
-    """Workers that each begin once; those that die are replaced.
+    """Workers that each set up their function once; workers that die are replaced.
 
-    Ray would do that too, and gives up within seconds where a whole machine is gone.
+    Ray could replace them too, but gives up within seconds if a whole machine is gone.
 
     Attributes:
-        idle: workers that have nothing to do.
+        idle: workers without a task.
     """
 
     def __init__(self, begin: Callable[[], Callable[[Any], Any]], count: int) -> None:
@@ -152,9 +153,9 @@ class _Pool:
         )
         self._workers: list[Any] = []
         self._running: dict[Any, tuple[Any, _Task]] = {}
-        self._again: deque[_Task] = deque()  # whose workers died
+        self._again: deque[_Task] = deque()  # tasks to repeat, because their workers died
         self.idle: list[Any] = []
-        for _ in range(count):  # there may be no place for some of them, now or ever
+        for _ in range(count):  # the cluster may have no room for some, now or ever
             self._start(_Task(None, starts=True))
 
     def _start(self, task: _Task) -> None:
@@ -163,16 +164,16 @@ class _Pool:
         self._running[worker.start.remote()] = worker, task
 
     def send(self, task: _Task) -> None:
-        """Have an idle worker do something."""
+        """Send a task to an idle worker."""
         worker = self.idle.pop()
         self._running[worker.work.remote(task.item)] = worker, task
 
     def wait(self) -> None:
-        """Until something is done, or somebody has died.
+        """Wait until a task is finished or a worker has died; replace a dead worker.
 
         Raises:
-            Exception: what a worker raised.
-            Stopped: workers died again and again over one task.
+            Exception: an error in a worker.
+            Stopped: workers died repeatedly on one task.
         """
         for result in self._ray.wait(list(self._running))[0]:
             worker, task = self._running.pop(result)
@@ -197,15 +198,15 @@ class _Pool:
             self.send(self._again.popleft())
 
     def end(self) -> None:
-        """End all of them."""
+        """End all workers."""
         for worker in self._workers:
             self._ray.kill(worker)
 
 
 class _Worker:
-    """A process with what an item needs, which is made for the first one.
+    """A process that sets up its function with the first item.
 
-    Not before: an error there would be said of a worker that cannot start, and not of the item.
+    An error before the first item would be reported as a failed start of the worker.
     """
 
     def __init__(
@@ -217,7 +218,7 @@ class _Worker:
         self._work: Callable[[Any], Any] | None = None
 
     def start(self) -> None:
-        """Say that there is a place for this worker."""
+        """Return at once; the answer shows that the cluster has room for this worker."""
 
     def work(self, item: Any) -> Any:
         with self._enter():
@@ -228,12 +229,12 @@ class _Worker:
 
 @contextmanager
 def _in_place_of(folder: str, trusted: bool, threads: int) -> Iterator[None]:
-    """Take the place of the process that asked: relative paths mean what they do there.
+    """Take over folder and trust of the process that started the work, and set the threads.
 
     Args:
-        folder: where that process is.
-        trusted: whether it lets code run that comes with models.
-        threads: for PyTorch, and for the tokenizer.
+        folder: current folder of that process; relative paths refer to it.
+        trusted: true if that process lets code of models run.
+        threads: number of threads of PyTorch, and of the tokenizer.
     """
     import torch
 
@@ -246,10 +247,10 @@ def _in_place_of(folder: str, trusted: bool, threads: int) -> Iterator[None]:
 
 
 def _reach(address: str) -> None:
-    """Knock at HOST:PORT, since Ray itself asks for minutes before it gives up.
+    """Try to connect to HOST:PORT, because Ray itself tries for minutes before it gives up.
 
     Raises:
-        OSError: nobody is there.
+        OSError: the connection failed.
     """
     host, colon, port = address.split("://")[-1].rpartition(":")
     if colon and port.isdigit():
@@ -261,7 +262,7 @@ def _ray() -> Any:
 
 
 def _share(ray: Any, count: int) -> dict[str, int]:
-    """Return the resources of each worker: as many processors as let all run at once."""
+    """Return the resources of each worker: as many processors as possible with all running."""
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
     processors = processors_of_each(count, [int(machine.get("CPU", 0)) for machine in machines])
     return {
@@ -271,11 +272,11 @@ def _share(ray: Any, count: int) -> dict[str, int]:
 
 
 def processors_of_each(count: int, processors: Sequence[int]) -> int:
-    """Processors for each of several workers, none of which spans two machines.
+    """Return the number of processors for each of several workers; none spans two machines.
 
     Args:
-        count: of workers.
-        processors: of each machine.
+        count: number of workers.
+        processors: number of processors of each machine.
 
     >>> processors_of_each(2, [8, 8]), processors_of_each(3, [8, 8]), processors_of_each(99, [8, 8])
     (8, 4, 1)

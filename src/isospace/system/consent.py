@@ -1,4 +1,4 @@
-"""Consent to send text to an endpoint: the key, and how much is sent without a question.
+"""Consent to send text to an endpoint: the key, and the amount of text sent without a question.
 
 The key comes from an environment variable that the user names; it is neither written nor logged.
 """
@@ -16,24 +16,24 @@ from isospace.errors import UserError
 from isospace.system.progress import Logged, Progress
 
 ASKED_FROM = 1_000_000
-"""Tokens from which a user is asked before text is sent."""
+"""Number of tokens from which the user is asked before text is sent."""
 DEFAULT_KEY = "OPENAI_API_KEY"
 OPENAI = "api.openai.com"
-_BYTES = 4  # of UTF-8 in a token, roughly, of English and of Japanese
+_BYTES = 4  # bytes of UTF-8 per token, roughly, for English and for Japanese
 
 
 @dataclass(frozen=True)
 class Consent:
-    """What the user of this process allows. It never comes from a file.
+    """Consent of the user of this process. It never comes from a file.
 
     Attributes:
         key_env: the environment variable that holds the key. Default: OPENAI_API_KEY for
             api.openai.com, and no key for any other host.
-        yes: send as much text as the command needs without asking.
-        ask: shows a question, and returns the answer; `None`: nobody can be asked.
-        named: the words of the command, among which an endpoint must be; `None`: Python code names
-            endpoints itself.
-        progress: shows what is sent where the caller has no display.
+        yes: send as much text as the command needs, without asking.
+        ask: shows a question and returns the answer; `None`: the user cannot be asked.
+        named: the words of the command; one of them must name the endpoint. `None`: Python code
+            names endpoints itself.
+        progress: shows the amount of text if the caller passes no progress.
     """
 
     key_env: str | None = None
@@ -43,14 +43,14 @@ class Consent:
     progress: Progress = Logged()  # noqa: RUF009 - without state
 
     def require_named(self, address: str, source: str = "") -> None:
-        """Refuse to send text to an endpoint that only a file names, but for this machine's own.
+        """Refuse to send text to an endpoint that only a file names; this machine is allowed.
 
         Args:
-            address: of the endpoint.
-            source: the file or folder that names it, where one does.
+            address: address of the endpoint.
+            source: the file or folder that names the endpoint, if any.
 
         Raises:
-            UserError: the user has not named it in this command.
+            UserError: the user has not named the endpoint in this command.
         """
         if re.match(r"https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])[:/]", address):
             return
@@ -62,10 +62,10 @@ class Consent:
             )
 
     def key(self, host: str) -> str | None:
-        """Return the key for an endpoint on this host; `None` without one.
+        """Return the key for an endpoint on a host; `None` if there is no key.
 
         Raises:
-            UserError: the variable that was named is empty, or the key itself was given.
+            UserError: the named variable is empty, or the user gave the key itself.
         """
         if self.key_env is not None:
             if not self.key_env.isidentifier():  # not shown, as it may be a key
@@ -87,13 +87,13 @@ _consent: ContextVar[Consent] = ContextVar("consent", default=Consent())  # noqa
 
 
 def current_consent() -> Consent:
-    """Return what the user allows now."""
+    """Return the current consent."""
     return _consent.get()
 
 
 @contextmanager
 def consenting(consent: Consent) -> Iterator[None]:
-    """Let endpoints that are called inside work by this consent."""
+    """Use a consent for all endpoints that are called within the context."""
     token = _consent.set(consent)
     try:
         yield
@@ -117,17 +117,19 @@ def announce(
     progress: Progress | None = None,
     consent: Consent | None = None,
 ) -> None:
-    """Show what is about to be sent, and ask where it is much. Call it before the first request.
+    """Show how much text is about to be sent, and ask if it is much.
+
+    Call it before the first request.
 
     Args:
-        address: where it goes.
-        what: such as "41,000 texts".
-        tokens: their number, estimated.
-        progress: shows the line; default: that of the consent.
-        consent: default: that of the moment.
+        address: the endpoint.
+        what: description of the text, such as "41,000 texts".
+        tokens: estimated number of tokens.
+        progress: shows the line; default: the progress of the consent.
+        consent: the user's consent; default: the current one.
 
     Raises:
-        UserError: the user does not agree, or is not there to be asked.
+        UserError: the user does not agree, or cannot be asked.
     """
     consent = consent or current_consent()
     cost = f"{what}, about {in_short(tokens)} tokens, to {address}"
@@ -141,7 +143,7 @@ def announce(
 
 
 def in_short(count: int) -> str:
-    """Write a number of tokens.
+    """Return a number of tokens as short text.
 
     >>> in_short(812), in_short(41_234), in_short(3_149_000)
     ('812', '41 k', '3.1 M')

@@ -1,4 +1,4 @@
-"""The cores of the CPU, each with work of its own."""
+"""Parallel work on the cores of the CPU, in threads."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ Result = TypeVar("Result")
 def side_by_side(
     work: Callable[[Item], Result], items: Sequence[Item], one_thread: bool = False
 ) -> Iterator[Result]:
-    """Results in the order of the items, which share PyTorch's threads between them.
+    """Apply a function to items in parallel; give the results in the order of the items.
 
-    Small matrix products finish sooner side by side, one thread each, than one after the other on
-    all threads, and what Python does in between is hidden. Settings that belong to a thread
-    (autocast, inference mode) are for `work` to make. Fewer items than threads have several threads
-    each, except with `one_thread`, which makes sums round alike however many threads there are.
+    The items share PyTorch's threads. Small matrix products are faster in parallel, one thread
+    each, than one after the other on all threads. Settings that belong to a thread (autocast,
+    inference mode) must be made in `work`.
+
+    Args:
+        work: the function.
+        items: the items.
+        one_thread: one thread per item, so that sums round alike with any number of threads. By
+            default, fewer items than threads get several threads each.
 
     >>> list(side_by_side(len, ["one", "three"]))
     [3, 5]
@@ -37,4 +42,4 @@ def side_by_side(
         ) as pool:
             yield from pool.map(work, items)
     finally:
-        torch.set_num_threads(threads)  # what threads to come start with is one for all
+        torch.set_num_threads(threads)  # the number for new threads is shared by all threads

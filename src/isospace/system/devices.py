@@ -1,4 +1,4 @@
-"""The machine: device, bf16, memory, versions."""
+"""The machine: device, bf16, memory and versions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import torch
 import transformers
 
 _BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
-"""Processor flags (x86: the first two; Arm: the last) of machines whose bf16 products are fast."""
+"""Processor flags that mean fast bf16 products (x86: the first two; Arm: the last)."""
 
 
 def default_device() -> str:
-    """The device that training and encoding use here: cuda, mps or cpu."""
+    """Return the device for training and encoding: cuda, mps or cpu."""
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def _cpuinfo(key: str) -> str:
-    """The first value of a key in /proc/cpuinfo, "" where there is no such file."""
+    """Return the first value of a key in /proc/cpuinfo, or "" if it is missing."""
     path = Path("/proc/cpuinfo")
     if not path.is_file():
         return ""
@@ -36,7 +36,7 @@ def _cpuinfo(key: str) -> str:
 
 
 def has_bf16() -> bool:
-    """Return true if the processor that trains here multiplies bf16 in hardware."""
+    """Return true if the processor or GPU for training multiplies bf16 in hardware."""
     if torch.cuda.is_available():
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     flags = f"{_cpuinfo('flags')} {_cpuinfo('Features')}"
@@ -44,33 +44,33 @@ def has_bf16() -> bool:
 
 
 def device_name() -> str:
-    """The processor's name for people."""
+    """Return the name of the GPU or processor, for people."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
     return _cpuinfo("model name") or platform.processor() or platform.machine()
 
 
 def memory_gb() -> float:
-    """Memory in use: the GPU's peak where there is one, else this process's now, in GB."""
+    """Return the memory in use, in GB: the GPU's peak if there is a GPU, else this process's."""
     if torch.cuda.is_available():
         return float(torch.cuda.max_memory_allocated()) / 1e9
     return float(psutil.Process(os.getpid()).memory_info().rss) / 1e9
 
 
 def peak_memory_mb() -> float:
-    """The most memory ever in use: the GPU's where there is one, else this process's, in MB."""
+    """Return the peak memory in MB: the GPU's if there is a GPU, else this process's."""
     if torch.cuda.is_available():
         return float(torch.cuda.max_memory_allocated()) / 1e6
     if sys.platform == "win32":
         return float(psutil.Process().memory_info().peak_wset) / 1e6
-    import resource  # which Windows does not have
+    import resource  # missing on Windows
 
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 def environment() -> dict[str, str | int]:
-    """Versions and machine, as results.json records them."""
+    """Return versions and machine, for results.json."""
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),

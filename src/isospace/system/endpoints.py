@@ -1,6 +1,6 @@
 """OpenAI-compatible endpoints: the address that a user names, and the client.
 
-The package `openai` does retries with back-off, `Retry-After` and time-outs.
+The package `openai` handles time-outs, and retries with back-off and `Retry-After`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 SECONDS = 120.0
 """Time in which an endpoint must answer a request."""
 RETRIES, _FIRST_RETRIES = 8, 2
-"""Retries of a request; fewer before the first answer, as a wrong port never answers."""
+"""Number of retries of a request, and before the first answer, because a wrong port never
+answers."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Address:
     """A model behind an endpoint.
 
     Attributes:
-        url: of the API, without a slash at the end, such as http://localhost:8080/v1.
-        model: the model's name there.
+        url: URL of the API, without a slash at the end, such as http://localhost:8080/v1.
+        model: name of the model at the endpoint.
     """
 
     url: str
@@ -46,11 +47,11 @@ class Address:
         """Read an address such as http://localhost:8080/v1#NAME.
 
         Args:
-            setting: its name, for messages.
-            value: of it.
+            setting: name of the setting, for messages.
+            value: value of the setting.
 
         Raises:
-            UserError: no such address, or one that holds a password or a key.
+            UserError: the value is not an address, or holds a password or a key.
 
         >>> Address.parse("model", "http://localhost:8080/v1/#nomic/embed")
         Address(url='http://localhost:8080/v1', model='nomic/embed')
@@ -60,7 +61,7 @@ class Address:
         try:
             parts = urlsplit(url)
             known = parts.scheme in ("http", "https") and bool(parts.hostname)
-            parts.port  # noqa: B018 - raises where it is no number
+            parts.port  # noqa: B018 - raises if it is not a number
         except ValueError:
             known = False
         if known and ("@" in parts.netloc or parts.query):
@@ -85,7 +86,7 @@ class Address:
 
 
 def is_address(name: str) -> bool:
-    """Tell whether the name of a model is an address: http:// or https://."""
+    """Return true if the name of a model is an address: http:// or https://."""
     return name.startswith(("http://", "https://"))
 
 
@@ -93,7 +94,7 @@ class EndpointError(UserError):
     """A request that failed after all retries.
 
     Attributes:
-        status: of HTTP; `None` if no answer came.
+        status: HTTP status; `None` if no answer came.
         timed_out: true if no answer came in time.
     """
 
@@ -107,10 +108,10 @@ class Answer:
     """The answer of a language model.
 
     Attributes:
-        text: of the answer; empty if it was refused.
-        prompt_tokens: tokens that the endpoint read, as it counts; 0 if it does not count.
-        answer_tokens: tokens that it wrote.
-        refused: the endpoint says that the model refused, or that a filter held the answer back.
+        text: text of the answer; empty if the model refused.
+        prompt_tokens: tokens of the prompt, counted by the endpoint; 0 if it does not count.
+        answer_tokens: tokens of the answer, counted by the endpoint; 0 if it does not count.
+        refused: true if the model refused, or a filter withheld the answer.
     """
 
     text: str
@@ -123,10 +124,10 @@ class Endpoint:
     """The client of a model behind an address; several threads may share it.
 
     Args:
-        address: of the model.
-        seconds: in which each request must be answered.
-        retries: of a request, after the first answer.
-        consent: default: that of the moment.
+        address: address of the model.
+        seconds: time limit of each request.
+        retries: number of retries of a request, after the first answer.
+        consent: the user's consent; default: the current one.
 
     Raises:
         UserError: the extra `endpoints` is not installed, or the key is missing.
@@ -149,7 +150,7 @@ class Endpoint:
         self.address, self.seconds, self._retries = address, seconds, retries
         self._consent = consent or current_consent()
         self._key = self._consent.key(address.host)
-        # No redirects: text goes to the host that was named, and to no other.
+        # No redirects: text goes only to the host that the user named.
         http = openai.DefaultHttpxClient(follow_redirects=False)
         self._client = openai.OpenAI(
             base_url=address.url,
@@ -159,7 +160,7 @@ class Endpoint:
             http_client=http,
         )
         weakref.finalize(self, http.close)
-        if address.host != OPENAI:  # which alone these are meant for
+        if address.host != OPENAI:  # both are settings for OpenAI alone
             self._client.organization = self._client.project = None
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -185,12 +186,12 @@ class Endpoint:
         """Return the answer of a language model to a conversation (/chat/completions).
 
         Args:
-            messages: each with `role` and `content`.
-            settings: of the API, such as `temperature`, `max_tokens` and `seed`.
+            messages: the conversation; each message has `role` and `content`.
+            settings: settings of the API, such as `temperature`, `max_tokens` and `seed`.
 
         Raises:
             EndpointError: the request failed.
-            UserError: what came back is no answer of a language model.
+            UserError: the response holds no answer of a language model.
         """
         given: Any = list(messages)
         answer = self._ask(
@@ -211,7 +212,7 @@ class Endpoint:
         self._client.close()
 
     def _ask(self, request: Callable[[openai.OpenAI], Any]) -> Any:
-        """Make a request; later ones are tried more often."""
+        """Send a request; after the first success, later requests get more retries."""
         import openai
 
         try:
@@ -225,7 +226,7 @@ class Endpoint:
         return answer
 
     def _in_words(self, error: openai.APIError) -> str:
-        """Say what went wrong, and what to do."""
+        """Return the message for an error: what is wrong, and what to do."""
         import openai
 
         if isinstance(error, openai.APITimeoutError):
@@ -265,7 +266,7 @@ class Endpoint:
         return f"refused the request ({said})"
 
     def _said(self, error: openai.APIError) -> str:
-        """Return what an endpoint said, short and without the key."""
+        """Return the endpoint's own error message, shortened and without the key."""
         body: Any = error.body
         if isinstance(body, Mapping):
             body = body.get("message") or body.get("detail") or body.get("error") or error.message
@@ -279,7 +280,7 @@ def _vectors(items: Any, count: int) -> NDArray[np.float32]:
     """Return the vectors of an answer in the order of the request, (count, dim).
 
     Raises:
-        ValueError: not one finite vector for each text, or of several widths.
+        ValueError: there is not one finite vector for each text, or the widths differ.
     """
     if len(items) != count:
         raise ValueError(f"{len(items)} came back")
@@ -310,7 +311,7 @@ def _some(values: Sequence[Any]) -> str:
 
 
 def _wrong(error: Exception) -> str:
-    """Say what an answer lacks."""
+    """Return the message for an invalid answer."""
     if isinstance(error, KeyError):
         return f"the answer has no {error}"
     if isinstance(error, json.JSONDecodeError):

@@ -1,4 +1,4 @@
-"""Writing so that a kill at any moment leaves the old file or the new one, never half of one."""
+"""Atomic writing: a kill at any moment leaves the old file or the new one, never half a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from isospace.system.settings import with_home
 
 
 def sync_tree(folder: Path) -> None:
-    """Make every file below a folder, and the folder, last through a power cut."""
+    """Write a folder and all files below it to disk, so that they survive a power cut."""
     for path in folder.rglob("*"):
         if path.is_dir():
             sync_folder(path)
@@ -32,7 +32,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames inside a folder last through a power cut, where the system can do that."""
+    """Write renames inside a folder to disk, so that they survive a power cut (POSIX only)."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -43,10 +43,10 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its name once the block ends well.
+    """Give a temporary path beside `path`, renamed to `path` if the block succeeds.
 
     Raises:
-        OSError: it cannot be written, by safetensors too.
+        OSError: the file cannot be written; errors of safetensors included.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -65,13 +65,13 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
-    """A temporary folder beside `folder` that takes its place, whole, once the block ends well.
+    """Give a temporary folder beside `folder`, renamed to `folder` if the block succeeds.
 
-    With `replace` what is there gives way; else only an empty folder does.
+    With `replace`, the new folder replaces an existing one; else only an empty folder.
 
     Raises:
-        UserError: something is there by the end of the block, and is left as it is.
-        OSError: it cannot be written, by safetensors too.
+        UserError: at the end of the block `folder` exists and is not empty; it is left unchanged.
+        OSError: the folder cannot be written; errors of safetensors included.
     """
     building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     for torn in [*_of_the_killed(folder), building]:
@@ -93,18 +93,19 @@ def atomic_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
 
 
 def _usual_mode() -> int:
-    """Return the mode of a new file, as safetensors lets nobody else read what it writes."""
-    umask = os.umask(0)  # the system tells it only to those who set it
+    """Return the usual mode of a new file; safetensors makes files that only their owner reads."""
+    umask = os.umask(0)  # setting the umask is the only way to read it
     os.umask(umask)
     return 0o666 & ~umask
 
 
 def _of_the_killed(folder: Path) -> Iterator[Path]:
-    """Find the half-built copies of a folder that ended processes have left."""
+    """Find the half-built copies of a folder that ended processes left."""
     for torn in folder.parent.glob(f".{glob.escape(folder.name)}.*.tmp"):
         number = torn.suffixes[-2][1:]
-        own = torn.name == f".{folder.name}.{number}.tmp"  # and not of model.v2
-        # Of one on another machine too: of two that make one folder, one would be refused anyway.
+        own = torn.name == f".{folder.name}.{number}.tmp"  # not the copy of model.v2
+        # This may delete the copy of a process on another machine. Of two processes that make the
+        # same folder, one would be refused anyway.
         if own and number.isdecimal() and not psutil.pid_exists(int(number)):
             yield torn
 
@@ -112,7 +113,7 @@ def _of_the_killed(folder: Path) -> Iterator[Path]:
 def _take_place(building: Path, folder: Path, replace: bool) -> None:
     old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
     if replace and folder.exists():
-        shutil.rmtree(old, ignore_errors=True)  # of a killed process with our number
+        shutil.rmtree(old, ignore_errors=True)  # left by a killed process with our process id
         folder.replace(old)
     elif is_occupied(folder):
         raise UserError(
@@ -120,13 +121,13 @@ def _take_place(building: Path, folder: Path, replace: bool) -> None:
             "Give another `output`"
         )
     elif folder.exists():
-        folder.rmdir()  # not every system renames onto an empty folder
+        folder.rmdir()  # some systems cannot rename onto an empty folder
     building.replace(folder)
     shutil.rmtree(old, ignore_errors=True)
 
 
 def remove_torn(folder: Path) -> None:
-    """Remove what killed processes left half written in a folder that this one alone writes."""
+    """Remove half-written files of killed processes from a folder that only this process writes."""
     for torn in chain(folder.glob(".*.tmp"), folder.glob(".*.old")):
         if torn.is_dir():
             shutil.rmtree(torn, ignore_errors=True)
@@ -135,22 +136,25 @@ def remove_torn(folder: Path) -> None:
 
 
 def is_occupied(folder: Path) -> bool:
-    """Return true if something is in the way of a new folder; an empty folder is not."""
+    """Return true if a path exists and is not an empty folder."""
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
 def expanded(name: str | Path) -> Path:
-    """A path, with ~ for a home; that of a user whom nobody knows stays as it is."""
+    """Return a path with ~ replaced by the home folder; ~ of an unknown user is kept."""
     return Path(with_home(name))
 
 
 def require_writable(folder: Path, inside: bool = False, setting: str = "output") -> None:
-    """Refuse an output folder that cannot be made, before the work is done; makes nothing.
+    """Refuse an output folder that cannot be made, before the work; the folder is not made yet.
 
-    With `inside` files are put into the folder; else a folder is built beside it and replaces it.
+    Args:
+        folder: the output folder.
+        inside: true if files are written into the folder; else a new folder is built beside it.
+        setting: name of the setting, for the message.
 
     Raises:
-        UserError: with the system's reason.
+        UserError: the folder cannot be made; the message gives the system's reason.
     """
     if not (inside or folder.name):
         raise UserError(
@@ -169,23 +173,23 @@ def require_writable(folder: Path, inside: bool = False, setting: str = "output"
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, UTF-8, atomically; bytes of file names that are no text are escaped."""
+    """Write a UTF-8 text file atomically; bytes that are not valid text are escaped."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def hash_of(content: bytes) -> str:
-    """32 hexadecimal digits that name some bytes."""
+    """Return the BLAKE2b hash of some bytes, 32 hexadecimal digits."""
     return blake2b(content, digest_size=16).hexdigest()
 
 
 def file_hash(path: Path) -> str:
-    """Return `hash_of` the bytes of a file."""
+    """Return the `hash_of` of a file's bytes."""
     return _digest_of(path, blake2b(digest_size=16))
 
 
 def readable_hash(path: Path) -> str:
-    """The same; "" for a file that cannot be read, such as a link to nowhere."""
+    """Return the `file_hash` of a file, or "" if it cannot be read, such as a broken link."""
     try:
         return file_hash(path)
     except OSError:
@@ -193,7 +197,7 @@ def readable_hash(path: Path) -> str:
 
 
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, 64 hexadecimal digits."""
+    """Return the SHA-256 of a file's bytes, 64 hexadecimal digits."""
     return _digest_of(path, sha256())
 
 
@@ -207,14 +211,16 @@ def _digest_of(path: Path, content: Any) -> str:
 
 @contextmanager
 def locked(path: Path, busy: str) -> Iterator[None]:
-    """Hold a lock file, whose folder is made; a process that dies lets go of it.
+    """Hold a lock file within the context; the lock of a process that dies is released.
 
-    `busy` is what to say where another process holds it.
+    Args:
+        path: the lock file; its folder is made if missing.
+        busy: the message if another process holds the lock.
 
     Raises:
-        UserError: another process holds it.
+        UserError: another process holds the lock.
     """
-    from filelock import FileLock, Timeout  # with asyncio, which a help text need not wait for
+    from filelock import FileLock, Timeout  # imports asyncio, which would delay a help text
 
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

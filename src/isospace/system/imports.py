@@ -1,8 +1,8 @@
-"""Imports of large libraries: put off, without garbage collection, and with threads that sleep.
+"""Faster imports of large libraries: deferred, without garbage collection, with sleeping threads.
 
-The help of a command needs the names, defaults and docstrings of settings, some of which stand in
-modules that import torch: seconds, for text that could be there at once. The standard library's
-LazyLoader does not serve: a second `import` of the same module makes it run.
+The help of a command needs the names, defaults and docstrings of settings. Some settings are in
+modules that import torch, which takes seconds. The standard library's LazyLoader does not help: a
+second `import` of the same module makes it run.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from typing import Any
 def wait_passively() -> None:
     """Let threads that wait for each other sleep, unless OMP_WAIT_POLICY is set.
 
-    By default they spin, and slow down whatever else runs on their cores (docs/results/speed.md).
-    Which thread computes what, and so every bit, stays the same. OpenMP reads the variable when
-    torch is imported: call this before.
+    By default waiting threads spin, and slow down other work on their cores
+    (docs/results/speed.md). The results are the same bit for bit. OpenMP reads the variable when
+    torch is imported, so call this function before.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @contextmanager
 def quick_imports() -> Iterator[None]:
-    """Import without garbage collections, which take a seventh of the time of large libraries."""
+    """Disable garbage collection within the context; it takes a seventh of large imports."""
     if not gc.isenabled():
         yield
         return
@@ -43,10 +43,10 @@ def quick_imports() -> Iterator[None]:
 
 @contextmanager
 def lazy_imports(*names: str) -> Iterator[None]:
-    """Within the context, `import name` runs nothing of the module until an attribute is asked for.
+    """Make `import name` within the context run a module only at the first use of an attribute.
 
-    `from name import attribute` and `import name.submodule` ask for one. Modules that are imported
-    already stay as they are.
+    `from name import attribute` and `import name.submodule` use one. Modules that are already
+    imported stay as they are.
     """
     finder = _LazyFinder(names)
     sys.meta_path.insert(0, finder)
@@ -57,10 +57,10 @@ def lazy_imports(*names: str) -> Iterator[None]:
 
 
 def run_lazy_modules() -> None:
-    """Run the modules that `lazy_imports` has put off.
+    """Run the modules that `lazy_imports` deferred.
 
-    Otherwise a first `import torch.name` would run torch, which imports that module, and then the
-    module again.
+    Otherwise a first `import torch.name` would run torch, which itself imports `torch.name`, and
+    then run `torch.name` again.
     """
     for module in list(sys.modules.values()):
         if type(module) is _LazyModule:
@@ -68,7 +68,7 @@ def run_lazy_modules() -> None:
 
 
 class _LazyModule(ModuleType):
-    """A module that has not run; `__spec__` is what the import system itself asks for."""
+    """A module that has not run; reading `__spec__`, as the import system does, does not run it."""
 
     def __getattribute__(self, name: str) -> Any:
         spec = object.__getattribute__(self, "__spec__")

@@ -1,7 +1,7 @@
-"""Commands that run side by side, each a process with its share of the machine and a log.
+"""Jobs: commands that run in parallel, each a process with a log and a share of the machine.
 
-What ends this process ends them too: asked to stop it asks each of them once, and where it is
-killed their standard input ends, which `signals.end_with_input` takes for a request to stop.
+The jobs end with this process. If it receives a signal, it signals each job once. If it is killed,
+the jobs' standard input ends, which `signals.end_with_input` treats as a request to stop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Job:
-    """A command to run, and the file that what it says is added to."""
+    """A command to run, and the log file to which its output is appended."""
 
     command: Sequence[str]
     log: Path
@@ -34,14 +34,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a job; a negative `status` is the signal that killed it."""
+    """The end of a job: its exit status (-N if signal N killed it) and its last line of output."""
 
     status: int
     last_line: str
 
     @property
     def reason(self) -> str:
-        """Why it failed, in words."""
+        """Reason for the failure of a job, for messages."""
         if self.status < 0:
             hint = "9 by the system: was there memory enough?"
             return f"was killed by signal {-self.status} ({hint})"
@@ -54,16 +54,22 @@ def run_jobs(
     begin: Callable[[Item], Job],
     end: Callable[[Item, Ended], None],
 ) -> None:
-    """Run a job for each item, so many at a time.
+    """Run a job for each item, several at a time.
 
-    The jobs share the processor's threads and the GPUs. An exception of `begin` or `end` stops
-    those that run.
+    The jobs share the processor's threads and the GPUs. An exception in `begin` or `end` stops the
+    running jobs.
+
+    Args:
+        items: the items.
+        at_once: number of jobs that run at a time.
+        begin: returns the job for an item.
+        end: is called with the item when its job has ended.
 
     Raises:
-        KeyboardInterrupt: on a signal, once the jobs that ran have stopped.
+        KeyboardInterrupt: a signal came; the running jobs have stopped.
     """
     waiting = list(items)
-    running: dict[int, tuple[Item, _Process]] = {}  # by place
+    running: dict[int, tuple[Item, _Process]] = {}  # by position
     lifeline, never_written = os.pipe()
     with polite_stop() as request, request.delayed():
         try:
@@ -87,16 +93,18 @@ def run_jobs(
             try:
                 for _, process in running.values():
                     process.wait()
-            finally:  # a second signal insists
+            finally:  # after a second signal too
                 os.close(lifeline)
                 os.close(never_written)
 
 
 class _Process(subprocess.Popen[bytes]):
-    """A job that runs.
+    """A running job.
 
-    `variables` are added to its environment; `lifeline`, the reading end of a pipe, is its standard
-    input.
+    Args:
+        job: the job.
+        variables: environment variables to add.
+        lifeline: reading end of a pipe, as standard input.
     """
 
     def __init__(self, job: Job, variables: dict[str, str], lifeline: int) -> None:
@@ -109,11 +117,11 @@ class _Process(subprocess.Popen[bytes]):
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **variables, **SAFE_PATH, END_WITH_INPUT: "1"},
-                start_new_session=True,  # Ctrl-C is for this process to hear; it asks each once
+                start_new_session=True,  # Ctrl-C reaches only this process, which signals each job
             )
 
     def ended(self) -> Ended | None:
-        """Return the end of the job, `None` while it runs."""
+        """Return the end of the job, or `None` while it runs."""
         status = self.poll()
         if status is None:
             return None
@@ -122,12 +130,12 @@ class _Process(subprocess.Popen[bytes]):
 
 
 def threads_of_each(count: int) -> int:
-    """Return the threads of each of several processes that share this one's."""
+    """Return the number of threads for each of several processes that share this one's threads."""
     return max(1, torch.get_num_threads() // count)
 
 
 def share(place: int, count: int) -> dict[str, str]:
-    """The environment variables that give one of several processes its part of the machine.
+    """Return environment variables that give one of several processes its share of the machine.
 
     >>> share(0, 10_000)["OMP_NUM_THREADS"]
     '1'
@@ -136,7 +144,7 @@ def share(place: int, count: int) -> dict[str, str]:
     variables = {"OMP_NUM_THREADS": threads, "RAYON_NUM_THREADS": threads}  # torch, tokenizers
     gpus = torch.cuda.device_count()
     if gpus > 1:
-        # In a new process numbers are those of the machine again, so the names given here count.
+        # A new process counts the machine's GPUs again, so pass the names from our own variable.
         given = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         names = given if len(given) >= gpus else list(map(str, range(gpus)))
         variables["CUDA_VISIBLE_DEVICES"] = names[place % gpus].strip()

@@ -1,4 +1,4 @@
-"""A command as several processes of this machine that share its work, by torch's own launcher."""
+"""A command run by several processes of this machine, which torch's launcher starts."""
 
 from __future__ import annotations
 
@@ -15,37 +15,38 @@ _RUN_ID = "isospace"
 
 
 def launched() -> bool:
-    """Return true if a launcher (ours, torchrun, accelerate) has started several processes."""
+    """Return true if a launcher (ours, torchrun, accelerate) started several processes."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def is_main_process() -> bool:
-    """Return true in the first of the processes that share the work, or in the only one."""
+    """Return true in the first of the processes that share the work, or if there is only one."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def is_lost_peer_error(error: Exception) -> bool:
-    """Return true if an error says that another process which shares the work has ended."""
+    """Return true if the cause of an error is that another process of the same work has ended."""
     import torch.distributed as dist
 
     return launched() and (isinstance(error, dist.DistError) or "gloo" in str(error))
 
 
 def launched_here() -> bool:
-    """Return true if `launch` has started this process."""
+    """Return true if `launch` started this process."""
     return os.environ.get("TORCHELASTIC_RUN_ID") == _RUN_ID
 
 
 def _heeded() -> list[str]:
-    """The signals that end this process: `nohup`, for one, has it ignore a closed terminal."""
+    """Return the signals that this process does not ignore; `nohup` makes it ignore SIGHUP."""
     names = [name for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT") if hasattr(signal, name)]
     return [name for name in names if signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN]
 
 
 def launch(words: Sequence[str], processes: int) -> int:
-    """Run `isospace WORDS` in so many processes, which share the cores.
+    """Run `isospace WORDS` in several processes, which share the cores.
 
-    Return the exit status: 0, or that of the process whose end was that of the others.
+    Returns:
+        The exit status: 0, or the largest exit status of the processes that failed.
 
     Raises:
         Stopped: a process was killed.
@@ -65,15 +66,15 @@ def launch(words: Sequence[str], processes: int) -> int:
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",
         max_restarts=0,
-        shutdown_timeout=600,  # a step, and its checkpoint
+        shutdown_timeout=600,  # enough for an update and its checkpoint
         signals_to_handle=",".join(_heeded()),
     )
-    logging.disable(logging.CRITICAL)  # what ended is said by the process that it happened in
+    logging.disable(logging.CRITICAL)  # the process that failed shows the error itself
     try:
         elastic_launch(settings, sys.executable)("-m", "isospace", *words)
     except ChildFailedError as error:
         status = {rank: failure.exitcode for rank, failure in error.failures.items()}
-        # The launcher itself ends the others by SIGTERM.
+        # The launcher itself ends the other processes by SIGTERM.
         killed = [rank for rank, code in status.items() if code < 0 and code != -signal.SIGTERM]
         if killed := killed or [rank for rank in status if max(status.values()) < 0]:
             name = signal.Signals(-status[killed[0]]).name
@@ -82,7 +83,7 @@ def launch(words: Sequence[str], processes: int) -> int:
                 "stopped. What was written is kept: run the same command again"
             ) from None
         return int(max(status.values()))
-    except SignalException:  # the processes have stopped, and said what to do
+    except SignalException:  # the processes have stopped, and shown what to do
         return 1
     finally:
         logging.disable(logging.NOTSET)

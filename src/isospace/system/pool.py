@@ -1,7 +1,7 @@
-"""Worker processes on this machine that each begin once and then work on item after item.
+"""Worker processes on this machine that each set up a function once and apply it to many items.
 
-They are new interpreters, since a fork of a process with threads can hang. `cluster.map_on_cluster`
-does the same on the machines of a cluster.
+The workers are new interpreters, because a fork of a process with threads can hang.
+`cluster.map_on_cluster` does the same on the machines of a cluster.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _POLL_SECONDS = 0.5
 
 
 class Tally:
-    """A number that workers add to and their parent takes; it also tells workers to stop."""
+    """A counter that workers add to and their parent reads; it also tells workers to stop."""
 
     def __init__(self, context: Any) -> None:
         self._count, self._stop = context.Value("q", 0), context.Event()
 
     def add(self, count: int) -> None:
-        """Add to the number.
+        """Add to the counter.
 
         Raises:
             InterruptedError: the parent is stopping.
@@ -45,7 +45,7 @@ class Tally:
             self._count.value += count
 
     def take(self) -> int:
-        """Return the number, and set it to 0."""
+        """Return the counter, and set it to 0."""
         with self._count.get_lock():
             count, self._count.value = int(self._count.value), 0
         return count
@@ -61,13 +61,18 @@ def map_in_processes(
     at_once: int,
     tick: Callable[[int], None],
 ) -> Iterator[Result]:
-    """Give what a function makes of items, in the order in which the results come.
+    """Apply a function to items in worker processes, and give results as they are finished.
 
-    `begin` makes the function in every worker; it adds to the tally as it works. Workers share the
-    processor's threads and the GPUs. `tick` takes, at least twice a second, what was added.
+    Workers share the processor's threads and the GPUs.
+
+    Args:
+        begin: makes the function in every worker; the function adds to the tally as it works.
+        items: the items.
+        at_once: number of workers.
+        tick: is called with the amount added to the tally, at least twice a second.
 
     Raises:
-        Exception: what `begin` or the function raised.
+        Exception: an error of `begin` or of the function.
         BrokenProcessPool: a worker was killed.
     """
     context = multiprocessing.get_context("spawn")
@@ -91,7 +96,7 @@ def map_in_processes(
 
 
 _function: Callable[[Any], Any]
-"""What a worker does with an item."""
+"""The function of this worker."""
 
 
 def _enter(
@@ -104,7 +109,7 @@ def _enter(
     global _function
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent stops the workers
     end_with_parent()
-    os.environ["RAYON_NUM_THREADS"] = str(threads)  # the tokenizer's
+    os.environ["RAYON_NUM_THREADS"] = str(threads)  # threads of the tokenizer
     torch.set_num_threads(threads)
     disable_progress_bar()  # type: ignore[no-untyped-call]
     if torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""Messages between the processes that share a run."""
+"""Communication between the processes that share a run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ STDIN_IS_OF_ONE = "`corpus` -: several processes cannot share standard input. Gi
 
 
 def join_processes(**settings: Any) -> Accelerator:
-    """An `Accelerator` of these settings, on the device that training and encoding use here.
+    """Return an `Accelerator` with some settings, on the device that training and encoding use.
 
-    The others wait while the first process cleans a corpus or scores: a day at most, where torch
-    by itself gives up after 10 minutes (NCCL) or 30 (gloo).
+    Other processes wait up to a day while the first process cleans a corpus or scores. Torch's
+    default is 10 minutes (NCCL) or 30 minutes (gloo).
 
     Raises:
-        UserError: the launcher's configuration divides the weights over processes.
+        UserError: the launcher's configuration divides the weights between processes.
     """
     patient = InitProcessGroupKwargs(timeout=timedelta(days=1))
     for name in ("FSDP", "DEEPSPEED"):
@@ -36,9 +36,9 @@ def join_processes(**settings: Any) -> Accelerator:
                 "`half_weights`, or use ObjectiveLoss in the trainer of sentence-transformers"
             )
     was_joined = _is_joined()
-    # Without the word `cpu` processes on a machine without GPUs do not find each other.
+    # Without `cpu`, processes on a machine without GPUs do not find each other.
     made = Accelerator(cpu=default_device() == "cpu", kwargs_handlers=[patient], **settings)
-    if _is_joined() and not was_joined:  # a group that the caller made is the caller's to leave
+    if _is_joined() and not was_joined:  # the caller leaves a group that the caller made
         atexit.register(_leave)
     return made
 
@@ -48,17 +48,18 @@ def _is_joined() -> bool:
 
 
 def _leave() -> None:
-    """Leave the group of processes where the process ends, and not where a run does.
+    """Leave the group of processes at the end of the process, and not at the end of a run.
 
-    A comparison's next run needs the group. And what a run leaves behind may hold the group's last
-    reference: its end, under Python's lock, waits for a thread that waits for Python's lock.
+    The next run of a comparison needs the group. Leaving it at the end of a run could also
+    deadlock: freeing the group's last reference holds Python's lock, and waits for a thread that
+    needs this lock.
     """
     if _is_joined():
         dist.destroy_process_group()
 
 
 def arithmetic(accelerator: Accelerator) -> str:
-    """The type of its matrix products, for people."""
+    """Return the type of an accelerator's matrix products, for people."""
     return "bf16" if accelerator.mixed_precision == "bf16" else "float32"
 
 
@@ -71,7 +72,7 @@ def broadcast(accelerator: Accelerator, value: Any) -> Any:
 
 
 def any_process(accelerator: Accelerator, *flags: bool) -> tuple[bool, ...]:
-    """Return for each flag whether any process has set it, so that all do the same."""
+    """Return for each flag true if any process has set it; all processes get the same answer."""
     if accelerator.num_processes == 1:
         return flags
     counts = torch.tensor([float(flag) for flag in flags], device=accelerator.device)

@@ -1,7 +1,7 @@
 """Progress of long work: lines, tables and bars, which the command line draws.
 
-Nothing below the commands prints. Python users pass a `Progress` of their own, or read the lines in
-the log `isospace` (`logging.basicConfig(level=logging.INFO)` shows them).
+Only the commands print. Python users pass their own `Progress`, or read the lines in the log
+`isospace` (`logging.basicConfig(level=logging.INFO)` shows them).
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ logger = logging.getLogger("isospace")
 
 
 class Advance(Protocol):
-    """Moves a bar on."""
+    """Function that advances a bar."""
 
     def __call__(self, amount: int, note: str = "", /) -> None:
-        """Move by `amount`; `note` says in a few words how it goes."""
+        """Advance by `amount`; `note` is a short text on the current state."""
 
 
 class Progress(Protocol):
-    """Shows how work goes on."""
+    """Display of the progress of long work."""
 
     def line(self, label: str, text: str) -> None:
-        """One line of the note: a short label and what happened."""
+        """Show one line: a short label, and a text."""
 
     def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:
-        """Rows of cells, column -> cell."""
+        """Show a table; a row is column -> cell."""
 
     def bar(self, label: str, total: int, done: int = 0) -> AbstractContextManager[Advance]:
-        """A bar for work that is counted, of which `done` is done; gives what moves it on."""
+        """Show a bar for `total` units of work, `done` of them finished; give its `Advance`."""
 
 
 class Logged:
-    """The lines, in Python's log: what is used where nobody passes a `Progress`."""
+    """Lines in Python's log: the default if no `Progress` is passed."""
 
     def line(self, label: str, text: str) -> None:
-        """Log at level INFO."""
+        """Log a line at level INFO."""
         logger.info("%s %s", label, text)
 
     def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:
@@ -48,18 +48,18 @@ class Logged:
 
     @contextmanager
     def bar(self, label: str, total: int, done: int = 0) -> Iterator[Advance]:
-        """No bar."""
+        """Show no bar."""
         yield _ignore
 
 
 class Silent(Logged):
-    """Nothing: for the processes beside the first, whose note is the same."""
+    """No output, for all processes except the first, which shows the same lines."""
 
     def line(self, label: str, text: str) -> None:
-        """Nothing."""
+        """Show nothing."""
 
     def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:
-        """Nothing."""
+        """Show nothing."""
 
 
 def _ignore(amount: int, note: str = "", /) -> None:

@@ -1,4 +1,4 @@
-"""Keep other libraries quiet while they are called, and say warnings of our own once."""
+"""Less output: other libraries are kept quiet, and our own warnings appear once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _said: ContextVar[set[str] | None] = ContextVar("said", default=None)
 
 @contextmanager
 def saying_once() -> Iterator[None]:
-    """Log each text of `warn_once` once within the outermost context."""
+    """Make `warn_once` log each text only once within the outermost context."""
     if _said.get() is not None:
         yield
         return
@@ -26,7 +26,7 @@ def saying_once() -> Iterator[None]:
 
 
 def warn_once(logger: logging.Logger, text: str) -> None:
-    """Log a warning, in the first of the processes that share the work."""
+    """Log a warning once, and only in the first of the processes that share the work."""
     said = _said.get()
     if not is_main_process() or (said is not None and text in said):
         return
@@ -49,7 +49,7 @@ def log_level(name: str, level: int) -> Iterator[None]:
 
 @contextmanager
 def no_weight_bars() -> Iterator[None]:
-    """Hide the bars of transformers, which reads or writes weights; a download keeps its bar."""
+    """Hide progress bars for reading and writing weights; downloads keep their bars."""
     from huggingface_hub.utils.tqdm import (
         are_progress_bars_disabled,
         disable_progress_bars,
@@ -65,7 +65,7 @@ def no_weight_bars() -> Iterator[None]:
         yield
         return
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    if downloads:  # which transformers disables too
+    if downloads:  # transformers has disabled their bars too
         enable_progress_bars()
     try:
         yield

@@ -1,4 +1,4 @@
-"""The files by which the folder of a run is known, for all who are given one as a model."""
+"""Files that identify the folder of a run, for all code that accepts a run as a model."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from isospace.errors import UserError
 
 MODEL = "model"
-"""The folder of the model in the folder of a run."""
+"""Name of the model's folder in the folder of a run."""
 
 ADAPT_SETTINGS = "adapt.json"
-"""The settings of adapt, in the folder of the run that its first training is."""
+"""Name of the file with the settings of adapt, in the folder of the run."""
 
 
 def run_model(folder: Path) -> Path | None:
-    """Return the model of a run; `None` where the folder is no run's.
+    """Return the model folder of a run; `None` if the folder is not a run.
 
-    A Hugging Face folder has a config.json too, but only a run's names objective and budget.
+    A Hugging Face folder has a config.json too, but only that of a run has objective and budget.
 
     Raises:
         UserError: the run is not finished.
@@ -37,6 +37,6 @@ def run_model(folder: Path) -> Path | None:
 
 
 def resume_command(folder: Path) -> str:
-    """Return the command that goes on with the run in a folder, for messages."""
+    """Return the command that resumes the run in a folder, for messages."""
     command = "adapt " if (folder / ADAPT_SETTINGS).is_file() else ""
     return f"{command}`resume` {shlex.quote(str(folder))}"

@@ -1,10 +1,9 @@
-"""The one validator: dataclasses of settings whose values are checked when they are made.
+"""Dataclasses of settings whose values are checked when they are made.
 
-A field's annotation says what it may hold: `PositiveFloat`, `Literal["a", "b"]`, `Annotated[int,
-Field(ge=2)]`. Nothing is converted, except that a whole number is a number too: a truth value is no
-number, "3" is text, and numbers are finite. A tuple that is marked `Strict(False)` may be given as
-a list, as JSON has it. pydantic does the checking; what it refuses becomes a UserError that names
-the field.
+A field's annotation gives the allowed values: `PositiveFloat`, `Literal["a", "b"]`,
+`Annotated[int, Field(ge=2)]`. Values are not converted, except a whole number to a float: true is
+not a number, "3" is text, and numbers are finite. A tuple marked `Strict(False)` may be given as a
+list, as in JSON. pydantic checks the values; its errors become a UserError that names the field.
 """
 
 from __future__ import annotations
@@ -68,15 +67,15 @@ _EXPECTED = {
     "literal_error": "{expected}",
     "dataclass_exact_type": "a {class_name}",
 }
-"""What is expected instead, by pydantic's name of the error."""
+"""Pydantic's name of an error -> the expected value, for messages."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def settings(cls: type[T]) -> type[T]:
-    """Make the class a frozen dataclass that refuses values which its annotations do not allow.
+    """Make the class a frozen dataclass that refuses values that its annotations do not allow.
 
-    What is refused, also by `dataclasses.replace`, is a UserError that names the field in
-    backticks. Checks of several fields together go into `__post_init__`.
+    An invalid value raises a UserError that names the field in backticks, in `dataclasses.replace`
+    too. Checks of several fields together belong into `__post_init__`.
     """
     checked = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)(cls)
     validate = checked.__init__
@@ -93,13 +92,15 @@ def settings(cls: type[T]) -> type[T]:
 
 
 def refuse_idle(values: Any, needed: str, *names: str) -> None:
-    """Refuse settings that have no effect as long as another one is not as `needed`.
+    """Refuse settings that have no effect without the value of another setting.
 
-    A setting that has its default is allowed. `needed` is the other setting as it would have to be,
-    such as "`whitening` zca".
+    Args:
+        values: the settings.
+        needed: the other setting with the needed value, such as "`whitening` zca".
+        names: names of the settings to refuse, unless they have their defaults.
 
     Raises:
-        UserError: naming the first setting.
+        UserError: a setting has no effect; the message names it.
     """
     for one in fields(values):
         value = getattr(values, one.name)
@@ -115,7 +116,7 @@ def _default(one: Field[Any]) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Return a value of a setting as the command line writes it.
+    """Return a value of a setting as text for the command line.
 
     >>> as_text(0.10), as_text(True), as_text((8, 4)), as_text("mlp")
     ('0.1', 'true', '8 4', 'mlp')
@@ -128,7 +129,7 @@ def as_text(value: Any) -> str:
 
 
 def to_dict(value: Any) -> dict[str, Any]:
-    """Settings in JSON's own types: for `kind` of settings, `kind(**to_dict(value)) == value`."""
+    """Return settings in JSON's types; `kind(**to_dict(value)) == value` for their class `kind`."""
     kind: Any = type(value)
     values: dict[str, Any] = adapter(kind).dump_python(value, mode="json")
     return values
@@ -136,15 +137,15 @@ def to_dict(value: Any) -> dict[str, Any]:
 
 @functools.cache
 def adapter(kind: Any) -> TypeAdapter[Any]:
-    """Made once for a kind: the making takes a hundred times as long as a reading."""
+    """Return pydantic's adapter of a type, made once: making one takes 100 times a reading."""
     return TypeAdapter(kind)
 
 
 def _in_words(kind: Any, error: ValidationError) -> str:
-    """Every refused field with its value and what was expected.
+    """Return the message for invalid values: each field, its value, and the expected value.
 
-    The place of an error begins with the field's name, or its position among the arguments. In a
-    union there is an error for each member that was tried.
+    An error's `loc` begins with the field's name, or its position among the arguments. A union has
+    an error for each member that was tried.
     """
     known: dict[str, FieldInfo] = kind.__pydantic_fields__
     refused: dict[str, list[str]] = {}
@@ -165,5 +166,5 @@ def _in_words(kind: Any, error: ValidationError) -> str:
 
 
 def _short(limit: Any) -> Any:
-    """0 and not 0.0."""
+    """Return a whole float as an int, so that messages have 0 and not 0.0."""
     return int(limit) if isinstance(limit, float) and limit.is_integer() else limit

@@ -1,4 +1,4 @@
-"""Ctrl-C, a polite kill and a closed terminal: one signal ends the work, and none is lost."""
+"""Signals: Ctrl-C, SIGTERM or a closed terminal end the work once, and no signal is lost."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 END_WITH_INPUT = "ISOSPACE_END_WITH_INPUT"
-"""Environment variable of a process that ends politely where its standard input ends."""
+"""Environment variable that makes a process stop when its standard input ends."""
 
 
 def end_with_input() -> None:
-    """Do what `END_WITH_INPUT` says: a parent that is killed cannot stop its children."""
-    if os.environ.pop(END_WITH_INPUT, None) is not None:  # not for children of our own
+    """Stop this process when its standard input ends, if `END_WITH_INPUT` is set.
+
+    A parent that is killed cannot stop its children, but its end closes their standard input.
+    """
+    if os.environ.pop(END_WITH_INPUT, None) is not None:  # our own children must not inherit it
         threading.Thread(target=_wait_for_its_end, daemon=True).start()
 
 
@@ -26,7 +29,7 @@ def _wait_for_its_end() -> None:
 
 
 def end_with_parent() -> None:
-    """The same for a process of `multiprocessing`, at once."""
+    """End this process of `multiprocessing` at once when its parent ends."""
     threading.Thread(target=_wait_for_the_parent, daemon=True).start()
 
 
@@ -46,10 +49,10 @@ class StopRequest:
 
     @contextmanager
     def delayed(self) -> Iterator[None]:
-        """Let a block end itself soon after `received` is true; a second signal insists.
+        """Let a block end itself soon after `received` is true; a second signal ends it at once.
 
         Raises:
-            KeyboardInterrupt: the block took no notice of a signal.
+            KeyboardInterrupt: a signal came; raised at the end of the block.
         """
         self._delayed = True
         try:
@@ -60,10 +63,10 @@ class StopRequest:
             raise KeyboardInterrupt
 
     def receive(self, *_: object) -> None:
-        """The handler of the signals.
+        """Handle a signal.
 
         Raises:
-            KeyboardInterrupt: at once, but for the first signal of a `delayed` block.
+            KeyboardInterrupt: at once, except for the first signal in a `delayed` block.
         """
         wait = self._delayed and not self.received
         self.received = True
@@ -73,21 +76,21 @@ class StopRequest:
 
 @contextmanager
 def polite_stop() -> Iterator[StopRequest]:
-    """Make SIGINT and SIGTERM, and SIGHUP where `nohup` does not ignore it, end a block.
+    """Make SIGINT, SIGTERM and SIGHUP (unless ignored, as under `nohup`) end a block.
 
     Raises:
-        KeyboardInterrupt: where a signal came, at the end of the block at the latest: what swallows
-            exceptions, such as a finaliser, swallows no request.
+        KeyboardInterrupt: a signal came. It is raised again at the end of the block, in case a
+            finaliser or other code has swallowed the first one.
     """
     request = StopRequest()
     numbers = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
-    # What a program that embeds Python has set could not be put back.
+    # A handler set by a program that embeds Python (`None` here) could not be restored.
     numbers = [number for number in numbers if signal.getsignal(number) is not None]
     try:
         old = {number: signal.signal(number, request.receive) for number in numbers}
-    except ValueError:  # not the main thread: whoever runs us handles signals
+    except ValueError:  # not the main thread, where the caller handles signals
         old = {}
     try:
         yield request

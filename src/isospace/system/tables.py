@@ -1,4 +1,4 @@
-"""Tables of cells: as Markdown, as CSV, as LaTeX."""
+"""Tables of cells, written as Markdown, CSV and LaTeX."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ class Table:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns, in the order in which the rows bring them."""
+        """All columns, in order of first appearance in the rows."""
         return columns_of(self.rows)
 
     def numeric(self) -> list[bool]:
-        """Return for each column whether it holds numbers only."""
+        """Return for each column true if all its cells are numbers."""
         _, *body = _cells(self.rows)
         return [all(map(is_number, filter(None, column))) for column in zip(*body, strict=True)]
 
 
 def columns_of(rows: Rows) -> tuple[str, ...]:
-    """All columns of the rows, in the order in which they first appear."""
+    """Return all columns of the rows, in order of first appearance."""
     return tuple(dict.fromkeys(name for row in rows for name in row))
 
 
 def _cells(rows: Rows) -> list[list[str]]:
-    """The names of the columns, and the rows in the order of the columns."""
+    """Return the names of the columns, then the cells of each row in that order."""
     columns = columns_of(rows)
     return [list(columns), *([row.get(name, "") for name in columns] for row in rows)]
 
@@ -65,7 +65,7 @@ def is_number(cell: str) -> bool:
 
 
 def markdown_table(rows: Rows) -> str:
-    r"""Rows of cells as a Markdown table.
+    r"""Return rows of cells as a Markdown table.
 
     >>> print(markdown_table([{"a": "1"}, {"a": "2", "b": "3 | 4"}]))
     | a | b |
@@ -92,7 +92,7 @@ def _csv(table: Table) -> str:
 
 
 def latex_escape(text: str) -> str:
-    r"""Text as LaTeX prints it.
+    r"""Return text with LaTeX's special characters, minus signs and powers escaped.
 
     >>> print(latex_escape("50 % of a_b ± 1"))
     50 \% of a\_b $\pm$ 1
@@ -105,7 +105,7 @@ def latex_escape(text: str) -> str:
 
 
 def _latex(table: Table) -> str:
-    r"""A tabular to `\input` into a paper that loads booktabs."""
+    r"""Return a table as a tabular to `\input` into a paper that loads booktabs."""
 
     def line(cells: Sequence[str]) -> str:
         return " & ".join(map(latex_escape, cells)) + r" \\"

@@ -1,6 +1,6 @@
-"""Trust in code: a model's own code runs only while a user of this process allows it.
+"""Trust in code: a model's own code runs only while the user of this process allows it.
 
-What says it is never a file: neither the settings of a run nor those of an index can.
+A file can never allow it, not even the settings of a run or of an index.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
-"""Environment of child processes: they do not look for modules in the folder that the user is in,
-whose random.py may be anything."""
+"""Environment of child processes. It stops Python from importing modules from the current folder,
+where a file such as random.py could hold any code."""
 
 _trusted: ContextVar[bool] = ContextVar("trusted", default=False)
 
@@ -23,9 +23,9 @@ def trusts_code() -> bool:
 
 @contextmanager
 def trusting_code(trusted: bool = True) -> Iterator[None]:
-    """Let code run that comes with models which are loaded inside.
+    """Let the code of models that are loaded within the context run.
 
-    Where it is not `trusted` what is said outside holds.
+    If `trusted` is false, the outer context decides.
 
     >>> with trusting_code():
     ...     trusts_code()

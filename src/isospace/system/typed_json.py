@@ -1,7 +1,7 @@
 """Dataclasses as JSON files: written atomically, read with a check of every field.
 
-A file ends with a sum of its content, by which a number that a disk has changed is noticed. A file
-without one, of other programs, is read as it is.
+A file ends with a checksum of its content, which reveals a number that the disk changed. A file
+without a checksum, written by another program, is read as it is.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _SUM = "sha256"
 
 
 def to_json(value: object) -> str:
-    """A dataclass as JSON text."""
+    """Return a dataclass as JSON text."""
     kind: Any = type(value)
     try:
         return adapter(kind).dump_json(value, indent=2).decode()
-    except PydanticSerializationError:  # half of a surrogate pair, which JSON can escape
+    except PydanticSerializationError:  # half a surrogate pair, which JSON can escape
         return json.dumps(to_dict(value), indent=2)
 
 
 def write(path: Path, value: object) -> None:
     """Write a dataclass as a JSON file."""
-    content = to_dict(value)  # a text may have half of a surrogate pair, which JSON can escape
+    content = to_dict(value)
     content[_SUM] = _sum_of(content)
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def _sum_of(content: dict[str, Any]) -> str:
-    """However it is laid out."""
+    """Return the checksum of JSON content, independent of its layout."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -48,7 +48,7 @@ def without_sum(content: dict[str, Any]) -> dict[str, Any]:
     """Return the content of a file without its checksum.
 
     Raises:
-        ValueError: it is the sum of something else.
+        ValueError: the checksum does not match the content.
     """
     content = dict(content)
     if content.pop(_SUM, None) not in (None, _sum_of(content)):
@@ -60,7 +60,7 @@ def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        UserError: it cannot be read, or is not JSON.
+        UserError: the file cannot be read, or is not JSON.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -69,7 +69,7 @@ def read_json(path: Path) -> Any:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first field that was refused, and why."""
+    """Return the message for the first invalid field: its name, and the reason."""
     first = error.errors(include_url=False, include_input=False)[0]
     return ": ".join([".".join(map(str, first["loc"])), first["msg"]]).removeprefix(": ")
 
@@ -77,11 +77,14 @@ def first_problem(error: ValidationError) -> str:
 def read(path: Path, kind: type[T], what: str, known: int) -> T:
     """Read a dataclass from a JSON file.
 
-    `what` is the content in words, for messages; `known` the format that this version writes.
+    Args:
+        path: the file.
+        kind: class of the dataclass.
+        what: description of the content, for messages.
+        known: format number that this version of isospace writes.
 
     Raises:
-        UserError: no such file, no JSON, another version's format, or a field that is not as
-            expected.
+        UserError: the file is missing or not JSON, has another format, or has an invalid field.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

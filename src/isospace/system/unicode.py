@@ -1,4 +1,4 @@
-"""Strings that are no text to Unicode, or no text for a terminal."""
+"""Checks and repairs of strings that are not valid Unicode, or not safe for a terminal."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from isospace.errors import UserError
 
 
 def without_surrogates(text: str) -> str:
-    r"""The text with "?" for each half of a surrogate pair, which no tokenizer and no file takes.
+    r"""Return text with "?" for each half of a surrogate pair.
 
-    JSON escapes of other languages have them, and arguments that are not UTF-8.
+    No tokenizer and no file accepts such halves. They come from JSON escapes, and from command-line
+    arguments that are not UTF-8.
 
     >>> without_surrogates("caf\udce9")
     'caf?'
@@ -20,10 +21,10 @@ def without_surrogates(text: str) -> str:
 
 
 def require_strings(what: str, values: Sequence[Any]) -> None:
-    """Refuse values that are no strings.
+    """Refuse values that are not strings.
 
     Raises:
-        UserError: which of them, by its place from 0, and what it is.
+        UserError: a value is not a string; the message gives its position from 0 and its type.
     """
     for place, value in enumerate(values):
         if not isinstance(value, str):
@@ -34,7 +35,7 @@ def require_strings(what: str, values: Sequence[Any]) -> None:
 
 
 def in_one_line(text: str) -> str:
-    r"""A text as one line that cannot steer a terminal: other signs than printable ones are blanks.
+    r"""Return text as one line that is safe for a terminal, with blanks for unprintable characters.
 
     >>> in_one_line("two\nlines \x1b[2J")
     'two lines  [2J'
