@@ -1,4 +1,4 @@
-"""Load an encoder by name, and hash what it computes."""
+"""Loading of encoders by name, and hashes that identify an encoder's vectors."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Prompts:
 
     @property
     def routed(self) -> bool:
-        """True if queries and documents have different modules, so their vectors always differ."""
+        """True if queries and documents have different modules (`Router`)."""
         return self.default_route is not None
 
     def way(self, side: Side | None) -> tuple[str, bool]:

@@ -386,9 +386,9 @@ class SearchIndex:
                 `fusion.WEIGHT`.
 
         Raises:
-            UserError: a query is empty, k is not a whole number from 1, the weight is below 0 or
-                the search is not hybrid, the filter is invalid, the index is empty, or the model
-                has changed.
+            UserError: a query is empty, k is not a whole number from 1, the filter is invalid, the
+                index is empty, the model has changed, or `bm25_weight` is below 0 or not for a
+                hybrid search.
         """
         queries = [queries] if isinstance(queries, str) else list(queries)
         require_strings("query", queries)
