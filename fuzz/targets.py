@@ -90,7 +90,7 @@ def _read_rows(ending: str, content: bytes, folder: Path) -> None:
     from isospace.corpus.records import read_rows
     from isospace.corpus.sources import file_source
     from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs
-    from isospace.training.queries import _rows
+    from isospace.training.queries import rows_of_queries
 
     path = folder / f"file{ending}"
     path.write_bytes(content)
@@ -100,7 +100,7 @@ def _read_rows(ending: str, content: bytes, folder: Path) -> None:
             sources = reading.find(config.corpus, folder, config)
             reading.left_out(sources, reading.columns(config), config.strict)
             list(reading.read_documents(sources, config, {}, {}, folder))
-    for read in (_rows, load_own, load_pairs, load_scored_pairs):
+    for read in (rows_of_queries, load_own, load_pairs, load_scored_pairs):
         with _refusals():
             read(path)
     with _refusals():
@@ -368,23 +368,25 @@ def _read_shards(folder: Path) -> None:
 
 
 def _make_index(folder: Path) -> None:
+    from isospace.operators.compression import Compression
     from isospace.search.about import About
     from isospace.search.database import Database
 
     folder.mkdir()
     columns = {"year": "int"}
-    database = Database(folder, columns, 3, new=True)
+    database = Database(folder, columns, Compression("float32", 3), new=True)
     rows = {f"t{i}": (text, i, None, None) for i, text in enumerate(_LINES)}
     database.write(rows, np.eye(len(rows), 3, dtype=np.float32))
     About("minilm", "hash", "mean", 3, columns, ".", "", "").write(folder)
 
 
 def _read_index(folder: Path) -> None:
+    from isospace.operators.compression import Compression
     from isospace.search.about import About
     from isospace.search.database import Database
 
     about = About.read(folder)
-    database = Database(folder, about.columns, about.dim, new=False)
+    database = Database(folder, about.columns, Compression("float32", about.dim), new=False)
     database.nearest(np.ones(about.dim, np.float32), 3, None, approximate=False)
     database.count("year > 2")
 

@@ -153,7 +153,7 @@ def test_settings_of_fine_tuning_are_refused(setting):
 
 def test_adapting_the_adapted_model_again_names_the_base(adapted, config, tmp_path):
     again = replace(config, model=str(adapted.model_folder), output=tmp_path / "run")
-    with pytest.raises(UserError, match="Give the base model that it was made of"):
+    with pytest.raises(UserError, match="Router"):
         adapt(again, progress=Silent())
 
 

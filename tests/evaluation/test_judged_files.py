@@ -68,6 +68,7 @@ def test_trec(tmp_path, line):
         ({"qrels": HEADER + "q1\td1\t0\nq2\td1\t0\n"}, ["test.tsv: no grade"]),
         ({"documents": [{"text": "x"}]}, ['corpus.jsonl:1: "_id" is None']),
         ({"queries": [{"_id": "q1", "text": 3}]}, ["queries.jsonl:1: 3"]),
+        ({"queries": [{"_id": "q1", "text": []}]}, ["queries.jsonl:1: []"]),
     ],
 )  # fmt: skip
 def test_what_is_refused(tmp_path, change, words):

@@ -81,7 +81,7 @@ def test_scored_pairs(tmp_path):
 def test_labelled_sentences(tmp_path):
     rows = [(f"{i} x", "east") for i in range(6)] + [(f"{90 + i} x", "north") for i in range(6)]
     rows += [("1.5 y", "north")]
-    scores = score(tmp_path, "l.tsv", rows)
+    scores = score(tmp_path, "l.tsv", [("text", "label"), *rows])
     # The six in the east tie, five votes to five; of those in the north all but 1.5 are right.
     clusters = [0] * 6 + [1] * 6 + [0]
     nmi = normalized_mutual_info_score([label for _, label in rows], clusters)

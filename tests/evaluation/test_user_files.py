@@ -136,6 +136,15 @@ def test_a_header_may_stand_below_a_blank_line(tmp_path):
     assert [line for line, _ in file.rows] == [3, 4]
 
 
+@pytest.mark.parametrize("kind", [None, "pairs"])
+@pytest.mark.parametrize("header", ["question,reply", "id,Title,text"])
+def test_a_header_that_is_half_known_is_no_row(tmp_path, header, kind):
+    rows = "".join(f"{','.join(f'{name} no {i}' for name in header.split(','))}\n" for i in "12")
+    path = write(tmp_path / "f.csv", f"{header}\n{rows}")
+    with pytest.raises(UserError, match=r"f\.csv:1: .* column names"):
+        read_user_file(path, kind)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -69,7 +69,7 @@ class Evaluate(LoadsModels, CallsEndpoints):
         """Print what each form of small vectors loses."""
         from isospace.training.compressing import keep_measured, measure_compression
 
-        for name in ("data", "transfer", "geometry", "mteb"):
+        for name in ("data", "transfer", "geometry"):
             if getattr(self.config, name):
                 raise UserError(f"`{name}` is not measured with --compress. Leave it out")
         with Console(self.json) as console:

@@ -214,4 +214,5 @@ def _finish(cell: Cell) -> Ended:
         return Ended(2 if isinstance(error, UserError) else 1, first_line(error))
     finally:
         logger.removeHandler(handler)
+        handler.close()
     return Ended(0, "")

@@ -68,7 +68,7 @@ def require_one_way(prompts: Prompts, source: str, what: str) -> None:
     if prompts.routed:
         raise UserError(
             f"{source}: queries pass other modules than documents (Router), and {what} needs the "
-            "same for all texts. Give a model without a Router"
+            "same for all texts. Give a model without a Router, such as the base model of this one"
         )
 
 

@@ -152,8 +152,8 @@ def _read_texts(source: Source, what: str, flaws: _Flaws) -> dict[str, str]:
             raise UserError(f"{where}: {number_of(len(row), 'fields')}; expected an id and a text")
         if not isinstance(key, str | int) or not str(key).strip():
             raise UserError(f'{where}: "_id" is {key!r}; expected an id')
-        if other := next((part for part in parts if not isinstance(part, str | None)), None):
-            raise UserError(f"{where}: {other!r} is not a text. Give a string")
+        if others := [part for part in parts if not isinstance(part, str | None)]:
+            raise UserError(f"{where}: {others[0]!r} is not a text. Give a string")
         text, key = (
             " ".join(filter(None, (normalise(part or "").strip() for part in parts))),
             str(key),

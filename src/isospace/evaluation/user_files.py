@@ -55,6 +55,8 @@ COLUMNS: dict[DataKind, dict[str, tuple[str, ...]]] = {
 """Kind -> column -> accepted names of the column. If several names or kinds fit a file, the first
 is used."""
 
+_NAME_WORDS = 3  # a cell of more words is no name of a column
+
 
 @dataclass(frozen=True)
 class UserFile:
@@ -106,6 +108,8 @@ def read_user_file(
     line, names = next(named, (1, ()))
     if len(rows) < 2:
         raise UserError(f"{path}: {len(rows)} rows, expected at least two")
+    if not names and source.format != "jsonl":
+        _require_no_header(f"{path}:{rows[0][0]}", [_values(row) for _, row in rows])
     kind = kind or _recognise(path, names, [row for _, row in rows])
     columns = _choose(f"{path}:{line}", kind, names)
     cells = [(line, _cells(path, line, row, kind, columns)) for line, row in rows]
@@ -179,6 +183,31 @@ def _is_header(cells: Sequence[str]) -> bool:
     return not any(_number(cell) is not None for cell in cells) and any(
         match_columns(kind, cells) for kind in COLUMNS
     )
+
+
+def _require_no_header(where: str, rows: Sequence[Sequence[str]]) -> None:
+    """Refuse a first row that looks like names of columns, where only some are known.
+
+    Such names are short, and no other row has one of them in its place. Names of which none is
+    known look like any row.
+    """
+    first, *others = rows
+    names: set[str] = set()
+    for columns in COLUMNS.values():
+        names.update(*columns.values())
+    known = [cell for cell in first if cell.strip().lower() in names and len(cell.strip()) > 1]
+    if (
+        known
+        and len(first) > 1
+        and all(0 < len(cell.split()) <= _NAME_WORDS and _number(cell) is None for cell in first)
+        and all(len(row) == len(first) for row in others)
+        and not any(cell == name for row in others for cell, name in zip(row, first, strict=True))
+    ):
+        raise UserError(
+            f"{where}: {', '.join(first)} look like column names, but {', '.join(known)} alone do "
+            f"not say what the file holds. Rename them to {_kinds_in_words()}. If they are a row, "
+            "add a line of such names above it"
+        )
 
 
 def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataKind:
