@@ -201,7 +201,7 @@ class EndpointVectors:
 
 
 class VectorStore:
-    """An SQLite file text -> vector that several processes may share.
+    """A store of vectors by text: an SQLite file that several processes may share.
 
     The file holds hashes of the texts, not the texts.
     """

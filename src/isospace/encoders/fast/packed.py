@@ -181,7 +181,10 @@ class _DropoutAdd(torch.autograd.Function):
 
 
 def linear(states: Tensor, *layers: nn.Linear) -> Tensor:
-    """Compute linear layers with the same input as one matrix product, with or without bias."""
+    """Compute linear layers with the same input as one matrix product.
+
+    A single layer may lack a bias; several layers must all have one.
+    """
     weight: Tensor = layers[0].weight
     bias: Tensor | None = layers[0].bias
     if len(layers) > 1:
