@@ -1,15 +1,15 @@
-"""Small vectors: fewer dimensions, smaller numbers, and how a query is compared with them.
+"""Compressed vectors: fewer dimensions, smaller numbers, and their comparison with queries.
 
 A compression is fitted once on vectors of a corpus: principal components, and the range of each
-dimension. Vectors are scaled to length 1 before and after the components are taken. Numbers are
-those of sentence-transformers' `quantize_embeddings`:
+dimension. Vectors are scaled to length 1 before and after the projection to components. Numbers
+have the format of sentence-transformers' `quantize_embeddings`:
 
-    int8    floor((x - low) / step) - 128, cut to -128..127, with step = (high - low) / 255 and the
-            range low..high of each dimension; the middle of each step stands for it in a comparison
-    binary  bit i is 1 where x_i > 0, eight to a byte, first dimension highest ("ubinary"); 1 and 0
-            stand for +1 and -1, by sqrt dim
+    int8    floor((x - low) / step) - 128, clipped to -128..127, with step = (high - low) / 255 and
+            the range low..high of each dimension; comparisons use the middle of each step
+    binary  bit i is 1 if x_i > 0, eight to a byte, first dimension highest ("ubinary"); comparisons
+            use +1 and -1 for 1 and 0, divided by sqrt dim
 
-Queries stay in full precision, which costs nothing, but for the forms that compare bits with bits.
+Queries stay in full precision, which costs nothing, unless a form compares bits with bits.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from isospace.operators.forms import FORMS, RESCORED, Form, FormName, require_fi
 from isospace.operators.nearest import highest, product_blocks, unit_rows
 
 _BELOW = 4.0
-"""What the others lose, so that they stay behind those; cosines differ by 2 at most."""
+"""Subtracted from the scores of passages that are not rescored, so that they rank below the
+others. Cosines differ by 2 at most."""
 
 
 @dataclass(frozen=True, eq=False)
 class Compression:
-    """A fitted form: the same for every passage and query.
+    """A fitted form of compression, the same for every passage and query.
 
     Attributes:
-        name: of the form, in `FORMS`.
-        width: dimensions of the vectors before they are compressed.
-        components: map to the principal components; `None` where the form keeps all dimensions.
-        ranges: (2, dim) float32, the lowest and the highest number of each dimension; `None` where
-            the form is not int8.
+        name: name of the form in `FORMS`.
+        width: number of dimensions of the vectors before compression.
+        components: map to the principal components; `None` if the form keeps all dimensions.
+        ranges: (2, dim) float32, lowest and highest number of each dimension; `None` if the form is
+            not int8.
     """
 
     name: FormName
@@ -52,11 +53,11 @@ class Compression:
         """Fit a form on vectors of a corpus.
 
         Args:
-            name: of the form, in `FORMS`.
-            vectors: (n, width) of passages.
+            name: name of the form in `FORMS`.
+            vectors: (n, width) vectors of passages.
 
         Raises:
-            ValueError: the form is fitted, and the vectors are too few or too narrow for it.
+            ValueError: the form needs more vectors, or vectors of more dimensions.
         """
         form, width = FORMS[name], vectors.shape[1]
         require_fit(name, width, len(vectors))
@@ -74,32 +75,32 @@ class Compression:
 
     @property
     def form(self) -> Form:
-        """The form."""
+        """The form of this compression."""
         return FORMS[self.name]
 
     @property
     def dim(self) -> int:
-        """Number of dimensions that are stored."""
+        """Number of stored dimensions."""
         return self.form.dim or self.width
 
     def floats(self, vectors: NDArray[Any]) -> NDArray[np.float32]:
-        """Return vectors (n, width) before their numbers are made smaller: (n, dim), length 1."""
+        """Project vectors (n, width) to the kept dimensions: (n, dim) float32 of length 1."""
         unit = unit_rows(vectors)
         if self.components is None:
             return unit
         return unit_rows(self.components(torch.from_numpy(unit).double()).numpy())
 
     def queries(self, vectors: NDArray[Any]) -> NDArray[np.float32]:
-        """Return what queries (n, width) are compared by, (n, dim), of length 1.
+        """Convert queries (n, width) to vectors (n, dim) of length 1 for comparison.
 
-        Their inner products with `restored` passages are the scores, of the passages that bits have
-        found where the form is rescored.
+        Scores are their inner products with `restored` passages. A rescored form uses these scores
+        only for the passages that the bits have found.
         """
         kept = self.floats(vectors)
         return _signs(kept) if self.form.bits and not self.form.rescored else kept
 
     def numbers(self, vectors: NDArray[Any]) -> NDArray[Any]:
-        """Return what is stored of passages (n, width): (n, dim), or (n, dim / 8) of bits."""
+        """Return the stored numbers of passages (n, width): (n, dim), or (n, dim / 8) if binary."""
         kept, form = self.floats(vectors), self.form
         if form.numbers == "binary":
             return np.packbits(kept > 0, axis=1)
@@ -118,10 +119,10 @@ class Compression:
     def score_blocks(
         self, queries: NDArray[Any], passages: NDArray[Any]
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield the scores of queries (n, width) with compressed passages (m, width), in blocks.
+        """Compress passages (m, width), and yield their scores for queries (n, width) in blocks.
 
         Yields:
-            The row of the first query of a block, and the block (queries of it, m).
+            The row of the first query of a block, and the scores (queries of the block, m).
         """
         blocks = product_blocks(self.queries(queries), self.restored(self.numbers(passages)))
         if not self.form.rescored:
@@ -132,7 +133,7 @@ class Compression:
             yield start, rescore(by_bits, by_numbers)
 
     def restored(self, numbers: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the vectors (n, dim) that stored numbers stand for, in float32."""
+        """Convert stored numbers back to vectors (n, dim) in float32."""
         if self.form.numbers == "binary":
             return _signs(np.unpackbits(numbers, axis=1, count=self.dim).astype(np.float32) - 0.5)
         if self.form.numbers == "int8":
@@ -143,7 +144,7 @@ class Compression:
 
     @property
     def _steps(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The lowest number of each dimension, and the width of a step of int8, (dim,) each."""
+        """Lowest number and width of an int8 step of each dimension, (dim,) each."""
         assert self.ranges is not None
         low, high = self.ranges
         step = (high - low) / 255
@@ -153,15 +154,15 @@ class Compression:
 def rescore(
     by_bits: NDArray[np.float32], by_numbers: NDArray[np.float32], first: int = RESCORED
 ) -> NDArray[np.float32]:
-    """Rank the first passages by bits again, by their numbers; the others follow in their order.
+    """Rank the first passages by bits again, by their numbers; keep the others in order below.
 
     Args:
         by_bits: (query, passage) cosines of signs.
-        by_numbers: (query, passage) cosines by the numbers.
-        first: how many passages of each query are ranked again.
+        by_numbers: (query, passage) cosines of the stored numbers.
+        first: number of passages to rank again for each query.
 
     Returns:
-        (query, passage) scores with that order.
+        (query, passage) scores in the new order.
 
     Examples:
         >>> bits = np.array([[0.9, 0.8, 0.1]], np.float32)

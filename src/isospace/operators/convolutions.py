@@ -1,4 +1,4 @@
-"""Convolutions over the tokens of a sentence, as IS-BERT reads them."""
+"""Convolutions over the tokens of a sentence, as in IS-BERT."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 class Convolutions(torch.nn.Module):
-    """Convolutions of several widths over the same tokens, concatenated (IS-BERT)."""
+    """Concatenated convolutions of several kernel widths over the same tokens (IS-BERT)."""
 
     def __init__(
         self,
@@ -25,17 +25,17 @@ class Convolutions(torch.nn.Module):
         for kernel in kernels:
             empty = torch.nn.Conv1d(dim, channels, kernel, padding=kernel // 2, device="meta")
             layer = empty.to_empty(device="cpu")
-            bound = (dim * kernel) ** -0.5  # PyTorch's own, from our generator
+            bound = (dim * kernel) ** -0.5  # PyTorch's initialisation, drawn from our generator
             with torch.no_grad():
                 for parameter in layer.parameters():
                     parameter.uniform_(-bound, bound, generator=generator)
             self.layers.append(layer)
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Convolve token states.
+        """Convolve token states (batch, length, dim) with a mask (batch, length).
 
-        States are (batch, length, dim), zero at the padding of the mask (batch, length), and so is
-        what is returned: (batch, length, channels of all convolutions).
+        States must be zero at the padding. The result (batch, length, channels of all convolutions)
+        is zero there too.
         """
         across = states.transpose(1, 2)
         features = torch.cat([layer(across) for layer in self.layers], dim=1).transpose(1, 2)

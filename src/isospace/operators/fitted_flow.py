@@ -1,13 +1,16 @@
-"""A flow that is fitted once on a corpus, by maximum likelihood, as BERT-flow's released code does.
+"""A flow that is fitted once on a corpus by maximum likelihood, like the code of BERT-flow.
 
-The loss is the bits per dimension of a batch of 32 pairs, first sides and second sides added. The
-optimiser is BERT's: Adam without bias correction, eps 1e-6, weight decay 0.01 on everything, the
-gradient cut to length 1, a learning rate of 0.001 that neither warms up nor falls.
+The loss is the bits per dimension in a batch of 32 pairs, summed over both sides. The optimiser is
+BERT's: Adam without bias correction, eps 1e-6, and weight decay 0.01 on all parameters. The
+gradient is clipped to length 1, and the learning rate is constant at 0.001.
 
-Three things differ. The encoder's dropout is on while the released code fits, and its scales begin
-from 32 sentences; here vectors are those that the model gives, and the first 1,024 set the scales,
-which 32 would leave wrong by an eighth. And a coordinate that does not vary, of which
-all-MiniLM-L6-v2 has three, is no density: its scales would grow until every gradient is infinite.
+Three things differ from the released code:
+
+- The released code fits with the encoder's dropout on; here vectors are encoded without dropout.
+- The released code initialises the scales from 32 sentences, which leaves an error of an eighth;
+  here 1,024 sentences are used.
+- A constant coordinate has no density, and its scale would grow until all gradients are infinite.
+  all-MiniLM-L6-v2 has three; here noise is added to them (`_with_spread`).
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ from isospace.operators.fitted_whitening import Moments
 from isospace.operators.flow import Flow
 
 _BATCH = 64  # sentences: 32 pairs
-_FIRST = 1024  # sentences that the scales begin from
-_LONGEST = 1.0  # of the gradient
+_FIRST = 1024  # sentences to initialise the scales
+_LONGEST = 1.0  # largest length of the gradient
 
 
 def fit_flow(
@@ -32,13 +35,13 @@ def fit_flow(
     seed: int = 0,
     on_batch: Callable[[int], None] | None = None,
 ) -> Flow:
-    """Fit a flow that makes these vectors standard normal; it is in float64 on the CPU.
+    """Fit a flow that makes vectors (n, dim) standard normal; return it in float64 on the CPU.
 
-    Vectors (n, dim) are trained on in their own type, on their own device. `on_batch` is called
-    with the number of vectors done after each batch.
+    Training uses the type and device of the vectors. After each batch `on_batch` is called with the
+    number of vectors in the batch.
 
     Raises:
-        ValueError: as `Moments.require_spread` and `Flow`.
+        ValueError: as for `Moments.require_spread` and `Flow`.
     """
     generator = torch.Generator().manual_seed(seed)
     vectors = _with_spread(vectors, generator)
@@ -57,9 +60,9 @@ def fit_flow(
 
 
 def _with_spread(vectors: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Replace constant coordinates by noise as wide as the average coordinate.
+    """Add noise to constant coordinates, with the mean variance of a coordinate.
 
-    A flow that is fitted to that leaves such a coordinate alone: near zero where it is constant.
+    A flow fitted to the result maps a constant coordinate to values near zero.
     """
     moments = Moments.from_vectors(vectors)
     moments.require_spread()
@@ -72,7 +75,7 @@ def _with_spread(vectors: torch.Tensor, generator: torch.Generator) -> torch.Ten
 
 
 class _BertAdam:
-    r"""Adam as BERT's code has it: m and v begin at 0, and nothing corrects them for that.
+    r"""Adam as in BERT's code: m and v begin at 0, without bias correction.
 
     $m = .9 m + .1 g$, $v = .999 v + .001 g^2$, $w = w - lr (m / (\sqrt{v} + eps) + decay w)$.
     """

@@ -1,7 +1,7 @@
-"""Whitening that is fitted once on a corpus: its statistics, streamed, and the map made of them.
+"""Whitening that is fitted once on a corpus: streamed statistics, and the map made from them.
 
-All sums are about the mean and in float64; two sets of sentences are merged exactly (Chan, Golub &
-LeVeque 1983), so that neither the size of a batch nor the number of processes matters.
+All sums are about the mean and in float64. Two sets of sentences are merged exactly (Chan, Golub &
+LeVeque 1983), so the result depends neither on the batch size nor on the number of processes.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ import torch
 from isospace.operators import inverse_sqrt, whitening
 
 ROUNDING = 1e-6
-"""The difference of a vector, as a share of its length, when its sentence is in another batch."""
+"""Rounding error of a vector, as a share of its length, when the batch of its sentence changes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over n sentences, with their mean m and d_i = x_i - m; `a + b` merges two sets.
+    """Sums over the vectors x_i of n sentences, with mean m and d_i = x_i - m.
+
+    `a + b` merges two sets.
 
     Attributes:
-        count: n.
+        count: n, number of sentences.
         mean: m, (dim,).
         scatter: sum_i d_i d_i^T, (dim, dim).
-        third: sum_i |d_i|^2 d_i, (dim,); what merging `fourth` needs.
-        fourth: sum_i |d_i|^4, a scalar; what Ledoit and Wolf's shrinkage needs.
+        third: sum_i |d_i|^2 d_i, (dim,); needed to merge `fourth`.
+        fourth: sum_i |d_i|^4, a scalar; needed for Ledoit and Wolf's shrinkage.
 
     >>> rows = torch.tensor([[1.0, 0.0], [3.0, 0.0], [5.0, 3.0]])
     >>> merged = Moments.from_vectors(rows[:1]) + Moments.from_vectors(rows[1:])
@@ -45,7 +47,7 @@ class Moments:
         """Return the moments of one batch (n, dim), n >= 0.
 
         Raises:
-            ValueError: not a matrix.
+            ValueError: `x` is not a matrix.
         """
         if x.dim() != 2:
             raise ValueError(f"expected vectors of shape (n, dim); got {tuple(x.shape)}")
@@ -63,7 +65,7 @@ class Moments:
         return Moments(count, mean, *(a + b for a, b in zip(ours, theirs, strict=True)))
 
     def _about(self, centre: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return scatter, third and fourth about another point: d_i + s replaces d_i."""
+        """Return scatter, third and fourth about `centre`: d_i + m - centre replaces d_i."""
         shift = self.mean - centre
         square, trace = shift @ shift, self.scatter.trace()
         across = self.scatter @ shift
@@ -78,15 +80,15 @@ class Moments:
 
     @property
     def rounding(self) -> float:
-        """The standard deviation of a dimension that is only float32's rounding."""
+        """Standard deviation that float32's rounding alone gives a dimension."""
         length = self.mean.square().sum() + self.scatter.trace() / max(self.count, 1)
         return float(ROUNDING * (length / len(self.mean)).sqrt())
 
     def require_spread(self) -> None:
-        """Refuse vectors that nothing can be estimated from.
+        """Raise an error if nothing can be estimated from the vectors.
 
         Raises:
-            ValueError: vectors that are not finite, fewer than two, or all the same.
+            ValueError: the vectors are not finite, fewer than two, or all equal.
         """
         if not self.fourth.isfinite():
             raise ValueError("the vectors contain NaN or infinity")
@@ -97,8 +99,9 @@ class Moments:
         r"""Return the optimal shrinkage towards the mean variance, 0 to 1.
 
         $\rho = \min(1, \beta / \delta)$ with the covariance S (divisor n), its mean variance
-        $\mu = tr S / d$, its distance from isotropy $\delta = \|S - \mu I\|_F^2$ and its own error
-        $\beta = \frac{1}{n} ( \frac{1}{n} \sum_i |d_i|^4 - \|S\|_F^2 )$; Ledoit & Wolf 2004.
+        $\mu = tr S / d$, its distance from isotropy $\delta = \|S - \mu I\|_F^2$ and its error of
+        estimation $\beta = \frac{1}{n} ( \frac{1}{n} \sum_i |d_i|^4 - \|S\|_F^2 )$. Source: Ledoit
+        & Wolf 2004.
         """
         covariance = self.covariance(ddof=0)
         energy = covariance.square().sum()
@@ -110,20 +113,20 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class WhiteningMap:
-    """A fixed affine map `(x - mean) @ kernel`, fitted once and the same for every sentence.
+    """A fixed affine map `(x - mean) @ kernel` with mean (dim,) and kernel (dim, k).
 
-    The mean is (dim,), the kernel (dim, k).
+    The map is fitted once and is the same for every sentence.
     """
 
     mean: torch.Tensor
     kernel: torch.Tensor
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """Map `(..., dim) -> (..., k)`, not normalised."""
+        """Map vectors `(..., dim) -> (..., k)`, without normalisation."""
         return (x - self.mean.to(x)) @ self.kernel.to(x)
 
     def dense_layers(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Return (weight (k, dim), bias (k,)) of the one dense layer that does the same."""
+        """Return (weight (k, dim), bias (k,)) of the one dense layer that equals the map."""
         return [(self.kernel.T, -self.mean @ self.kernel)]
 
 
@@ -132,12 +135,12 @@ Kind = Literal["pca", "zca", "group", "flow"]
 
 @dataclass(frozen=True)
 class Whitening:
-    """The settings of a whitening that is fitted once on a corpus.
+    """Settings of a whitening that is fitted once on a corpus.
 
-    `fit(moments, power)` gives `(x - mean) U diag(s)^(-power / 2)` for the eigenvectors U and the
-    eigenvalues s of the covariance, largest first. Power 1 whitens (covariance I), powers below 1
-    do so in part ("soft"), power 0 is the identity on centred vectors: all inner products and
-    distances stay, cosines are about the mean in place of the origin.
+    `fit(moments, power)` returns the map `(x - mean) U diag(s)^(-power / 2)` for the eigenvectors U
+    and the eigenvalues s of the covariance, largest first. Power 1 whitens (covariance I); powers
+    below 1 whiten in part ("soft"). Power 0 only centres and rotates: it keeps all distances, and
+    measures cosines about the mean, and not about the origin.
     """
 
     kind: Kind = "pca"
@@ -160,10 +163,12 @@ class Whitening:
     """With `kind` flow: the seed of its weights and of the order of the vectors."""
 
     def kept(self, width: int) -> slice:
-        """Return the components kept of vectors (n, width), counted by falling variance.
+        """Check the settings for vectors (n, width), and return the range of components to keep.
+
+        Components are in the order of falling variance.
 
         Raises:
-            ValueError: settings that do not go together, or do not fit the width.
+            ValueError: the settings contradict each other, or do not fit the width.
         """
         if self.kind not in get_args(Kind):
             raise ValueError(f"`kind` must be one of {', '.join(get_args(Kind))}; got {self.kind}")
@@ -195,19 +200,19 @@ class Whitening:
         return slice(self.remove, width if self.dim is None else self.remove + self.dim)
 
     def fit(self, moments: Moments, power: float, *, ddof: int = 1) -> WhiteningMap:
-        """Return the map, in float64.
+        """Fit the map to the statistics of a corpus, in float64.
 
-        Without shrinkage, directions in which the corpus does not vary are sent to zero. With it
-        they are kept, as text that is not in the corpus may vary in them, and are lengthened most.
+        Directions in which the corpus does not vary become zero without shrinkage. With shrinkage
+        they are kept and lengthened most, since text outside the corpus may vary in them.
 
         Args:
-            moments: of the corpus.
-            power: 0..1.
-            ddof: the covariance is divided by `count - ddof`; it changes the scale only.
+            moments: statistics of the corpus.
+            power: power of the map, 0..1.
+            ddof: the covariance is divided by `count - ddof`; this changes only the scale.
 
         Raises:
-            ValueError: as `kept` and `Moments.require_spread`; kind flow; a power outside 0..1;
-                fewer sentences than a covariance without shrinkage needs.
+            ValueError: as for `kept` and `Moments.require_spread`; `kind` is flow; the power is
+                outside 0..1; there are too few sentences for a covariance without shrinkage.
         """
         if self.kind == "flow":
             raise ValueError("a flow is fitted to vectors: call fit_flow")
@@ -218,7 +223,7 @@ class Whitening:
         shrinkage = self._shrinkage(moments, min(components.stop, width // self.groups))
         covariance = whitening.regularise(moments.covariance(ddof=ddof), shrinkage=shrinkage)
         roots = inverse_sqrt.pca(_diagonal_blocks(covariance, self.groups))
-        lengths = roots.norm(dim=-2, keepdim=True)  # 1 / deviation, and 0 for none
+        lengths = roots.norm(dim=-2, keepdim=True)  # 1 / deviation; 0 if the deviation is 0
         present = (lengths > 0) & (lengths * moments.rounding < 1)
         axes = torch.where(present, roots / lengths, 0.0)[..., components]
         kernel = axes * lengths[..., components] ** power
@@ -227,7 +232,7 @@ class Whitening:
         return WhiteningMap(moments.mean, _block_diagonal(kernel))
 
     def _shrinkage(self, moments: Moments, components: int) -> float:
-        """Return the shrinkage, or refuse a covariance that cannot be estimated."""
+        """Return the shrinkage; raise an error if the covariance cannot be estimated."""
         moments.require_spread()
         sentences = moments.count
         share = moments.ledoit_wolf() if self.shrinkage == "ledoit-wolf" else self.shrinkage

@@ -1,19 +1,19 @@
-r"""Glow for vectors: an invertible map whose density is known, as BERT-flow trains it.
+r"""Glow for vectors: an invertible map with a known density, as in BERT-flow.
 
-A vector passes some levels of some steps; after each level but the last its second half leaves as a
-part of z, and the first half goes on. A step is, in this order,
+The map has several levels of several steps. After each level except the last, the second half of
+the vector becomes a part of z, and the next level gets the first half. A step does, in this order:
 
 1. $y = (x + b) \exp(3 l)$ in every coordinate (actnorm; log-determinant $3 \sum l$),
-2. the coordinates in reverse order (a permutation that is the same at every step),
+2. reverse the order of the coordinates (the same permutation at every step),
 3. with $y = (y_1, y_2)$ in halves: $y_2 \leftarrow y_2 + s(y_1)$, an additive coupling
-   (log-determinant 0); $s$ has two layers of ReLU and a linear one, each with b and l of its own.
+   (log-determinant 0); $s$ has two layers with ReLU and a linear layer, each with its own b and l.
 
-$z = f(x)$ is to be standard normal. Of x that costs
-$-(\log N(z; 0, I) + \log |\det f'|) / (D \ln 2)$ bits per dimension, where no log-determinant
-depends on x. The map is made of matrices and ReLU alone, so that a stack of dense layers holds it.
+Training makes $z = f(x)$ standard normal. The loss of x is
+$-(\log N(z; 0, I) + \log |\det f'|) / (D \ln 2)$ bits per dimension, and no log-determinant depends
+on x. The map consists of matrices and ReLU only, so a stack of dense layers can represent it.
 
-Kingma & Dhariwal 2018, "Glow"; Li et al. 2020, "On the Sentence Embeddings from Pre-trained
-Language Models" (BERT-flow), of which this is the released code's flow.
+Sources: Kingma & Dhariwal 2018, "Glow"; Li et al. 2020, "On the Sentence Embeddings from
+Pre-trained Language Models" (BERT-flow). This is the flow of the code released with BERT-flow.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from torch import nn
 from torch.nn.functional import relu
 
 _LOGSCALE_FACTOR = 3.0  # a scale is exp(3 logs), which learns three times as fast as exp(logs)
-_SMALLEST = 1e-6  # added to the deviation that a scale begins as the inverse of
+_SMALLEST = 1e-6  # added to a deviation before it is inverted to initialise a scale
 
 
 class _Scaled(nn.Module):
-    """`(x W + b) exp(3 logs)`, or `(x + b) exp(3 logs)` where there are no `inputs`."""
+    """The layer `(x W + b) exp(3 logs)`, or `(x + b) exp(3 logs)` without `inputs`."""
 
     def __init__(self, outputs: int, inputs: int | None = None) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class _Scaled(nn.Module):
 
     @property
     def log_scale(self) -> torch.Tensor:
-        """(outputs,)."""
+        """Logarithms of the scales, (outputs,)."""
         return _LOGSCALE_FACTOR * self.logs
 
     def forward(self, x: torch.Tensor, initialise: bool) -> torch.Tensor:
@@ -52,7 +52,7 @@ class _Scaled(nn.Module):
         return (y + self.b) * self.log_scale.exp()
 
     def linear(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return (weight (outputs, inputs), bias (outputs,)) of the equal linear layer."""
+        """Return (weight (outputs, inputs), bias (outputs,)) of the equivalent linear layer."""
         scale = self.log_scale.exp()
         weight = torch.diag(scale) if self.W is None else scale[:, None] * self.W.T
         return weight, scale * self.b
@@ -75,20 +75,20 @@ class _Step(nn.Module):
 
 
 class Flow(nn.Module):
-    """The map `(..., dim) -> (..., dim)`, x to z.
+    """The map `(..., dim) -> (..., dim)` from x to z.
 
-    A new one only moves coordinates: the last layer of every coupling is zero. The weights before
-    it are drawn with deviation 0.05, and `initialise` fits the scales to data.
+    A new flow only permutes coordinates, because the last layer of every coupling is zero. The
+    other weights are drawn with deviation 0.05. `initialise` fits the scales to data.
 
     Args:
-        dim: of the vectors.
-        levels: of which all but the last let half of what they have go.
-        depth: steps in a level.
-        width: of the two hidden layers of a coupling.
-        seed: of the weights.
+        dim: dimension of the vectors.
+        levels: number of levels; each except the last halves the vector.
+        depth: number of steps in a level.
+        width: width of the two hidden layers of a coupling.
+        seed: seed of the weights.
 
     Raises:
-        ValueError: a dimension that cannot be halved once for every level.
+        ValueError: the dimension cannot be halved once for every level.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Flow(nn.Module):
         return cast(list[_Step], list(self.steps))
 
     def forward(self, x: torch.Tensor, initialise: bool = False) -> torch.Tensor:
-        """Map x to z, its parts in the order in which they leave."""
+        """Map x to z; the parts of z are in the order of the levels."""
         parts = []
         for step in self._steps():
             if step.dim < x.shape[-1]:
@@ -126,8 +126,8 @@ class Flow(nn.Module):
     def initialise(self, x: torch.Tensor) -> None:
         """Set the scales from one batch (n, dim), layer by layer.
 
-        Then what an actnorm gives has mean 0 and deviation 1 over the batch. Those of the last
-        layers of couplings stay, as there is nothing to scale yet.
+        The output of each layer then has mean 0 and deviation 1 over the batch. The last layers of
+        couplings keep their scales, because their output is still zero.
         """
         self(x, initialise=True)
 
@@ -136,20 +136,20 @@ class Flow(nn.Module):
         return torch.stack([step.actnorm.log_scale.sum() for step in self._steps()]).sum()
 
     def bits_per_dim(self, x: torch.Tensor) -> torch.Tensor:
-        """Return minus the log-likelihood of each vector, `(..., dim) -> (...)`."""
+        """Return the negative log-likelihood of each vector in bits, `(..., dim) -> (...)`."""
         log_prior = -0.5 * (self(x).square().sum(-1) + self.dim * math.log(2 * math.pi))
         bits: torch.Tensor = (log_prior + self.log_determinant()) / (-self.dim * math.log(2))
         return bits
 
     @torch.no_grad()
     def dense_layers(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Return (weight, bias) of dense layers with ReLU between them that are the same map.
+        """Return (weight, bias) of dense layers with ReLU between them that equal the map.
 
-        There are two hidden layers for a step, 2 dim + width wide. What a coupling leaves as it is
-        passes a ReLU as its positive and its negative part, x = relu(x) - relu(-x).
+        Each step becomes two hidden layers of width 2 dim + width. Coordinates that a coupling
+        does not change pass a ReLU as positive and negative part, x = relu(x) - relu(-x).
         """
-        # So far the flow is `carry @ h + offset` of the last hidden layer's h. Coordinates stay in
-        # place: a step works on the first of them, and what has left lies behind.
+        # Invariant: the flow so far is `carry @ h + offset`, with h the last hidden layer. A step
+        # changes the first `step.dim` coordinates; the parts of z that are finished come after.
         like = self.log_determinant()
         eye = torch.eye(self.dim, dtype=like.dtype, device=like.device)
         nothing = eye.new_zeros(self.dim)

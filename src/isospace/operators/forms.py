@@ -1,4 +1,4 @@
-"""The forms of small vectors, as one table; light, since `--help` imports it."""
+"""Table of the forms of compressed vectors; light, because `--help` imports it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FormName = Literal[
 ]  # fmt: skip
 
 RESCORED = 40
-"""The first passages by their bits, which are compared again by int8."""
+"""Number of first passages by bits that are compared again by int8 numbers."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Form:
 
     Attributes:
         numbers: type of the stored numbers.
-        dim: number of principal components that are kept; `None`: vectors keep their dimensions.
-        bits: whether queries are compared by bits: with binary numbers alone; else to find the
-            `RESCORED` passages that the numbers then rank. The bits are stored too.
+        dim: number of principal components to keep; `None`: vectors keep their dimensions.
+        bits: true if queries are compared by bits. If the numbers are not binary, bits only find
+            the `RESCORED` passages that the numbers then rank, and are stored too.
     """
 
     numbers: Numbers
@@ -33,23 +33,23 @@ class Form:
 
     @property
     def rescored(self) -> bool:
-        """Tell whether numbers rank what bits have found."""
+        """True if numbers rank the passages that bits have found."""
         return self.bits and self.numbers != "binary"
 
     @property
     def fewest(self) -> int:
-        """Number of texts that the form must be fitted on; 0 where nothing is fitted."""
+        """Least number of texts to fit the form on; 0 if nothing is fitted."""
         if self.dim is not None:
             return self.dim + 1
         return 2 if self.numbers == "int8" else 0
 
     @property
     def floats(self) -> bool:
-        """Tell whether the stored numbers are floats, which any index of vectors can search."""
+        """True if the stored numbers are floats, which any vector index can search."""
         return self.numbers in ("float32", "float16")
 
     def bytes_of(self, width: int) -> int:
-        """Return the bytes of one vector, from vectors of this width."""
+        """Return the number of bytes for a vector of this width in this form."""
         dim = self.dim or width
         size = {"float32": 4 * dim, "float16": 2 * dim, "int8": dim, "binary": -(-dim // 8)}
         return size[self.numbers] + (size["binary"] if self.rescored else 0)
@@ -69,13 +69,13 @@ FORMS: dict[FormName, Form] = {
     "pca-128-int8": Form("int8", 128),
     "pca-64-int8": Form("int8", 64),
 }
-"""Name -> form; of binary forms `binary` compares bits with the numbers of a query."""
+"""Name -> form. The form `binary` compares bits of passages with the numbers of a query."""
 FULL: FormName = "float32"
-"""The form that loses nothing, with which the others are compared."""
+"""The form without loss, which the other forms are compared with."""
 
 
 def forms_for(width: int, texts: int) -> list[FormName]:
-    """Return the forms that fit vectors of this width, and so many texts to fit on."""
+    """Return the forms that suit vectors of this width and this number of texts to fit on."""
     return [
         name
         for name, form in FORMS.items()
@@ -84,10 +84,10 @@ def forms_for(width: int, texts: int) -> list[FormName]:
 
 
 def require_fit(name: FormName, width: int, texts: int) -> None:
-    """Refuse a form that does not fit vectors of this width, or so few texts to fit on.
+    """Raise an error if a form does not suit this width or this number of texts to fit on.
 
     Raises:
-        ValueError: saying which of the two.
+        ValueError: the vectors are too narrow, or the texts too few.
     """
     form = FORMS[name]
     if form.dim is not None and form.dim >= width:

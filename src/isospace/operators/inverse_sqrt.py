@@ -1,9 +1,9 @@
 """Inverse square roots of covariance matrices: ZCA and PCA.
 
-Every function maps positive semi-definite matrices `C` (..., dim, dim) to `W` of the same shape
-such that `W.T @ C @ W = I`, so a centred row vector `x` is whitened as `x @ W`. Directions
-whose variance is rounding noise are sent to zero (the pseudo-inverse): nothing fails and nothing is
-NaN on rank-deficient, constant or zero input, and the gradient is the exact one at constant rank.
+`zca` and `pca` map positive semi-definite matrices `C` (..., dim, dim) to `W` of the same shape
+such that `W.T @ C @ W = I`. A centred row vector `x` is whitened as `x @ W`. Directions whose
+variance is rounding noise become zero (the pseudo-inverse). Rank-deficient, constant or zero input
+therefore gives neither errors nor NaN, and the gradient is exact as long as the rank is constant.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from torch.autograd.function import once_differentiable
 
 
 def in_float64(x: Tensor) -> Tensor:
-    """Convert to float64; tensors of MPS, which has no float64, go to the CPU."""
+    """Convert to float64, on the CPU if the device is MPS, which has no float64."""
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
 def eigensystem(covariance: Tensor) -> tuple[Tensor, Tensor]:
     """Return eigenvalues (..., dim), largest first, and eigenvectors as columns (..., dim, dim).
 
-    Matrices of order 2 use the closed form, which needs no iteration and is exact where the two
-    eigenvalues meet (any rotation is right there). Order 3 has a closed form too (Cardano), but it
-    loses half the digits at nearly equal eigenvalues; 3 and more go to a batched `eigh`, in float64
-    because single precision there costs another digit of the result.
-    A matrix with NaN or infinity is read as the identity: the rows that made it are NaN anyway.
+    Matrices of order 2 use the closed form, which needs no iteration and is exact for equal
+    eigenvalues (any rotation is right then). Larger matrices use a batched `eigh` in float64; in
+    single precision it would lose another digit. The closed form of order 3 (Cardano) would lose
+    half the digits at nearly equal eigenvalues.
+
+    A matrix with NaN or infinity is replaced by the identity, since its rows are NaN anyway.
     """
     if covariance.shape[-1] == 2:
         return _eigensystem_2x2(covariance)
@@ -37,7 +38,7 @@ def eigensystem(covariance: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _eigh(covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the eigensystem of order 3 and more, smallest eigenvalue first."""
+    """Return eigenvalues and eigenvectors for order 3 and more, smallest eigenvalue first."""
     matrix = in_float64(covariance)
     finite = matrix.sum((-2, -1), keepdim=True).isfinite()
     identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
@@ -50,12 +51,12 @@ def _eigensystem_2x2(covariance: Tensor) -> tuple[Tensor, Tensor]:
     half = (a - c) / 2
     radius = torch.hypot(half, b)
     largest = (a + c) / 2 + radius
-    # The determinant keeps the digits of a small eigenvalue that a difference would lose.
+    # The determinant keeps digits of a small eigenvalue that a difference would lose.
     smallest = torch.where(largest > 0, (a * c - b * b) / largest, 0.0)
-    # Two formulas for the leading eigenvector; each is free of cancellation on its side.
+    # Two formulas for the leading eigenvector, each free of cancellation for one sign of `half`.
     left = half >= 0
     x, y = torch.where(left, radius + half, b), torch.where(left, b, radius - half)
-    # Divided by the larger first: the norm of denormal numbers is not accurate.
+    # Divide by the larger first, because the norm of denormal numbers is inaccurate.
     size = torch.maximum(x.abs(), y.abs())
     x = torch.where(size > 0, x / size, 1.0)
     y = torch.where(size > 0, y / size, 0.0)
@@ -66,7 +67,7 @@ def _eigensystem_2x2(covariance: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _inverse_root(eigenvalues: Tensor) -> Tensor:
-    """Return `s ** -0.5`, and 0 where `s` is the rounding of the largest eigenvalue."""
+    """Return `s ** -0.5`, or 0 if `s` is within the rounding error of the largest eigenvalue."""
     largest = eigenvalues.amax(-1, keepdim=True)
     rounding = eigenvalues.shape[-1] * torch.finfo(eigenvalues.dtype).eps * largest
     present = eigenvalues > rounding.clamp(min=_floor(eigenvalues))
@@ -74,15 +75,15 @@ def _inverse_root(eigenvalues: Tensor) -> Tensor:
 
 
 def _floor(x: Tensor) -> float:
-    """Return the variance below which gradients would overflow: it counts as zero."""
+    """Return the variance below which gradients would overflow; smaller ones count as zero."""
     return float(torch.finfo(x.dtype).tiny ** 0.5)
 
 
 def _divided_difference(r_i: Tensor, r_j: Tensor) -> Tensor:
     """Return `(f(s_i) - f(s_j)) / (s_i - s_j)` of `f(s) = s ** -0.5`, given `r = f(s)` of both.
 
-    Written without the difference, `-(r_i r_j)^2 / (r_i + r_j)`, so that it is exact where
-    eigenvalues meet. For a null direction (r_j = 0) it is `f(s_i) / s_i = r_i^3`.
+    Computed as `-(r_i r_j)^2 / (r_i + r_j)`, which has no difference and so is exact for equal
+    eigenvalues. For a null direction (r_j = 0) the result is `f(s_i) / s_i = r_i^3`.
     """
     total = r_i + r_j
     one_is_null = (r_i == 0) | (r_j == 0)
@@ -91,12 +92,14 @@ def _divided_difference(r_i: Tensor, r_j: Tensor) -> Tensor:
 
 
 def zca_by_rows(products: Tensor, *, eps: float) -> tuple[Tensor, Tensor, float]:
-    """Return the parts of a covariance's symmetric root, from fewer rows than columns; no gradient.
+    """Return the parts of a covariance's symmetric root, from fewer rows than columns.
 
-    Of rows X (n, dim) the covariance X^T X / N has the eigenvalues of X X^T / N, and 0 beyond. With
-    f(s) = (s + eps)^-1/2 and W = f(X^T X / N), by the eigenvectors of the second alone,
+    The covariance X^T X / N of rows X (n, dim) has the eigenvalues of X X^T / N, and zeros. With
+    f(s) = (s + eps)^-1/2 and W = f(X^T X / N), the eigenvectors of X X^T / N suffice for
 
         X W = left X,    and for any rows G:    G W = f(0) G + G X^T inner X.
+
+    The results have no gradient.
 
     Args:
         products: X X^T / N, (..., n, n).
@@ -116,11 +119,11 @@ def zca_by_rows(products: Tensor, *, eps: float) -> tuple[Tensor, Tensor, float]
 
 
 def zca_pairs(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the first row of the symmetric root of matrices `[[a, b], [b, c]]`; no gradient.
+    """Return the first row of the symmetric inverse root of `C = [[a, b], [b, c]]`; no gradient.
 
-    `(adj(C) + r I) / (r sqrt(tr C + 2 r))` with `r = sqrt(det C)`, by Cayley-Hamilton. A matrix of
-    rank one gives `C / tr(C)^1.5`, one without variance 0. Computed for trace 1. `a` and `c` are
-    variances (...), `b` covariances (...); the two results are those of `a`.
+    The root is `(adj(C) + r I) / (r sqrt(tr C + 2 r))` with `r = sqrt(det C)`, by Cayley-Hamilton.
+    It is `C / tr(C)^1.5` for rank one, and 0 without variance. The computation scales `C` to trace
+    1. `a` and `c` are variances (...), `b` covariances (...).
 
     >>> zca_pairs(torch.tensor(4.0), torch.tensor(0.0), torch.tensor(0.25))
     (tensor(0.5000), tensor(0.))
@@ -131,7 +134,7 @@ def zca_pairs(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     a, b, c = a / trace, b / trace, c / trace
     det = torch.addcmul(
         a * c, b, b, value=-1
-    )  # the smaller eigenvalue, where it is next to nothing
+    )  # for trace 1, about the smaller eigenvalue if that is tiny
     full = det > 2 * torch.finfo(det.dtype).eps
     r = torch.where(full, det, 0.0).sqrt()
     scale = torch.where(full, torch.addcmul(det, det, r, value=2), 1.0).mul_(trace).rsqrt_()
@@ -147,7 +150,7 @@ def _zca_2x2(covariance: Tensor) -> Tensor:
 
 
 class _ZCA(torch.autograd.Function):
-    """`C -> U diag(s^-1/2) U^T` with the gradient by divided differences (Daleckii-Krein)."""
+    """Map `C -> U diag(s^-1/2) U^T`, with the gradient by divided differences (Daleckii-Krein)."""
 
     @staticmethod
     def forward(ctx: Any, covariance: Tensor) -> Tensor:
@@ -174,7 +177,7 @@ class _ZCA(torch.autograd.Function):
 
 
 class _PCA(torch.autograd.Function):
-    """`C -> U diag(s^-1/2)`, columns by falling eigenvalue, largest entry of each positive."""
+    """Map `C -> U diag(s^-1/2)`, columns by falling eigenvalue, largest entry of each positive."""
 
     @staticmethod
     def forward(ctx: Any, covariance: Tensor) -> Tensor:
@@ -196,7 +199,7 @@ class _PCA(torch.autograd.Function):
         rotated = eigenvectors.mT @ gradient
         gap = eigenvalues.unsqueeze(-2) - eigenvalues.unsqueeze(-1)
         noise = eigenvalues.shape[-1] * torch.finfo(gap.dtype).eps * eigenvalues[..., :1, None]
-        # Axes of equal variance have no derivative of their own; their rotation gets none.
+        # Axes of equal variance are not unique: their rotation gets no gradient.
         tied = gap.abs() <= noise
         axes = torch.where(tied, 0.0, rotated * root.unsqueeze(-2) / torch.where(tied, 1.0, gap))
         scales = torch.diag_embed(-0.5 * root**3 * rotated.diagonal(dim1=-2, dim2=-1))
@@ -204,7 +207,7 @@ class _PCA(torch.autograd.Function):
 
 
 def zca(covariance: Tensor) -> Tensor:
-    """Return the symmetric root `U diag(s)^-1/2 U^T`, the whitening that moves x the least.
+    """Return `U diag(s)^-1/2 U^T`, the symmetric root, whose whitening changes x the least.
 
     >>> zca(torch.tensor([[4.0, 0.0], [0.0, 0.25]]))
     tensor([[0.5000, 0.0000],
@@ -215,7 +218,7 @@ def zca(covariance: Tensor) -> Tensor:
 
 
 def pca(covariance: Tensor) -> Tensor:
-    """Return `U diag(s)^-1/2`: axes sorted by variance, which may swap from batch to batch.
+    """Return `U diag(s)^-1/2`, with axes sorted by variance; they may swap between batches.
 
     >>> pca(torch.tensor([[2.0, 1.0], [1.0, 2.0]]))
     tensor([[ 0.4082,  0.7071],

@@ -1,11 +1,11 @@
-"""Exact nearest neighbours: the one search behind every list, evaluation, page and index.
+"""Exact nearest-neighbour search, used by every list, evaluation, page and index.
 
-Vectors of length 1 are compared by their inner products, which are cosines. Products are made block
-after block, so that the memory needed does not depend on how many vectors there are.
+Vectors of length 1 are compared by their inner products, which are cosines. Products are computed
+in blocks, so that memory does not grow with the number of vectors.
 
-Ties are settled in one of two ways. A list for people (`nearest`, `highest`) has the first of equal
-ones first. A measurement (`shares_of_places`) lets them share the places that are left, so that the
-order of the rows has no part in its number.
+Ties are resolved in two ways. In a list for people (`nearest`, `highest`), the first of equal
+targets comes first. In a measurement (`shares_of_places`), tied targets share the remaining places,
+so that the order of the rows does not change the result.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 TIE = 1e-6
-"""Cosines closer than this are equal: the same text encoded in another batch differs by as much."""
+"""Cosines that differ by less count as equal; encoding in another batch changes them as much."""
 
 BLOCK = 1 << 22
-"""Products held at once: 16 MB in float32."""
+"""Number of products in memory: 16 MB in float32."""
 
 _SLICE = 1 << 14  # targets compared at once
 
 
 class Nearest(NamedTuple):
-    """The targets nearest to one query, the nearest first."""
+    """The nearest targets of one query, nearest first."""
 
     rows: NDArray[np.int64]
     products: NDArray[np.float32]
@@ -34,7 +34,7 @@ class Nearest(NamedTuple):
 
 def unit_rows(x: NDArray[Any]) -> NDArray[np.float32]:
     """Scale rows (n, dim) to length 1; a row without a direction (zero, NaN) becomes zero."""
-    # Squares of float16 and int8 overflow; float64 stays what it is.
+    # Squares of float16 and int8 would overflow; float64 is kept.
     x = x.astype(np.promote_types(x.dtype, np.float32), copy=False)
     x = np.where(np.isfinite(x).all(1, keepdims=True), x, 0.0)
     norms = np.linalg.norm(x, axis=1, keepdims=True)
@@ -44,10 +44,10 @@ def unit_rows(x: NDArray[Any]) -> NDArray[np.float32]:
 def product_blocks(
     queries: NDArray[np.float32], targets: NDArray[np.float32]
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Yield the inner products of queries (n, dim) with targets (m, dim), some queries at a time.
+    """Yield the inner products of queries (n, dim) with targets (m, dim), in blocks of queries.
 
     Yields:
-        The row of the first query of a block, and the block (queries of it, m).
+        The row of the first query of a block, and the products (queries of the block, m).
     """
     step = max(1, BLOCK // max(1, len(targets)))
     for start in range(0, len(queries), step):
@@ -57,7 +57,7 @@ def product_blocks(
 def other_products(
     vectors: NDArray[np.float32],
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Yield `product_blocks` of vectors (n, dim) with themselves; -inf of a row with itself."""
+    """Yield `product_blocks` of vectors (n, dim) with themselves; the diagonal is -inf."""
     for start, products in product_blocks(vectors, vectors):
         rows = np.arange(len(products))
         products[rows, start + rows] = -np.inf
@@ -70,18 +70,17 @@ def nearest(
     k: int,
     left_out: NDArray[np.int64] | None = None,
 ) -> list[Nearest]:
-    """Return the k targets that have the highest inner products with each query.
+    """Return the k targets with the highest inner products for each query.
 
     Args:
         queries: (n, dim), finite.
-        targets: (m, dim), finite; or slices of them, one after the other, where all together do not
-            fit in memory.
-        k: how many for each query; fewer where there are fewer targets.
-        left_out: (n,) for each query the row of a target that is no neighbour of it (as itself), or
-            -1 for none.
+        targets: (m, dim), finite; or an iterable of slices, if all targets do not fit in memory.
+        k: number of targets for each query; fewer if there are fewer targets.
+        left_out: (n,) row of a target to leave out for each query, such as the query itself; -1 for
+            none.
 
     Returns:
-        For each query its nearest targets; of equally near ones the first comes first.
+        The nearest targets of each query; of equally near targets the first comes first.
 
     Examples:
         >>> east, north = np.eye(2, dtype=np.float32)
@@ -111,7 +110,7 @@ def _slices(
 
 
 def _best(earlier: Nearest, later: Nearest, k: int) -> Nearest:
-    """Return the k nearest of two lists; a target that is left out, at -inf, is in neither."""
+    """Return the k nearest targets of two lists, without targets at -inf, which are left out."""
     rows = np.concatenate([earlier.rows, later.rows])
     products = np.concatenate([earlier.products, later.products])
     order = highest(products, k)
@@ -120,7 +119,7 @@ def _best(earlier: Nearest, later: Nearest, k: int) -> Nearest:
 
 
 def highest(values: NDArray[Any], k: int) -> NDArray[np.int64]:
-    """Return the places of the k highest values (n,), highest first; of equal ones the first.
+    """Return the positions of the k highest values (n,), highest first; ties keep their order.
 
     >>> highest(np.array([0.1, 0.7, 0.7, 0.3]), 3)
     array([1, 2, 3])
@@ -135,8 +134,8 @@ def highest(values: NDArray[Any], k: int) -> NDArray[np.int64]:
 def shares_of_places(cosines: NDArray[Any], k: int) -> NDArray[np.float64]:
     """Return each column's share of a row's k nearest places, 0 to 1; rows sum to k.
 
-    Columns that tie for the last places (within `TIE`) share them, so that their order has no part
-    in the result.
+    Columns that tie for the last places (within `TIE`) share them, so that the order of columns
+    does not change the result.
     """
     last = np.partition(cosines, -k, axis=1)[:, -k, None]
     nearer, tied = cosines > last + TIE, np.abs(cosines - last) <= TIE

@@ -1,27 +1,27 @@
-r"""Whitening by pairs: a map fitted once on texts that belong together, without training.
+r"""Whitening by pairs: a map fitted once on pairs of texts that belong together, without training.
 
 With vectors x_i and y_i of the two texts of pair i, the covariance *within* pairs is
 
 $$W = \frac{1}{2 n} \sum_i (x_i - y_i) (x_i - y_i)^T,$$
 
-what varies between texts that should be close. The map shortens such directions:
+is large in directions that vary between texts that should be close. The map shortens them:
 
 $$x \mapsto x \, W_\rho^{-p/2} R, \qquad
   W_\rho = (1 - \rho) W + \rho \frac{\mathrm{tr} W}{d} I,$$
 
-for a power p and a shrinkage rho. R turns the result to the principal axes of all texts, largest
-variance first, so that vectors can be cut anywhere; it changes no cosine. No mean is removed: the
-vectors are those before an encoder's closing normalisation, and the difference between the means of
-the two sides is part of W.
+for a power p and a shrinkage rho. R rotates the result to the principal axes of all texts, largest
+variance first, so that vectors can be cut to fewer dimensions; it changes no cosine. No mean is
+removed. The vectors are taken before an encoder's final normalisation, and the difference between
+the means of the two sides is part of W.
 
 Sources: relevant component analysis (Bar-Hillel et al., ICML 2003); within-class covariance
 normalisation in speaker recognition (Hatch et al., Interspeech 2006); learned whitening in image
 retrieval (Mikolajczyk & Matas, ICCV 2007; Radenovic et al., TPAMI 2018, who add R).
 
 Relations: BERT-whitening (Su et al. 2021, `fitted_whitening`) uses the covariance of all texts. It
-shortens what varies much, even where that tells texts apart. WhitenedCSE whitens batches while it
-trains. Linear discriminant analysis whitens by W too, and keeps the directions in which the
-whitened classes differ most.
+shortens directions of large variance, even if they distinguish texts. WhitenedCSE whitens batches
+during training. Linear discriminant analysis also whitens by W, and keeps the directions in which
+the whitened classes differ most.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from isospace.operators.fitted_whitening import Moments, WhiteningMap
 from isospace.operators.whitening import regularise
 
 SHRINKAGE = 0.25
-"""The least shrinkage. Ledoit and Wolf's is best for further pairs of the corpus; other text loses
-less with at least this share."""
+"""Least shrinkage. Ledoit and Wolf's estimate is best for new pairs of the corpus, but on other
+text more shrinkage loses less."""
 
 
 @dataclass(frozen=True, eq=False)
 class PairMoments:
-    """Sums over pairs, from which a map is fitted; `a + b` merges two sets exactly.
+    """Sums over pairs, to fit a map from; `a + b` merges two sets exactly.
 
     Attributes:
-        within: of the differences (x_i - y_i) / sqrt 2. Each pair counts in both orders, so that
-            their mean is zero.
-        texts: of all texts, two a pair; they decide R alone.
+        within: moments of the differences (x_i - y_i) / sqrt 2. Each pair counts in both orders, so
+            the mean is zero.
+        texts: moments of all texts, two per pair; they determine only R.
 
     >>> pairs = PairMoments.from_pairs(torch.tensor([[1.0, 0.0]]), torch.tensor([[3.0, 0.0]]))
     >>> pairs.within.covariance(ddof=0).diagonal().tolist()
@@ -61,7 +61,7 @@ class PairMoments:
         """Return the moments of the pairs of two matrices (n, dim), n >= 0.
 
         Raises:
-            ValueError: no matrices, or matrices of different shapes.
+            ValueError: the arguments are not matrices, or have different shapes.
         """
         if first.dim() != 2 or first.shape != second.shape:
             raise ValueError(
@@ -80,16 +80,16 @@ class PairMoments:
     def fit(
         self, power: float, *, shrinkage: float | None = None, dim: int | None = None
     ) -> WhiteningMap:
-        """Return the map for both sides of a search, in float64.
+        """Fit the map for queries and documents, in float64.
 
         Args:
-            power: p, 0 to 1; 0 leaves the cosines as they are.
-            shrinkage: rho, 0 to 1; default: Ledoit and Wolf's, `SHRINKAGE` at least.
-            dim: how many dimensions are kept, those of the largest variance; default: all.
+            power: p, 0 to 1; 0 keeps the cosines.
+            shrinkage: rho, 0 to 1; default: Ledoit and Wolf's, but at least `SHRINKAGE`.
+            dim: number of dimensions to keep, largest variance first; default: all.
 
         Raises:
-            ValueError: a power or a shrinkage outside 0..1, too many dimensions, or pairs that
-                nothing can be estimated from.
+            ValueError: `power` or `shrinkage` is outside 0..1, `dim` is too large, or the pairs
+                are not finite or all of equal texts.
         """
         kernel = self._inverse_power(power, shrinkage)
         width = len(kernel)
@@ -99,13 +99,13 @@ class PairMoments:
         return WhiteningMap(kernel.new_zeros(width), kernel @ axes[:, :dim])
 
     def fit_queries(self, power: float, *, shrinkage: float | None = None) -> WhiteningMap:
-        r"""Return the map of queries alone, $q \mapsto q W_\rho^{-p}$; documents stay as they are.
+        r"""Fit a map for queries only, $q \mapsto q W_\rho^{-p}$; documents do not change.
 
-        The inner product of two vectors that are both mapped by `fit` is $q W_\rho^{-p} x^T$. So
-        mapping the query by the whole of it leaves the documents, and any index of them, untouched;
-        only the documents' lengths are then those of before.
+        Two vectors mapped by `fit` have the inner product $q W_\rho^{-p} x^T$. This map applies the
+        whole matrix to the query, so that documents and their index stay valid. The only difference
+        is that documents keep their lengths from before the map.
 
-        The arguments are those of `fit`.
+        For the arguments see `fit`.
         """
         half = self._inverse_power(power, shrinkage)
         return WhiteningMap(half.new_zeros(len(half)), half @ half)

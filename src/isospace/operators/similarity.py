@@ -1,4 +1,4 @@
-"""Tensor helpers that whitening, losses and heads share. Rows are sentences."""
+"""Tensor helpers for whitening, losses and heads. Rows are sentences."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ def without_autocast(x: Tensor) -> AbstractContextManager[None]:
 
 
 def upcast(x: Tensor) -> Tensor:
-    """Raise half precision to float32; leave float32 and float64."""
+    """Convert half precision to float32; keep float32 and float64."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def centre(x: Tensor) -> Tensor:
     """Subtract the mean over the batch, `(..., batch, dim)`.
 
-    A column that is constant but for rounding becomes exact zeros, so that no later division
-    enlarges the rounding.
+    A column that is constant up to rounding becomes exactly zero, so that no later division
+    amplifies the rounding error.
     """
     apply: Callable[[Tensor], Tensor] = _Centre.apply
     return apply(x)
 
 
 def centred_and_varying(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `centre(x)` without a gradient, and which columns vary, (..., 1, dim).
+    """Return `centre(x)` without a gradient, and a mask of the columns that vary, (..., 1, dim).
 
-    Works in place where possible: at the size of a batch, new memory costs more than arithmetic.
+    Works in place if possible, since at the size of a batch new memory costs more than arithmetic.
     """
     mean = x.mean(dim=-2, keepdim=True)
     centred = x - mean
@@ -45,7 +45,7 @@ def centred_and_varying(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def back_through_centre(gradient: Tensor, varies: Tensor) -> Tensor:
-    """Turn the gradient (..., batch, dim) of `centre(x)` into that of x, in place."""
+    """Convert the gradient (..., batch, dim) of `centre(x)` to the gradient of x, in place."""
     gradient.mul_(varies)
     return gradient.sub_(gradient.mean(dim=-2, keepdim=True))
 
@@ -64,7 +64,7 @@ class _Centre(torch.autograd.Function):
 
 
 def standardise(x: Tensor, *, ddof: int = 0, eps: float = 0.0) -> Tensor:
-    """Give every column of `(..., batch, dim)` mean 0 and variance 1 (divisor `batch - ddof`).
+    """Scale every column of `(..., batch, dim)` to mean 0 and variance 1 (divisor `batch - ddof`).
 
     `eps` is added to the variance (batch norm: `ddof=0, eps=1e-5`). Constant columns become 0.
 
@@ -96,7 +96,7 @@ def cosine_pairs(a: Tensor, b: Tensor) -> Tensor:
 def nearest_others(x: Tensor, count: int) -> Tensor:
     """Return a mask (n, n) of the `count` other rows of `x` (n, dim) nearest to each row.
 
-    Near rows have large inner products. Fewer than `count` other rows are all near.
+    Near rows have large inner products. If there are fewer than `count` other rows, all are near.
 
     >>> nearest_others(torch.tensor([[1.0], [2.0], [-1.0]]), 1).int()
     tensor([[0, 1, 0],

@@ -1,10 +1,10 @@
-"""Whitening of batches by their own statistics, in groups and shuffled.
+"""Whitening of a batch by its own statistics, in groups of columns that may be shuffled.
 
-Rows are sentences; leading axes (views) are whitened one by one, each by its own statistics.
+Rows are sentences. Each index of the leading axes (each view) is whitened separately.
 
     y = x[:, permutation], cut into groups of dim / groups columns; per group
     C = (y - mean)^T (y - mean) / (batch - ddof),   out = (y - mean) W(C),   W^T C W = I;
-    out goes back to the original column order.
+    out is returned in the original column order.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ INVERSE_ROOTS = {"zca": zca, "pca": pca}
 
 
 def regularise(covariance: Tensor, *, eps: float = 0.0, shrinkage: float = 0.0) -> Tensor:
-    """Return `(1 - shrinkage) C + (shrinkage tr(C) / dim + eps) I` of matrices (..., dim, dim).
+    """Return `(1 - shrinkage) C + (shrinkage tr(C) / dim + eps) I` for matrices C (..., dim, dim).
 
-    Shrinkage is relative (1 = only the mean variance is left), eps is in units of variance.
+    Shrinkage is a share: 1 leaves only the mean variance. `eps` is in units of variance.
     """
     if not eps and not shrinkage:
         return covariance
@@ -46,19 +46,19 @@ def regularise(covariance: Tensor, *, eps: float = 0.0, shrinkage: float = 0.0) 
 
 
 def permute_columns(x: Tensor, permutation: Tensor) -> Tensor:
-    """Permute columns by a permutation (dim,), or by one per view (view, dim)."""
+    """Permute columns by one permutation (dim,), or by a permutation per view (view, dim)."""
     apply: Callable[[Tensor, Tensor], Tensor] = _Permute.apply
     return apply(x, permutation.to(x.device))
 
 
 def inverse_permutation(permutation: Tensor) -> Tensor:
-    """Return the permutations (..., dim) that undo these."""
+    """Return the inverses of permutations (..., dim)."""
     places = torch.arange(permutation.shape[-1], device=permutation.device)
     return torch.empty_like(permutation).scatter_(-1, permutation, places.expand_as(permutation))
 
 
 class _Permute(torch.autograd.Function):
-    """The gradient goes back by the inverse permutation: a read, not a scattered sum."""
+    """Permutation whose gradient is permuted by the inverse, which avoids a scattered sum."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, permutation: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class _Permute(torch.autograd.Function):
 
 
 def split_groups(x: Tensor, groups: int) -> Tensor:
-    """Cut `(..., batch, dim)` into `(..., groups, batch, dim / groups)` of neighbouring columns.
+    """Cut `(..., batch, dim)` into groups of neighbouring columns: `(..., groups, batch, size)`.
 
     Raises:
         ValueError: `groups` does not divide `dim`.
@@ -108,19 +108,19 @@ def whiten(
     """Whiten a batch by its own statistics (WhitenedCSE; SGW with a permutation).
 
     Args:
-        x: (..., batch, dim), batch >= 2. Half precision is raised to float32, autocast is off.
+        x: (..., batch, dim), batch >= 2. Half precision is raised to float32, without autocast.
         groups: number of groups of columns; 1 is plain whitening, `dim` is standardisation.
-        permutation: order in which columns are dealt to groups, (dim,) or (view, dim); `None`
-            leaves neighbours together. It is undone at the end.
+        permutation: order of the columns before they are cut into groups, (dim,) or (view, dim).
+            The result has the original order. Default: groups of neighbouring columns.
         method: the inverse square root.
         ddof: the covariance is divided by `batch - ddof`.
-        eps: added to every variance.
+        eps: number added to every variance.
         stop_gradient: treat the whitening matrix as a constant (the mean is always differentiated).
 
     Returns:
-        A tensor like `x`. Directions without variance come out as zeros. With `eps` 0 the matrix
-        is 0 there, else `eps ** -0.5`, which with `stop_gradient` multiplies the gradient; without
-        it, the gradient of zca and pca hardly depends on `eps`.
+        A tensor like `x`. Directions without variance become zero. In such a direction the
+        whitening matrix is 0 if `eps` is 0, else `eps ** -0.5`. With `stop_gradient` this factor
+        multiplies the gradient; without, the gradient of zca and pca hardly depends on `eps`.
 
     Raises:
         ValueError: fewer than 2 rows, or `groups` does not divide `dim`.
@@ -150,7 +150,7 @@ def _whiten_columns(
 ) -> Tensor:
     """Multiply centred rows (..., batch, dim) by the inverse root of their covariance."""
     with torch.set_grad_enabled(torch.is_grad_enabled() and not stop_gradient):
-        # In float32 what is added can lie below the rounding of the largest variance.
+        # In float32, `eps` can be below the rounding error of the largest variance.
         exact = in_float64(rows) if eps else rows
         cov = exact.mT @ exact / divisor
         matrices = INVERSE_ROOTS[method](regularise(cov, eps=eps))
@@ -162,21 +162,22 @@ def _whiten_few_rows(
 ) -> Tensor:
     """Whiten fewer rows than columns by the symmetric root.
 
-    The products of rows are a smaller matrix than those of columns, and its root multiplies from
-    the left. A right factor that is held constant has another gradient, which is added separately.
+    The matrix of products of rows is smaller than that of columns, and its root multiplies from the
+    left. With `stop_gradient` the matrix on the right is constant, and the gradient differs: it is
+    added separately.
     """
     x = in_float64(rows) if eps else rows
     if not stop_gradient:
         return (INVERSE_ROOTS[method](regularise(x @ x.mT / divisor, eps=eps)) @ x).to(rows)
     constant = x.detach()
     left, inner, beyond = zca_by_rows(constant @ constant.mT / divisor, eps=eps)
-    nothing = x - constant  # in value; it has the gradient
+    nothing = x - constant  # value 0, with the gradient of x
     through = (nothing @ constant.mT) @ (inner / divisor) @ constant + beyond * nothing
     return (left @ constant + through).to(rows)
 
 
 def _partners(x: Tensor, permutation: Tensor | None) -> Tensor:
-    """Return the other column of each column's group of two, (dim,) or (view, dim)."""
+    """Return the partner of each column in its group of two, (dim,) or (view, dim)."""
     if permutation is None:
         permutation = torch.arange(x.shape[-1], device=x.device)
     permutation = permutation.to(x.device)
@@ -185,11 +186,11 @@ def _partners(x: Tensor, permutation: Tensor | None) -> Tensor:
 
 
 class _WhitenPairs(torch.autograd.Function):
-    """Groups of two: `out = x own + x[partner] cross` of centred x, two scales for every column.
+    """ZCA in groups of two: `out = x own + x[partner] cross` for centred x, two scales per column.
 
-    Columns stay where they are. Hundreds of matrix products of order 2 would cost more than the
-    sums they consist of, and, at the size of a batch, automatic differentiation of each step more
-    than the arithmetic.
+    Columns keep their order. This is faster than hundreds of matrix products of order 2. The
+    gradient is written by hand, since at the size of a batch automatic differentiation would cost
+    more than the arithmetic.
     """
 
     @staticmethod
@@ -209,7 +210,7 @@ class _WhitenPairs(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         own, cross, partner, varies, *rows = ctx.saved_tensors
-        # A partner's partner is the column itself: the same order leads back.
+        # The partner of a partner is the column itself, so `partner` is its own inverse.
         through = permute_columns(gradient * cross.unsqueeze(-2), partner)
         through.addcmul_(gradient, own.unsqueeze(-2))
         if rows:
@@ -224,13 +225,13 @@ class _WhitenPairs(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class _PairCovariance:
-    """The covariance of a column and its partner, three numbers for every column."""
+    """The covariance of each column and its partner, as three numbers per column."""
 
     divisor: int
     eps: float
 
     def __call__(self, squares: Tensor, mixed: Tensor, partner: Tensor) -> tuple[Tensor, ...]:
-        """Return own variance, covariance and the partner's variance, each (..., dim)."""
+        """Return variance, covariance and the partner's variance of each column, (..., dim)."""
         variance, mixed = squares / self.divisor, mixed / self.divisor
         other = variance.gather(-1, partner.expand_as(variance))
         return variance + self.eps, mixed, other + self.eps
@@ -238,7 +239,7 @@ class _PairCovariance:
     def gradients(
         self, products: Sequence[Tensor], partner: Tensor, scales: Sequence[Tensor]
     ) -> tuple[Tensor, ...]:
-        """Return the gradients of the sums of products, given those of the two scales."""
+        """Return the gradients of the sums of products, given the gradients of the two scales."""
         with torch.enable_grad():
             leaves = [values.detach().requires_grad_() for values in products]
             a, b, c = self(leaves[0], leaves[1], partner)

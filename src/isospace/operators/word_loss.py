@@ -1,4 +1,4 @@
-"""Cross-entropy over a vocabulary, of which the logits are never all in memory."""
+"""Cross-entropy over a vocabulary without all logits in memory."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 _LOGITS = 1 << 24
-"""In memory at once: 64 MB in float32. A batch of 64 passages has a hundred million or more."""
+"""Number of logits in memory: 64 MB in float32. A batch of 64 passages has 100 million or more."""
 
 
 def word_loss(states: Tensor, words: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
-    r"""Return the negative log-likelihood of words, summed over tokens.
+    r"""Return the negative log-likelihood of the labels, summed over tokens.
 
     $$-\sum_t \log \mathrm{softmax}(W h_t + b)_{y_t}$$
 
-    Logits exist for some tokens at a time. Their gradients are made with them, so that none is kept
-    for the backward pass, or computed twice. $h$ is (token, dim), $W$ (word, dim), $b$ (word,) and
-    $y$ (token,). The scalar is 0 of no tokens, and can be differentiated once.
+    $h$ (`states`) is (token, dim), $W$ (`words`) is (word, dim), $b$ (`bias`) is (word,), and $y$
+    (`labels`) is (token,). The result is a scalar, 0 without tokens, and can be differentiated
+    once.
+
+    Logits are computed for a slice of tokens at a time, together with their gradients. So none is
+    kept for the backward pass or computed twice.
     """
     apply: Callable[..., Tensor] = _WordLoss.apply
     return apply(states, words, bias, labels)
