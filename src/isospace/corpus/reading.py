@@ -32,7 +32,7 @@ GENERATED_ROWS = "generated rows left out"
 it is for evaluation; the setting `queries` reads them for training only."""
 _TXT = {"txt": TXT_LINES, "text": TXT_PARAGRAPHS}
 HARDLY_READ = "documents hardly read"
-"""Name of the count of documents of which only a small part was read."""
+"""Name of the count of documents that were read only in small part."""
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _LOOKED_AT = 400
 """Number of lines that decide between the layouts paragraphs and lines."""

@@ -142,7 +142,7 @@ def crops(structure: Structure) -> Rows:
 
 
 def links(structure: Structure) -> Rows:
-    """Pair the first passages of two documents of which the first links to the second."""
+    """Pair the first passage of a document with the first passage of each document it links to."""
     passages = structure.passages
     documents, first = np.unique(structure.documents[passages], return_index=True)
     size = 1 + int(max(documents.max(initial=-1), structure.links.max(initial=-1)))
@@ -239,8 +239,8 @@ class Related:
     def answers(self, relation: str, text: Lines) -> dict[str, Rows]:
         """Return for each query the lines that must not count as wrong answers.
 
-        A query is the first text of a held-out pair. Its lines are its own, and the second lines
-        of all its held-out pairs, even if only some of the pairs are measured.
+        A query is the first text of a held-out pair. The lines are those of the query and of the
+        second texts of all its held-out pairs, even if only some of the pairs are measured.
         """
         pairs = self.held_out(relation)
         if relation == "neighbours":  # the passage before is as right as the passage after

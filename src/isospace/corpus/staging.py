@@ -211,7 +211,7 @@ def cut_long(structure: Structure, alone: NDArray[np.bool_]) -> tuple[Structure,
         count += int(roles[line] == Role.PASSAGE)
     parts = documents + np.cumsum(begins)
     owners = documents[np.unique(parts, return_index=True)[1]]
-    # Links of a document become links of its first part.
+    # Links from and to a document become links of its first part.
     links = np.searchsorted(owners, structure.links)
     cut = replace(structure, documents=parts, sections=sections + np.cumsum(within), links=links)
     return cut, owners

@@ -82,7 +82,7 @@ class Draft:
     def leave_out(self, what: str, count: int = 1, text: str = "") -> None:
         """Count something that is not prose.
 
-        `what` names it in the plural; `text` is its text, of which the letters are counted.
+        `what` is its kind, in the plural. The letters of `text` are counted as left out.
         """
         self.left_out[what] += count
         self._lost[what] += letters(text)
