@@ -1,8 +1,8 @@
 """The commands of the command line.
 
-A command is a file of its name and a row in `COMMANDS`. The file holds a dataclass of that name:
-its fields are the options, and its method `run` returns the exit status. Only the command that a
-user types is imported, and it imports torch and other slow packages inside `run`.
+A command has a file of its name and a row in `COMMANDS`. The file has a dataclass of the same name:
+its fields are the options, and its method `run` returns the exit status. Only the command that the
+user types is imported. It imports torch and other slow packages inside `run`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMMANDS = {
     "recipes": "List the published settings and their scores, or show one in full.",
     "doctor": "Say what works on this machine, and what to install for what does not.",
 }
-"""Every command, with what it does in one sentence."""
+"""Command -> its description in one sentence."""
 
 
 def load_command(name: str) -> type[Any]:

@@ -18,7 +18,7 @@ from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
 
 
-# Two settings as the command line writes them; their help is that of the class below.
+# Two settings in the form of the command line; the class below has their help.
 @settings
 class _Arguments(AdaptConfig):
     """Adapt a base model to a text within a budget of time."""
@@ -41,7 +41,7 @@ class Adapt(LoadsModels, CallsEndpoints):
     """Print results.json on standard output, and no progress."""
 
     def run(self) -> int:
-        """Run the search, or go on with one."""
+        """Run a search, or resume one."""
         from isospace.statistics.verdict import VerdictKind
 
         config = self.config

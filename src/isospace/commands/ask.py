@@ -19,7 +19,7 @@ from isospace.system.signals import polite_stop
 from isospace.system.typed_json import to_json
 
 
-# Two settings as the command line writes them; their help is that of the class below.
+# Two settings in the form of the command line; the class below has their help.
 @settings
 class _Arguments(AskConfig):
     """What to ask about, and whom."""
@@ -40,7 +40,7 @@ class Ask(LoadsModels, CallsEndpoints):
     """Print the counts as JSON and no progress."""
 
     def run(self) -> int:
-        """Ask, filter and write the queries."""
+        """Generate, filter and write the queries."""
         text = replace(self.config.text, corpus=(*self.corpus, *self.config.text.corpus))
         config = replace(self.config, text=text)
         console = Console(self.json)

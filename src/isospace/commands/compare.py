@@ -59,10 +59,10 @@ class Compare(SharesWork):
     def defaults(cls, words: Sequence[str]) -> Compare:
         """Return the defaults; with --recipe they hold the settings of every recipe.
 
-        The words are parsed once for each recipe, so that what they set replaces its own settings.
+        The words are parsed once for each recipe, so that options override its settings.
 
         Raises:
-            UserError: no such recipe.
+            UserError: there is no such recipe.
         """
         scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         scan.add_argument("--recipe", nargs="*", default=[])
@@ -78,7 +78,7 @@ class Compare(SharesWork):
         return cls(config=config, recipe_settings=settings)
 
     def run(self) -> int:
-        """Run what is missing, compare, print."""
+        """Make the missing runs, compare all, and print the tables and the verdict."""
         where = "objectives come before it: isospace compare OBJECTIVE ... --corpus FILE"
         require_no_objectives(self.config.text.corpus, where)
         named = self._named()
@@ -100,7 +100,7 @@ class Compare(SharesWork):
                 console,
                 self.engine,
             )
-        if results is None:  # another process than the first
+        if results is None:  # not the first process
             return 0
         from isospace.evaluation.other_text import other_text_words
         from isospace.report.run_set import collect
@@ -130,7 +130,7 @@ class Compare(SharesWork):
         return 0
 
     def _named(self) -> Sequence[str]:
-        """Return the names of what is compared."""
+        """Return the names of the candidates or recipes to compare."""
         named = self.candidates or self.recipe
         if not named:
             raise UserError(
@@ -148,7 +148,7 @@ class Compare(SharesWork):
         return named
 
     def _settings(self, named: Sequence[str]) -> Mapping[str, TrainConfig]:
-        """Return the settings of each candidate by its name."""
+        """Return the settings of each candidate: name -> settings."""
         from isospace.comparison.compare import candidate
 
         return self.recipe_settings or {name: candidate(name, self.config) for name in named}

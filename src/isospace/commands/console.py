@@ -1,8 +1,8 @@
-"""The display of a command at work, all of it on standard error.
+"""The display of a running command, on standard error.
 
-A terminal has one display of two lines that is redrawn: the newest step, and how far the work is.
-What a reader needs afterwards (results, notes, warnings, tables) is printed above it and stays. In
-a file or a pipe, every step and each tenth of longer work is a line.
+A terminal shows two lines that are redrawn: the newest step, and the progress. Results, notes,
+warnings and tables are printed above them and stay. A file or a pipe gets a line for every step,
+and for each tenth of longer work.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ STEPS = frozenset(
 )
 """Labels of lines that a display redraws; lines with other labels stay."""
 RESULTS = frozenset(("kept", "took", "verdict", "other text", "use", "advice", "load it"))
-"""Labels of a run's results, which a display redraws too where a summary of all runs follows."""
+"""Labels of a run's results, which a display redraws too if a summary of all runs follows."""
 
 _BAR = 20  # characters
 _FRAMES = 4  # a second
 _SOON = 10.0
-"""Seconds without a line that work without a note may take, where there is no display."""
+"""Fewest seconds between lines of a bar without notes, in a file or a pipe."""
 
 
 class Console:
-    """A `Progress` for people; as a context manager it keeps the display of a terminal.
+    """A `Progress` for people; as a context manager it draws the display of a terminal.
 
-    Print results after the block: the display has no place on standard output.
+    Print results on standard output after the block, when the display is gone.
 
     Args:
-        quiet: show nothing; so do all processes but the first of those that share the work.
-        many_runs: the display redraws the results of single runs, and shows none of their tables,
-            as a summary follows.
+        quiet: show nothing. Of several processes that share the work, only the first shows lines.
+        many_runs: a summary follows. So the display redraws the results of single runs, and shows
+            no tables of them.
     """
 
     def __init__(self, quiet: bool = False, many_runs: bool = False) -> None:
@@ -88,7 +88,7 @@ class Console:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove the display; after an error its newest step stays."""
+        """Remove the display; after an error, print its newest step."""
         if self._live is None:
             return
         _displays.remove(self)
@@ -98,12 +98,12 @@ class Console:
             self.terminal.print(self._newest, soft_wrap=True)
 
     def reading(self, corpus: Sequence[str], resume: Path | None = None) -> None:
-        """Say what is read: the first sign of work, while libraries are loaded."""
+        """Show what is read, as a first sign of work while libraries are loaded."""
         if source := str(resume or ", ".join(corpus)):
             self.line("reading", in_one_line(source))
 
     def line(self, label: str, text: str) -> None:
-        """Show a short label and what happened: for a moment if it is a step, else for good."""
+        """Show a short label and a text; the display redraws a step, and other lines stay."""
         line = Text.assemble((f"{label:<9} ", "bold"), as_options(text))
         if self._live is None or label not in self._redrawn:
             self.terminal.print(line, soft_wrap=True)
@@ -117,7 +117,7 @@ class Console:
 
     @contextmanager
     def bar(self, label: str, total: int, done: int = 0) -> Iterator[Advance]:
-        """Show how far counted work is, in the display or as a line at each tenth."""
+        """Show the progress of counted work, in the display or as a line at each tenth."""
         bar = _Bar(label, total, done)
 
         def advance(amount: int, note: str = "", /) -> None:
@@ -154,11 +154,11 @@ class Console:
 
 
 _displays: list[Console] = []
-"""Those of this process that are drawn now."""
+"""The displays of this process that are drawn now, the newest last."""
 
 
 class NewestDisplay(Logged):
-    """Lines of code that knows no console, shown by the display that is drawn now."""
+    """A `Progress` for code without a console: the newest display shows its lines."""
 
     def __init__(self, quiet: bool) -> None:
         self._otherwise = Console(quiet)
@@ -169,13 +169,13 @@ class NewestDisplay(Logged):
 
 
 def ask_user() -> Callable[[str], bool] | None:
-    """Return what asks the user a question; `None` where no terminal is there to answer."""
+    """Return a function that asks the user a question, or `None` without a terminal."""
     terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     return _ask if terminal and not launched() else None
 
 
 def _ask(question: str) -> bool:
-    """Show a question, without the displays meanwhile; return whether the user types yes."""
+    """Ask a question while the displays are hidden; return true if the user types yes."""
     shown = [console._live for console in _displays if console._live is not None]
     for live in shown:
         live.stop()
@@ -189,7 +189,7 @@ def _ask(question: str) -> bool:
 
 
 class _Bar:
-    """Counted work: how much is done, and how long the rest takes."""
+    """Progress of counted work, and an estimate of the time left."""
 
     def __init__(self, label: str, total: int, done: int) -> None:
         self.label, self.note = label, ""
@@ -207,7 +207,7 @@ class _Bar:
 
     @property
     def left(self) -> str:
-        """Return the time that the rest takes at the speed so far, in words; empty at the start."""
+        """Time left at the speed so far, for people; empty at the start."""
         here = self._done - self._before
         if here <= 0:
             return ""
@@ -215,7 +215,7 @@ class _Bar:
         return f"{_clock(seconds)} left"
 
     def advance(self, amount: int, note: str) -> bool:
-        """Move on; return whether a log should have a line now."""
+        """Advance by `amount`; return true if a log should get a line now."""
         self._done, self.note = self._done + amount, note
         seconds = time.monotonic() - self._started
         tenth = 10 * self._done // max(1, self._total)
@@ -226,7 +226,7 @@ class _Bar:
 
 
 def _clock(seconds: float) -> str:
-    """Write seconds, or minutes and seconds.
+    """Return seconds as text: seconds alone, or hours, minutes and seconds.
 
     >>> _clock(59.2), _clock(725.4), _clock(3725.4)
     ('59 s', '12:05', '1:02:05')

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from isospace.corpus.overview import Overview
 
 _SHOWN = 160
-"""Characters of an example that are printed."""
+"""Number of printed characters of an example."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Corpus(LoadsModels):
     """Print everything as JSON, and no progress."""
 
     def run(self) -> int:
-        """Read the text and print what is found."""
+        """Read the text and print the findings."""
         from isospace.commands.train import DEFAULT_RECIPE
         from isospace.corpus.corpus import load_corpus
         from isospace.corpus.overview import coverage, overview, sample
@@ -101,14 +101,14 @@ class Corpus(LoadsModels):
 
 
 def _files(found: Overview) -> str:
-    """Write counts of files, such as "9 html, 9 markdown; 1 not read"."""
+    """Return counts of files as text, such as "9 html, 9 markdown; 1 not read"."""
     files = [f"{count:,} {format}" for format, count in found.files.items()]
     unread = found.counts.get("unreadable files", 0)
     return (", ".join(files) or "none") + (f"; {unread:,} not read" if unread else "")
 
 
 def _quantiles(found: dict[float, int]) -> str:
-    """Write quantiles, such as "half up to 12, 95 % up to 40, all up to 80"."""
+    """Return quantiles as text, such as "half up to 12, 95 % up to 40, all up to 80"."""
     words = {0.5: "half", 1.0: "all"}
     return ", ".join(
         f"{words.get(share, f'{100 * share:.0f} %')} up to {size:,}"
@@ -117,7 +117,7 @@ def _quantiles(found: dict[float, int]) -> str:
 
 
 def _example(relation: str, first: str, second: str) -> dict[str, str]:
-    """Return a pair as a row, under the names of its two parts if the relation has names."""
+    """Return a pair as a row; its columns are named after the two parts of the relation, if any."""
     one, _, other = relation.partition("-")
     return {one if other else "a text": _short(first), other or "another": _short(second)}
 

@@ -17,7 +17,7 @@ from isospace.system.settings import settings
 from isospace.system.typed_json import to_json
 
 
-# Two settings as the command line writes them; their help is that of the class below.
+# Two settings in the form of the command line; the class below has their help.
 @settings
 class _Arguments(DistillConfig):
     """What to distill."""

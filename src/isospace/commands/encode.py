@@ -19,7 +19,7 @@ from isospace.system.signals import polite_stop
 from isospace.vectors.encode_config import EncodeConfig
 
 
-# Four settings as the command line writes them; their help stands in `EncodeConfig`.
+# Four settings in the form of the command line; `EncodeConfig` has their help.
 @settings
 class _Arguments(EncodeConfig):
     """What to encode, by which model, into what."""
@@ -39,7 +39,7 @@ class Encode(LoadsModels, CallsEndpoints):
     """Print the outcome as JSON and no progress."""
 
     def run(self) -> int:
-        """Encode what is missing."""
+        """Encode the texts, or the rest of them after a stop."""
         with quick_imports():
             from isospace.training.compressing import told_loss
             from isospace.vectors.encode import encode

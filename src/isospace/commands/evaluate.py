@@ -59,14 +59,14 @@ class Evaluate(LoadsModels, CallsEndpoints):
         for model, evaluation in zip(self.models, evaluations, strict=True):
             run, transfer = run_of(model), evaluation.scores_of(Transfer)
             if transfer is not None and self.config.transfer is not None and run is not None:
-                # Another pooling or precision is not what the run shipped.
+                # The run did not measure its model with another pooling or precision.
                 own = self.config.pooling in (None, run.finished.pooling)
                 if own and self.config.precision == "float32":
                     run.write_transfer(self.config.transfer, transfer.to_json())
         return 0
 
     def _compress(self) -> int:
-        """Print what each form of small vectors loses."""
+        """Print the loss by each form of small vectors."""
         from isospace.training.compressing import keep_measured, measure_compression
 
         for name in ("data", "transfer", "geometry"):

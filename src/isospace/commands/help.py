@@ -18,7 +18,7 @@ WORDS = ("-h", "--help", ALL)
 
 @dataclass(frozen=True)
 class Everyday:
-    """What --help shows of a command that has many options."""
+    """Everyday part of a command with many options: the examples and options that --help shows."""
 
     examples: tuple[str, ...]
     options: tuple[str, ...]
@@ -121,15 +121,20 @@ EVERYDAY = {
 """Command -> its everyday options."""
 
 _TITLES = {"config": "main", "text": "text", "whitening": "whitening"}
-"""Field that holds settings of its own -> the title of their group."""
+"""Field with nested settings -> title of their group."""
 
 
 def show_help(kind: type[Any], command: str, summary: str, words: Sequence[str], base: Any) -> None:
     """Print the help of a command, and end the process.
 
-    Without `base` the defaults are the dataclass's.
+    Args:
+        kind: the command's dataclass.
+        command: the command's name.
+        summary: a sentence on the command.
+        words: the words after the command.
+        base: an instance whose values are the defaults; `None`: the defaults of the dataclass.
     """
-    from isospace.objectives import OBJECTIVES  # which imports torch, but for a help text
+    from isospace.objectives import OBJECTIVES  # imports torch, but not for a help text
 
     everyday = EVERYDAY.get(command)
     asked = [word for word in words if word not in WORDS]
@@ -161,7 +166,7 @@ def show_help(kind: type[Any], command: str, summary: str, words: Sequence[str],
 
 
 class _Field(NamedTuple):
-    """A field as a help text shows it."""
+    """A field of a help text."""
 
     group: str
     name: str
@@ -170,7 +175,7 @@ class _Field(NamedTuple):
 
 
 def _fields(kind: type[Any], base: Any, group: str = "") -> Iterator[_Field]:
-    """Yield the fields of a command, and those of the settings in it."""
+    """Yield the fields of a command, with those of its nested settings."""
     types = get_type_hints(kind, include_extras=True)
     for one in fields(kind):
         if base is not None:
@@ -181,11 +186,11 @@ def _fields(kind: type[Any], base: Any, group: str = "") -> Iterator[_Field]:
             yield from _fields(type(value), value, _TITLES[one.name])
             continue
         annotation = types[one.name]
-        if value is None or value == () or isinstance(value, bool):  # which say nothing
+        if value is None or value == () or isinstance(value, bool):  # such a default says nothing
             annotation = Annotated[annotation, tyro.conf.arg(help_behavior_hint="")]
         shown: Any = field(metadata=one.metadata)
         if value is not MISSING:
-            # A default factory takes values that can change, too.
+            # A default factory works for mutable values too.
             shown = field(default_factory=partial(_same, value), metadata=one.metadata)
         yield _Field(group, one.name, annotation, shown)
 

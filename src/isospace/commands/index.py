@@ -74,7 +74,7 @@ class Index(LoadsModels, CallsEndpoints):
     """Print the outcome as JSON and no progress."""
 
     def run(self) -> int:
-        """Index or delete, and say what changed."""
+        """Index texts or delete rows, and print what changed."""
         from isospace.encoders.places import resolve
         from isospace.search.columns import check_names
         from isospace.search.files import index_files
@@ -145,7 +145,7 @@ class Index(LoadsModels, CallsEndpoints):
 
 
 def _in_words(changes: Changes) -> str:
-    """Say what became of the rows."""
+    """Return a sentence on the changes of the rows."""
     counts = {name: number for name, number in asdict(changes).items() if number}
     repeated = counts.pop("repeated", 0)
     words = [f"{number:,} {name}" for name, number in counts.items()]

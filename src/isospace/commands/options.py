@@ -1,4 +1,4 @@
-"""Settings as the command line writes them: `its_field` of the core is --its-field here."""
+"""Settings on the command line: the setting `its_field` is the option --its-field."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from isospace.encoders.pooling import PoolingName, Precision
 from isospace.errors import UserError, did_you_mean, in_words, no_such
 
 MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
-"""How options are named: without the names of the dataclasses that hold them."""
+"""Markers that leave the names of dataclasses out of the names of options."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,18 +89,18 @@ class SharesWork(LoadsModels):
 
 
 COMMON = (Encodes, SharesWork, CallsEndpoints)
-"""Options that a help text shows behind those of the command itself."""
+"""Classes whose options a help text shows after those of the command itself."""
 
 _QUOTED = r"""(?<![^\s(\[{])(['"])(?:\\.|(?!\1).)*\1"""
 _SETTING = re.compile(rf"{_QUOTED}|(?P<command>adapt )?`(?P<name>[a-z][a-z0-9_]*)`")
-"""A setting as the core names it; or a text in quotes, as messages quote the user's own."""
+"""Pattern of a setting in backticks, or of a text in quotes, which is left as it is."""
 
 
 def as_options(text: str) -> str:
-    """Replace the settings in a text of the core, which are `named_so`, by their options.
+    """Replace settings in a message, written `like_this`, by their options.
 
-    `resume`, which only a run has, becomes the whole command, of train or, where it says so, adapt.
-    What stands in quotes stays.
+    `resume` becomes the whole command: of adapt if "adapt" precedes it, else of train. Text in
+    quotes is not changed.
 
     >>> as_options("`batch_size` 1: expected 2 or more; `resume` runs/a")
     '--batch-size 1: expected 2 or more; isospace train --resume runs/a'
@@ -123,10 +123,10 @@ def _option(found: re.Match[str]) -> str:
 
 
 def write_help(kind: type[Any]) -> None:
-    """Make the docstring under each field, in `kind` and the dataclasses in it, its help text.
+    """Set the help text of each field in `kind`, and in its dataclasses, to its docstring.
 
-    tyro reads these docstrings too, but would show the line breaks of the source, and settings as
-    the core names them.
+    tyro reads these docstrings too, but would show the line breaks of the source, and the names of
+    settings instead of options.
     """
     described: dict[str, str] = {}
     for parent in reversed(kind.__mro__):
@@ -143,13 +143,13 @@ def write_help(kind: type[Any]) -> None:
 
 @functools.cache
 def _described(kind: type[Any]) -> dict[str, str]:
-    """Return the docstrings under the fields of a dataclass, by field."""
+    """Return the docstrings under the fields of a dataclass: field -> docstring."""
     found = docstring_parser.parse_from_object(kind).params
     return {item.arg_name: inspect.cleandoc(item.description or "") for item in found}
 
 
 def _dataclasses(annotation: Any) -> Iterator[type[Any]]:
-    """Yield the dataclasses that an annotation names."""
+    """Yield the dataclasses in an annotation."""
     if isinstance(annotation, type) and is_dataclass(annotation):
         yield annotation
     for part in get_args(annotation):
@@ -157,26 +157,25 @@ def _dataclasses(annotation: Any) -> Iterator[type[Any]]:
 
 
 _MANY = 1_000_000
-"""Values of an option that takes as many as there are."""
+"""Number of values of an option that takes any number of values."""
 
 
 def checked_words(kind: type[Any], command: str, words: Sequence[str]) -> list[str]:
-    """Return the words after a command as tyro reads them: each amount as two words.
+    """Check the words after a command, and return them for tyro, with each amount as two words.
 
     Args:
         kind: the command's dataclass.
         command: the command's name.
-        words: what follows the name.
+        words: the words after the name.
 
     Raises:
-        UserError: there is no such option, objective or choice; or a wrong amount, such as
-            "10 minuts".
+        UserError: an option, objective, choice or amount ("10 minuts") is not valid.
     """
     known = dict(_options(kind))
     names_objective = any(field.name == "objective" for field in fields(kind))
     found: list[str] = []
     rest = deque(words)
-    values = 0  # that the last option still takes
+    values = 0  # number of values that the last option still takes
     while rest:
         word = rest.popleft()
         found.append(word)
@@ -207,7 +206,7 @@ def checked_words(kind: type[Any], command: str, words: Sequence[str]) -> list[s
 
 
 def _require_objective(word: str) -> None:
-    from isospace.objectives import OBJECTIVES  # which imports torch
+    from isospace.objectives import OBJECTIVES  # imports torch
 
     if word not in OBJECTIVES:
         raise UserError(no_such("objective", word, OBJECTIVES))
@@ -220,7 +219,7 @@ def _require_choice(name: str, value: str, choices: Sequence[str]) -> None:
 
 
 def _amount_words(first: Sequence[str], rest: deque[str]) -> list[str]:
-    """Take a number and a unit, in one word or two, off the words of a command."""
+    """Remove a number and a unit, in one word or two, from the words of a command."""
     given = [part for word in first for part in word.split()]
     while len(given) < 2 and rest and not rest[0].startswith("-"):
         given += rest.popleft().split()
@@ -228,7 +227,7 @@ def _amount_words(first: Sequence[str], rest: deque[str]) -> list[str]:
 
 
 def _options(kind: type[Any]) -> Iterator[tuple[str, tuple[Sequence[str], Any, int]]]:
-    """Yield every option: its words if it is a choice, how an amount is read, how many values."""
+    """Yield every option: its choices, the reader of an amount, and its number of values."""
     types = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         parts = list(_dataclasses(types[field.name]))
@@ -247,12 +246,12 @@ def _options(kind: type[Any]) -> Iterator[tuple[str, tuple[Sequence[str], Any, i
 
 
 def _plain(annotation: Any) -> tuple[Any, ...]:
-    """Split an annotation into the type and what is noted of it."""
+    """Split an annotation into the type and the notes of `Annotated`."""
     return get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
 
 
 def _choices(annotation: Any) -> tuple[str, ...]:
-    """Return the words of a choice; none of any other type."""
+    """Return the words of a choice; empty for any other type."""
     parts = [annotation] if get_origin(annotation) is Literal else get_args(annotation)
     words = [part for part in parts if part is not NoneType]
     if all(get_origin(word) is Literal for word in words):

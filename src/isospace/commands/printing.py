@@ -1,4 +1,4 @@
-"""What a command prints on standard output: results as text, as a table, as JSON."""
+"""Printing results on standard output: as text, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from isospace.training.run import FinishedRun
 
 _LEAST = 50
-"""Cells of a text that are shown however narrow the terminal, over several lines if need be."""
+"""Width to which a text in a table is cut at most; a narrow terminal shows it on several lines."""
 
 
 def print_result(text: str) -> None:
@@ -32,9 +32,9 @@ def print_result(text: str) -> None:
 
 
 def print_finished(outcome: FinishedRun, json: bool) -> None:
-    """Print results.json if JSON is asked for, write the report of a run, and say where it is.
+    """Print results.json if JSON is asked for, write the report of a run, and print its path.
 
-    Of a run that was finished before, print the verdict, which no line has told.
+    If the run was already finished, print its verdict too, which no earlier line has shown.
     """
     from isospace.report.run_set import collect
     from isospace.report.write import write_report
@@ -54,7 +54,7 @@ def print_json(content: Any) -> None:
 
 
 def _fitting(rows: Rows, texts: Collection[str], width: int) -> list[dict[str, str]]:
-    """Cut the cells of `texts` to an even share of the width that other columns leave."""
+    """Cut the cells of the columns `texts` to equal shares of the width left by other columns."""
     columns = columns_of(rows)
     others = [name for name in columns if name not in texts]
     taken = sum(max(cell_len(row[name]) for row in [{name: name}, *rows]) for name in others)
@@ -80,7 +80,7 @@ def _finite(content: Any) -> Any:
 
 
 def print_json_text(text: str) -> None:
-    """Print JSON, with JSON's own escapes for what the encoding of standard output lacks."""
+    """Print JSON; non-ASCII characters are escaped unless standard output is UTF-8."""
     if codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8":
         text = json.dumps(json.loads(text), indent=2)
     print_result(text)
@@ -89,8 +89,8 @@ def print_json_text(text: str) -> None:
 def print_table(title: str, rows: Rows, note: str = "", texts: Collection[str] = ()) -> None:
     """Print a title, a table and a note; in a file or a pipe as Markdown.
 
-    On a terminal the cells of the columns `texts`, which a corpus may have of any length, are cut
-    to what the width leaves them.
+    On a terminal, the cells of the columns `texts` are cut to the width, because a corpus may have
+    texts of any length.
     """
     terminal = Terminal(highlight=False, markup=False, emoji=False)
     if terminal.is_terminal:

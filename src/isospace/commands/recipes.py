@@ -1,4 +1,4 @@
-"""The command `recipes`: all published settings in a table, or one in full."""
+"""The command `recipes`: all published settings in a table, or one recipe in full."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Recipes:
     starts. Takes seconds a recipe, and downloads nothing."""
 
     def run(self) -> int:
-        """Print the table, or one row, or run the checks."""
+        """Print the table or one recipe, or run the checks."""
         if self.json and self.check:
             raise UserError("`json` and `check`: give one of the two")
         if self.check:
@@ -63,7 +63,7 @@ def check(names: Sequence[str]) -> None:
     from isospace.system.quiet import log_level, no_weight_bars
     from isospace.training.recipe_check import check_recipe
 
-    quiet = log_level("isospace", logging.ERROR)  # of a tiny encoder no warning matters
+    quiet = log_level("isospace", logging.ERROR)  # warnings about a tiny encoder do not matter
     with tempfile.TemporaryDirectory() as folder, quiet, no_weight_bars():
         for name in names:
             started = time.monotonic()
@@ -75,7 +75,7 @@ def check(names: Sequence[str]) -> None:
 
 
 def overview() -> list[dict[str, str]]:
-    """Return a row for each recipe: what it aims at, and the published averages."""
+    """Return a row for each recipe: its target, and the published averages."""
     return [
         {
             "recipe": name,
@@ -92,7 +92,7 @@ def describe(name: str) -> str:
     """Describe one recipe in full, in lines of at most 100 characters.
 
     Raises:
-        UserError: no such recipe.
+        UserError: there is no such recipe.
     """
     recipe = find(name)
     paper, dev = recipe.config.objective.paper, _cell(recipe.published_dev)
@@ -131,7 +131,7 @@ def command(name: str) -> str:
 
 
 def settings(recipe: Recipe) -> dict[str, str]:
-    """Return the main settings, and each that differs from its field's default."""
+    """Return the main settings, and all other settings that differ from their defaults."""
     config, default = recipe.config, TrainConfig()
     shown = _changed(config, default) | _changed(config.text, default.text)
     shown |= _changed(config.objective, type(config.objective)())
@@ -139,7 +139,7 @@ def settings(recipe: Recipe) -> dict[str, str]:
 
 
 def _changed(settings: Any, default: Any) -> dict[str, Any]:
-    """Return the plain fields that differ from another dataclass's or are always shown."""
+    """Return the plain fields that are always shown, or differ from those of `default`."""
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return {
         name: value

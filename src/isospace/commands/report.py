@@ -29,7 +29,7 @@ class Report(LoadsModels):
     """Print the table of runs as JSON, and no progress."""
 
     def run(self) -> int:
-        """Write the page and the tables, print the runs."""
+        """Write the page and the tables, and print the table of runs."""
         from isospace.report.run_set import collect
         from isospace.report.runs import runs_table
         from isospace.report.scoreboard import all_tables

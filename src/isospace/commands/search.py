@@ -47,7 +47,7 @@ class Search(LoadsModels, CallsEndpoints):
     """Print everything as JSON."""
 
     def run(self) -> int:
-        """Search and print."""
+        """Search the index and print the hits."""
         from isospace.search import SearchIndex
 
         index = SearchIndex.open(self.index, self.model, self.query_prompt)
@@ -69,12 +69,12 @@ class Search(LoadsModels, CallsEndpoints):
 
 
 def _as_json(hit: Hit) -> dict[str, Any]:
-    """Give all of a hit but scores that only a hybrid search has."""
+    """Return the fields of a hit; the parts of a hybrid score only after a hybrid search."""
     return {name: value for name, value in asdict(hit).items() if value is not None}
 
 
 def _scores(hit: Hit) -> dict[str, str]:
-    """Show what a hit ranks by, and the parts of a hybrid score."""
+    """Return the score of a hit as cells, with the parts of a hybrid score."""
     cosine = {"cosine": f"{hit.cosine:.3f}"}
     if hit.hybrid is None:
         return cosine

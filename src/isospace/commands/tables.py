@@ -1,4 +1,4 @@
-"""How a table looks to people: the one maker of the tables that commands show."""
+"""Drawing of tables on a terminal, for all commands."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from rich.table import Table as Drawing
 from isospace.system.tables import Rows, columns_of, is_number
 
 Grid = Sequence[tuple[str, ...]]
-"""The headings, and rows of cells."""
+"""Rows of cells; the first row has the headings."""
 
 _FIGURES = 24
-"""A cell with a digit that is no longer than this counts as figures, which are never cut."""
+"""Greatest length of a cell with a digit that counts as figures; figures are never cut."""
 _TEXT = 12
-"""The narrowest column that text is folded into."""
+"""Smallest width of a column of folded text."""
 
 
 def draw_table(terminal: Terminal, title: str, rows: Rows) -> None:
-    """Print a title and a table, in which figures keep every digit.
+    """Print a title and a table; figures keep every digit.
 
-    On a narrow terminal text is folded. If that is not enough, rows become columns if these fit, or
-    else the columns are spread over several tables. In a log file nothing is folded.
+    On a narrow terminal, text is folded. If this is not enough, rows become columns. If these do
+    not fit either, the columns are spread over several tables. In a log file nothing is folded.
     """
     columns = columns_of(rows)
     grid: list[tuple[str, ...]] = [columns]
@@ -46,7 +46,7 @@ def _draw(terminal: Terminal, grid: Grid, width: int) -> None:
 
 
 def _parts(columns: Grid, width: int) -> Iterator[Grid]:
-    """Yield tables that fit into a width, each with the first column and some of the others."""
+    """Yield tables that fit into a width, each with the first column and some other columns."""
     name, *rest = columns
     part = [name]
     for column in rest:
@@ -58,7 +58,7 @@ def _parts(columns: Grid, width: int) -> Iterator[Grid]:
 
 
 def _drawing(grid: Grid) -> Drawing:
-    """Make a table: headings above, numbers on the right."""
+    """Return a table with headings, and figures aligned to the right."""
     drawing = Drawing(header_style="bold")
     for place, (heading, *cells) in enumerate(zip(*grid, strict=True)):
         numbers = all(map(is_number, filter(None, cells)))
@@ -80,7 +80,7 @@ def _are_figures(cells: Sequence[str]) -> bool:
 
 
 def _full_width(grid: Grid) -> int:
-    """Return the width of a table with nothing folded, the lines between columns included."""
+    """Return the width of a table without folding, with the lines between columns."""
     return 1 + sum(3 + max(map(cell_len, column)) for column in zip(*grid, strict=True))
 
 

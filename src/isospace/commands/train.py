@@ -57,7 +57,7 @@ class Train(SharesWork, CallsEndpoints):
         """Return the settings of the recipe that the words name.
 
         Raises:
-            UserError: no such recipe or objective; or settings for a run that has its own.
+            UserError: there is no such recipe or objective; or a resumed run is given settings.
         """
         if words and not words[0].startswith("-") and words[0] not in OBJECTIVES:
             raise UserError(_no_objective(words[0]))
@@ -79,7 +79,7 @@ class Train(SharesWork, CallsEndpoints):
         return cls(config=config, objective=config.objective, recipe=name)
 
     def run(self) -> int:
-        """Train, or go on with a run."""
+        """Train, or resume a run."""
         from isospace.system.launch import is_main_process
 
         where = "objectives come first, or last: isospace train --corpus FILE OBJECTIVE"
@@ -90,16 +90,18 @@ class Train(SharesWork, CallsEndpoints):
             with quick_imports():
                 from isospace.training.train import train
             outcome = train(config, self.resume, console)
-        if not is_main_process():  # of the processes that share the run
+        if not is_main_process():  # not the first of the processes that share the run
             return 0
         print_finished(outcome, self.json)
         return 0
 
 
 def require_no_objectives(corpus: Sequence[str], where: str) -> None:
-    """Refuse as texts what are objectives, or nearly: what follows `corpus` is read as one.
+    """Refuse objectives, or misspelt ones, among the texts after `corpus`.
 
-    `where` says where they belong.
+    Args:
+        corpus: the texts.
+        where: the place of an objective in the command, for the message.
     """
     from isospace.corpus.sources import is_docstrings
 
@@ -114,7 +116,7 @@ def require_no_objectives(corpus: Sequence[str], where: str) -> None:
 
 
 def _no_objective(word: str) -> str:
-    """Say what is wrong with a first word that is no objective."""
+    """Return the message for a first word that is not an objective."""
     from isospace.corpus.sources import is_docstrings
 
     if is_docstrings(word) or Path(word).exists():

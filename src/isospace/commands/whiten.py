@@ -17,7 +17,7 @@ from isospace.system.typed_json import to_json
 from isospace.whiten.whiten_config import WhitenConfig
 
 
-# Two settings as the command line writes them; their help is that of the class below.
+# Two settings in the form of the command line; the class below has their help.
 @settings
 class _Arguments(WhitenConfig):
     """What to whiten, by what, and how far."""
@@ -43,7 +43,7 @@ class Whiten(SharesWork, CallsEndpoints):
                 from isospace.training.query_map import how_to_load
                 from isospace.whiten.whiten import whiten_model
             results = whiten_model(self.config, console)
-        if results is None:  # processes other than the first
+        if results is None:  # not the first process
             return 0
         if self.json:
             print_json_text(to_json(results))

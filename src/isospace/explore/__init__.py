@@ -1,1 +1,1 @@
-"""One or two models and a corpus in the browser: neighbours, similarities, geometry."""
+"""Pages in the browser on one or two models and a corpus: neighbours, similarities, geometry."""

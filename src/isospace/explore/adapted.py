@@ -1,4 +1,4 @@
-"""A finished run of adapt, to look into: both models, and the test pairs."""
+"""A finished run of adapt to explore: both models, and the test pairs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from isospace.training.run import Run, run_of
 
 @dataclass(frozen=True)
 class Adapted:
-    """A finished run of adapt."""
+    """A finished run of adapt: its name as the user gave it, the run, and its candidates."""
 
     source: str
     run: Run
@@ -30,10 +30,10 @@ class Adapted:
 
     @classmethod
     def open(cls, source: str) -> Adapted | None:
-        """Return the run of adapt that a model's name means; `None` where it means something else.
+        """Return the run of adapt that a model's name refers to, or `None`.
 
         Raises:
-            UserError: it is not finished, or candidates.json is damaged.
+            UserError: the run is not finished, or candidates.json is damaged.
         """
         run = run_of(source)
         candidates = None if run is None else read_candidates(run.folder)
@@ -41,11 +41,11 @@ class Adapted:
 
     @property
     def kept_base(self) -> bool:
-        """Tell whether the run kept the base model."""
+        """True if the run kept the base model."""
         return self.run.finished.ships_base
 
     def models(self) -> Sequence[str | Encoder]:
-        """Return the base and the adapted model; the one, where adapt kept it.
+        """Return the base model and the adapted model, or only one if adapt kept the base model.
 
         Raises:
             UserError: the base model cannot be loaded any more.
@@ -54,7 +54,7 @@ class Adapted:
 
     @property
     def changes(self) -> ChangedQueries:
-        """Return the queries that changed most between the two models."""
+        """Queries that changed most between the two models."""
         if self.kept_base:
             return ChangedQueries()
         better, worse = (
@@ -64,27 +64,27 @@ class Adapted:
 
     @property
     def texts_name(self) -> str:
-        """Name the texts for people."""
+        """Name of the texts for people."""
         config = self.run.config
         files = config.text.corpus if config.pairs is None else (config.pairs,)
         names = ", ".join(Path(file).name for file in files)
         return f"{names}, its test pairs"
 
     def texts(self, progress: Progress) -> tuple[str, ...]:
-        """Return the held-out texts that the test pairs search.
+        """Return the held-out texts that are ranked for the test pairs.
 
-        If the test pairs are parts of passages, these are the whole passages.
+        If the test pairs are parts of passages, the whole passages are returned.
 
         Raises:
-            UserError: the corpus cannot be read any more, or is not what it was.
+            UserError: the corpus cannot be read any more, or has changed.
         """
-        config = replace(self.run.config, data=None, other_text=())  # which have no part in it
+        config = replace(self.run.config, data=None, other_text=())  # not needed here
         corpus = " ".join(config.text.corpus)
         progress.line("reading", corpus)
         data = load_data(config)
         benchmark, own = data.benchmark, data.corpus.pairs
         found_by = self.run.finished
-        # A short budget tests by fewer of them.
+        # A short budget tests with fewer pairs.
         tested = evenly(len(benchmark.pairs), found_by.base.pairs.queries)
         benchmark = replace(benchmark, pairs=benchmark.pairs.take(tested))
         if benchmark.pairs_digest() != found_by.pairs:
@@ -95,12 +95,12 @@ class Adapted:
         found: Iterable[str] = Targets.of_pairs(benchmark.pairs).texts
         if config.pairs is None and (own.relation == FIRST_REST or not own.test):
             found = dict.fromkeys(data.corpus.held_out())
-        texts = tuple(map(without_surrogates, found))  # as encoders read them, too
+        texts = tuple(map(without_surrogates, found))  # encoders read them so too
         progress.line("corpus", f"{number_of(len(texts), 'distinct texts')} of {self.texts_name}")
         return texts
 
 
 def _shown(one: ChangedQuery) -> ChangedQuery:
-    """Return a query as a page can show it, without halves of surrogate pairs."""
+    """Return a query for a page, without halves of surrogate pairs."""
     query, right = map(without_surrogates, (one.query, one.right))
     return replace(one, query=query, right=right)

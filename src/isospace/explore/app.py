@@ -1,4 +1,4 @@
-"""The pages of `explore` as a Starlette application, and the server for this machine alone."""
+"""The pages of `explore` as a Starlette application, with a server for this machine only."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from isospace.report.write import templates
 HOST = "127.0.0.1"
 _NEIGHBOURS = 10
 _WORD = re.compile(r"(\w+)")
-_LARGEST_FORM = 1 << 20  # bytes: far more than 40 sentences of the longest
+_LARGEST_FORM = 1 << 20  # bytes: far more than `MOST_SENTENCES` of the longest sentences
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -53,10 +53,10 @@ _FILES = {"explore.css": "text/css", "marks.js": "text/javascript", "icon.svg": 
 
 
 class OwnRequests:
-    """Refuses what a page of another site asks for, by a link, a form or a script.
+    """Middleware that refuses requests from pages of other sites, by link, form or script.
 
-    Browsers say who asks by Sec-Fetch-Site, and of forms and scripts by Origin, which older ones
-    send too. Other programs say neither.
+    Browsers name the origin of a request in Sec-Fetch-Site. For forms and scripts they send Origin,
+    which older browsers know too. Other programs send neither.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -75,10 +75,10 @@ class OwnRequests:
 
 
 class Pages:
-    """What is answered to each request.
+    """Responses to the requests.
 
     The coroutines do not await while a model computes. So only one request at a time uses the
-    models, whose dropout rates are set and put back at every call.
+    models, whose dropout rates are set and restored at every call.
     """
 
     def __init__(self, session: Session) -> None:
@@ -87,7 +87,7 @@ class Pages:
         self._templates.filters.update(marked=marked, shade=shade, cosine=cosine, rank=rank)
 
     async def neighbours(self, request: Request) -> Response:
-        """Answer with a text box; after a query, with its nearest texts by each model."""
+        """Answer with a text box, and after a query with its nearest texts by each model."""
         query, k = request.query_params.get("q"), request.query_params.get("k", str(_NEIGHBOURS))
         neighbours, error = None, ""
         if query is not None:
@@ -98,7 +98,7 @@ class Pages:
         return self._page("neighbours.html", error, query=query or "", k=k, neighbours=neighbours)
 
     async def similarities(self, request: Request) -> Response:
-        """Answer with a box for sentences, and their cosines by each model as a heat map."""
+        """Answer with a box for sentences, and a heat map of their cosines for each model."""
         result, error = None, ""
         text = "\n".join(self._session.suggestion)
         try:
@@ -111,7 +111,7 @@ class Pages:
         return self._page("similarities.html", error, text=text, result=result)
 
     async def geometry(self, request: Request) -> Response:
-        """Answer with measures, singular values and maps, made at the first request."""
+        """Answer with measures, singular values and maps, computed at the first request."""
         return self._page("geometry.html", geometry=self._measured)
 
     @cached_property
@@ -145,10 +145,10 @@ class Pages:
 
 
 def make_app(session: Session) -> Starlette:
-    """Make the application, which answers to names of this machine and to its own pages only.
+    """Make the application; it answers only its own pages, under the names of this machine.
 
     Another name in a request's Host header means DNS rebinding: a foreign page made its own name
-    point to this machine, to read what is shown here.
+    point to this machine, to read our pages.
     """
     pages = Pages(session)
     routes = [
@@ -166,12 +166,10 @@ def make_app(session: Session) -> Starlette:
 
 
 def listen(port: int) -> socket.socket:
-    """Open a socket that only this machine can reach.
-
-    Port 0 is any free one.
+    """Open a socket that only this machine can reach; port 0 takes any free port.
 
     Raises:
-        UserError: the port is in use, not allowed, or no port.
+        UserError: the port is in use, not allowed, or not a port number.
     """
     if not 0 <= port < 1 << 16:
         raise UserError(f"`port` {port}: expected 1 to 65535, or 0 for any that is free")
@@ -185,7 +183,7 @@ def listen(port: int) -> socket.socket:
 
 
 def make_server(session: Session) -> uvicorn.Server:
-    """Make the server; `run(sockets=[listen(port)])` answers until Ctrl-C."""
+    """Make the server; its `run(sockets=[listen(port)])` answers until Ctrl-C."""
     config = uvicorn.Config(
         make_app(session), log_level="warning", lifespan="off", ws="none", server_header=False
     )
@@ -193,9 +191,9 @@ def make_server(session: Session) -> uvicorn.Server:
 
 
 def marked(text: str, query: str) -> list[tuple[str, bool]]:
-    """Split a text into pieces, and mark those that are words of the query, whatever their case.
+    """Split a text into pieces, each with true if it is a word of the query, in any case.
 
-    English function words do not count, and a long text is cut.
+    English function words are not marked, and a long text is cut.
 
     >>> marked("A dog runs.", "The dogs of a DOG")
     [('A', False), (' ', False), ('dog', True), (' ', False), ('runs', False), ('.', False)]
@@ -206,7 +204,7 @@ def marked(text: str, query: str) -> list[tuple[str, bool]]:
 
 
 def shade(value: float) -> str:
-    """Return the CSS classes of a cell of the heat map: its tenths, and whether it is negative.
+    """Return the CSS classes of a cell of the heat map: its tenths, and `below` if negative.
 
     >>> shade(0.72), shade(-0.31)
     ('c7', 'c3 below')
@@ -216,7 +214,7 @@ def shade(value: float) -> str:
 
 
 def cosine(value: float) -> str:
-    """Write a cosine with two digits, without a negative zero.
+    """Return a cosine as text with two decimals, without a negative zero.
 
     >>> cosine(-0.001), cosine(0.734)
     ('0.00', '0.73')
@@ -225,7 +223,7 @@ def cosine(value: float) -> str:
 
 
 def rank(value: float) -> str:
-    """Write a rank; of equals it may be a half.
+    """Return a rank as text; a tie can give half a rank.
 
     >>> rank(1204.0), rank(2.5)
     ('1,204', '2.5')

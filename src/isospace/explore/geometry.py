@@ -1,4 +1,4 @@
-"""How one or two models use their space: measures, singular values, maps of a sample."""
+"""The vector space of one or two models: measures, singular values, and maps of a sample."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MEANINGS = {
     "hubness": "Whether a few texts are neighbours of the many; 0 if all are found equally often. "
     "Lower is more even.",
 }
-"""What a measure says, and which way is which."""
+"""Measure -> its meaning, and the direction of more even."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,16 @@ class Measure:
 
 @dataclass(frozen=True)
 class Geometry:
-    """The space of each model.
+    """The vector space of each model.
 
     Attributes:
-        sentences: how many the sample has.
-        spectra: singular values of both models.
-        kept_share: mean share of a text's ten neighbours under the first model that it has under
-            the second; `None` for one model.
-        maps: of both models; none for one.
-        mapped: texts on a map.
+        sentences: number of texts in the sample.
+        measures: measures of each model.
+        spectra: picture of each model's singular values.
+        kept_share: mean share of a text's ten neighbours by the first model that the second model
+            keeps; `None` for one model.
+        maps: maps of both models; empty for one model.
+        mapped: number of texts on a map.
     """
 
     sentences: int
@@ -55,7 +56,7 @@ class Geometry:
 
 
 def measure(session: Session) -> Geometry | None:
-    """Measure and draw the space of each model; `None` for a corpus of very few texts."""
+    """Measure and draw the space of each model; return `None` for too few texts."""
     sample = session.sample
     if len(sample) < SMALLEST_SAMPLE:
         return None

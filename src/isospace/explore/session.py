@@ -1,4 +1,4 @@
-"""What the pages ask: one or two models, and their vectors of a corpus in memory."""
+"""The session behind the pages: one or two models, and their vectors of a corpus in memory."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from isospace.statistics.counts import number_of
 from isospace.system.progress import Logged, Progress
 
 LONGEST = 2000
-"""Characters of a sentence that can be asked about."""
+"""Largest number of characters of a query or sentence."""
 LONGEST_SHOWN = 400
-"""Characters of a text that are shown; a corpus can hold a book in one line."""
+"""Largest number of shown characters of a text; a corpus can hold a book in one line."""
 MOST_NEIGHBOURS = 100
 MOST_SENTENCES = 40
-"""Of a heat map."""
+"""Largest number of sentences in a heat map."""
 SAMPLE = 1000
-"""Texts of the corpus that the geometry is measured on; as many as a run keeps."""
+"""Number of texts for measuring the geometry; a run keeps as many."""
 
 _EXAMPLES, _CANDIDATES = 5, 50
-_EXAMPLE_LENGTH = 60  # characters: long enough to mean something, short enough for a line
+_EXAMPLE_LENGTH = 60  # characters: enough for a meaning, and fits into a line
 _DIFFERENCES = 3
 _SEED = 0
 
@@ -44,10 +44,10 @@ class Model:
 
     Attributes:
         letter: A or B.
-        name: for people.
-        encode: texts -> (text, dim); may have sides.
-        vectors: (text, dim) of the corpus, of length 1.
-        sample: (n, dim) of the texts at `sample_rows`, as the encoder makes them.
+        name: name for people.
+        encode: texts -> (text, dim); may differ for queries and documents.
+        vectors: (text, dim) unit vectors of the corpus.
+        sample: (n, dim) vectors of the texts at `sample_rows`, not normalised.
     """
 
     letter: str
@@ -59,9 +59,13 @@ class Model:
 
 @dataclass(frozen=True)
 class RankedNeighbour:
-    """A text of the corpus near a query, with their cosine.
+    """A text of the corpus near a query.
 
-    `other_rank` is its rank under the other model, from 1.
+    Attributes:
+        text: the text.
+        cosine: its cosine with the query.
+        other_rank: its rank by the other model, from 1; `None` with one model.
+        shared: true if the other model lists the text too.
     """
 
     text: str
@@ -72,7 +76,7 @@ class RankedNeighbour:
 
 @dataclass(frozen=True)
 class NeighboursByModel:
-    """The neighbours of a query under each model."""
+    """The neighbours of a query by each model."""
 
     query: str
     lists: tuple[tuple[RankedNeighbour, ...], ...]
@@ -80,18 +84,19 @@ class NeighboursByModel:
 
     @property
     def common(self) -> int:
-        """Count the texts in both lists."""
+        """Number of texts in both lists."""
         return sum(neighbour.shared for neighbour in self.lists[0])
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A pair of sentences that one model finds more alike than the other, beside other pairs.
+    """A pair of sentences that one model finds more alike than the other, relative to other pairs.
 
     Attributes:
-        pair: their places, from 0.
-        cosines: under each model.
-        deviations: these from the model's mean over all pairs, in its standard deviations.
+        pair: positions of the two sentences, from 0.
+        cosines: cosine by each model.
+        deviations: deviation of each cosine from the model's mean over all pairs, in the model's
+            standard deviations.
     """
 
     pair: tuple[int, int]
@@ -101,7 +106,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Similarities:
-    """The cosines of sentences."""
+    """The cosines of sentences by each model, and the pairs on which two models differ most."""
 
     sentences: tuple[str, ...]
     matrices: tuple[NDArray[np.float32], ...]
@@ -110,19 +115,19 @@ class Similarities:
 
 @dataclass(frozen=True)
 class ChangedQueries:
-    """Queries whose right text moved most, from the first to the second model, as adapt found."""
+    """Queries whose right text moved most from the base to the adapted model, as adapt found."""
 
     gained: tuple[ChangedQuery, ...] = ()
     lost: tuple[ChangedQuery, ...] = ()
 
     def find(self, query: str) -> ChangedQuery | None:
-        """Return the change of a query; `None` if it is not among those that changed most."""
+        """Return the change of a query, or `None` if the query is not listed."""
         told = (*self.gained, *self.lost)
         return next((one for one in told if clean(one.query[:LONGEST]) == query), None)
 
     @staticmethod
     def is_right(one: ChangedQuery, text: str) -> bool:
-        """Tell whether a text is the right one of a query, or the passage that has both."""
+        """Return true if a text is a query's right text, or a passage that holds both."""
         return text == one.right or (text.startswith(one.query) and text.endswith(one.right))
 
 
@@ -148,7 +153,7 @@ class Session:
         """Return the k nearest texts of the corpus by each model, without the query itself.
 
         Raises:
-            UserError: no query, too long a query, or a k out of bounds.
+            UserError: the query is empty or too long, or k is out of bounds.
         """
         query = _usable(query)
         if not query:
@@ -184,7 +189,7 @@ class Session:
 
     @cached_property
     def suggestion(self) -> tuple[str, ...]:
-        """Return sentences to compare first: two of the corpus, and their neighbours."""
+        """Sentences to compare first: two texts of the corpus, and their neighbours."""
         sentences = []
         for text in self.examples[:2]:
             near = self.neighbours(text[:LONGEST], 2).lists[0]
@@ -192,10 +197,10 @@ class Session:
         return tuple(text[:LONGEST] for text in dict.fromkeys(sentences))
 
     def similarities(self, text: str) -> Similarities:
-        """Compare sentences, one a line, by their cosines.
+        """Compare sentences, one per line, by their cosines.
 
         Raises:
-            UserError: fewer than two, too many, or too long a sentence.
+            UserError: there are too few or too many sentences, or one is too long.
         """
         sentences = tuple(line for line in map(_usable, text.splitlines()) if line)
         if not 2 <= len(sentences) <= MOST_SENTENCES:
@@ -209,10 +214,10 @@ class Session:
 
 
 def require_one_or_two(models: Sequence[object]) -> None:
-    """Refuse models that are not one or two.
+    """Refuse a number of distinct models other than one or two.
 
     Raises:
-        UserError: naming them.
+        UserError: there are none or too many; the message names the models.
     """
     models = list(dict.fromkeys(models))
     if not 1 <= len(models) <= 2:
@@ -231,12 +236,21 @@ def open_session(
     pooling: PoolingName | None = None,
     changes: ChangedQueries | None = None,
 ) -> Session:
-    """Load one or two models and encode the texts of a corpus by each.
+    """Load one or two models, and encode the texts of a corpus with each.
 
-    `texts` are distinct, as `read_corpus` gives them; `corpus` says what they are.
+    Args:
+        models: one or two models.
+        texts: distinct texts, as `read_corpus` gives them.
+        corpus: description of the texts.
+        precision: the arithmetic.
+        progress: shows the progress; default: the log.
+        query_prompt: text before every query; default: the model's own prompt.
+        document_prompt: text before every document; default: the model's own prompt.
+        pooling: pooling of the models; default: the model's own.
+        changes: the queries that changed most, for a run of adapt.
 
     Raises:
-        UserError: none or more than two models, or one that cannot be loaded.
+        UserError: there are not one or two models, or a model cannot be loaded.
     """
     progress = progress or Logged()
     require_one_or_two(models)
@@ -271,7 +285,7 @@ def sample_rows(texts: int) -> NDArray[np.int64]:
 
 
 def _names(sources: Sequence[str]) -> list[str]:
-    """Return the last parts of folders' paths, or all names as given if two parts are alike."""
+    """Return the models' names, with folders by their last part unless two parts are alike."""
     short = [Path(name).absolute().name if Path(name).exists() else name for name in sources]
     return short if len(set(short)) == len(short) else list(sources)
 
@@ -287,12 +301,12 @@ def _usable(text: str) -> str:
 
 
 def _rank(scores: np.ndarray, row: int) -> int:
-    """Return the rank of a row, 1 for the highest score; of equal scores the first comes first."""
+    """Return the rank of a row, 1 for the highest score; the first of equal scores ranks higher."""
     return int(1 + (scores > scores[row]).sum() + (scores[:row] == scores[row]).sum())
 
 
 def _differences(matrices: Sequence[np.ndarray]) -> list[Difference]:
-    """Return the pairs whose deviations differ most; two models' cosines have no common scale."""
+    """Return the pairs whose deviations differ most; two models' cosines differ in scale."""
     if len(matrices) < 2:
         return []
     firsts, seconds = np.triu_indices(len(matrices[0]), k=1)

@@ -1,1 +1,1 @@
-"""Queries that a language model writes for the passages of a corpus, to train on."""
+"""Generated queries: a language model writes them for passages of a corpus, as training pairs."""

@@ -1,4 +1,4 @@
-"""Requests to a language model, each made once: answers are kept, and read as JSON."""
+"""Requests to a language model, and their answers, which are kept so that none is repeated."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from isospace.system.endpoints import Answer, Endpoint, EndpointError
 from isospace.system.files import hash_of
 
 Fate = Literal["answered", "refused", "broken", "empty", "timed out"]
-"""What became of a request: refused are prose or a block in place of queries, broken is JSON that
-cannot be read or has other keys, empty is no text or {}."""
+"""Outcome of a request. Refused: prose, or a blocked answer, instead of queries. Broken: JSON that
+cannot be read or has other keys. Empty: no text or {}."""
 
 TIMEOUTS = 5
-"""Requests in a row without an answer, after which the command stops."""
+"""Number of time-outs in a row after which the command stops."""
 _SETTINGS = {"response_format": {"type": "json_object"}, "max_tokens": 2000}
-"""Settings of a request. Servers that do not know them get none."""
+"""Settings of a request, left out for servers that refuse them."""
 _END_OF_THOUGHT = "</think>"
 
 
 class Archive:
-    """A file of answers, by a hash of server, model and request; several threads may share it.
+    """A file of answers, keyed by a hash of server, model and request; threads may share it.
 
     Args:
-        path: of an SQLite database, made if it is not there.
+        path: path of an SQLite database, made if missing.
 
     Raises:
         UserError: the file cannot be used.
@@ -49,7 +49,7 @@ class Archive:
         )
 
     def get(self, key: str) -> Answer | None:
-        """Return the answer with a key; `None` without one."""
+        """Return the answer with a key, or `None`."""
         found = self._run(
             "SELECT text, prompt_tokens, answer_tokens, refused FROM answers WHERE key = ?", key
         )
@@ -59,7 +59,7 @@ class Archive:
         return Answer(text, read, wrote, bool(refused))
 
     def put(self, key: str, answer: Answer) -> None:
-        """Keep an answer, also through a kill right after."""
+        """Write an answer; it survives a kill right after."""
         self._run("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", key, *astuple(answer))
 
     def close(self) -> None:
@@ -82,11 +82,11 @@ class Reply:
     """The queries of one request.
 
     Attributes:
-        fate: what became of the request.
+        fate: outcome of the request.
         queries: type -> query.
-        prompt_tokens: tokens that the server read for it, as the server counts.
+        prompt_tokens: tokens that the server read, as it counts.
         answer_tokens: tokens that the server wrote.
-        retried: a second request was made, because the first answer could not be used.
+        retried: true if there was a second request, because the first answer was not usable.
     """
 
     fate: Fate
@@ -101,7 +101,7 @@ class Asker:
 
     Args:
         endpoint: the client of the model.
-        archive: where answers are kept.
+        archive: the file of answers.
         prompts: the prompts.
     """
 
@@ -110,19 +110,19 @@ class Asker:
         self._settings: dict[str, Any] = dict(_SETTINGS)
         self._answered, self._timeouts = False, 0
         self.stopped = False
-        """Set to true to make no further request."""
+        """Set to true to make no more requests."""
 
     def is_kept(self, text: str) -> bool:
-        """Return true if the answer to a request was kept."""
+        """Return true if the archive has the answer to a request."""
         return self._archive.get(self._key(text)) is not None
 
     def ask(self, number: int, types: Sequence[str], passage: str) -> Reply:
-        """Ask for the queries of a passage, twice if the first answer cannot be used.
+        """Ask for the queries of a passage, and once more if the first answer is not usable.
 
         Args:
-            number: of the request.
-            types: of the queries.
-            passage: with its title and heading.
+            number: number of the request.
+            types: types of the queries.
+            passage: the passage with its title and heading.
 
         Raises:
             UserError: the server refuses all requests, or cannot be reached.
@@ -146,7 +146,7 @@ class Asker:
         return hash_of(f"{self._endpoint.address}\0{text}".encode("utf-8", "surrogatepass"))
 
     def _answer(self, text: str) -> Answer | None:
-        """Return the answer to a request; `None` if none came in time."""
+        """Return the answer to a request, or `None` if no answer came in time."""
         key = self._key(text)
         answer = self._archive.get(key)
         if answer is None:
@@ -178,14 +178,14 @@ class Asker:
 
 
 def read_answer(text: str, types: Sequence[str]) -> tuple[Fate, dict[str, str] | None]:
-    """Read the queries of an answer, which may stand within other text.
+    """Read the queries from an answer, which may have other text around its JSON.
 
     Args:
         text: the answer.
-        types: of the queries that were asked for.
+        types: types of the requested queries.
 
     Returns:
-        What became of the request, and type -> query; `None` if it is worth a second request.
+        The outcome of the request, and type -> query; `None` if a second request may help.
 
     >>> read_answer('Here: {"How to": "reset it", "title": "x"}', ["how-to"])
     ('answered', {'how-to': 'reset it'})

@@ -1,4 +1,4 @@
-"""Ask a language model for queries, filter them, and write a file to train on."""
+"""Generating queries: ask a language model, filter its queries, and write a file to train on."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from isospace.system.progress import Logged, Progress
 from isospace.training.queries import rows_of_queries
 
 RETRIES = 4
-"""Retries of a request that is refused for now or times out."""
+"""Number of retries of a request that times out or is refused temporarily."""
 ANSWER_TOKENS = 25
-"""Tokens of a query in an answer, estimated."""
+"""Estimated number of tokens of a query in an answer."""
 _ANSWERS = "answers.sqlite"
 
 
@@ -51,19 +51,19 @@ class _Request(NamedTuple):
 
 
 def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
-    """Write queries for passages of a corpus by a language model, and the counts beside them.
+    """Generate queries for passages of a corpus, and write them and their counts.
 
     Each row of the file has `query`, `passage`, `type` and `generated_by`. The last column marks
-    the row as generated, so that it is trained on and never measured with. Answers are kept in the
-    user's cache: the same command goes on after a stop, and repeats no request.
+    the row as generated, so that it is used for training and never for evaluation. Answers are kept
+    in the user's cache: the same command resumes after a stop, and repeats no request.
 
     Args:
         config: the settings.
-        progress: where progress is shown; default: the log.
+        progress: shows the progress; default: the log.
 
     Raises:
         UserError: bad input, refused before the first request; or the server cannot be used.
-        KeyboardInterrupt: a stop; the answers so far are kept.
+        KeyboardInterrupt: the user stopped the command; the answers so far are kept.
     """
     progress = progress or Logged()
     config.require_complete()
@@ -110,7 +110,7 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
 def _plan(
     passages: Passages, vectors: NDArray[np.float32], prompts: Prompts, config: AskConfig
 ) -> list[_Request]:
-    """Return the requests: each passage once, then again with other types if there are too few."""
+    """Return the requests: each passage once, and again with other types if more are needed."""
     wanted, trained = math.ceil(config.queries / prompts.at_once), passages.trained
     chosen = spread(vectors[trained], passages.documents[trained], wanted, config.seed)
     plan = []
@@ -129,7 +129,7 @@ def _announce(
     config: AskConfig,
     progress: Progress,
 ) -> int:
-    """Show what is about to be sent and what it costs; return how many answers are kept already."""
+    """Show the amount and cost of what is to be sent; return the number of answers kept already."""
     texts = [prompts.text(one.number, one.types, passages.shown(one.place)) for one in requests]
     new = [place for place, text in enumerate(texts) if not asker.is_kept(text)]
     queries = sum(len(one.types) for one in requests)
@@ -174,7 +174,7 @@ def _replies(
             for future in as_completed(futures):
                 future.result()
                 advance(1)
-        except BaseException:  # those that run now end, and are kept
+        except BaseException:  # running requests finish, and their answers are kept
             asker.stopped = True
             threads.shutdown(cancel_futures=True)
             raise

@@ -18,7 +18,7 @@ class AskConfig:
     """Settings of one collection of generated queries.
 
     Raises:
-        UserError: a value that a setting cannot have; the message names the setting.
+        UserError: a setting has an invalid value; the message names the setting.
     """
 
     text: Annotated[CorpusConfig, BeforeValidator(as_corpus)] = field(default_factory=CorpusConfig)
@@ -53,10 +53,10 @@ class AskConfig:
     .json."""
 
     def require_complete(self) -> None:
-        """Refuse settings that lack something, or do not go together.
+        """Refuse settings that are incomplete or do not go together.
 
         Raises:
-            UserError: naming the setting.
+            UserError: a setting is missing or wrong; the message names it.
         """
         if not self.text.corpus:
             raise UserError("`corpus` is missing. Give a folder or files: isospace ask FOLDER")
@@ -77,6 +77,6 @@ class AskConfig:
 
     @property
     def counts_file(self) -> Path:
-        """The file of the counts, beside the output."""
+        """File of the counts, beside the output."""
         assert self.output is not None
         return self.output.with_suffix(".json")

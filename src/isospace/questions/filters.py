@@ -1,4 +1,4 @@
-"""Filters of generated queries: what repeats, copies or does not find its passage is dropped."""
+"""Filters that drop generated queries: repetitions, copies, and queries that miss their passage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from isospace.evaluation.hybrid import rank_baselines
 from isospace.evaluation.pairs import Candidates, Encode, TextPairs
 
 DEPTH = 20
-"""A query must find its passage among so many."""
+"""Largest rank at which a query may find its passage."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Generated:
 
     Attributes:
         query: the query.
-        passage: the passage it was written for.
+        passage: the passage of the query.
         type: the type of query.
-        shared: share of the query's distinct words that stand in the passage, 0 to 1.
+        shared: share of the query's distinct words that occur in the passage, 0 to 1.
     """
 
     query: str
@@ -34,12 +34,12 @@ class Generated:
 
     @classmethod
     def of(cls, query: str, passage: str, type: str) -> Generated:
-        """Measure a query; it has a word."""
+        """Build from a query of one word or more, and measure `shared`."""
         return cls(query, passage, type, shared_words(query, passage))
 
 
 def shared_words(query: str, passage: str) -> float:
-    """Return the share of a query's distinct words that stand in the passage, 0 to 1.
+    """Return the share of a query's distinct words that occur in the passage, 0 to 1.
 
     Words are those of BM25: in scripts without spaces, pairs of neighbouring characters.
 
@@ -56,9 +56,9 @@ class Filtered:
 
     Attributes:
         kept: queries to train on.
-        near_duplicates: number of queries that repeat an earlier one, or an example.
+        near_duplicates: number of queries that repeat an earlier query or an example.
         copies: number of queries that share too many words with their passage.
-        not_found: number of queries whose passage is not among the first `DEPTH`.
+        not_found: number of queries that rank their passage below `DEPTH`.
     """
 
     kept: list[Generated]
@@ -77,10 +77,10 @@ def filter_queries(
     """Drop repetitions, then copies, then queries that do not find their passage.
 
     Args:
-        written: the queries.
-        examples: queries of real users, which a model may have repeated.
-        passages: all passages of the corpus, among which a query must find its own.
-        encode: the base model, which is fused with BM25.
+        written: the generated queries.
+        examples: queries of real users, which the language model may have repeated.
+        passages: all passages of the corpus, which are ranked for each query.
+        encode: the base model, for hybrid search with BM25.
         max_shared: largest `shared` of a query that is kept.
     """
     texts = [*examples, *(one.query for one in written)]
@@ -99,7 +99,7 @@ def filter_queries(
 def _finding(
     queries: Sequence[Generated], passages: Sequence[str], encode: Encode
 ) -> list[Generated]:
-    """Return the queries that find their passage among the first `DEPTH` by hybrid search."""
+    """Return the queries that rank their passage among the first `DEPTH` in hybrid search."""
     if not queries:
         return []
     first, second = zip(*((one.query, one.passage) for one in queries), strict=True)

@@ -1,4 +1,4 @@
-"""The passages that are asked about: of the training part, spread over documents and topics."""
+"""Selection of passages for requests: training passages, spread over documents and topics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from isospace.corpus.corpus import Corpus
 from isospace.corpus.relations import heading_section, title_passage
 
 CLUSTERS = 100
-"""Clusters of passages, at most."""
+"""Largest number of clusters of passages."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Passages:
 
     Attributes:
         texts: n passages of all documents.
-        trained: positions of the passages that are trained on.
-        documents: (n,) number of the document of each.
-        above: (n,) title and heading of each, one a line; empty without them.
+        trained: positions of the training passages.
+        documents: (n,) number of each passage's document.
+        above: (n,) title and heading of each passage, one per line; empty if it has none.
     """
 
     texts: tuple[str, ...]
@@ -36,7 +36,7 @@ class Passages:
 
     @classmethod
     def of_corpus(cls, corpus: Corpus) -> Passages:
-        """Return the passages of a corpus; each row or line without a document is one itself."""
+        """Return the passages of a corpus; a row or line without a document counts as one."""
         lines = corpus.passages
         documents, above = np.arange(len(lines)), [""] * len(lines)
         if corpus.related is not None:
@@ -52,7 +52,7 @@ class Passages:
         return cls(texts, trained, documents, tuple(above))
 
     def shown(self, place: int) -> str:
-        """Return a passage as a request shows it: below its title and heading."""
+        """Return a passage with its title and heading above it, for a request."""
         return f"{self.above[place]}\n{self.texts[place]}".strip()
 
 
@@ -61,17 +61,17 @@ def spread(
 ) -> NDArray[np.int64]:
     """Select passages that are spread over topics and documents.
 
-    The topics are clusters of the vectors by k-means, which have turns. Each gives a random one of
-    its passages, among those whose documents have given the fewest so far.
+    The topics are clusters of the vectors by k-means. They take turns: each topic gives a random
+    passage from one of its documents with the fewest selected passages so far.
 
     Args:
-        vectors: (n, dim), of length 1.
-        documents: (n,) number of the document of each passage.
-        count: how many to select; all, if there are no more.
-        seed: of k-means and of the draws.
+        vectors: (n, dim) unit vectors of the passages.
+        documents: (n,) number of each passage's document.
+        count: number of passages to select; all if there are fewer.
+        seed: seed of k-means and of the draws.
 
     Returns:
-        Their positions (count,), in the order of selection.
+        Positions of the selected passages (count,), in order of selection.
     """
     count = min(count, len(vectors))
     clusters = min(CLUSTERS, count)

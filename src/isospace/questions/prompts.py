@@ -1,7 +1,8 @@
 """The prompts: a request, the types of queries, and examples of real queries.
 
-A folder of prompts holds `request.txt`, the text of a request, and a file for each type of query,
-named by the type and holding its description. A request asks for several types, one query each.
+A folder of prompts holds `request.txt`, the text of a request, and a file for each type of query.
+The file is named after the type, and holds its description. A request asks for several types, one
+query each.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from isospace.errors import UserError
 
 DEFAULT = Path(__file__).parent / "templates"
 TYPES_AT_ONCE = 3
-"""Types of queries in a request; others have their turn with other passages."""
+"""Largest number of types in a request; other passages get the other types."""
 EXAMPLES = 6
-"""Examples of real queries in a request."""
+"""Largest number of examples of real queries in a request."""
 _REQUEST = "request.txt"
 _INTRODUCTION = "Write in the manner of these queries of real users, on other subjects:"
 _AGAIN = "Answer with the JSON object alone, without any other text."
@@ -27,13 +28,13 @@ _AGAIN = "Answer with the JSON object alone, without any other text."
 
 @dataclass(frozen=True)
 class Prompts:
-    """The texts that make a request.
+    """The parts of a request.
 
     Attributes:
-        request: with the places {types}, {passage} and perhaps {examples}.
+        request: text with the placeholders {types}, {passage} and perhaps {examples}.
         types: name -> description, sorted by name.
-        examples: queries of real users; none without a file of them.
-        seed: of the draw of examples.
+        examples: queries of real users; empty if the user gave none.
+        seed: seed of the draw of examples.
     """
 
     request: str
@@ -46,12 +47,12 @@ class Prompts:
         """Read a folder of prompts.
 
         Args:
-            folder: `DEFAULT`, or one of a user.
+            folder: `DEFAULT`, or a folder of the user.
             examples: queries of real users.
-            seed: of the draw of examples.
+            seed: seed of the draw of examples.
 
         Raises:
-            UserError: a file is missing, empty or not UTF-8, or `request.txt` lacks a place.
+            UserError: a file is missing, empty or not UTF-8, or `request.txt` lacks a placeholder.
         """
         files = {path.name: _text(path) for path in sorted(folder.glob("*.txt"))}
         if _REQUEST not in files:
@@ -79,11 +80,11 @@ class Prompts:
 
     @property
     def rounds(self) -> int:
-        """Number of requests about one passage until each type had its turn."""
+        """Number of requests about one passage that cover all types."""
         return math.ceil(len(self.types) / self.at_once)
 
     def types_of(self, number: int) -> tuple[str, ...]:
-        """Return the types of a request, by its number from 0 on.
+        """Return the types of a request, by its number from 0.
 
         >>> prompts = Prompts("", dict.fromkeys("abcdef", ""), (), 0)
         >>> prompts.types_of(0), prompts.types_of(1), prompts.types_of(2)
@@ -97,10 +98,10 @@ class Prompts:
         """Return the text of a request.
 
         Args:
-            number: of the request; decides which examples it shows.
-            types: of its queries.
-            passage: with its title and heading.
-            again: the first answer was not as asked.
+            number: number of the request; its examples depend on it.
+            types: types of the queries.
+            passage: the passage with its title and heading.
+            again: true for a second request, after an unusable answer.
         """
         described = "\n".join(f'"{name}": {self.types[name]}' for name in types)
         shown = ""
@@ -108,7 +109,7 @@ class Prompts:
             draw = np.random.default_rng([self.seed, number])
             places = draw.permutation(len(self.examples))[:EXAMPLES].tolist()
             shown = "\n".join([_INTRODUCTION, *(f"- {self.examples[place]}" for place in places)])
-        # The passage last: it may hold such a place itself.
+        # Insert the passage last, because it may contain a placeholder itself.
         text = self.request.replace("{types}", described).replace("{examples}", shown)
         text = text.replace("{passage}", passage)
         return f"{text}\n\n{_AGAIN}" if again else text

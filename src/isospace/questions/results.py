@@ -1,4 +1,4 @@
-"""The counts of generated queries: a typed JSON file beside them, and a few lines."""
+"""Counts of generated queries: a typed JSON file beside the queries, and lines for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FORMAT = 1
 
 
 def in_money(amount: float) -> str:
-    """Write an amount of money.
+    """Return an amount of money as text.
 
     >>> in_money(0.0021), in_money(12.5)
     ('under 0.01', '12.50')
@@ -22,27 +22,28 @@ def in_money(amount: float) -> str:
 
 @dataclass(frozen=True)
 class AskResults:
-    """What became of requests and queries.
+    """Counts of requests and queries.
 
     Attributes:
-        corpus: names of the text.
+        corpus: files and folders of the text.
         llm: address and name of the language model.
         model: the base model of the filters.
-        prompts: a hash of the prompts and examples.
-        seed: of the selection.
-        max_shared: limit of the shared words.
-        requests: fate -> number of requests; see `answers.Fate`.
-        retried: requests that were made a second time.
-        kept_before: requests whose answers earlier commands had kept.
-        written: queries that the language model wrote.
-        near_duplicates: queries dropped as repetitions.
-        copies: queries dropped as copies of their passage.
-        not_found: queries dropped as they do not find their passage.
+        prompts: hash of the prompts and examples.
+        seed: seed of the selection.
+        max_shared: largest share of words that a kept query shares with its passage.
+        requests: outcome -> number of requests; see `answers.Fate`.
+        retried: number of requests that were made a second time.
+        kept_before: number of requests whose answers earlier commands had kept.
+        written: number of queries that the language model wrote.
+        near_duplicates: number of queries dropped as repetitions.
+        copies: number of queries dropped as copies of their passage.
+        not_found: number of queries dropped because they do not find their passage.
         kept: type -> number of queries in the file.
-        shared_words: mean share of shared words, of the queries in the file; `None` without any.
+        shared_words: mean share of shared words of the queries in the file; `None` if it is empty.
         prompt_tokens: tokens that the server read, as it counts; 0 if it does not count.
-        answer_tokens: tokens that it wrote.
-        money: what they cost by the prices given; `None` without prices.
+        answer_tokens: tokens that the server wrote, as it counts.
+        money: cost of the tokens by the user's prices; `None` without prices.
+        format: format number of the file.
     """
 
     corpus: tuple[str, ...]
@@ -67,7 +68,7 @@ class AskResults:
 
     @property
     def lines(self) -> dict[str, str]:
-        """The counts as lines: label -> text."""
+        """Counts as lines for people: label -> text."""
         fates = [f"{count:,} {fate}" for fate, count in self.requests.items() if count]
         asked = f"{number_of(sum(self.requests.values()), 'requests')}: {', '.join(fates)}"
         if self.kept_before:

@@ -1,7 +1,7 @@
-"""Published settings, one row each: what to train, and the number it aims at.
+"""Recipes: published settings, each with the scores that it should reach.
 
-`simcse`, `whitenedcse`, `scd` and `simcsepp` hold the rows of the core papers, `baselines` those of
-the papers that they compare with, `base` what rows have in common.
+`whitenedcse`, `scd` and `simcsepp` hold the recipes of the three core papers, and `simcse` those of
+their baseline. `baselines` holds those of other papers, and `base` the common parts.
 """
 
 from __future__ import annotations

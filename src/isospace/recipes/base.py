@@ -1,4 +1,4 @@
-"""What a recipe is, and what the papers' settings have in common."""
+"""The class of recipes, and the common parts of the papers' settings."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ HERE = (
     "seeds do not mean equal numbers. There are as many `evaluations` as the paper takes on its "
     "corpus, spread over the run: on a smaller one they lie closer together, and fewer will do."
 )
-"""What differs from every paper; said once."""
+"""Differences to every paper, shown for all recipes that select by labels."""
 
 
 LEEWAY = 2.0
-"""Points by which a score may miss the published one where nobody reports several runs: seeds of
-SimCSE differ by as much (https://github.com/princeton-nlp/SimCSE/issues/63)."""
+"""Points by which a score may differ from the published one if no one reports several runs. Seeds
+of SimCSE differ by as much (https://github.com/princeton-nlp/SimCSE/issues/63)."""
 
 
 @dataclass(frozen=True)
 class Reruns:
-    """Scores that other runs of a published row came to.
+    """Scores of other runs of a published row.
 
     Attributes:
-        words: who ran what, and the scores.
-        source: URL of the paper, the README or the thread that says so.
-        span: lowest and highest score, in points; `None` where no exact scores are given.
+        words: description of the runs, with their scores.
+        source: URL of the paper, README or thread that reports the scores.
+        span: lowest and highest score, in points; `None` if no exact scores are given.
     """
 
     words: str
@@ -44,7 +44,7 @@ class Reruns:
 
 
 def over_seeds(mean: float, sd: float, seeds: int, source: str) -> Reruns:
-    """Return what authors report over seeds: three standard deviations, but at least a point."""
+    """Return the authors' scores over seeds; the span is 3 `sd`, one point or more, either way."""
     half = max(1.0, 3 * sd)
     words = f"{seeds} seeds of the authors, standard deviation {sd}"
     return Reruns(words, source, (round(mean - half, 2), round(mean + half, 2)))
@@ -52,19 +52,19 @@ def over_seeds(mean: float, sd: float, seeds: int, source: str) -> Reruns:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A setting, the published numbers it aims at, and what is known about reaching them.
+    """Settings, the published scores that they should reach, and notes on reproducing them.
 
     Attributes:
-        config: the settings; corpus, data and output are the user's.
-        table: where the numbers are published: the paper, and its table or study; the recipe's name
-            says which row.
+        config: the settings; the user gives corpus, data and output.
+        table: source of the scores: the paper, and its table or study. The recipe's name tells the
+            row.
         published: Spearman x 100 by column of the STS table ("all", test sets); some studies have
             the average only. Empty for our own settings.
-        note: what is known about reproducing it, and what differs here.
+        note: notes on reproducing the scores, and differences to the paper.
         published_transfer: accuracy in per cent by column of the transfer table.
         published_dev: Spearman x 100 on STS-B dev.
-        corpus: what the paper trained on.
-        reruns: scores of other runs, where a source can be named.
+        corpus: training text of the paper.
+        reruns: scores of other runs, if there is a source.
     """
 
     config: TrainConfig
@@ -78,10 +78,10 @@ class Recipe:
 
     @property
     def target(self) -> tuple[str, float] | None:
-        """Name the published score that a run is held against, and give it in points.
+        """The published score to compare a run with: its name, and its value in points.
 
-        It is the STS average or, where there is none, that of STS12-16, of the transfer tasks, or
-        the score on STS-B dev. `None`: nothing is published.
+        It is the first published one of: STS average, average of STS12-16, average of the transfer
+        tasks, score on STS-B dev. `None` if none is published.
         """
         scores = {
             "STS": self.published.get("Avg"),
@@ -93,10 +93,10 @@ class Recipe:
 
     @property
     def reproduced(self) -> tuple[float, float] | None:
-        """Return the lowest and the highest score of a run that counts as a reproduction.
+        """Lowest and highest score of a run that counts as a reproduction.
 
-        The span goes from the lowest to the highest of the published score and its re-runs, or
-        `LEEWAY` points up and down from the published score where there are no re-runs.
+        The span covers the published score and all re-runs. Without scores of re-runs, it is the
+        published score plus or minus `LEEWAY` points.
         """
         if self.target is None:
             return None
@@ -118,12 +118,12 @@ def transfer(*values: float) -> dict[str, float]:
 
 
 def average(value: float) -> dict[str, float]:
-    """Return a row of which only the average is published."""
+    """Return a row with only the average, if a paper publishes no more."""
     return {"Avg": value}
 
 
 def weights(name: str, pooling: PoolingName = "cls") -> str:
-    """Say how to score the authors' published weights."""
+    """Return a note on how to score the authors' published weights."""
     return (
         "The authors' weights check the table without training: "
         f"isospace evaluate {name} with `pooling` {pooling} and `data` FOLDER."
@@ -146,11 +146,11 @@ def setting(
     dropout: float | None = None,
     weight_decay: float = 0.0,
 ) -> TrainConfig:
-    """Return settings by SimCSE's protocol, which most papers keep; the defaults are BERT-base's.
+    """Return settings by SimCSE's protocol, which most papers follow; defaults for BERT-base.
 
-    [CLS], sentences of 32 tokens, AdamW with linear decay, the best of an evaluation every `every`
-    updates by Spearman on a labelled dev set. A run is given a number of evaluations and no
-    interval: the number that `every` comes to on the paper's corpus of so many `sentences`.
+    The protocol: [CLS], sentences of 32 tokens, AdamW with linear decay, and the best checkpoint by
+    Spearman on a labelled dev set, evaluated every `every` updates. Our settings have a number of
+    evaluations instead of an interval: the number on the paper's corpus of `sentences` sentences.
     """
     return TrainConfig(
         text=CorpusConfig(columns=columns, near_duplicates=False, min_chars=1, passage_words=None),

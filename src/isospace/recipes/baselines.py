@@ -1,4 +1,4 @@
-"""Rows of the papers that the three core papers compare with, a section each."""
+"""Recipes of the papers that the three core papers compare with, a section for each paper."""
 
 from __future__ import annotations
 

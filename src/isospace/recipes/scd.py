@@ -1,4 +1,4 @@
-"""SCD's rows: results, the released command, each term alone."""
+"""Recipes of SCD: results, the released command, and each term alone."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ SCD_ROWS: dict[str, Recipe] = {
         transfer(79.26, 84.85, 93.57, 89.13, 85.23, 83.60, 74.84, 84.35),
     ),
     "scd-bert-base-self-contrast": _term(
-        SCD(decorrelation_weight=0.0, projector=()),  # which nothing reads
+        SCD(decorrelation_weight=0.0, projector=()),  # no term reads the projector
         "L_S alone, which only pushes the views apart.",
         35.70,
         23.59,

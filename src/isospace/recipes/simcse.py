@@ -1,4 +1,4 @@
-"""SimCSE's rows: the baseline of all three papers."""
+"""Recipes of SimCSE, the baseline of the three core papers."""
 
 from __future__ import annotations
 

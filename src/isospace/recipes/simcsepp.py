@@ -1,4 +1,4 @@
-"""SimCSE++'s rows: results, other starts, its studies of noise, rank and sensitivity."""
+"""Recipes of SimCSE++: results, other base models, and studies of noise, rank and sensitivity."""
 
 from __future__ import annotations
 
@@ -134,7 +134,8 @@ _SENSITIVITY = {
         for tau, dev in ((1.0, 82.16), (2.0, 82.43), (10.0, 83.56), (20.0, 83.37), (50.0, 81.76))
     },
 }
-"""Objective and Spearman on STS-B dev; m 0.9, lambda 0.1 and tau_D 5 are the row of the results."""
+"""Name -> objective and Spearman on STS-B dev. The row of the results has m 0.9, lambda 0.1 and
+tau_D 5."""
 
 
 def _sensitivity(name: str) -> Recipe:

@@ -1,4 +1,4 @@
-"""WhitenedCSE's rows: results and the ablations of its parts."""
+"""Recipes of WhitenedCSE: results, and ablations of its parts."""
 
 from __future__ import annotations
 
