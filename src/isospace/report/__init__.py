@@ -1,1 +1,1 @@
-"""Run folders to one page: tables, pictures, neighbours."""
+"""Reports: run folders to one page with tables, pictures and neighbours."""

@@ -1,4 +1,4 @@
-"""The candidates of adapt: a picture, a table, and the queries that changed."""
+"""The candidates of adapt on a page: a picture, tables, and the queries that changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from isospace.training.run import Run
 
 @dataclass(frozen=True)
 class CandidatesPart:
-    """What a page shows of the candidates."""
+    """Part of a page that shows the candidates."""
 
     picture: figures.Picture
     base_models: Table | None
@@ -31,12 +31,12 @@ class CandidatesPart:
 
 
 def candidates_part(run: Run, number: int, split: bool) -> CandidatesPart | None:
-    """Return the part of a run of adapt; `None` of any other.
+    """Return the part for a run of adapt; `None` for other runs.
 
     Args:
-        run: its folder.
-        number: the run's on the page.
-        split: whether others than the validation pairs have judged.
+        run: the run.
+        number: number of the run on the page.
+        split: true if no validation pair is a test pair.
     """
     candidates = read_candidates(run.folder)
     if candidates is None:
@@ -80,7 +80,7 @@ def candidates_part(run: Run, number: int, split: bool) -> CandidatesPart | None
 
 
 def _base_models(run: Run) -> Table | None:
-    """Return the table of the base models; `None` where the run compared none."""
+    """Return the table of the base models; `None` if the run did not compare any."""
     compared = read_base_models(run.folder)
     if compared is None:
         return None
@@ -118,7 +118,10 @@ def _marks(candidates: SearchResults) -> list[dict[str, Any]]:
 def _mark(
     name: str, mrr: float, state: str, label: str, gain: Gain | None, start: float
 ) -> dict[str, Any]:
-    """Return a point, and the interval of its gain around the base model's MRR, x 100."""
+    """Return the values of a point and its interval, x 100.
+
+    The interval is that of the gain, added to the base model's MRR `start`.
+    """
     mark: dict[str, Any] = {"name": name, "value": 100 * mrr, "state": state, "label": label}
     if gain is not None:
         mark["label"] = f"{label}, gain {gain.points}"

@@ -1,7 +1,7 @@
-"""The pictures of a report, drawn by Altair (Vega-Lite) as SVG without scripts.
+"""Pictures of a report, drawn by Altair (Vega-Lite) as SVG without scripts.
 
-A point carries its hover text as a label inside the SVG, where a screen reader finds it too.
-Colours are of middle lightness, so that they stand out on white and on black alike.
+The hover text of a point is a label in the SVG, which screen readers can read. Colours have middle
+lightness, so that they are visible on white and on black.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from isospace.report.space import Vectors, spectrum
 from isospace.training.run import Run
 from isospace.training.selection import LABELS, PAIRS
 
-Chart = alt.LayerChart | alt.FacetChart  # as Altair types what `layer` makes
+Chart = alt.LayerChart | alt.FacetChart  # types of Altair's `layer`
 Values = list[dict[str, Any]]
 
 WIDTH, HEIGHT = 320, 240
-"""Pixels of a picture at its smallest, where its text has 12 pixels."""
+"""Smallest size of a picture in pixels; its text then has 12 pixels."""
 RUNNING_MEAN = 20
-"""Updates in the running mean of a loss."""
+"""Number of updates in the running mean of a loss."""
 
 INK = "#757575"
 _BEFORE, AFTER = "#8a6d3b", "#3b7dd8"
 _COLOURS = [AFTER, "#c9701f", "#2f9e62", "#b54fb5", "#c4453c", _BEFORE, "#4f86a8", "#7d7ad6"]
 _LOW_TO_HIGH = ["#8d63d6", "#c4453c", "#b97c12"]
-_POINTS = 300  # of a line; more cannot be told apart
-_READ = 12  # of them marked with their numbers, where a line has no marks of its own
+_POINTS = 300  # points of a line; more look the same
+_READ = 12  # points with hover text, on a line without marks
 
 SCORES = {
     PAIRS: "validation MRR (0 to 1)",
     LABELS: "Spearman on the labelled dev pairs",
 }
-"""What an evaluation calls its score -> its name for people."""
+"""Key of the score in an evaluation -> name for people."""
 
 
 def styled(chart: Chart) -> Any:
-    """Give a chart the letters, lines and colours of a report's pictures."""
+    """Return a chart with the fonts, lines and colours of a report."""
     text = {"labelFontSize": 12, "titleFontSize": 12, "labelColor": INK, "titleColor": INK}
     lines = {"gridColor": INK, "gridOpacity": 0.25, "domainColor": INK, "tickColor": INK}
     return chart.configure(
@@ -77,7 +77,7 @@ def styled(chart: Chart) -> Any:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture on a page, and its words."""
+    """A picture on a page, with title and caption."""
 
     title: str
     caption: str
@@ -92,21 +92,21 @@ def picture(
     caption: str = "",
     width: int = WIDTH,
 ) -> Picture:
-    """Draw a chart to put into a page.
+    """Draw a chart for a page.
 
     Args:
         chart: the chart.
-        name: unlike that of the page's other pictures.
-        description: what is to be seen, for those who do not see it.
-        title: above it.
-        caption: behind the title.
-        width: in the units of its letters, 11 high.
+        name: name of the picture, unique on the page.
+        description: description of the picture, for screen readers.
+        title: title above the picture.
+        caption: text after the title.
+        width: width in pixels, at a text size of 12 pixels.
     """
     fit = alt.AutoSizeParams(type="fit", contains="padding")
     buffer = io.StringIO()
     styled(chart.properties(width=width, height=HEIGHT, autosize=fit)).save(buffer, format="svg")
     svg = buffer.getvalue()
-    # Vega counts colour ramps and clips through a process; a page wants ids of its own.
+    # Vega's ids depend on earlier charts of the process; make them unique and stable on the page.
     for number, vega_id in enumerate(re.findall(r'id="(\w+)"', svg)):
         svg = re.sub(rf'(id="|url\(#){vega_id}\b', rf"\g<1>{name}-{number}", svg)
     label = f'role="graphics-document" aria-label="{escape(description)}"'
@@ -118,7 +118,7 @@ def _chart(values: Values) -> alt.Chart:
 
 
 def _sentences() -> alt.X:
-    # By itself "~s" takes one unit for all and writes 0k.
+    # The plain format "~s" would use one unit for all ticks and write 0k.
     return alt.X("sentences:Q").title("sentences seen").axis(labelExpr="format(datum.value, '~s')")
 
 
@@ -127,13 +127,13 @@ def _short(number: float) -> str:
 
 
 def score_name(run_set: RunSet) -> str:
-    """Name the score that every evaluation has: on labels if all of them read labels."""
+    """Return the key of the score in all evaluations: of labels if all of them have labels."""
     evaluations = [one for named in run_set.runs for one in named.run.evaluations()]
     return LABELS if evaluations and all(LABELS in one for one in evaluations) else PAIRS
 
 
 def losses(run: Run) -> Chart:
-    """Draw the training loss by term, faint, and its running mean."""
+    """Draw each term of the training loss (faint line) and its running mean."""
     steps = run.steps()
     values: Values = []
     for term in steps[0]["terms"]:
@@ -155,7 +155,7 @@ def losses(run: Run) -> Chart:
 
 
 def _some(values: Values, line: str) -> Values:
-    """Return a few evenly spaced values of every line, its last among them."""
+    """Return a few evenly spaced values of every line, including the last."""
     shown: Values = []
     for name in dict.fromkeys(row[line] for row in values):
         rows = [row for row in values if row[line] == name]
@@ -165,7 +165,7 @@ def _some(values: Values, line: str) -> Values:
 
 
 def curves(run_set: RunSet) -> list[tuple[str, str]]:
-    """Return the measures of evaluations that are drawn, with titles for people."""
+    """Return the measures of evaluations to draw, with titles."""
     score = score_name(run_set)
     return [
         (score, f"{SCORES[score]} (higher is better)"),
@@ -176,7 +176,7 @@ def curves(run_set: RunSet) -> list[tuple[str, str]]:
 
 
 def curve(run_set: RunSet, measure: str) -> Chart:
-    """Draw one measure over the sentences seen, a line for each run, as in `line_styles`."""
+    """Draw a measure over the sentences seen: a line for each run, in its `line_styles`."""
     values: Values = [
         {
             "run": named.name,
@@ -210,7 +210,7 @@ def line_styles(run_set: RunSet) -> list[tuple[str, str, str]]:
 
 
 def plane(run_set: RunSet) -> Chart:
-    """Draw alignment and uniformity of every evaluation; a line joins those of a run."""
+    """Draw alignment and uniformity of every evaluation; a line joins the points of a run."""
     score = score_name(run_set)
     values: Values = []
     for named in run_set.runs:
@@ -247,11 +247,11 @@ def plane(run_set: RunSet) -> Chart:
 
 
 def spectra(spaces: Mapping[str, Vectors]) -> Chart:
-    """Draw singular values of one or two spaces, largest first, as shares of their sum.
+    """Draw the singular values of one or two spaces, largest first, as shares of their sum.
 
-    Values below the rounding of a run's sample, which is kept in half precision, are left out.
+    Values below the rounding error of the sample (half precision) are left out.
 
-    `spaces`: name, such as "before" and "after" -> (sentence, dim).
+    `spaces`: name, such as "before" or "after" -> vectors (sentence, dim).
     """
     values: Values = []
     for name, vectors in spaces.items():
@@ -278,9 +278,9 @@ def spectra(spaces: Mapping[str, Vectors]) -> Chart:
 
 
 def sentence_map(points: Vectors, sentences: Sequence[str], kept: NDArray[np.float64]) -> Chart:
-    """Draw sentences in the plane; colour is the share of neighbours kept.
+    """Draw sentences in the plane, coloured by the share of neighbours kept.
 
-    `points` are (sentence, 2), `kept` (sentence,) from 0 to 1.
+    `points` are positions (sentence, 2), `kept` shares (sentence,) from 0 to 1.
     """
     values: Values = [
         {"x": round(float(x), 2), "y": round(float(y), 2), "kept": float(share), "label": sentence}
@@ -299,11 +299,11 @@ def sentence_map(points: Vectors, sentences: Sequence[str], kept: NDArray[np.flo
 
 
 def candidates(best: Values) -> Chart:
-    """Draw the candidates, top down: the score of each, and the interval of its gain.
+    """Draw the score of each candidate and the interval of its gain, in order from the top.
 
     Args:
-        best: of each name, value, label, state ("base model", "candidate", "selected" or "BM25"),
-            and where it has an interval low and high.
+        best: candidates with name, value, label and state ("base model", "candidate", "selected" or
+            "BM25"); with an interval also low and high.
     """
     names = [one["name"] for one in best]
     states, colours = (
@@ -316,7 +316,7 @@ def candidates(best: Values) -> Chart:
     colour = alt.Color("state:N").title(None).scale(domain=domain, range=own)
     shapes = {BASE: "square", "candidate": "circle", "selected": "diamond", "BM25": "cross"}
     shape = alt.Shape("state:N").title(None).scale(domain=domain, range=[shapes[s] for s in domain])
-    # Room for fonts that are wider than the one by which the picture is laid out.
+    # Leave room for fonts wider than the one that sets the layout.
     y = alt.Y("name:N").title(None).sort(names).axis(labelLimit=0, minExtent=240)
     x = alt.X("value:Q").title("validation MRR x 100").scale(zero=False)
     start = _chart(best[:1]).mark_rule(color=_BEFORE, strokeDash=[4, 3]).encode(x="value:Q")

@@ -1,4 +1,4 @@
-"""The papers' tables: STS and transfer tasks, our rows and the published ones, marked as such."""
+"""The papers' tables of STS and transfer tasks, with our rows and published rows."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _QUOTED = (
 )
 
 MEAN_SD = "mean ± standard deviation of the seeds"
-"""What ± is in every table: not an error of the mean, and not an interval."""
+"""Meaning of ± in every table."""
 
 Start = tuple[str, str]
-"""Model and pooling."""
+"""Base model and pooling."""
 
 
 def mean_sd(values: Sequence[float], digits: int = 2, sign: Literal["", "+"] = "") -> str:
-    """Write a mean and, for several values, their standard deviation (divisor n - 1).
+    """Format a mean and, for several values, their standard deviation (divisor n - 1).
 
     >>> mean_sd([1.0, 2.0]), mean_sd([1.0], sign="+")
     ('1.50 ± 0.71', '+1.00')
@@ -42,7 +42,7 @@ def mean_sd(values: Sequence[float], digits: int = 2, sign: Literal["", "+"] = "
 
 
 def mean_sd_of_different(values: Sequence[float]) -> str:
-    """Write `mean_sd`, or one number if all seeds have it: a spread of 0 says nothing."""
+    """Return `mean_sd`, or a single number if all values are equal."""
     return mean_sd(values if np.ptp(values) > 0 else values[:1])
 
 
@@ -52,7 +52,7 @@ def finished(runs: Sequence[Run]) -> list[RunResults]:
 
 
 def not_shipped(done: Sequence[RunResults]) -> str:
-    """Return words to follow "adapted" if not all runs ship their result."""
+    """Return a text to append to "adapted" if not all runs ship their result."""
     count = sum(not results.not_shipped for results in done)
     if count == len(done):
         return ""
@@ -64,7 +64,7 @@ STATES: tuple[State, ...] = ("base model", "adapted")
 
 
 def sts_rows(done: Sequence[RunResults], state: State) -> list[dict[str, float]]:
-    """Return the papers' row of each run that has STS scores, without empty columns."""
+    """Return the papers' row of each run with STS scores, without empty columns."""
     scores = [scores_of(results, state).sts for results in done]
     return [sts.known() for sts in scores if sts is not None]
 
@@ -79,7 +79,7 @@ def _known(row: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def papers_table(run_set: RunSet) -> Table | None:
-    """Return the papers' table of STS scores; `None` without any."""
+    """Return the papers' table of STS scores; `None` if there are no scores."""
     groups = {
         group: runs
         for group, runs in run_set.groups().items()
@@ -91,7 +91,7 @@ def papers_table(run_set: RunSet) -> Table | None:
     ours = []
     for group, runs in groups.items():
         done, encoder = finished(runs), _encoder(runs)
-        # On other text alignment and uniformity of a base model are other ones.
+        # Alignment and uniformity of a base model depend on the corpus.
         which = (encoder, done[0].corpus.digest)
         name = (
             f"base model of {group}" if encoder in [known for known, _ in starts] else "base model"
@@ -113,10 +113,10 @@ def papers_table(run_set: RunSet) -> Table | None:
 
 
 def transfer_table(run_set: RunSet) -> Table | None:
-    """Return the papers' table of transfer tasks, for runs that `evaluate` has scored.
+    """Return the papers' table of transfer tasks, or `None` if `evaluate` scored no run.
 
-    `None` without any such run. Its scores are those of the model that the run shipped; where that
-    is the base model, they are in a row that says so.
+    The scores are those of the shipped model. If that is the base model, the name of the row says
+    so.
     """
     groups = {
         (group if adapted else f"base model, kept by {group}", protocol): scored
@@ -147,12 +147,12 @@ def _scored(runs: Sequence[Run], protocol: str) -> list[Run]:
 
 
 def _is_adapted(run: Run) -> bool:
-    """Tell whether a finished run shipped another model than its base model."""
+    """Return true if a finished run did not ship its base model."""
     return not run.finished.ships_base
 
 
 def is_published(row: Mapping[str, str]) -> bool:
-    """Tell whether a row of the papers' tables is quoted."""
+    """Return true if a row of the papers' tables is quoted from a paper."""
     return row.get("source", "").startswith(_PUBLISHED)
 
 
@@ -177,9 +177,9 @@ def _means(
 def _our_row(name: str, encoder: Start, done: Sequence[RunResults], state: State) -> dict[str, str]:
     labels = done[0].labels if state == "adapted" else None
     row = _means(name, STS_COLUMNS, sts_rows(done, state)) | {"n": str(len(done))}
-    # Of a result, only weights that a training evaluated have these measures.
+    # A result has these measures only if its weights were evaluated in training.
     unmeasured = (one.candidate or (one.not_shipped and not one.choice.step) for one in done)
-    evaluated = all(one.evaluations for one in done)  # not so where nothing was trained
+    evaluated = all(one.evaluations for one in done)  # false if nothing was trained
     if evaluated and (state == "base model" or not any(unmeasured)):
         for measure in ("alignment", "uniformity"):
             row[measure] = mean_sd([_evaluation(results, state)[measure] for results in done], 3)
@@ -195,7 +195,10 @@ def _published(
     columns: Sequence[str],
     scores: Callable[[Recipe], Mapping[str, float]],
 ) -> list[dict[str, str]]:
-    """Return the full published rows of the runs' objectives and models, same pooling first."""
+    """Return published rows for the runs' objectives and models, same pooling first.
+
+    Rows that lack a column are left out.
+    """
     kinds = {type(runs[0].config.objective) for runs in groups}
     starts = {(Path(model).name, pooling) for model, pooling in map(_encoder, groups)}
 

@@ -1,4 +1,4 @@
-"""The runs that a report is about: named, grouped by their settings; and comparisons of them."""
+"""The runs of a report, named and grouped by their settings, and their comparisons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from isospace.training.run import Run, begun
 
 @dataclass(frozen=True)
 class NamedRun:
-    """A run with a name of its own, and that of its settings, which other seeds share (`group`)."""
+    """A run, its name, and the name of its settings (`group`), which all its seeds share."""
 
     run: Run
     name: str
@@ -26,9 +26,9 @@ class NamedRun:
 
 @dataclass(frozen=True)
 class RunSet:
-    """What a report is about.
+    """The runs and comparisons of a report.
 
-    Runs of comparisons come first; `home` is the folder where the report belongs.
+    Runs of comparisons come first. `home` is the default folder of the report.
     """
 
     title: str
@@ -37,7 +37,7 @@ class RunSet:
     home: Path | None
 
     def groups(self) -> dict[str, list[Run]]:
-        """Return runs that differ in their seed alone, by the name of their settings."""
+        """Return name of the settings -> runs, which differ only in their seed."""
         groups: dict[str, list[Run]] = {}
         for named in self.runs:
             groups.setdefault(named.group, []).append(named.run)
@@ -75,7 +75,7 @@ def collect(folders: Sequence[Path]) -> RunSet:
 def _rows(
     folder: Path, cells: Sequence[Path], results: ComparisonResults | None
 ) -> dict[Path, str]:
-    """Return the row of each cell; of a finished comparison only cells that it is about."""
+    """Return cell -> row; for a finished comparison only the cells in its results."""
     if results is None:
         return {cell: cell.parent.name for cell in cells}
     about = {folder / cell: row for row, cells in results.runs.items() for cell in cells}
@@ -83,14 +83,14 @@ def _rows(
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """Return the last parts of folders, or whole paths if two parts are alike."""
+    """Return the names of folders, or the whole paths if two names are equal."""
     names = [without_surrogates(folder.name) for folder in folders]
     alike = len(set(names)) < len(names)
     return [without_surrogates(str(folder)) for folder in folders] if alike else names
 
 
 def _labels(settings: Sequence[dict[str, Any]]) -> list[str]:
-    """Return each run's objective, with the settings in which runs of that objective differ."""
+    """Return the objective of each run, with the settings in which its runs differ."""
     labels = []
     for own in settings:
         same = [other for other in settings if other["objective"] == own["objective"]]
@@ -101,7 +101,7 @@ def _labels(settings: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _in_words(value: Any) -> str:
-    """Write a setting's value for people.
+    """Return the value of a setting as text for people.
 
     >>> _in_words((3200, "sentences")), _in_words(None)
     ('3200 sentences', 'none')
@@ -112,7 +112,10 @@ def _in_words(value: Any) -> str:
 
 
 def _with_text(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return the settings of each run, and a digest of its text if equal settings read several."""
+    """Return the settings of each run.
+
+    A digest of the text is added if runs with the same settings read different texts.
+    """
     settings, digests = [_settings(run) for run in runs], [_digest(run) for run in runs]
     texts: dict[str, set[str | None]] = {}
     for own, digest in zip(settings, digests, strict=True):
@@ -130,7 +133,7 @@ def _digest(run: Run) -> str | None:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    """Return all settings but seed and output, in one level; for a run of adapt its own."""
+    """Return the settings of the run, or of its adapt, as one flat dict without seed and output."""
     if (run.folder / ADAPT_SETTINGS).is_file():
         values = to_dict(AdaptConfig.read(run.folder / ADAPT_SETTINGS))
         objective = {"objective": "adapt"}

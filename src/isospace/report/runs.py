@@ -1,4 +1,4 @@
-"""The tables of runs: scores before and after, retrieval, other text."""
+"""Tables of runs: scores before and after, retrieval, other text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from isospace.training.run import Run
 
 
 def runs_table(run_set: RunSet) -> Table:
-    """Return a row for each setting: scores before and after over its seeds, and verdicts."""
+    """Return a table with a row for each setting: scores over its seeds, and verdicts."""
     done = finished([named.run for named in run_set.runs])
     corrected = any(
         abs(_corrected_mrr(results) - results.adapted.pairs.mrr) > 1e-9 for results in done
@@ -51,14 +51,14 @@ def runs_table(run_set: RunSet) -> Table:
 
 
 def sts_leads(run_set: RunSet) -> bool:
-    """Tell whether STS sets come first: nobody gave pairs, nor a folder to adapt to."""
+    """Return true if STS sets come first: no run has pairs, and none is of adapt."""
     runs = [named.run for named in run_set.runs]
     adapted = any((run.folder / ADAPT_SETTINGS).is_file() for run in runs)
     return not adapted and all(HALVES in one.verdict.protocol for one in finished(runs))
 
 
 def _sts_first(row: dict[str, str]) -> dict[str, str]:
-    """Return a row with its columns of STS behind the name."""
+    """Return a row with its STS columns directly after the name."""
     first = {column: cell for column, cell in row.items() if "STS" in column}
     return {"objective": row["objective"]} | first | row
 
@@ -94,7 +94,7 @@ def _runs_row(group: str, runs: Sequence[Run], corrected: bool) -> dict[str, str
 
 
 def _shipped(done: Sequence[RunResults]) -> str:
-    """Say what the folders model/ hold."""
+    """Return the name of the model in the folders model/."""
     count = sum(not results.ships_base for results in done)
     if count in (0, len(done)):
         return "adapted" if count else BASE
@@ -102,16 +102,16 @@ def _shipped(done: Sequence[RunResults]) -> str:
 
 
 def _corrected_mrr(results: RunResults) -> float:
-    """Return the MRR of the result without what selection by the same pairs has added."""
+    """Return the MRR of the result, without selection bias if the test pairs selected it."""
     gain, start = results.verdict.gain, results.base.pairs.mrr
-    # The base model itself was not compared: the gain is the best of all others.
+    # If the base model was kept, the gain belongs to the best of the other candidates.
     if gain is None or results.adapted.pairs == results.base.pairs:
         return results.adapted.pairs.mrr
     return start + gain.mean
 
 
 def _kept(done: Sequence[RunResults]) -> str:
-    """Say in words what was selected, and by which rule; label use is said."""
+    """Return a text on what was selected and by which rule, including the use of labels."""
     words = [
         results.candidate or (f"step {results.choice.step}" if results.choice.step else BASE)
         for results in done
@@ -120,7 +120,10 @@ def _kept(done: Sequence[RunResults]) -> str:
 
 
 def retrieval_table(run_set: RunSet) -> Table | None:
-    """Return every measure of the test pairs, before and after, with BM25; `None` without BM25."""
+    """Return a table with all retrieval measures of the test pairs, before and after.
+
+    BM25 and hybrid search have rows too. The result is `None` if no run has scores of BM25.
+    """
     rows: list[dict[str, str]] = []
     weights: set[str] = set()
     for group, runs in run_set.groups().items():
@@ -142,7 +145,7 @@ def retrieval_table(run_set: RunSet) -> Table | None:
 
 
 def _state_rows(done: Sequence[RunResults]) -> list[dict[str, str]]:
-    """Return a row for each state of the runs of one setting, and for the same with BM25."""
+    """Return rows for both states of the runs of one setting, for BM25, and for hybrid search."""
     found: dict[str, list[PairScores]] = {}
     after = f"adapted{not_shipped(done)}"
     for results in done:
@@ -155,7 +158,7 @@ def _state_rows(done: Sequence[RunResults]) -> list[dict[str, str]]:
     if len(done) == 1 and (over_base := done[0].over_base(after)):
         gains = gain_cells({name: seeds[0].mrr for name, seeds in found.items()}, over_base)
     rows = {name: _row(seeds) for name, seeds in found.items()}
-    # Gains follow their MRR, where they are seen without scrolling.
+    # Gains come directly after the MRR, so that they are visible without scrolling.
     return [
         {"state": name, "MRR": row["MRR"]} | gains.get(name, {}) | row for name, row in rows.items()
     ]
@@ -171,7 +174,7 @@ def _row(seeds: Sequence[PairScores]) -> dict[str, str]:
 
 
 def other_text_table(run_set: RunSet) -> Table | None:
-    """Return the scores of every set of other text before and after; `None` of older runs."""
+    """Return a table with scores on other text before and after; `None` for older runs."""
     rows = []
     for group, runs in run_set.groups().items():
         done = [results.other_text for results in finished(runs) if results.other_text]

@@ -1,4 +1,4 @@
-"""All tables of a report, those of comparisons first."""
+"""All tables of a report, tables of comparisons first."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from isospace.system.tables import Table
 
 
 def all_tables(run_set: RunSet) -> list[Table]:
-    """Return every table that there are numbers for, those of comparisons first.
+    """Return every table that has numbers, tables of comparisons first.
 
-    No two have the same name: tables of several comparisons are numbered.
+    Names are unique: tables of several comparisons are numbered.
     """
     tables = []
     for i, (name, results) in enumerate(run_set.comparisons.items(), start=1):
@@ -42,22 +42,22 @@ def all_tables(run_set: RunSet) -> list[Table]:
 
 
 def _with_sts_first(tables: list[Table]) -> list[Table]:
-    """Return tables with those of the sets that the user gave in front."""
+    """Return the tables with the STS tables first."""
     of_sts = ("sts", "gains", "all-differences", "transfer")
     first = [table for name in of_sts for table in tables if table.name.startswith(name)]
     return [*first, *(table for table in tables if table not in first)]
 
 
 def comparison_tables(name: str, results: ComparisonResults) -> list[Table]:
-    """Return the tables of a comparison, of what the user gave data for first."""
+    """Return the tables of a comparison, the ones on the user's data first."""
     tables = list(filter(None, (make(name, results) for make in COMPARISON_TABLES)))
     return _with_sts_first(tables) if HALVES in results.protocol.pairs else tables
 
 
 def comparison_table(name: str, results: ComparisonResults) -> Table:
-    """Return what `compare` found: mean and sd over seeds, gains over the base model, Holm's p.
+    """Return the main table: mean and sd over seeds, gains over the base model, Holm's p.
 
-    The papers' columns have a table of their own.
+    The papers' columns are in another table.
     """
     measure, criterion = results.measure, results.protocol.criterion
     rows = []
@@ -91,7 +91,7 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
 
 
 def _baselines(results: ComparisonResults) -> str:
-    """Say which rows are baselines, and what that means."""
+    """Return a sentence on which rows are baselines, and what that means."""
     if not results.baselines:
         return ""
     rows = ", ".join(f"{row} ({model})" for row, model in results.baselines.items())
@@ -102,7 +102,7 @@ def _baselines(results: ComparisonResults) -> str:
 
 
 def _settings_that_differ(results: ComparisonResults) -> str:
-    """Name the settings in which the rows differ, without the options of their objectives."""
+    """Return a sentence on the settings that differ between rows, except objective options."""
     rows = [
         f"{row}: {', '.join(f'{name} {value}' for name, value in settings.items())}"
         for row, settings in results.differing_settings().items()
@@ -122,7 +122,7 @@ def _protocol(protocol: ComparisonProtocol) -> str:
 
 
 def gains_table(name: str, results: ComparisonResults) -> Table | None:
-    """Return the gain in every score, with its interval; `None` if only pairs were scored."""
+    """Return the gains in every score, with intervals; `None` if only pairs were scored."""
     gains = results.gains
     scores = _average_first(next(iter(gains.values())))
     if scores == ["MRR"]:
@@ -140,18 +140,18 @@ def gains_table(name: str, results: ComparisonResults) -> Table | None:
 
 
 def _average_first(scores: Iterable[str]) -> list[str]:
-    """Return the scores with the average of the STS sets in front, where it is seen."""
+    """Return the names of the scores with the STS average first."""
     return sorted(scores, key=lambda score: not score.startswith("Avg"))
 
 
 def _gain_interval(found: RowGain) -> str:
-    """Write a gain and its interval, x 100, with a star if it is beyond chance."""
+    """Format a gain and its interval, x 100, with a star if the gain is significant."""
     gain, sure = found.over_base, found.holm_p < 1 - CONFIDENCE
     return f"{gain.points}{'*' if sure else ''}"
 
 
 def differences_table(name: str, results: ComparisonResults) -> Table | None:
-    """Return the differences between candidates in the verdict's score; `None` for one alone."""
+    """Return the differences between rows in the verdict's score; `None` for a single row."""
     measure, found = results.measure, results.differences[results.measure]
     if not found:
         return None
@@ -174,7 +174,10 @@ def differences_table(name: str, results: ComparisonResults) -> Table | None:
 
 
 def all_differences_table(name: str, results: ComparisonResults) -> Table | None:
-    """Return the differences in every score; `None` if only pairs were scored, or for one alone."""
+    """Return the differences between rows in every score.
+
+    The result is `None` if only pairs were scored, or if there is a single row.
+    """
     scores, pairs = _average_first(results.differences), results.differences[results.measure]
     if scores == ["MRR"] or not pairs:
         return None
@@ -206,7 +209,7 @@ def _corrected(pairs: int) -> str:
 
 
 def bm25_table(name: str, results: ComparisonResults) -> Table | None:
-    """Return the scores of BM25 alone and fused with each row; `None` without BM25."""
+    """Return the scores of BM25, and of hybrid search with each row; `None` without BM25."""
     mrr = {row: columns["MRR"] for row, columns in results.scores.items() if "MRR" in columns}
     if not results.with_bm25 or BASE not in mrr:
         return None
@@ -236,20 +239,20 @@ def bm25_table(name: str, results: ComparisonResults) -> Table | None:
 
 
 def retrieval_cells(columns: Mapping[str, SeedScores], measure: str) -> dict[str, str]:
-    """Return the verdict's score, and all known measures of retrieval."""
+    """Return the cells of the verdict's score and of all known retrieval measures."""
     retrieval = ("MRR", *MEASURES, NO_SHARED)
     shown = dict.fromkeys([measure, *(name for name in retrieval if name in columns)])
     return {name: mean_sd(columns[name].seeds) for name in shown if name in columns}
 
 
 def chance(results: ComparisonResults) -> str:
-    """Say what intervals and p allow for."""
+    """Return a text on the kinds of chance that intervals and p cover."""
     seeds = {one.over_base.seeds for columns in results.gains.values() for one in columns.values()}
     return "for other test items" if seeds == {1} else "for other seeds and other test items"
 
 
 def other_text_gains_table(name: str, results: ComparisonResults) -> Table | None:
-    """Return the gains of each row on other text; `None` where it was not measured."""
+    """Return the gains of each row on other text; `None` if they were not measured."""
     if not results.other_text:
         return None
     rows = [
@@ -271,4 +274,4 @@ COMPARISON_TABLES = (
     differences_table,
     all_differences_table,
 )
-"""Name and results of a comparison -> a table, or `None` where it would say nothing more."""
+"""Functions: name and results of a comparison -> table, or `None` if it has nothing to add."""

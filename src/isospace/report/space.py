@@ -1,4 +1,4 @@
-"""The space of a run's sample, before and after: singular values, a map, nearest neighbours."""
+"""Space of a run's sample before and after: singular values, map, nearest neighbours."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from isospace.operators.nearest import nearest, unit_rows
 from isospace.training.run import Sample
 
 SMALLEST_SAMPLE = 12
-"""Fewer sentences have no ten neighbours."""
+"""Smallest number of sentences with ten neighbours each."""
 LISTED = 5
-"""Neighbours in a list."""
+"""Number of neighbours in a list."""
 
-_PERPLEXITY = 20  # of the map: how many neighbours a sentence keeps near
+_PERPLEXITY = 20  # about the number of neighbours that the map keeps near
 _SEED = 0
 
 Vectors = NDArray[np.float32]
@@ -40,8 +40,7 @@ def spectrum(vectors: Vectors) -> NDArray[np.float64]:
 def layouts(before: Vectors, after: Vectors) -> tuple[Vectors, Vectors]:
     """Map both spaces to two dimensions by t-SNE on cosines; equal vectors give equal maps.
 
-    The second map starts from the first, so that a sentence stays where it is as far as its
-    neighbours let it.
+    The second map starts from the first, so that sentences with the same neighbours stay in place.
 
     `before` and `after` are (sentence, dim) of the same sentences.
     """
@@ -49,12 +48,12 @@ def layouts(before: Vectors, after: Vectors) -> tuple[Vectors, Vectors]:
     if np.array_equal(before, after):
         return first, first
     spread = first[:, 0].std()
-    # scikit-learn's own scale of an initial layout: small, so that the early steps can order it.
+    # The scale is that of scikit-learn for an initial layout: small, so that early steps can move.
     return first, _layout(after, 1e-4 * first / spread if spread > 0 else "pca")
 
 
 def _layout(vectors: Vectors, start: Vectors | str) -> Vectors:
-    if not np.ptp(vectors, axis=0).any():  # t-SNE dies of a collapsed space
+    if not np.ptp(vectors, axis=0).any():  # t-SNE fails on a collapsed space
         return np.zeros((len(vectors), 2), dtype=np.float32)
     perplexity = min(_PERPLEXITY, len(vectors) / 3)
     tsne = TSNE(perplexity=perplexity, init=start, metric="cosine", random_state=_SEED)
@@ -62,7 +61,7 @@ def _layout(vectors: Vectors, start: Vectors | str) -> Vectors:
 
 
 def kept_shares(sample: Sample) -> NDArray[np.float64]:
-    """Return the share of each sentence's ten nearest neighbours that it keeps, (sentence,)."""
+    """Return the share of its ten nearest neighbours that each sentence keeps, (sentence,)."""
     return common_neighbours(sample.before, sample.after, NEIGHBOURS) / NEIGHBOURS
 
 
@@ -77,7 +76,7 @@ class SampleNeighbour:
 
 @dataclass(frozen=True)
 class NeighboursBeforeAfter:
-    """The sentences of the sample nearest to one text, the nearest first."""
+    """The nearest sentences of the sample to a text, before and after, the nearest first."""
 
     text: str
     before: tuple[SampleNeighbour, ...]
@@ -103,9 +102,9 @@ def _marked(near: dict[str, float], other: dict[str, float]) -> tuple[SampleNeig
 def most_changed(
     sample: Sample, shares: NDArray[np.float64], count: int
 ) -> list[NeighboursBeforeAfter]:
-    """Return the neighbours of the sentences that kept the fewest of theirs.
+    """Return the neighbours of the sentences that kept the fewest neighbours.
 
-    `shares` are what `kept_shares` says; among equals the first in the sample are taken.
+    `shares` is the result of `kept_shares`; among equal shares the first sentences are used.
     """
     rows = np.argsort(shares, kind="stable")[:count]
     first, second = (

@@ -1,4 +1,4 @@
-"""Run folders -> one HTML page that needs nothing else, and tables for papers."""
+"""Run folders -> one HTML page that needs no other file, and tables for papers."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from isospace.training.results import RunResults
 from isospace.training.run import REPORT, Run, Sample
 
 MAPPED = 300
-"""Sentences on the map, at most."""
+"""Largest number of sentences on a map."""
 EXAMPLES = 3
-"""Sentences whose neighbours are listed."""
+"""Number of sentences whose neighbours are listed."""
 
 MEASURES = {
     "effective_rank": "effective rank",
@@ -39,12 +39,12 @@ MEASURES = {
     "uniformity": "uniformity",
     "hubness": "hubness (skewness of the 10-occurrence)",
 }
-"""Measures of a space -> their names for people; docs/reference/protocols.md says what they are."""
+"""Measure of a space -> its name for people; docs/reference/protocols.md describes them."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """What a run's sample shows."""
+    """Part of a page that shows the space of a run's sample."""
 
     sentences: int
     spectra: Picture
@@ -57,7 +57,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Section:
-    """One run's part of the page; what an unfinished or an older run lacks is `None` or empty."""
+    """Part of the page on one run; fields that an unfinished or old run lacks are empty."""
 
     name: str
     verdict: str
@@ -73,19 +73,19 @@ class Section:
 def write_report(
     run_set: RunSet, output: Path | None = None, in_words: Callable[[str], str] = str
 ) -> Path:
-    """Write one HTML page about runs, which loads nothing from other places.
+    """Write one HTML page about runs, which loads no other file.
 
     Args:
-        run_set: what to show.
-        output: the page; default: report.html in the folder of the run or of the comparison.
-        in_words: how settings named in `backticks` are written for the reader.
+        run_set: the runs and comparisons to show.
+        output: path of the page; default: report.html in the folder of the run or comparison.
+        in_words: function that rewrites settings in `backticks` for the reader.
 
     Returns:
-        The page.
+        The path of the page.
 
     Raises:
-        UserError: no file to write to.
-        Stopped: the page cannot be written there.
+        UserError: `output` is missing, a folder, or not a name of an HTML file.
+        Stopped: the page cannot be written.
     """
     if output is None:
         if run_set.home is None:
@@ -96,7 +96,7 @@ def write_report(
     output = expanded(output)
     if output.is_dir():
         raise UserError(f"`output` {output}: is a folder; give a file, such as {output / REPORT}")
-    if output.suffix.lower() not in (".html", ".htm"):  # it may be a text of the user's
+    if output.suffix.lower() not in (".html", ".htm"):  # it may be a user's file
         raise UserError(f"`output` {output}: expected a name that ends in .html")
     environment = templates("isospace.report")
     environment.tests.update(number=is_number, published=is_published)
@@ -125,7 +125,7 @@ def write_report(
 def templates(package: str) -> jinja2.Environment:
     """Return the templates in the folder `page` of a package, and those that all pages share.
 
-    What is put into them is escaped; a name that is missing is an error.
+    Values are escaped. A missing name is an error.
 
     >>> templates("isospace.report").from_string("{{ text }}").render(text="<script>")
     '&lt;script&gt;'
@@ -144,12 +144,12 @@ def templates(package: str) -> jinja2.Environment:
 
 
 def _sha256(script: str) -> str:
-    """Return the hash by which the page's policy allows its one script."""
+    """Return the hash by which the page's content security policy allows its script."""
     return b64encode(sha256(script.encode()).digest()).decode()
 
 
 def _curves(run_set: RunSet) -> Iterator[Picture]:
-    """Draw the evaluations; nothing if no run has one."""
+    """Draw the evaluations; yield no picture if no run has any."""
     if not any(named.run.evaluations() for named in run_set.runs):
         return
     for measure, title in figures.curves(run_set):
@@ -211,7 +211,7 @@ def _section(named: NamedRun, number: int, in_words: Callable[[str], str]) -> Se
 
 
 def _facts(run: Run, results: RunResults) -> dict[str, str]:
-    """Describe protocol and environment in words."""
+    """Return facts on protocol and environment: name -> text."""
     config, scores = run.config, results.adapted
     machine = ", ".join(f"{key} {value}" for key, value in results.environment.items())
     objective, paper = config.objective, config.objective.paper
@@ -244,7 +244,7 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
 
 
 def _space(run: Run, number: int) -> Space | None:
-    """Return what the run's sample shows; `None` without one."""
+    """Return the part on the space of the run's sample; `None` if it has too few sentences."""
     sample = run.sample
     if sample is None or len(sample.sentences) < space.SMALLEST_SAMPLE:
         return None
@@ -266,7 +266,7 @@ def _space(run: Run, number: int) -> Space | None:
 
 
 def spectra_picture(spaces: Mapping[str, space.Vectors], name: str, description: str) -> Picture:
-    """Draw `figures.spectra` with its words."""
+    """Draw `figures.spectra` with title and caption."""
     caption = "The flatter, the more evenly the space is used; the scale is logarithmic."
     return figures.picture(figures.spectra(spaces), name, description, "Singular values", caption)
 
@@ -283,10 +283,10 @@ def _measures(sample: Sample) -> Table:
 def maps(
     sample: Sample, kept_share: np.ndarray, titles: tuple[str, str], suffix: str = ""
 ) -> Iterator[Picture]:
-    """Draw maps of the first sentences of a sample in both its spaces.
+    """Draw maps of the first sentences of a sample in both spaces, before and after.
 
-    `kept_share`, of `space.kept_shares`, colours them; `suffix` makes the pictures' names unlike
-    those of other maps on the page.
+    `kept_share` (from `space.kept_shares`) gives the colours. `suffix` makes the names of the
+    pictures unique on the page.
     """
     shown = slice(MAPPED)
     layouts = space.layouts(sample.before[shown], sample.after[shown])

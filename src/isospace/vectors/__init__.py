@@ -1,1 +1,1 @@
-"""Text of any size to files of vectors."""
+"""Encoding of text of any size to files of vectors."""

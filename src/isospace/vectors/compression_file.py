@@ -1,4 +1,4 @@
-"""A fitted compression beside the vectors it made, so that queries are encoded alike."""
+"""File of a fitted compression, next to its vectors, so that queries are compressed alike."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILE = "compression.npz"
 def fit_compression(
     form: FormName, encoder: Encoder, texts: Sequence[str], progress: Progress
 ) -> Compression:
-    """Fit a form on texts; at most `FITTED_ON` of them, evenly spread, are encoded.
+    """Fit a form on at most `FITTED_ON` evenly spaced texts.
 
     Raises:
         UserError: the form does not fit the encoder, or needs more texts.
@@ -34,7 +34,7 @@ def fit_compression(
     if FORMS[form].fewest:
         some = [texts[place] for place in evenly(len(texts), FITTED_ON)]
     try:
-        require_fit(form, encoder.dim, len(some))  # before they are encoded
+        require_fit(form, encoder.dim, len(some))  # before texts are encoded
     except ValueError as error:
         raise UserError(f"`compress` {error}") from error
     vectors = np.empty((0, encoder.dim), np.float32)
@@ -45,7 +45,7 @@ def fit_compression(
 
 
 def write_compression(path: Path, compression: Compression) -> None:
-    """Write a compression, whole or not at all."""
+    """Write a compression atomically."""
     arrays = {"form": np.array(compression.name), "width": np.array(compression.width)}
     if compression.components is not None:
         components = compression.components
@@ -56,10 +56,10 @@ def write_compression(path: Path, compression: Compression) -> None:
 
 
 def read_compression(path: Path) -> Compression:
-    """Read what `write_compression` wrote.
+    """Read a compression that `write_compression` wrote.
 
     Raises:
-        UserError: the file is damaged, or not of this kind.
+        UserError: the file is damaged, or not a compression.
     """
     arrays = read_arrays(path)
     damaged = UserError(f"{path}: is no compression. The file is damaged")
@@ -85,13 +85,13 @@ def read_compression(path: Path) -> Compression:
 
 
 def find_compression(path: Path | str) -> Path:
-    """Return the file of the compression of vectors that `encode` wrote.
+    """Return the compression file of vectors that `encode` wrote.
 
     Args:
-        path: the folder or file of the vectors, or the file itself.
+        path: folder or file of the vectors, or the compression file.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such file.
     """
     place = expanded(path)
     for found in (place / FILE, beside(place), place):
@@ -104,5 +104,5 @@ def find_compression(path: Path | str) -> Path:
 
 
 def beside(output: Path) -> Path:
-    """Return where the compression of a single file of vectors is."""
+    """Return the path of the compression of a single file of vectors."""
     return output.with_name(f"{output.name}.{FILE}")

@@ -1,4 +1,4 @@
-"""Encode text of any size to files: streamed, in shards, resumable, by several processes."""
+"""Encoding of text of any size to files: streamed, in shards, resumable, in several processes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from isospace.vectors.workers import ShardTexts, Task, load_model, write_shards
 
 @dataclass(frozen=True)
 class Encoded:
-    """The result of a call of `encode`."""
+    """Result of a call of `encode`."""
 
     rows: int
     before: int
@@ -49,20 +49,20 @@ class Encoded:
 
 
 def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
-    """Encode files to files, or go on where an earlier call was stopped.
+    """Encode files to files, or resume an earlier call that was stopped.
 
-    Memory holds the model, and one shard of texts and vectors for each worker. On the same machine
-    vectors are the same bits whatever the number of workers and threads, the size of the shards and
-    the number of interruptions.
+    Memory holds the model, and for each worker one shard of texts and vectors. On one machine the
+    vectors are the same bit for bit, whatever the number of workers, threads and interruptions and
+    the size of the shards.
 
     Args:
-        config: what and how. With several workers a script needs the usual
+        config: settings. With several workers a script needs the usual
             `if __name__ == "__main__":`.
-        progress: where it is shown; default: the log.
+        progress: shows the progress; default: the log.
 
     Raises:
-        UserError: input, model or an earlier output is not what is expected.
-        Stopped: the disk is full or fails; the finished shards are kept.
+        UserError: input, model or an earlier output is unusable.
+        Stopped: the disk is full or fails. Finished shards are kept.
     """
     progress = progress or Logged()
     _require_room(config)
@@ -102,7 +102,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         )
         settings = {**layout.to_json(), **layout.about, "text": scanned.digest}
         with _failing_disk(config), held(config.shard_folder):
-            _require_no_output(config)  # another process may have ended meanwhile
+            _require_no_output(config)  # another process may have written it meanwhile
             size, suffix = config.shard_size, f".{config.file_format}"
             shards = Shards(config.shard_folder, settings, scanned.rows, size, suffix)
             if layout.compression is not None:
@@ -124,7 +124,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
 
 
 def _require_alone(config: EncodeConfig) -> None:
-    """Refuse settings of work that is not done here."""
+    """Refuse settings of local encoding, because the vectors come from an endpoint or a file."""
     for name, value, plain in (
         ("workers", config.workers, 1),
         ("engine", config.engine, "local"),
@@ -182,7 +182,7 @@ def _layout(config: EncodeConfig, encoder: Encoder, compression: Compression | N
 
 def _require_room(config: EncodeConfig) -> None:
     if config.single and _removed(config).exists():
-        # A kill in `_join` leaves it, when the one file is there.
+        # A kill in `_join` leaves this folder after the single file is complete.
         shutil.rmtree(_removed(config), ignore_errors=True)
         if config.output.exists() and not config.shard_folder.exists():
             raise UserError(
@@ -191,7 +191,7 @@ def _require_room(config: EncodeConfig) -> None:
             )
     _require_no_output(config)
     require_shards(config.shard_folder)
-    for name in config.inputs:  # an output among them would be read as text the next time
+    for name in config.inputs:  # the next call would read the output as text
         if Path(name).is_dir() and Path(name).resolve() in config.output.resolve().parents:
             raise UserError(
                 f"`output` {config.output}: is inside the folder to encode ({name}). Give a place "
@@ -201,7 +201,7 @@ def _require_room(config: EncodeConfig) -> None:
 
 
 def _require_no_output(config: EncodeConfig) -> None:
-    """Refuse one file that is there, but for one whose shards a kill in `_join` left."""
+    """Refuse a single output file that exists, unless a kill in `_join` left its shards."""
     begun = (config.shard_folder / MANIFEST).is_file()
     if config.single and config.output.exists() and not begun:
         raise UserError(f"{config.output}: exists already. Remove it, or give another `output`")
@@ -209,7 +209,7 @@ def _require_no_output(config: EncodeConfig) -> None:
 
 @contextmanager
 def _failing_disk(config: EncodeConfig) -> Iterator[None]:
-    """Say, when the disk is full or fails, that finished shards are kept."""
+    """Raise `Stopped` if the disk is full or fails; finished shards are kept."""
     try:
         yield
     except OSError as error:
@@ -228,11 +228,11 @@ def _encode_missing(
     scanned: RowsSeen,
     progress: Progress,
 ) -> Encoded:
-    """Write the shards that are not there yet."""
+    """Write the missing shards."""
     before, done, speed = shards.rows_done, 0, 0.0
     if before:
         progress.line("encode", f"{before:,} of {shards.rows:,} rows were there already")
-    first_batch: tuple[float, int] | None = None  # when it was done, and its rows
+    first_batch: tuple[float, int] | None = None  # time of its end, and its rows
     with progress.bar("encode", shards.rows, before) as advance:
 
         def on_batch(rows: int) -> None:
@@ -250,12 +250,12 @@ def _encode_missing(
 
 
 def _jobs(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[ShardTexts]:
-    """Give the texts of the missing shards; `seen` sees every row of the text."""
+    """Yield the texts of the missing shards; `seen` counts and hashes every row of the text."""
     rows = seen.noting(texts)
     for index in range(len(shards)):
         shard = list(islice(rows, shards.size(index)))
         if len(shard) < shards.size(index):
-            return  # the text is shorter than it was; `seen` tells
+            return  # the text is shorter now, and the digest of `seen` differs
         if index not in shards.done:
             contents = [row.text for row in shard]
             keys = contents if texts.id_column is None else [row.key for row in shard]
@@ -263,18 +263,18 @@ def _jobs(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[ShardTexts]:
 
 
 def _join(config: EncodeConfig, layout: FileLayout, shards: Shards) -> None:
-    """Make the one file, and only then remove the shards."""
+    """Make the single file, then remove the shards."""
     parts = [shards.path(index) for index in range(len(shards))]
     layout.join(parts, shards.rows, config.output)
-    if config.file_format == "npy":  # Parquet has it inside
+    if config.file_format == "npy":  # a Parquet file holds its settings
         about = json.dumps(shards.to_json(), indent=2) + "\n"
         write_text(config.output.with_name(f"{config.output.name}.json"), about)
     if layout.compression is not None:
         write_compression(beside(config.output), layout.compression)
-    config.shard_folder.rename(_removed(config))  # first, so that a kill leaves no half of them
+    config.shard_folder.rename(_removed(config))  # first: a kill leaves no half of it
     shutil.rmtree(_removed(config), ignore_errors=True)
 
 
 def _removed(config: EncodeConfig) -> Path:
-    """Return the folder to which the shards are renamed before they are removed."""
+    """Return the folder that the shards are renamed to before they are removed."""
     return config.shard_folder.with_name(f".{config.shard_folder.name}.removed")

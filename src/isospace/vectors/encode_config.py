@@ -1,4 +1,4 @@
-"""The settings of `encode`, and of all that reads texts; light, since `--help` imports them."""
+"""Settings of `encode` and of everything that reads texts; a light import, for `--help`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _OTHER_FILES = (
     ".txt", ".csv", ".tsv", ".json", ".jsonl", ".gz", ".zst", ".zip", ".npz", ".pt", ".pkl", ".bin",
     ".safetensors", ".h5", ".hdf5", ".arrow", ".feather", ".faiss",
 )  # fmt: skip
-"""Endings of files that are not written; a folder of shards under such a name misleads."""
+"""Endings of formats that isospace does not write; a folder with such a name would mislead."""
 
 
 @settings
 class Reading:
-    """Settings of how files are read, beside their encoding and the columns of texts and ids."""
+    """Settings for reading files, except the encoding and the columns of texts and ids."""
 
     title_column: str | None = None
     """Which column of jsonl, csv, tsv and parquet files holds a title, to be put before the text of
@@ -52,12 +52,12 @@ class Reading:
 
 AS_IT_LOOKS = Reading()
 AS_LINES = Reading(layout="lines")
-"""A txt file has a text a line, whatever it looks like."""
+"""Reading of txt files with one text in each line."""
 
 
 @settings
 class EncodeConfig:
-    """Settings of `encode`: what to encode, by which model, into what."""
+    """Settings of `encode`: texts, model and output."""
 
     model: NameOrPath
     """minilm, a model folder, a run's folder, a Hub name, or an endpoint (http://HOST/v1#NAME)."""
@@ -108,10 +108,10 @@ class EncodeConfig:
     """How files are read. Documents alone are cut: a row of a file is a row of the output."""
 
     WINDOW: ClassVar[int] = 4096
-    """So many rows are sorted by length together; a shard is a multiple of it."""
+    """Number of rows that are sorted by length together; a shard has a multiple of this number."""
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot be meant."""
+        """Refuse unusable values and combinations."""
         if not self.inputs:
             raise UserError(
                 "nothing to encode. Name one or more files after the model, or - for standard input"
@@ -148,15 +148,15 @@ class EncodeConfig:
 
     @property
     def file_format(self) -> Format:
-        """The format of what is written."""
+        """Format of the output files."""
         return _SINGLE.get(self.output.suffix.lower(), self.format or "parquet")
 
     @property
     def single(self) -> bool:
-        """Tell whether one file is made of the shards."""
+        """True if the shards are joined to one file."""
         return self.output.suffix.lower() in _SINGLE
 
     @property
     def shard_folder(self) -> Path:
-        """The folder of the shards, for good or until one file is made of them."""
+        """Folder of the shards: the output, or a temporary folder until the shards are joined."""
         return self.output.with_name(f"{self.output.name}.parts") if self.single else self.output

@@ -1,7 +1,7 @@
-"""A folder of shards with a manifest of the finished ones, which makes encoding resumable.
+"""Folder of shards with a manifest of the finished shards, so that encoding can resume.
 
-A shard appears whole or not at all, and enters the manifest, with a hash, after that. A shard that
-a kill left without an entry is made again.
+A shard is written atomically, and then entered in the manifest with a hash. A shard without an
+entry, left by a kill, is made again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _WORDS = {
     "text": "text to encode",
     "key": "`id_column`",
 }
-"""What settings are called in messages, where that is not the name of a field."""
+"""Setting -> its name in messages, if that is not the name of the field."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A finished shard: its name in the folder, its vectors, and a hash of its bytes."""
+    """A finished shard: its file name, its number of rows, and a hash of its bytes."""
 
     file: str
     rows: int
@@ -48,10 +48,10 @@ class _Manifest:
 
 
 class Shards:
-    """The shards of one output, used while the folder is `held`.
+    """The shards of one output; use them while the folder is `held`.
 
-    A folder goes on with the same `settings` only. The last shard may have fewer than `shard_size`
-    rows.
+    A folder can resume with the same `settings` only. The last shard may have fewer than
+    `shard_size` rows.
 
     Raises:
         UserError: the folder was begun with other settings, or is damaged.
@@ -73,7 +73,7 @@ class Shards:
         return -(-self.rows // self.shard_size)
 
     def size(self, index: int) -> int:
-        """Return the rows of a shard."""
+        """Return the number of rows of a shard."""
         return min(self.shard_size, self.rows - index * self.shard_size)
 
     def path(self, index: int) -> Path:
@@ -82,22 +82,22 @@ class Shards:
 
     @property
     def rows_done(self) -> int:
-        """Rows of the finished shards."""
+        """Number of rows in the finished shards."""
         return sum(shard.rows for shard in self.done.values())
 
     def finish(self, index: int, digest: str) -> None:
-        """Enter a shard that has been written."""
+        """Enter a written shard in the manifest."""
         self.done[index] = Shard(self.path(index).name, self.size(index), digest)
         self._write()
 
     def forget(self, indices: Collection[int]) -> None:
-        """Take shards out again, which will be made anew."""
+        """Remove shards from the manifest, so that they are made again."""
         for index in indices:
             del self.done[index]
         self._write()
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the manifest holds."""
+        """Return the content of the manifest."""
         return {
             "isospace": version("isospace"),
             "complete": len(self.done) == len(self),
@@ -124,7 +124,7 @@ class Shards:
                 raise UserError(f"{path} is damaged (no such shard: {shard.file!r}). {way_out}")
             shard_path = self.folder / shard.file
             if not shard_path.is_file():
-                continue  # it is made again
+                continue  # the shard is made again
             if file_hash(shard_path) != shard.hash:
                 raise UserError(
                     f"{shard_path} is damaged: these are not the bytes that were written. Delete "
@@ -143,23 +143,23 @@ class Shards:
 
 
 def held(folder: Path) -> AbstractContextManager[None]:
-    """Make a folder for shards and keep other processes off it; a process that dies lets go.
+    """Make a folder for shards and lock it; the lock ends if the process dies.
 
     Raises:
-        UserError: another process holds it.
+        UserError: another process has locked the folder.
     """
     busy = f"{folder}: another process is writing it; wait for it, or give another `output`"
     return locked(folder / _LOCK, busy)
 
 
 def require_shards(folder: Path) -> None:
-    """Refuse a path that holds something else than shards.
+    """Refuse a path that holds anything other than shards.
 
     Raises:
-        UserError: a file, or a folder with something in it and no manifest.
+        UserError: the path is a file, or a folder with content but without a manifest.
     """
     if (folder / MANIFEST).is_file() or not folder.exists():
         return
-    ours = (_LOCK, f".{MANIFEST}.")  # what a kill before the first manifest leaves
+    ours = (_LOCK, f".{MANIFEST}.")  # files left by a kill before the first manifest
     if not folder.is_dir() or any(not path.name.startswith(ours) for path in folder.iterdir()):
         raise UserError(f"{folder}: exists already and has no {MANIFEST}. Give another `output`")

@@ -1,10 +1,9 @@
-"""Texts to encode, streamed from files, with ids and other columns where the files have some.
+"""Texts to encode, streamed from files, with ids and other columns if the files have them.
 
-A row of the input is a row of the output: an empty line is the empty text and gets its vector, and
-so does a missing value, which is counted. No row is dropped. What is changed are the line's end,
-halves of surrogate pairs, and characters (`characters.normalise`). Of a document every passage is a
-row, cleaned, and so is, where an index asks for it, every passage of a row that is longer than one.
-Of docstrings the passages are those of a corpus, which has each once.
+Each row of the input is a row of the output; no row is dropped. An empty line or a missing value is
+the empty text and gets its vector; missing values are counted. Line ends, halves of surrogate pairs
+and characters (`characters.normalise`) are changed. Each cleaned passage of a document is a row. An
+index may also cut long rows into passages. Docstrings have the passages of a corpus, each once.
 """
 
 from __future__ import annotations
@@ -47,18 +46,18 @@ logger = logging.getLogger(__name__)
 
 
 class TextRow(NamedTuple):
-    """A row of a file, or a passage of one or of a document.
+    """A row of a file, a passage of a row, or a passage of a document.
 
     Attributes:
-        text: to encode.
-        key: its id, "" where there is none.
-        values: of the columns to keep: text in csv and tsv, none in files without columns, else as
-            the file has them.
-        missing: where the row stands ("a.parquet:7") if it has a null in place of its text.
-        missing_key: the same if it has none in place of its id, where ids are read.
-        number: of the row in its file, of a document's passage in its document; both from 1.
-        passage: which passage of its row it is, from 1.
-        passages: how many the row has; 1 where it is not cut.
+        text: text to encode.
+        key: id of the row, or "".
+        values: values of the columns to keep: text in csv and tsv, `None` in files without columns,
+            else the values of the file.
+        missing: position of the row ("a.parquet:7") if its text is null.
+        missing_key: position of the row if ids are read and its id is missing.
+        number: number of the row in its file, or of the passage in its document, from 1.
+        passage: number of the passage in its row, from 1.
+        passages: number of passages of the row; 1 if the row is not cut.
     """
 
     text: str
@@ -74,8 +73,8 @@ class TextRow(NamedTuple):
 class TextFile(NamedTuple):
     """A file, or the docstrings.
 
-    Its rows can be read once. `unread` says why it cannot be read, where that was found when its
-    rows were asked for. Docstrings, standard input and copies from a URL have no path.
+    The rows can be read once. If reading fails, `unread` then holds the reason. Docstrings,
+    standard input and copies from a URL have no path.
     """
 
     name: str
@@ -89,11 +88,11 @@ class RowsSeen:
     """Number and hash of the rows seen so far.
 
     Attributes:
-        rows: how many.
-        missing: how many of them have a null in place of their text.
-        first_missing: where the first of those stands.
-        missing_keys: how many have no id, where ids are read.
-        first_missing_key: where the first of those stands.
+        rows: number of rows.
+        missing: number of rows whose text is null.
+        first_missing: position of the first row whose text is null.
+        missing_keys: number of rows without an id, if ids are read.
+        first_missing_key: position of the first row without an id.
     """
 
     def __init__(self) -> None:
@@ -103,7 +102,7 @@ class RowsSeen:
         self._content = blake2b(digest_size=16)
 
     def noting(self, rows: Iterable[TextRow]) -> Iterator[TextRow]:
-        """Give the same rows, and count and hash them."""
+        """Yield the rows, and count and hash them."""
         for row in rows:
             self.rows += 1
             if row.missing is not None:
@@ -119,7 +118,7 @@ class RowsSeen:
 
     @property
     def digest(self) -> str:
-        """A hash of texts and ids, in hexadecimal digits."""
+        """Hash of texts and ids, in hexadecimal digits."""
         return self._content.hexdigest()
 
 
@@ -127,7 +126,7 @@ class RowsSeen:
 class Texts:
     """The rows of some files in order; every iteration reads the files again.
 
-    With `cut_rows` a row longer than a passage is several.
+    With `cut_rows` long rows are cut into passages.
     """
 
     sources: Sequence[Source]
@@ -143,7 +142,7 @@ class Texts:
             yield from file.rows
 
     def files(self) -> Iterator[TextFile]:
-        """Give the files, each with its rows."""
+        """Yield the files with their rows."""
         for source in self.sources:
             unread: list[str] = []
             if source.format == DOCSTRINGS:
@@ -157,7 +156,7 @@ class Texts:
             yield TextFile(source.name, source.format, rows, unread, path)
 
     def scan(self) -> RowsSeen:
-        """Count and hash the rows; reads everything once, so that errors come first."""
+        """Count and hash the rows; this reads all files once, so that errors come first."""
         seen = RowsSeen()
         for _ in seen.noting(self):
             pass
@@ -165,7 +164,7 @@ class Texts:
 
     @property
     def columns(self) -> list[Column]:
-        """What is read of a file that has columns: texts, what to keep, titles, ids."""
+        """Columns to read from a file: texts, columns to keep, titles, ids."""
         columns = [Column(self.column, "`column`")]
         columns += [Column(name, "`keep`", text=False, required=False) for name in self.keep]
         if self.reading.title_column is not None:
@@ -215,14 +214,14 @@ class Texts:
         return [f"{title} {part}" if part.strip() else title for part in parts] if title else parts
 
     def _passages(self, source: Source, unread: list[str]) -> Iterator[TextRow]:
-        """Give the passages of a document; note why a document cannot be read."""
+        """Yield the passages of a document; if it cannot be read, add the reason to `unread`."""
         try:
             document = read_file(source, source.name)
         except UnreadableDocument as error:
             if self.reading.strict:
                 raise not_left_out(error) from error
             unread.append(str(error))
-            if unread[0] not in self.warned:  # once, however often the files are read
+            if unread[0] not in self.warned:  # warn once, even if the files are read again
                 self.warned.add(unread[0])
                 logger.warning("not read: %s", error)
             return
@@ -246,14 +245,13 @@ def open_texts(
     reading: Reading = AS_LINES,
     cut_rows: bool = False,
 ) -> Iterator[Texts]:
-    """Find the files and look at the beginning of each; standard input is kept while this is open.
+    """Find the files and check the beginning of each; standard input is kept while this is open.
 
-    Files of rows that lie in folders are read to their ends: of one that breaks further down no row
-    is read. `keep` are other columns that are read; with `cut_rows` a row longer than a passage is
-    several.
+    Files of rows in folders are checked to their ends. A broken one is left out as a whole. `keep`
+    names other columns to read. With `cut_rows` long rows are cut into passages.
 
     Raises:
-        UserError: what cannot be read, and why.
+        UserError: an input cannot be read; the message has the reason.
     """
     if reading.language is not None:
         check_language(reading.language)
@@ -278,7 +276,7 @@ def open_texts(
 
 
 def _key(value: Any) -> str:
-    """Return an id as text; empty where it is missing or NaN."""
+    """Return an id as text; empty if it is missing or NaN."""
     missing = value is None or (isinstance(value, float) and math.isnan(value))
     return "" if missing else without_surrogates(str(value).rstrip("\r\n"))
 

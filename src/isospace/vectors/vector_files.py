@@ -1,12 +1,12 @@
-"""Vectors in files: Parquet with text or id beside them, or npy; four types of numbers.
+"""Files of vectors: Parquet with text or id, or npy; four types of numbers.
 
 float32  the encoder's vectors
 float16  rounded to half precision
-int8     v = round(x / scale) with scale = max |x| / 127 of the same vector; no other vector counts.
-         scale * v is within scale / 2 of x in every dimension. Cosines need no scale. Parquet has
-         it in the column `scale`
-binary   bit i is 1 where x_i > 0, eight dimensions to a uint8, first dimension highest: what
-         sentence-transformers calls ubinary
+int8     v = round(x / scale) with scale = max |x| / 127 of the same vector. scale * v is within
+         scale / 2 of x in every dimension. Cosines need no scale. Parquet stores it in the column
+         `scale`
+binary   bit i is 1 if x_i > 0; eight dimensions in a uint8, the first dimension in the highest bit
+         (ubinary in sentence-transformers)
 
 A compression (`operators.compression`) stores its own numbers instead; where bits find what numbers
 rank, Parquet has the bits in the column `bits`.
@@ -36,14 +36,14 @@ Key = Literal["text", "id"]
 
 
 def quantise(vectors: NDArray[np.float32], dtype: Dtype) -> tuple[np.ndarray, np.ndarray | None]:
-    """Convert vectors to the stored type; int8 vectors have a scale each.
+    """Convert vectors to the stored type; each int8 vector has a scale.
 
     Args:
         vectors: (n, dim) float32.
-        dtype: what to make of them.
+        dtype: stored type.
 
     Returns:
-        (n, dim), or (n, ceil(dim / 8)) for binary; and (n,) float32 or `None`.
+        Stored values (n, dim), or (n, ceil(dim / 8)) for binary; and scales (n,) float32 or `None`.
 
     Examples:
         >>> values, scales = quantise(np.array([[0.5, -1.0, 0.25]], np.float32), "int8")
@@ -63,9 +63,9 @@ def quantise(vectors: NDArray[np.float32], dtype: Dtype) -> tuple[np.ndarray, np
 
 @dataclass(frozen=True)
 class FileLayout:
-    """The format of the files of one output.
+    """Format of the files of one output.
 
-    The key is Parquet's first column; `about` is its metadata under the key `isospace`.
+    `key` names the first column in Parquet. `about` is metadata, stored under the key `isospace`.
     """
 
     format: Format
@@ -75,17 +75,17 @@ class FileLayout:
     about: Mapping[str, Any]
     compression: Compression | None = None
     queries: bool = False
-    """Whether the texts are queries, which a compression keeps as floats."""
+    """True if the texts are queries, whose vectors most compressions keep as floats."""
 
     @property
     def width(self) -> int:
-        """The count of numbers stored for a vector."""
+        """Number of stored values for a vector."""
         dim = self.dim if self.compression is None else self.compression.dim
         return -(-dim // 8) if self._dtype == "binary" else dim
 
     @property
     def _dtype(self) -> Dtype:
-        """The type of the numbers, binary for bits."""
+        """Type of the stored values; binary for bits."""
         if self.compression is None:
             return self.dtype
         form = self.compression.form
@@ -94,17 +94,17 @@ class FileLayout:
 
     @property
     def _has_bits(self) -> bool:
-        """Whether bits are a column of their own."""
+        """True if a column of bits is stored too."""
         return self.compression is not None and self.compression.form.rescored
 
     @property
     def _stored(self) -> np.dtype[Any]:
-        """The type of these numbers."""
+        """Numpy type of the stored values."""
         return np.dtype("uint8" if self._dtype == "binary" else self._dtype)
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the Parquet files."""
+        """Schema of the Parquet files."""
         vector = pa.list_(pa.from_numpy_dtype(self._stored), self.width)
         fields = [pa.field(self.key, pa.string()), pa.field("vector", vector)]
         about = {**self.about, "dtype": self._dtype, "dim": self.dim}
@@ -117,12 +117,12 @@ class FileLayout:
         return pa.schema(fields, metadata={"isospace": json.dumps(about)})
 
     def write(self, path: Path, keys: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Write vectors (n, dim) and their n texts or ids, which npy has no place for, atomically.
+        """Write vectors (n, dim) and their n texts or ids atomically; npy has vectors only.
 
         Raises:
-            UserError: a vector that is no number, or too large for the type.
+            UserError: a vector is not finite, or too large for the type.
         """
-        with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is refused below
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
             values, scales = self._stored_numbers(vectors)
         for array in (vectors, values):
             if not np.isfinite(array).all():
@@ -134,7 +134,7 @@ class FileLayout:
                 )
         with atomic_path(path) as temporary, temporary.open("wb") as file:
             if self.format == "npy":
-                contents = io.BytesIO()  # np.save on a full disk gives an error without a reason
+                contents = io.BytesIO()  # np.save to a full disk gives no reason
                 np.save(contents, values)
                 file.write(contents.getbuffer())
                 return
@@ -157,7 +157,7 @@ class FileLayout:
         return self.compression.numbers(vectors), None
 
     def join(self, parts: Sequence[Path], rows: int, path: Path) -> None:
-        """Make one file of several that `write` made, `rows` vectors together, atomically."""
+        """Join files that `write` made into one file of `rows` vectors, atomically."""
         with atomic_path(path) as temporary:
             if self.format == "npy":
                 with row_writer(temporary, self._stored, (rows, self.width)) as write:
@@ -169,7 +169,7 @@ class FileLayout:
                     writer.write_table(pq.read_table(part, partitioning=None))
 
     def _writer(self, target: Any) -> pq.ParquetWriter:
-        """Open a Parquet writer that compresses text, but no vectors."""
+        """Open a Parquet writer that compresses texts, but not vectors."""
         return pq.ParquetWriter(
             target,
             self.schema,
@@ -179,7 +179,7 @@ class FileLayout:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings that decide the files, for the manifest."""
+        """Return the settings that decide the content of the files, for the manifest."""
         settings: dict[str, Any] = {
             "format": self.format,
             "dtype": self._dtype,

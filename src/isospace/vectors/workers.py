@@ -1,4 +1,4 @@
-"""Shards of vectors, written by this process, by several, or by the machines of a cluster."""
+"""Workers that write shards of vectors: this process, several processes, or a cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from isospace.vectors.vector_files import FileLayout
 
 @dataclass(frozen=True)
 class ShardTexts:
-    """A shard to write; the keys are what Parquet holds beside the vectors."""
+    """A shard to write; the keys are the texts or ids that Parquet stores with the vectors."""
 
     index: int
     path: Path
@@ -36,7 +36,7 @@ class ShardTexts:
 
 @dataclass(frozen=True)
 class Task:
-    """The settings by which all shards are written."""
+    """Settings of all shards of an output."""
 
     config: EncodeConfig
     layout: FileLayout
@@ -44,10 +44,10 @@ class Task:
     def write(
         self, encoder: Encoder, shard: ShardTexts, on_batch: Callable[[int], None]
     ) -> tuple[int, str]:
-        """Encode and write one shard; return its index and its file's hash.
+        """Encode and write one shard; return its index and the hash of its file.
 
-        Rows are sorted by length and batched within a window. A shard is whole windows, so that the
-        size of the shards decides neither on the batches nor on any bit of a vector.
+        Rows are sorted by length and batched within a window. A shard consists of whole windows, so
+        that batches and vectors do not depend on the size of the shards.
         """
         windows = [
             encoder.embed(
@@ -68,7 +68,7 @@ def load_model(config: EncodeConfig) -> Encoder:
     """Load the model with its prompts.
 
     Raises:
-        UserError: it cannot be loaded.
+        UserError: the model cannot be loaded.
     """
     return load_encoder(
         config.model,
@@ -81,21 +81,21 @@ def load_model(config: EncodeConfig) -> Encoder:
 def write_shards(
     task: Task, encoder: Encoder, shards: Iterator[ShardTexts], tick: Callable[[int], None]
 ) -> Iterator[tuple[int, str]]:
-    """Write shards; give index and hash of each when it is there.
+    """Write shards; yield index and hash of each written shard.
 
-    `encoder` is for a single worker, which is this process where the engine is local. `tick` is
-    called with numbers of rows that were encoded.
+    A single local worker is this process, and uses `encoder`. `tick` is called with numbers of
+    encoded rows.
 
     Raises:
-        UserError: a worker died, or has another model or sees another disk.
-        Stopped: workers of a cluster died again and again over one shard.
+        UserError: a worker died, has another model, or does not see the output.
+        Stopped: several workers of a cluster died on the same shard.
     """
     workers = task.config.workers
     if task.config.engine == "ray":
         for rows, written in map_on_cluster(partial(_on_cluster, task), shards, workers):
             tick(rows)
             yield written
-        remove_torn(task.config.shard_folder)  # of workers that died
+        remove_torn(task.config.shard_folder)  # files of workers that died
     elif workers == 1:
         yield from (task.write(encoder, shard, tick) for shard in shards)
     else:
@@ -109,8 +109,8 @@ def write_shards(
 
 
 def _in_process(task: Task, tally: Tally) -> Callable[[ShardTexts], tuple[int, str]]:
-    """Load the model in a worker, and return what the worker does with a shard."""
-    # The first process has already logged what it assumes of the model.
+    """Load the model in a worker process, and return the function that writes a shard."""
+    # The first process has already logged the warnings about the model.
     logging.getLogger("isospace.encoders.loading").setLevel(logging.ERROR)
     return partial(_write, task, load_model(task.config), tally.add)
 
@@ -122,7 +122,7 @@ def _write(
 
 
 def _on_cluster(task: Task) -> Callable[[ShardTexts], tuple[int, tuple[int, str]]]:
-    """Load the model on a machine of a cluster, and return what it does with a shard.
+    """Load the model on a machine of a cluster, and return the function that writes a shard.
 
     Raises:
         UserError: the machine does not see the output, or has another model.
