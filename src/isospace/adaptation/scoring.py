@@ -57,7 +57,7 @@ class ValidationScores:
     """Scores of one candidate on the validation items.
 
     Attributes:
-        pairs: reciprocal ranks on the validation pairs; their mean is the MRR.
+        pairs: MRR on the validation pairs, with the contribution of each pair.
         other_text: set -> scores on its validation part.
     """
 
@@ -113,7 +113,7 @@ def validate(search: Search, tried: Tried, more: Sequence[Candidate]) -> Tried:
 
 
 def try_closed_forms(search: Search) -> Tried:
-    """Score the base model, and all maps behind it, on the validation items."""
+    """Score the base model, without a map and with each map, on the validation items."""
     closed_forms = candidates([0.0], search.encoders.maps)
     if search.parts is not None:
         with search.times.timed(BASE):

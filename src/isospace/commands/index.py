@@ -49,8 +49,8 @@ class Index(LoadsModels, CallsEndpoints):
     """Encoding of the text files."""
     reading: Reading = AS_IT_LOOKS
     pooling: PoolingName | None = None
-    """For a new index: how the vectors of tokens become one of the text. Default: the model's
-    own."""
+    """For a new index: how token vectors become one vector of the text. Default: the model's own
+    pooling."""
     query_prompt: str | None = None
     """For a new index: put before every query, such as "query: ", or the name of one of the model's
     own prompts; "" for none. Default: the model's own query prompt, if it has one."""

@@ -22,14 +22,14 @@ class Merge(LoadsModels):
     """The model that the others were trained from: minilm, a model folder, the folder of a run, or
     a Hub name."""
     models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")]
-    """What was trained from it, named in the same way; several are averaged."""
+    """The models that were trained from BASE, named in the same way; several are averaged."""
     to: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
     """The folder to make, for sentence-transformers."""
     share: float = 0.5
     """How far from the base model: 0 is the base model, 1 the mean of the models."""
     pooling: PoolingName | None = None
-    """How the vectors of tokens become one of the sentence, in all of them; default: as they do it,
-    which must then be the same."""
+    """How token vectors become one sentence vector, in all models. Default: the models' own
+    pooling, which must be the same."""
     query_prompt: str | None = None
     """Put before every query, such as "query: ", or the name of one of the models' own
     prompts; "" for none. Default: the models' own query prompt, which must be the same."""

@@ -51,7 +51,7 @@ class Encodes(LoadsModels):
     """Options of commands that encode queries and documents."""
 
     pooling: PoolingName | None = None
-    """How the vectors of tokens become one of the text; default: the model's own."""
+    """How token vectors become one vector of the text. Default: the model's own pooling."""
     query_prompt: str | None = None
     """Put before every query, such as "query: ", or the name of one of the model's own prompts; ""
     for none. Default: the model's own query prompt."""

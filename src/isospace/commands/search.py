@@ -31,7 +31,7 @@ class Search(LoadsModels, CallsEndpoints):
     where: str | None = None
     """Only rows that match this SQL condition, as "year > 2000 AND id != 'a'"."""
     exact: bool = False
-    """Compare the query with every row, also where the index is large."""
+    """Compare the query with every row, even in a large index."""
     hybrid: bool = False
     """Rank by shared words (BM25) and by vectors together."""
     bm25_weight: float | None = None
@@ -39,10 +39,10 @@ class Search(LoadsModels, CallsEndpoints):
     deviations of the query's cosines. Default: what the run of the index's model has chosen, or
     2."""
     model: str | None = None
-    """The model that the index was made with, where its folder has moved."""
+    """The model of the index, if its folder has moved."""
     query_prompt: str | None = None
     """Put before every query, such as "query: ", or the name of one of the model's own prompts; ""
-    for none. Default: what the index keeps."""
+    for none. Default: the query prompt of the index."""
     json: bool = False
     """Print everything as JSON."""
 

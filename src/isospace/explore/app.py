@@ -55,8 +55,8 @@ _FILES = {"explore.css": "text/css", "marks.js": "text/javascript", "icon.svg": 
 class OwnRequests:
     """Middleware that refuses requests from pages of other sites, by link, form or script.
 
-    Browsers name the origin of a request in Sec-Fetch-Site. For forms and scripts they send Origin,
-    which older browsers know too. Other programs send neither.
+    Browsers mark requests from other sites in Sec-Fetch-Site. For forms and scripts they also send
+    Origin, as older browsers do. Other programs send neither.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -26,7 +26,7 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of the space of each model; `meaning` says which way is more even."""
+    """A measure of the space of each model; `meaning` tells if high or low values are more even."""
 
     name: str
     meaning: str

@@ -47,7 +47,7 @@ class Model:
         name: name for people.
         encode: texts -> (text, dim); may differ for queries and documents.
         vectors: (text, dim) unit vectors of the corpus.
-        sample: (n, dim) vectors of the texts at `sample_rows`, not normalised.
+        sample: (n, dim) vectors of the texts at `sample_rows`, as the encoder returns them.
     """
 
     letter: str

@@ -129,7 +129,7 @@ def _announce(
     config: AskConfig,
     progress: Progress,
 ) -> int:
-    """Show the amount and cost of what is to be sent; return the number of answers kept already."""
+    """Show the amount and cost of the requests; return the number of answers already kept."""
     texts = [prompts.text(one.number, one.types, passages.shown(one.place)) for one in requests]
     new = [place for place, text in enumerate(texts) if not asker.is_kept(text)]
     queries = sum(len(one.types) for one in requests)

@@ -1,7 +1,7 @@
 """Jobs: commands that run in parallel, each a process with a log and a share of the machine.
 
-The jobs end with this process. If it receives a signal, it signals each job once. If it is killed,
-the jobs' standard input ends, which `signals.end_with_input` treats as a request to stop.
+The jobs end with this process. On a signal to stop, it signals each job once. If it is killed, the
+jobs' standard input ends, which `signals.end_with_input` treats as a request to stop.
 """
 
 from __future__ import annotations
