@@ -286,8 +286,8 @@ def _map_of(encoder: FrozenEncoder, side: Side | None) -> Map | None:
             continue
         if not isinstance(module, Dense) or not isinstance(module.activation_function, nn.Identity):
             raise UserError(
-                f"{encoder.source}: only a linear map can be put behind given vectors, and "
-                f"{type(module).__name__} is none. Choose another `kind` of whitening"
+                f"{encoder.source}: given vectors can only be mapped by a matrix, and "
+                f"{type(module).__name__} is no matrix. Choose another `kind` of whitening"
             )
         own = module.linear.weight.detach().double().numpy()
         weight = own if weight is None else own @ weight

@@ -139,8 +139,8 @@ def _load(config: DistillConfig, progress: Progress) -> _Task:
     run = run_of(config.model) or maker_of(config.model)
     if run is None and not config.text.corpus:
         raise UserError(
-            f"`model` {config.model}: no run of adapt or train, so that nothing names its corpus. "
-            "Give the folder of a run, or the corpus too (`corpus`)"
+            f"`model` {config.model}: not the folder of a run, so its corpus is not known. "
+            "Give the folder of a run, or name the corpus (`corpus`)"
         )
     settings = find("pairs").config if run is None else run.config
     text = config.text if config.text.corpus else settings.text

@@ -186,7 +186,7 @@ class WhiteningResults:
         if self.candidates:
             row = {name: f"{100 * mrr:.2f}" for name, mrr in self.candidates.items()}
             tables.insert(
-                0, (f"what chose the power: validation MRR x 100, {self.selected_on}", [row])
+                0, (f"selection of the power: validation MRR x 100, {self.selected_on}", [row])
             )
         return tables
 
