@@ -30,10 +30,10 @@ class EvaluateConfig:
     scored pairs or labelled texts as rows. A folder in the layout of BEIR or TREC is a test
     of retrieval."""
     bm25_weight: NonNegativeFloat = WEIGHT
-    """How much BM25 counts beside the model where both are fused: the best match of words is worth
-    so many standard deviations of the query's cosines."""
+    """Weight of BM25 in hybrid search: the best match of words adds this many standard deviations
+    of the query's cosines."""
     kind: DataKind | None = None
-    """What a row of the files of `own` is, where the names of the columns do not say it."""
+    """Kind of the rows in the files of `own`, if the names of the columns do not tell it."""
     split: str | None = None
     """Which judgements of a folder of `own` to use: the name of a file in its qrels, such as dev.
     Default: test, or the only one."""
@@ -41,7 +41,7 @@ class EvaluateConfig:
     """Ignore the document that has the id of the query in a folder of `own`, as BEIR does, unless
     it is judged relevant to that query."""
     pooling: PoolingName | None = None
-    """How the vectors of tokens become one of the sentence; default: as the model does it."""
+    """How the vectors of tokens become one vector of the text; default: the model's own."""
     query_prompt: str | None = None
     """Put before the first text of a pair or triple of `own`, such as "query: ", or the name of one
     of the model's own prompts; "" for none. Default: the model's own query prompt, if it has

@@ -55,7 +55,7 @@ COLUMNS: dict[DataKind, dict[str, tuple[str, ...]]] = {
 """Kind -> column -> accepted names of the column. If several names or kinds fit a file, the first
 is used."""
 
-_NAME_WORDS = 3  # a cell of more words is no name of a column
+_NAME_WORDS = 3  # a cell with more words is not a column name
 
 
 @dataclass(frozen=True)
@@ -186,10 +186,10 @@ def _is_header(cells: Sequence[str]) -> bool:
 
 
 def _require_no_header(where: str, rows: Sequence[Sequence[str]]) -> None:
-    """Refuse a first row that looks like names of columns, where only some are known.
+    """Refuse a first row that looks like a header of which only some names are known.
 
-    Such names are short, and no other row has one of them in its place. Names of which none is
-    known look like any row.
+    Its cells are short, and no other row has the same cell in the same column. A header without any
+    known name cannot be recognised.
     """
     first, *others = rows
     names: set[str] = set()

@@ -33,20 +33,20 @@ class Reading:
     """Which column of jsonl, csv, tsv and parquet files holds a title, to be put before the text of
     its row, and before each passage of it."""
     delimiter: str | None = None
-    """Sign between the fields of csv and tsv files; default: a comma, a tab; of a csv whose first
-    line has no comma the semicolon, tab or | in it."""
+    """Character between the fields of csv and tsv files; default: a comma for csv, a tab for tsv.
+    If the first line of a csv has no comma, its semicolon, tab or | is used."""
     layout: Layout | None = None
-    """How txt files are read: lines, each a text of its own, or paragraphs, a document with blank
-    lines between them. None: as each file looks."""
+    """How txt files are read: lines (each line is a text), or paragraphs (a document with blank
+    lines between paragraphs). None: recognised for each file."""
     passage_words: PositiveInt | None = CorpusConfig.passage_words
     """Cut documents, and the long rows of an index, to passages of at most so many words
     (characters in scripts without spaces), at the ends of sentences; short paragraphs are
     joined. None keeps every paragraph and row."""
     language: str | None = None
-    """ISO code of the language of what is cut, by which sentences are told; default: as each
-    paragraph looks."""
+    """ISO code of the language, for finding the ends of sentences; default: recognised for each
+    paragraph."""
     strict: bool = False
-    """Refuse a document that cannot be read, and in a folder any file; else it is named and left
+    """Stop if a document, or any file of a folder, cannot be read. By default it is named and left
     out."""
 
 
@@ -85,14 +85,14 @@ class EncodeConfig:
     precision: Precision = "float32"
     """bf16 is faster where the processor has it; a vector moves by a cosine of about 1e-4."""
     max_length: Annotated[int, Field(ge=3)] | None = None
-    """Texts are cut to so many tokens; default: the model's own limit."""
+    """Cut texts to this number of tokens; default: the model's own limit."""
     shard_size: int = 16_384
-    """Rows of a shard, which is what a kill can cost each worker; a multiple of 4096."""
+    """Rows of a shard, a multiple of 4096. A kill costs each worker one shard at most."""
     pooling: PoolingName | None = None
-    """How the vectors of tokens become one of the text; default: the model's own."""
+    """How the vectors of tokens become one vector of the text; default: the model's own."""
     side: Side | None = None
-    """What the texts are: queries or documents, before which the model's prompt for such is put.
-    Default: neither, with the model's default prompt if it has one."""
+    """Whether the texts are queries or documents; the model's prompt for them is put before each
+    text. Default: neither, with the model's default prompt if it has one."""
     query_prompt: str | None = None
     """Put before every text as a query, such as "query: ", or the name of one of the model's own
     prompts; "" for none. Default: the model's own query prompt."""
@@ -102,8 +102,8 @@ class EncodeConfig:
     workers: PositiveInt = 1
     """Processes, each with the model in memory; the processor's threads are divided among them."""
     engine: Engine = "local"
-    """Where the workers are: on this machine, or on the machines of a Ray cluster (RAY_ADDRESS
-    names it), which share the folder of the output."""
+    """Where the workers run: on this machine, or on the machines of a Ray cluster (RAY_ADDRESS
+    names it). The machines must share the folder of the output."""
     reading: Reading = AS_LINES
     """How files are read. Documents alone are cut: a row of a file is a row of the output."""
 

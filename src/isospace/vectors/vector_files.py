@@ -8,8 +8,8 @@ int8     v = round(x / scale) with scale = max |x| / 127 of the same vector. sca
 binary   bit i is 1 if x_i > 0; eight dimensions in a uint8, the first dimension in the highest bit
          (ubinary in sentence-transformers)
 
-A compression (`operators.compression`) stores its own numbers instead; where bits find what numbers
-rank, Parquet has the bits in the column `bits`.
+A compression (`operators.compression`) stores its own numbers instead. If it searches by bits and
+ranks by numbers, Parquet stores the bits in the column `bits`.
 """
 
 from __future__ import annotations
