@@ -151,8 +151,8 @@ class CorpusConfig:
     the ends of sentences, and short paragraphs are joined. None keeps every paragraph as it
     is."""
     near_duplicates: bool = True
-    """Drop texts that nearly repeat an earlier one (80 % of their word pairs are the same). With
-    `columns` only exact repetitions are dropped."""
+    """Whether texts that nearly repeat an earlier one (80 % of their word pairs are the same) are
+    dropped; with `columns` only exact repetitions are. Default: they are dropped."""
     language: str | None = None
     """ISO code of the documents' language, used to find sentences. Default: decided for each
     paragraph."""

@@ -61,7 +61,7 @@ class AdaptConfig:
         "minutes",
     )
     """How much time the search may take: minutes, or tokens to train on. Tokens give the same
-    result on every machine."""
+    result on every machine of a kind."""
     max_drop: NonNegativeFloat = 2.0
     """Largest drop on other text, in points of 100; a candidate that drops more is rejected. Give
     0.5 for a model that must serve other text too."""

@@ -22,8 +22,8 @@ class Evaluate(LoadsModels, CallsEndpoints):
     models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
         "minilm",
     )
-    """minilm, a model folder, the folder of a run, a Hub name, or glove:FILE for word vectors.
-    Several are rows of one table."""
+    """minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word vectors, an
+    endpoint (http://HOST/v1#NAME), or vectors:FILE. Several are rows of one table."""
     config: EvaluateConfig = field(default_factory=EvaluateConfig)
     """What they are scored on, and how."""
     subsets: bool = False

@@ -35,11 +35,11 @@ class Search(LoadsModels, CallsEndpoints):
     hybrid: bool = False
     """Rank by shared words (BM25) and by vectors together."""
     bm25_weight: float | None = None
-    """How much BM25 counts with --hybrid: the best match of words is worth so many standard
-    deviations of the query's cosines. Default: what the run of the index's model has chosen, or
-    2."""
+    """Weight of BM25 with --hybrid; a higher weight favours shared words. Default: the weight that
+    the run of the index's model selected, or 2."""
     model: str | None = None
-    """The model of the index, if its folder has moved."""
+    """A model with the same document vectors, such as one of --queries-only, or the model of the
+    index, if its folder has moved. Default: the model of the index."""
     query_prompt: str | None = None
     """Put before every query, such as "query: ", or the name of one of the model's own prompts; ""
     for none. Default: the query prompt of the index."""

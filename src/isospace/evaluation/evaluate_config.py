@@ -38,8 +38,8 @@ class EvaluateConfig:
     """Which judgements of a folder of `own` to use: the name of a file in its qrels, such as dev.
     Default: test, or the only one."""
     ignore_identical_ids: bool = True
-    """Ignore the document that has the id of the query in a folder of `own`, as BEIR does, unless
-    it is judged relevant to that query."""
+    """Whether a document with the id of the query is left out in a folder of `own`, as BEIR does,
+    unless it is judged relevant. Default: it is left out."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one vector of the text; default: the model's own."""
     query_prompt: str | None = None

@@ -15,10 +15,9 @@ WIKI = "wiki1m_for_simcse.txt: 10^6 Wikipedia sentences (Hub: princeton-nlp/data
 NLI = "the sentences of SNLI and MultiNLI, one per line, without labels"
 
 HERE = (
-    "Other than in the papers, 2,000 sentences are kept out of training, repeated ones are "
-    "dropped, bf16 or float32 takes the place of fp16, and the order of the data is another: equal "
-    "seeds do not mean equal numbers. There are as many `evaluations` as the paper takes on its "
-    "corpus, spread over the run: on a smaller one they lie closer together, and fewer will do."
+    "Unlike the papers, isospace keeps 2,000 sentences out of training, drops repeated ones, uses "
+    "bf16 or float32 instead of fp16, and draws another order of the data, so equal seeds do not "
+    "give equal scores. `evaluations` is the paper's number; on a smaller corpus, fewer will do."
 )
 """Differences to every paper, shown for all recipes that select by labels."""
 
