@@ -50,7 +50,7 @@ def config(folder, toy_model, tmp_path):
     return AskConfig(
         text=CorpusConfig(corpus=(str(folder),)),
         model=str(toy_model),
-        queries=30,
+        count=30,
         parallel=2,
         output=tmp_path / "queries.jsonl",
     )
@@ -108,7 +108,7 @@ def test_queries_feed_adapt(config, folder):
 
 def test_each_type_has_its_turn_with_a_passage_before_requests_end(config, folder):
     with chatting(good) as server:
-        results = ask(replace(config, llm=server.address, queries=10_000, parallel=8), Silent())
+        results = ask(replace(config, llm=server.address, count=10_000, parallel=8), Silent())
     corpus = load_corpus(config.text, cache_folder())
     assert sum(results.requests.values()) == 2 * len(corpus.train_rows) == len(set(server.asked))
     asked = {(passage_of(text), name) for text in server.asked for name in types_of(text)}
@@ -250,7 +250,7 @@ def test_a_stopped_command_goes_on_without_a_repeated_request(
             release.wait(60)
         return good(text)
 
-    words = ["ask", str(folder), "--model", str(toy_model), "--queries", "30", "--parallel", "1"]
+    words = ["ask", str(folder), "--model", str(toy_model), "--count", "30", "--parallel", "1"]
     with chatting(script) as server:
         words += ["--llm", server.address, "--output", str(config.output)]
         process = isospace(*words)
@@ -280,7 +280,7 @@ def test_own_prompts(config, tmp_path):
         return json.dumps({"frage": passage_of(text).split(" als ")[0]})
 
     with chatting(script) as server:
-        config = replace(config, llm=server.address, prompts=prompts, queries=4, max_shared=1.0)
+        config = replace(config, llm=server.address, prompts=prompts, count=4, max_shared=1.0)
         results = ask(config, Silent())
     assert list(results.kept) == ["frage"]
     assert len(server.asked) == 4
@@ -321,7 +321,7 @@ def test_passages_are_spread_over_topics_and_documents():
 
 def test_the_command(config, folder, toy_model, capsys):
     with chatting(good) as server:
-        words = ["ask", str(folder), "--model", str(toy_model), "--queries", "30"]
+        words = ["ask", str(folder), "--model", str(toy_model), "--count", "30"]
         words += ["--llm", server.address, "-o", str(config.output)]
         assert main([*words, "--price", "100000", "200000"]) == 0
         printed = capsys.readouterr()

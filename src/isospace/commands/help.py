@@ -51,7 +51,7 @@ EVERYDAY = {
         (
             "corpus",
             "llm",
-            "queries",
+            "count",
             "model",
             "like",
             "prompts",

@@ -111,12 +111,12 @@ def _plan(
     passages: Passages, vectors: NDArray[np.float32], prompts: Prompts, config: AskConfig
 ) -> list[_Request]:
     """Return the requests: each passage once, and again with other types if more are needed."""
-    wanted, trained = math.ceil(config.queries / prompts.at_once), passages.trained
+    wanted, trained = math.ceil(config.count / prompts.at_once), passages.trained
     chosen = spread(vectors[trained], passages.documents[trained], wanted, config.seed)
     plan = []
     for number in range(min(wanted, len(chosen) * prompts.rounds)):
         turn, place = divmod(number, len(chosen))
-        types = prompts.types_of(place + turn)[: config.queries - number * prompts.at_once]
+        types = prompts.types_of(place + turn)[: config.count - number * prompts.at_once]
         plan.append(_Request(number, int(trained[chosen[place]]), types))
     return plan
 
@@ -133,10 +133,10 @@ def _announce(
     texts = [prompts.text(one.number, one.types, passages.shown(one.place)) for one in requests]
     new = [place for place, text in enumerate(texts) if not asker.is_kept(text)]
     queries = sum(len(one.types) for one in requests)
-    if queries < config.queries:
+    if queries < config.count:
         progress.line(
             "note",
-            f"the corpus has passages for {queries:,} of the {config.queries:,} queries asked for",
+            f"the corpus has passages for {queries:,} of the {config.count:,} queries asked for",
         )
     if new:
         read = estimated_tokens([texts[place] for place in new])

@@ -26,7 +26,7 @@ class AskConfig:
     llm: str = ""
     """The language model: the address of an OpenAI-compatible server and the model's name there,
     such as 'http://localhost:11434/v1#NAME'. The passages are sent to it."""
-    queries: PositiveInt = 1000
+    count: PositiveInt = 1000
     """Number of queries to ask for. Filters drop some of them."""
     model: NameOrPath = "minilm"
     """The base model that spreads the passages over topics and checks the queries: minilm, a model
