@@ -23,7 +23,7 @@ from isospace.commands.help import ALL, WORDS, show_help
 from isospace.commands.options import MARKERS, as_options, checked_words, write_help
 from isospace.commands.printing import print_result
 from isospace.errors import Interrupted, Stopped, UserError, no_such
-from isospace.system.consent import Consent, consenting
+from isospace.system.consent import Consent, consenting, trusting_code
 from isospace.system.imports import lazy_imports, quick_imports, run_lazy_modules, wait_passively
 from isospace.system.launch import (
     is_lost_peer_error,
@@ -34,7 +34,6 @@ from isospace.system.launch import (
 )
 from isospace.system.quiet import saying_once
 from isospace.system.signals import end_with_input
-from isospace.system.trust import trusting_code
 from isospace.system.unicode import in_one_line
 
 _NOT_FOR_OPTIONS = (

@@ -17,7 +17,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.places import Place, resolve
 from isospace.errors import UserError
 from isospace.search import SearchIndex
-from isospace.system.trust import trusting_code, trusts_code
+from isospace.system.consent import trusting_code, trusts_code
 
 RUN = "from pathlib import Path\n(Path(__file__).parent / 'RAN').touch()\n"
 MODULE = """

@@ -14,7 +14,7 @@ from isospace.commands.options import as_options
 from isospace.commands.printing import print_json, print_table
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
-from isospace.system.trust import SAFE_PATH
+from isospace.system.consent import SAFE_PATH
 
 
 @dataclass(frozen=True)

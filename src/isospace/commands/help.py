@@ -21,66 +21,28 @@ class Everyday:
     """Everyday part of a command with many options: the examples and options that --help shows."""
 
     examples: tuple[str, ...]
-    options: tuple[str, ...]
+    options: str
 
 
 EVERYDAY = {
     "adapt": Everyday(
         ("isospace adapt docs/", "isospace adapt docs/ --budget 30 minutes --output runs/docs"),
-        (
-            "corpus",
-            "model",
-            "models",
-            "budget",
-            "max_drop",
-            "other_text",
-            "queries",
-            "queries_only",
-            "pairs",
-            "columns",
-            "output",
-            "resume",
-            "json",
-        ),
+        "corpus model models budget max_drop other_text queries queries_only pairs columns output "
+        "resume json",
     ),
     "ask": Everyday(
         (
             "isospace ask docs/ --llm 'http://localhost:11434/v1#NAME' -o queries.jsonl",
             "isospace adapt docs/ --queries queries.jsonl",
         ),
-        (
-            "corpus",
-            "llm",
-            "count",
-            "model",
-            "like",
-            "prompts",
-            "max_shared",
-            "price",
-            "output",
-            "api_key_env",
-            "yes",
-            "json",
-        ),
+        "corpus llm count model like prompts max_shared price output api_key_env yes json",
     ),
     "train": Everyday(
         (
             "isospace train --corpus notes.txt",
             "isospace train --corpus docs/ --recipe pairs --budget 10 minutes simcse",
         ),
-        (
-            "corpus",
-            "model",
-            "recipe",
-            "budget",
-            "batch_size",
-            "learning_rate",
-            "pairs",
-            "seed",
-            "output",
-            "resume",
-            "json",
-        ),
+        "corpus model recipe budget batch_size learning_rate pairs seed output resume json",
     ),
     "compare": Everyday(
         (
@@ -88,59 +50,42 @@ EVERYDAY = {
             "isospace compare --recipe simcse-bert-base whitenedcse-bert-base --corpus wiki.txt "
             "--output runs/papers",
         ),
-        (
-            "candidates",
-            "recipe",
-            "corpus",
-            "model",
-            "seeds",
-            "budget",
-            "baselines",
-            "verdict_on",
-            "data",
-            "jobs",
-            "output",
-            "json",
-        ),
+        "candidates recipe corpus model seeds budget baselines verdict_on data jobs output json",
     ),
     "whiten": Everyday(
         (
             "isospace whiten minilm --corpus docs/ --output whitened",
             "isospace whiten minilm --corpus docs/ --by texts --power 0.5 --output whitened",
         ),
-        ("model", "corpus", "by", "power", "dim", "pairs", "other_text", "output", "json"),
+        "model corpus by power dim pairs other_text output json",
     ),
     "distill": Everyday(
         (
             "isospace distill runs/manuals -o twin",
             "isospace distill runs/manuals --queries-only -o queries",
         ),
-        ("model", "queries_only", "corpus", "title_column", "seed", "output", "json"),
+        "model queries_only corpus title_column seed output json",
     ),
 }
-"""Command -> its everyday options."""
+"""Command -> its everyday options, in the order of its help."""
 
 _TITLES = {"config": "main", "text": "text", "whitening": "whitening"}
 """Field with nested settings -> title of their group."""
 
 
 def show_help(kind: type[Any], command: str, summary: str, words: Sequence[str], base: Any) -> None:
-    """Print the help of a command, and end the process.
+    """Print the help of a command, a dataclass, and end the process.
 
-    Args:
-        kind: the command's dataclass.
-        command: the command's name.
-        summary: a sentence on the command.
-        words: the words after the command.
-        base: an instance whose values are the defaults; `None`: the defaults of the dataclass.
+    `summary` describes the command, and `words` follow it. The values of `base` are the defaults;
+    `None`: those of the dataclass.
     """
     from isospace.objectives import OBJECTIVES  # imports torch, but not for a help text
 
     everyday = EVERYDAY.get(command)
     asked = [word for word in words if word not in WORDS]
-    told = [summary]
+    description = [summary]
     if everyday is not None:
-        told.append("\n".join(f"  {example}" for example in everyday.examples))
+        description.append("\n".join(f"  {example}" for example in everyday.examples))
     of_objective = command == "train" and not set(words).isdisjoint(OBJECTIVES)
     found = list(_fields(kind, base))
     if everyday is None or ALL in words or of_objective:
@@ -150,16 +95,16 @@ def show_help(kind: type[Any], command: str, summary: str, words: Sequence[str],
     else:
         asked = []
         first = {one.name: one for one in reversed(found)}
-        shown = _dataclass(kind.__name__, [first[name] for name in everyday.options])
-        told.append(f"All options: isospace {command} {ALL}")
+        shown = _dataclass(kind.__name__, [first[name] for name in everyday.options.split()])
+        description.append(f"All options: isospace {command} {ALL}")
         if command == "train":
-            told.append(
+            description.append(
                 "Objectives: isospace objectives; options of one: isospace train OBJECTIVE --help"
             )
     tyro.cli(
         shown,
         prog=f"isospace {command}",
-        description="\n\n".join(told),
+        description="\n\n".join(description),
         args=[*asked, "--help"],
         config=(*MARKERS, tyro.conf.FlagCreatePairsOff),
     )

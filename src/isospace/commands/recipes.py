@@ -53,11 +53,7 @@ class Recipes:
 
 
 def check(names: Sequence[str]) -> None:
-    """Run recipes on a tiny encoder, and print a line for each.
-
-    Raises:
-        UserError: there is no such recipe, or it cannot be run.
-    """
+    """Run recipes on a tiny encoder, and print a line for each."""
     for name in names:
         find(name)
     from isospace.system.quiet import log_level, no_weight_bars
@@ -89,11 +85,7 @@ def overview() -> list[dict[str, str]]:
 
 
 def describe(name: str) -> str:
-    """Describe one recipe in full, in lines of at most 100 characters.
-
-    Raises:
-        UserError: there is no such recipe.
-    """
+    """Describe one recipe in full, in lines of at most 100 characters."""
     recipe = find(name)
     paper, dev = recipe.config.objective.paper, _cell(recipe.published_dev)
     lines = {

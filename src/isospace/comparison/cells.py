@@ -17,10 +17,10 @@ from isospace.config import TrainConfig
 from isospace.encoders.places import require_undamaged
 from isospace.errors import Interrupted, Stopped, UserError, first_line
 from isospace.system.cluster import Engine, map_on_cluster, require_seen
+from isospace.system.consent import trusts_code
 from isospace.system.jobs import Ended, Job, run_jobs
 from isospace.system.launch import is_main_process, launched
 from isospace.system.progress import Advance, Logged, Progress, Silent
-from isospace.system.trust import trusts_code
 from isospace.training.finish import BEFORE
 from isospace.training.run import Run, begun
 from isospace.training.train import train

@@ -32,8 +32,8 @@ from isospace.corpus.prose import docstring_sentences, prose_sentences
 from isospace.corpus.relations import SUMMARY_NEXT
 from isospace.corpus.sources import DOCSTRINGS
 from isospace.errors import UserError
+from isospace.system.consent import SAFE_PATH
 from isospace.system.files import readable_hash
-from isospace.system.trust import SAFE_PATH
 
 DISTRIBUTIONS = {
     "torch": "torch",

@@ -23,11 +23,7 @@ IN, OUT = ".lora_A.", ".lora_B."
 
 
 def require_peft(rank: int) -> None:
-    """Refuse adapters if peft is missing.
-
-    Raises:
-        UserError: peft is not installed.
-    """
+    """Refuse adapters if peft is missing."""
     if find_spec("peft") is None:
         raise UserError(f"`lora` {rank} needs peft: pip install 'isospace[lora]'")
 

@@ -45,7 +45,7 @@ from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import NAMES, Prompts, Side
 from isospace.encoders.tokenisation import Tokenisation
 from isospace.errors import UserError
-from isospace.system.cores import side_by_side
+from isospace.system.pool import side_by_side
 from isospace.system.progress import Progress
 from isospace.views import Read, View, Vocabulary, describe_views
 
@@ -243,11 +243,7 @@ class Encoder(nn.Module):
         )
 
     def set_pooling(self, name: PoolingName) -> None:
-        """Replace the pooling modules by a pooling of `POOLINGS`.
-
-        Raises:
-            UserError: the model cannot have this pooling (`modules.with_pooling`).
-        """
+        """Replace the pooling modules by a pooling of `POOLINGS` (`modules.with_pooling`)."""
         changed = Encoder(with_pooling(self.model, name, self.source), self.source, self.prompts)
         self.model, self.noise, self.tokens = changed.model, changed.noise, changed.tokens
         self._sides = changed._sides
@@ -328,11 +324,7 @@ class Encoder(nn.Module):
         return nullcontext()
 
     def states_below(self, batch: Batch) -> Tensor:
-        """Return the input of the trained last layers for a batch of single texts.
-
-        Raises:
-            ValueError: the model does not run the last layers.
-        """
+        """Return the input of the trained last layers for a batch of single texts."""
         assert self.last_layers is not None
         if self.why_general_path() is None:
             ids, mask = batch.input_ids, batch.attention_mask

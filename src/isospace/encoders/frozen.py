@@ -274,11 +274,7 @@ def maps_of(encoder: FrozenEncoder) -> dict[str, Map]:
 
 
 def _map_of(encoder: FrozenEncoder, side: Side | None) -> Map | None:
-    """Return the product of the linear maps for one side; `None` without maps.
-
-    Raises:
-        UserError: the modules are not a linear map, such as a flow.
-    """
+    """Return the product of the linear maps for one side; `None` without maps."""
     weight: NDArray[np.float64] | None = None
     bias = np.zeros(1)
     for module in modules_of(encoder.model, side)[1:]:

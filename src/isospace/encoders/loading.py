@@ -196,9 +196,6 @@ def _take_making(model: SentenceTransformer, source: str) -> _Making | None:
     """Remove isospace's export settings from a model's configuration, and return them.
 
     Return `None` if the model was not exported by isospace.
-
-    Raises:
-        UserError: the settings are invalid.
     """
     config = getattr(getattr(model[0], "model", None), "config", None)
     settings: dict[str, Any] = {} if config is None else vars(config)

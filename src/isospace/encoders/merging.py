@@ -86,11 +86,7 @@ def _require_same_shapes(start: State, result: State) -> None:
 
 
 def require_alike(start: Encoder, other: Encoder) -> None:
-    """Refuse to merge an encoder that differs from the base model in more than its weights.
-
-    Raises:
-        UserError: a setting differs; the message names it and both models.
-    """
+    """Refuse to merge an encoder that differs from the base model in more than its weights."""
     here, there = _about(start), _about(other)
     for name, value in here.items():
         theirs = there.get(name)  # another architecture may lack the setting

@@ -61,9 +61,6 @@ def require_one_way(prompts: Prompts, source: str, what: str) -> None:
         prompts: prompts of the encoder.
         source: name of the encoder, for the message.
         what: the task that needs the same modules for all texts, such as "training".
-
-    Raises:
-        UserError: the encoder has a `Router`.
     """
     if prompts.routed:
         raise UserError(

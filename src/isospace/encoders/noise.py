@@ -43,24 +43,17 @@ class Noise:
         return tuple(sorted({float(getattr(part, name)) for part, name in self._slots}))
 
     def set(self, rate: float) -> None:
-        """Make `rate` the encoder's own rate, everywhere and permanently.
-
-        Raises:
-            ValueError: the rate is outside [0, 1).
-        """
+        """Make `rate`, in [0, 1), the encoder's own rate, everywhere and permanently."""
         _check(rate)
         for part, name in self._slots:
             setattr(part, name, rate)
 
     @contextmanager
     def at(self, rate: float | None) -> Iterator[None]:
-        """Set the dropout rate inside the block: `None` for the encoder's own rates, 0.0 for none.
+        """Set a dropout rate in [0, 1) inside the block; `None` for the encoder's own rates.
 
         Rates and training flags are restored when the block ends, also after an error. Layers that
         the backward pass runs again (gradient checkpointing) use the block's rates.
-
-        Raises:
-            ValueError: the rate is outside [0, 1).
         """
         if rate is not None:
             _check(rate)

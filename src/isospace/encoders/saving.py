@@ -151,11 +151,7 @@ def _modes(pooling: Pooling) -> tuple[str, ...]:
 
 
 def require_known_modules(encoder: Encoder) -> None:
-    """Refuse an encoder that sentence-transformers could not load.
-
-    Raises:
-        UserError: a module needs custom code, or the model begins with a `Router`.
-    """
+    """Refuse an encoder with custom modules, or one that begins with a `Router`."""
     model = encoder.model
     every = [*model, *modules_of(model, "query"), *modules_of(model, "document")]
     names = dict.fromkeys(type(module).__name__ for module in every)
@@ -174,11 +170,7 @@ def require_known_modules(encoder: Encoder) -> None:
 
 
 def require_classic(encoder: Encoder) -> None:
-    """Refuse an encoder that cannot be saved for all versions of sentence-transformers.
-
-    Raises:
-        UserError: as for `require_known_modules`; or older versions do not know the pooling order.
-    """
+    """Refuse modules, or orders of poolings, that older sentence-transformers do not know."""
     require_known_modules(encoder)
     for module in encoder.model:
         if isinstance(module, Pooling) and list(_modes(module)) != [
@@ -191,11 +183,7 @@ def require_classic(encoder: Encoder) -> None:
 
 
 def require_read_alike(encoder: Encoder) -> None:
-    """Refuse, before training, an encoder that sentence-transformers encodes differently.
-
-    Raises:
-        UserError: sentence-transformers gives other vectors than isospace.
-    """
+    """Refuse, before training, an encoder that sentence-transformers encodes differently."""
     plain = encoder.prompts.plain
     theirs = encoder.model.encode(list(PROBES), prompt=plain, show_progress_bar=False)
     gap = gap_between(encoder.embed(PROBES), np.asarray(theirs))

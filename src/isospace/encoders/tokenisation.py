@@ -33,11 +33,7 @@ _LONG_TEXT = 1 << 14
 
 
 class Tokenisation:
-    """The tokenizer of a model, with the prompts and the length limit.
-
-    Raises:
-        UserError: the tokenizer has no padding token.
-    """
+    """The tokenizer of a model, with the prompts and the length limit."""
 
     def __init__(self, model: SentenceTransformer, source: str, prompts: Prompts) -> None:
         self.model, self.source, self.prompts = model, source, prompts

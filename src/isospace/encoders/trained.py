@@ -69,11 +69,7 @@ def _two_texts(encoder: Encoder) -> Batch:
 
 
 def train_adapters(encoder: Encoder, rank: int, seed: int) -> None:
-    """Freeze all weights, and add an adapter of this rank to every linear layer.
-
-    Raises:
-        UserError: the encoder has no linear layers.
-    """
+    """Freeze all weights, and add an adapter of this rank to every linear layer."""
     encoder.requires_grad_(False)
     try:
         adapters.insert(encoder.transformer, rank, seed)

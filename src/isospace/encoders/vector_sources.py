@@ -73,11 +73,7 @@ def is_frozen_name(name: str) -> bool:
 
 
 def require_source(name: str) -> None:
-    """Refuse an invalid address or a missing vector file early, before other work.
-
-    Raises:
-        UserError: the file is missing, or the address is invalid.
-    """
+    """Refuse an invalid address or a missing vector file early, before other work."""
     if not name.startswith(PREFIX):
         Address.parse("model", name)
     elif not expanded(name.removeprefix(PREFIX)).is_file():
@@ -162,11 +158,7 @@ class EndpointVectors:
         return np.stack([known[text] for text in texts])
 
     def expect(self, texts: Iterable[str], progress: Progress) -> None:
-        """Announce how much a command will send, and ask the user if it is a lot.
-
-        Raises:
-            UserError: the user refuses.
-        """
+        """Announce how much a command will send, and ask the user if it is a lot."""
         remaining, seen, tokens = iter(texts), set[bytes](), 0
         while some := list(islice(remaining, _ASKED)):
             known = self._store.read(some)

@@ -143,11 +143,7 @@ class About:
 
 
 def require_room(folder: Path) -> None:
-    """Refuse a folder that is not empty; files of a killed creation are ignored.
-
-    Raises:
-        UserError: the folder is an index, or holds other files.
-    """
+    """Refuse a folder that is not empty; files of a killed creation are ignored."""
     if not folder.exists():
         return
     if (folder / ABOUT).exists():

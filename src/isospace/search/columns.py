@@ -35,11 +35,7 @@ _FRACTION = re.compile(r"-?(0|[1-9]\d*)(\.\d+([eE][+-]?\d+)?|[eE][+-]?\d+)")
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Refuse column names that the database reserves or cannot store.
-
-    Raises:
-        UserError: a name is not allowed; the message gives the first.
-    """
+    """Refuse column names that the database reserves or cannot store."""
     for name in names:
         if name.lower() in _RESERVED or name.startswith("_") or not name or "." in name:
             raise UserError(
@@ -49,11 +45,7 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def check_types(columns: Mapping[str, ColumnType]) -> None:
-    """Refuse unknown column types.
-
-    Raises:
-        UserError: a type is unknown; the message gives the first.
-    """
+    """Refuse unknown column types."""
     for name, type_ in columns.items():
         if type_ not in _WORDS:
             kinds = ", ".join(map(repr, _WORDS))
@@ -124,11 +116,7 @@ class TypeGuess:
         self._types: dict[str, ColumnType | None] = dict.fromkeys(names)
 
     def see(self, metadata: Mapping[str, Any], where: str, cell: bool) -> None:
-        """Widen the types for one row; the arguments are those of `fit`.
-
-        Raises:
-            UserError: no column can hold a value.
-        """
+        """Widen the types for one row; the arguments are those of `fit`."""
         for name, raw in metadata.items():
             try:
                 value = plain(raw, cell)

@@ -348,11 +348,7 @@ def _lists(numbers: np.ndarray) -> pa.FixedSizeListArray:
 
 
 def lancedb() -> Any:
-    """Import lancedb.
-
-    Raises:
-        UserError: lancedb is not installed.
-    """
+    """Import lancedb, or say how to install it."""
     os.environ.setdefault("LANCEDB_LOG", "error")  # read at import; hides warnings for developers
     try:
         return importlib.import_module("lancedb")

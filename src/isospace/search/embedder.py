@@ -17,9 +17,8 @@ from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.operators.nearest import nearest, unit_rows
-from isospace.system.consent import consenting, current_consent
+from isospace.system.consent import consenting, current_consent, trusting_code
 from isospace.system.progress import Logged, Progress
-from isospace.system.trust import trusting_code
 from isospace.system.unicode import require_strings
 from isospace.vectors.texts import open_texts
 
@@ -41,11 +40,7 @@ advice for other values."""
 
 
 def require_k(k: int) -> None:
-    """Refuse a number of hits that is not a whole number from 1.
-
-    Raises:
-        UserError: k is not a whole number, or below 1.
-    """
+    """Refuse a number of hits that is not a whole number from 1."""
     if not isinstance(k, int | np.integer) or k < 1:
         raise UserError(f"`k` {k}: expected a whole number, 1 or more")
 

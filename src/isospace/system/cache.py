@@ -42,11 +42,7 @@ def cache_folder() -> Path:
 
 
 def make_in_cache(folder: Path) -> None:
-    """Make a folder of the cache.
-
-    Raises:
-        UserError: the folder cannot be made or written.
-    """
+    """Make a folder of the cache; refuse one that cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from isospace.errors import Stopped, UserError, first_line
-from isospace.system.trust import trusting_code, trusts_code
+from isospace.system.consent import trusting_code, trusts_code
 
 Engine = Literal["local", "ray"]
 Item = TypeVar("Item")
@@ -111,11 +111,7 @@ def map_on_cluster(
 
 
 def require_seen(path: Path) -> None:
-    """Refuse, in a worker, an output folder that the worker's machine does not share.
-
-    Raises:
-        UserError: the machine does not see `path`, a file written before any worker started.
-    """
+    """Refuse, in a worker, a machine that does not see `path`, a file that was written before."""
     if not path.is_file():
         raise UserError(
             f"`output`: the machine {socket.gethostname()} does not see {path}. All machines of a "
@@ -247,11 +243,7 @@ def _in_place_of(folder: str, trusted: bool, threads: int) -> Iterator[None]:
 
 
 def _reach(address: str) -> None:
-    """Try to connect to HOST:PORT, because Ray itself tries for minutes before it gives up.
-
-    Raises:
-        OSError: the connection failed.
-    """
+    """Try to connect to HOST:PORT, because Ray itself tries for minutes before it gives up."""
     host, colon, port = address.split("://")[-1].rpartition(":")
     if colon and port.isdigit():
         socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()

@@ -1,6 +1,7 @@
-"""Consent to send text to an endpoint: the key, and the amount of text sent without a question.
+"""What the user of this process allows: text sent to an endpoint, and code of models that runs.
 
-The key comes from an environment variable that the user names; it is neither written nor logged.
+The key of an endpoint comes from an environment variable that the user names; it is neither written
+nor logged. A file can never allow code, not even the settings of a run or of an index.
 """
 
 from __future__ import annotations
@@ -48,9 +49,6 @@ class Consent:
         Args:
             address: address of the endpoint.
             source: the file or folder that names the endpoint, if any.
-
-        Raises:
-            UserError: the user has not named the endpoint in this command.
         """
         if re.match(r"https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])[:/]", address):
             return
@@ -151,3 +149,34 @@ def in_short(count: int) -> str:
     if count < 1_000:
         return str(count)
     return f"{count / 1e3:.0f} k" if count < 999_500 else f"{count / 1e6:.1f} M"
+
+
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""Environment of child processes. It stops Python from importing modules from the current folder,
+where a file such as random.py could hold any code."""
+
+_trusted: ContextVar[bool] = ContextVar("trusted", default=False)
+
+
+def trusts_code() -> bool:
+    """Return true if a model's own code may run."""
+    return _trusted.get()
+
+
+@contextmanager
+def trusting_code(trusted: bool = True) -> Iterator[None]:
+    """Let the code of models that are loaded within the context run.
+
+    If `trusted` is false, the outer context decides.
+
+    >>> with trusting_code():
+    ...     trusts_code()
+    True
+    >>> trusts_code()
+    False
+    """
+    token = _trusted.set(trusted or trusts_code())
+    try:
+        yield
+    finally:
+        _trusted.reset(token)

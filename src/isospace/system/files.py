@@ -152,9 +152,6 @@ def require_writable(folder: Path, inside: bool = False, setting: str = "output"
         folder: the output folder.
         inside: true if files are written into the folder; else a new folder is built beside it.
         setting: name of the setting, for the message.
-
-    Raises:
-        UserError: the folder cannot be made; the message gives the system's reason.
     """
     if not (inside or folder.name):
         raise UserError(
@@ -216,9 +213,6 @@ def locked(path: Path, busy: str) -> Iterator[None]:
     Args:
         path: the lock file; its folder is made if missing.
         busy: the message if another process holds the lock.
-
-    Raises:
-        UserError: another process holds the lock.
     """
     from filelock import FileLock, Timeout  # imports asyncio, which would delay a help text
 

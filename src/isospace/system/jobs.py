@@ -16,8 +16,8 @@ from typing import TypeVar
 
 import torch
 
+from isospace.system.consent import SAFE_PATH
 from isospace.system.signals import END_WITH_INPUT, polite_stop
-from isospace.system.trust import SAFE_PATH
 
 Item = TypeVar("Item")
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from isospace.errors import Stopped
-from isospace.system.trust import SAFE_PATH
+from isospace.system.consent import SAFE_PATH
 
 _RUN_ID = "isospace"
 

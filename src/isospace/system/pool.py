@@ -1,4 +1,4 @@
-"""Worker processes on this machine that each set up a function once and apply it to many items.
+"""Parallel work on this machine: in threads, and in worker processes.
 
 The workers are new interpreters, because a fork of a process with threads can hang.
 `cluster.map_on_cluster` does the same on the machines of a cluster.
@@ -9,22 +9,61 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from itertools import islice
 from typing import Any, TypeVar
 
 import torch
 from transformers.utils.logging import disable_progress_bar
 
+from isospace.system.consent import trusting_code, trusts_code
 from isospace.system.jobs import threads_of_each
 from isospace.system.signals import end_with_parent
-from isospace.system.trust import trusting_code, trusts_code
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _POLL_SECONDS = 0.5
+
+
+def side_by_side(
+    work: Callable[[Item], Result], items: Sequence[Item], one_thread: bool = False
+) -> Iterator[Result]:
+    """Apply a function to items in parallel; give the results in the order of the items.
+
+    The items share PyTorch's threads. Small matrix products are faster in parallel, one thread
+    each, than one after the other on all threads. Settings that belong to a thread (autocast,
+    inference mode) must be made in `work`.
+
+    Args:
+        work: the function.
+        items: the items.
+        one_thread: one thread per item, so that sums round alike with any number of threads. By
+            default, fewer items than threads get several threads each.
+
+    >>> list(side_by_side(len, ["one", "three"]))
+    [3, 5]
+    """
+    threads = torch.get_num_threads()
+    workers = max(1, min(threads, len(items)))
+    each = 1 if one_thread else threads // workers
+    if workers == 1 and each == threads:
+        yield from map(work, items)
+        return
+    try:
+        with ThreadPoolExecutor(
+            workers, initializer=torch.set_num_threads, initargs=(each,)
+        ) as pool:
+            yield from pool.map(work, items)
+    finally:
+        torch.set_num_threads(threads)  # the number for new threads is shared by all threads
 
 
 class Tally:
@@ -34,11 +73,7 @@ class Tally:
         self._count, self._stop = context.Value("q", 0), context.Event()
 
     def add(self, count: int) -> None:
-        """Add to the counter.
-
-        Raises:
-            InterruptedError: the parent is stopping.
-        """
+        """Add to the counter; raise InterruptedError if the parent is stopping."""
         if self._stop.is_set():
             raise InterruptedError
         with self._count.get_lock():

@@ -16,12 +16,9 @@ ADAPT_SETTINGS = "adapt.json"
 
 
 def run_model(folder: Path) -> Path | None:
-    """Return the model folder of a run; `None` if the folder is not a run.
+    """Return the model folder of a finished run; `None` if the folder is not a run.
 
     A Hugging Face folder has a config.json too, but only that of a run has objective and budget.
-
-    Raises:
-        UserError: the run is not finished.
     """
     try:
         settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))

@@ -98,9 +98,6 @@ def refuse_idle(values: Any, needed: str, *names: str) -> None:
         values: the settings.
         needed: the other setting with the needed value, such as "`whitening` zca".
         names: names of the settings to refuse, unless they have their defaults.
-
-    Raises:
-        UserError: a setting has no effect; the message names it.
     """
     for one in fields(values):
         value = getattr(values, one.name)

@@ -63,11 +63,7 @@ class StopRequest:
             raise KeyboardInterrupt
 
     def receive(self, *_: object) -> None:
-        """Handle a signal.
-
-        Raises:
-            KeyboardInterrupt: at once, except for the first signal in a `delayed` block.
-        """
+        """Raise KeyboardInterrupt, except for the first signal in a `delayed` block."""
         wait = self._delayed and not self.received
         self.received = True
         if not wait:

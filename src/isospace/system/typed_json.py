@@ -57,11 +57,7 @@ def without_sum(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file.
-
-    Raises:
-        UserError: the file cannot be read, or is not JSON.
-    """
+    """Read a JSON file; refuse one that is unreadable or not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

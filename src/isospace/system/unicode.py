@@ -21,11 +21,7 @@ def without_surrogates(text: str) -> str:
 
 
 def require_strings(what: str, values: Sequence[Any]) -> None:
-    """Refuse values that are not strings.
-
-    Raises:
-        UserError: a value is not a string; the message gives its position from 0 and its type.
-    """
+    """Refuse values that are not strings; the message has the position, from 0, of the first."""
     for place, value in enumerate(values):
         if not isinstance(value, str):
             raise UserError(

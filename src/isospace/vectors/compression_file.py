@@ -56,11 +56,7 @@ def write_compression(path: Path, compression: Compression) -> None:
 
 
 def read_compression(path: Path) -> Compression:
-    """Read a compression that `write_compression` wrote.
-
-    Raises:
-        UserError: the file is damaged, or not a compression.
-    """
+    """Read a compression that `write_compression` wrote."""
     arrays = read_arrays(path)
     damaged = UserError(f"{path}: is no compression. The file is damaged")
     try:
@@ -89,9 +85,6 @@ def find_compression(path: Path | str) -> Path:
 
     Args:
         path: folder or file of the vectors, or the compression file.
-
-    Raises:
-        UserError: there is no such file.
     """
     place = expanded(path)
     for found in (place / FILE, beside(place), place):

@@ -143,21 +143,13 @@ class Shards:
 
 
 def held(folder: Path) -> AbstractContextManager[None]:
-    """Make a folder for shards and lock it; the lock ends if the process dies.
-
-    Raises:
-        UserError: another process has locked the folder.
-    """
+    """Make a folder for shards and lock it; the lock ends if the process dies."""
     busy = f"{folder}: another process is writing it; wait for it, or give another `output`"
     return locked(folder / _LOCK, busy)
 
 
 def require_shards(folder: Path) -> None:
-    """Refuse a path that holds anything other than shards.
-
-    Raises:
-        UserError: the path is a file, or a folder with content but without a manifest.
-    """
+    """Refuse a path that is a file, or a folder with content but without a manifest."""
     if (folder / MANIFEST).is_file() or not folder.exists():
         return
     ours = (_LOCK, f".{MANIFEST}.")  # files left by a kill before the first manifest

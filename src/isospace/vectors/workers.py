@@ -65,11 +65,7 @@ class Task:
 
 
 def load_model(config: EncodeConfig) -> Encoder:
-    """Load the model with its prompts.
-
-    Raises:
-        UserError: the model cannot be loaded.
-    """
+    """Load the model with its prompts."""
     return load_encoder(
         config.model,
         config.pooling,
@@ -122,11 +118,7 @@ def _write(
 
 
 def _on_cluster(task: Task) -> Callable[[ShardTexts], tuple[int, tuple[int, str]]]:
-    """Load the model on a machine of a cluster, and return the function that writes a shard.
-
-    Raises:
-        UserError: the machine does not see the output, or has another model.
-    """
+    """Load the model on a machine of a cluster, and return the function that writes a shard."""
     require_seen(task.config.shard_folder / MANIFEST)
     disable_progress_bar()  # type: ignore[no-untyped-call]
     encoder = load_model(task.config)
