@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs, broadcast_object_list
 
 from isospace.errors import UserError
@@ -18,11 +19,12 @@ from isospace.system.devices import default_device
 STDIN_IS_OF_ONE = "`corpus` -: several processes cannot share standard input. Give a file"
 
 
-def join_processes(**settings: Any) -> Accelerator:
-    """Return an `Accelerator` with some settings, on the device that training and encoding use.
+def join_processes(precision: str = "no", **settings: Any) -> Accelerator:
+    """Return an `Accelerator` on the device that training and encoding use.
 
-    Other processes wait up to a day while the first process cleans a corpus or scores. Torch's
-    default is 10 minutes (NCCL) or 30 minutes (gloo).
+    Later calls may ask for another `precision` (Accelerate's `mixed_precision`). Other processes
+    wait up to a day while the first process cleans a corpus or scores. Torch's default is 10
+    minutes (NCCL) or 30 minutes (gloo).
 
     Raises:
         UserError: the launcher's configuration divides the weights between processes.
@@ -35,9 +37,17 @@ def join_processes(**settings: Any) -> Accelerator:
                 "all weights. Launch without it. For encoders that do not fit, set `lora` and "
                 "`half_weights`, or use ObjectiveLoss in the trainer of sentence-transformers"
             )
+    # Accelerate refuses a second precision in one process. Earlier accelerators keep their own.
+    if AcceleratorState._shared_state.get("_mixed_precision", precision) != precision:
+        AcceleratorState._shared_state = {}
     was_joined = _is_joined()
     # Without `cpu`, processes on a machine without GPUs do not find each other.
-    made = Accelerator(cpu=default_device() == "cpu", kwargs_handlers=[patient], **settings)
+    made = Accelerator(
+        cpu=default_device() == "cpu",
+        mixed_precision=precision,
+        kwargs_handlers=[patient],
+        **settings,
+    )
     if _is_joined() and not was_joined:  # the caller leaves a group that the caller made
         atexit.register(_leave)
     return made

@@ -80,12 +80,12 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
     require_trackers(config)
     try:
         accelerator = join_processes(
-            mixed_precision=precision,
+            precision,
             log_with=list(config.trackers) or None,
             # Trackers want a folder now; the run's own is set before they begin.
             project_dir="." if config.trackers else None,
         )
-    except ValueError as error:  # a second run in one process, in another precision
+    except ValueError as error:  # the device lacks this precision
         raise UserError(f"`precision` {config.precision}: {error}") from error
     if config.batch_size % accelerator.num_processes:
         raise UserError(
