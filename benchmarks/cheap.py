@@ -24,9 +24,9 @@ import torch
 
 from common import draw, gain_cell, mean_gain, points
 from documents import SOURCES
+from isospace.config import DistillConfig
 from isospace.evaluation.compression import CompressionResults
 from isospace.export.distill import distill
-from isospace.export.distill_config import DistillConfig
 from isospace.export.twin_results import TwinResults, read_results
 from isospace.operators.forms import FORMS, FULL
 from isospace.system.files import write_text

@@ -18,8 +18,7 @@ from common import draw, mean_gain
 from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.evaluation.pairs import PromptedEncoders
-from isospace.operators.fitted_whitening import Moments, Whitening, WhiteningMap
-from isospace.operators.pair_whitening import PairMoments
+from isospace.operators.fitted_whitening import Moments, PairMoments, Whitening, WhiteningMap
 from isospace.report.figures import styled
 from isospace.system.files import atomic_path
 from isospace.system.tables import markdown_table

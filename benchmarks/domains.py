@@ -54,7 +54,7 @@ from isospace.evaluation.pairs import PromptedEncoders, TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.evaluation.sts import load_sts_data
 from isospace.evaluation.vector_cache import cached
-from isospace.operators.pair_whitening import PairMoments
+from isospace.operators.fitted_whitening import PairMoments
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.system.cache import cache_folder

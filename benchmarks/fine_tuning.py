@@ -40,8 +40,7 @@ from isospace.evaluation.pairs import PromptedEncoders, TextPairs, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
 from isospace.evaluation.vector_cache import cached
 from isospace.objectives import RankCSE, SimCSE
-from isospace.operators.fitted_whitening import WhiteningMap
-from isospace.operators.pair_whitening import PairMoments
+from isospace.operators.fitted_whitening import PairMoments, WhiteningMap
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import Scores
 from isospace.system.cache import cache_folder

@@ -207,8 +207,8 @@ def _pair_scores(scores: BenchmarkScores) -> dict[str, float]:
 
 def sts_scores(encoder: Any, sts: Path, precision: Any = "float32") -> dict[str, float]:
     """The papers' row on the test sets, alignment and uniformity on STS-B dev."""
+    from isospace.evaluation.geometry import stsb_geometry
     from isospace.evaluation.sts import evaluate_sts, load_sts
-    from isospace.evaluation.stsb_geometry import stsb_geometry
 
     embed = partial(encoder.embed, precision=precision)
     tasks = load_sts(sts)

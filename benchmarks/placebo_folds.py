@@ -33,8 +33,8 @@ from isospace.adaptation.candidates import (
 from isospace.adaptation.cross_validation import FOLDS, STRICTER, Folds, divided
 from isospace.evaluation.pairs import Candidates, TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, Targets, mrr_scores
+from isospace.operators.fitted_whitening import PairMoments
 from isospace.operators.nearest import unit_rows
-from isospace.operators.pair_whitening import PairMoments
 from isospace.statistics.choosing import choose, choose_by_others
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import Scores

@@ -23,10 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isospace.evaluation.classifiers import PROTOCOLS
+from isospace.evaluation.classifiers import PROTOCOLS, Fold, Stacked
 from isospace.evaluation.pairs import Encode
 from isospace.evaluation.senteval import TRANSFER_NAMES
-from isospace.evaluation.stacked import Fold, Stacked
 from isospace.evaluation.transfer import TransferSet, evaluate_transfer, load_transfer
 
 

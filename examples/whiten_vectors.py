@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from isospace.operators.pair_whitening import PairMoments
+from isospace.operators.fitted_whitening import PairMoments
 
 
 def mrr(questions: np.ndarray, answers: np.ndarray) -> float:

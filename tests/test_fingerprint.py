@@ -23,7 +23,7 @@ from toy import sentences, write_toy_model
 from isospace.config import TrainConfig
 from isospace.corpus.tokens import tokenise
 from isospace.encoders.loading import load_encoder
-from isospace.evaluation import geometry, isotropy, labelled, retrieval, sts
+from isospace.evaluation import geometry, own, retrieval, sts
 from isospace.evaluation.classifiers import PROTOCOLS, nested_k_fold
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
@@ -103,8 +103,8 @@ def evaluate() -> dict[str, Any]:
         "sts": [score.value for score in sts.evaluate_sts(vectors, {task.name: task}).scores],
         "held out": HeldOut(TEXTS, pairs).measure(vectors, lambda t: vectors([f"{x}." for x in t])),
         "geometry": [geometry.alignment(x[:60], x[60:]), geometry.uniformity(x)],
-        "isotropy": isotropy.describe(x.astype(np.float64)),
-        "labelled": [labelled.knn_accuracy(x, labels), labelled.cluster_nmi(x, labels)],
+        "isotropy": geometry.describe(x.astype(np.float64)),
+        "labelled": [own.knn_accuracy(x, labels), own.cluster_nmi(x, labels)],
         "holm": list(holm({"a": 0.01, "b": 0.04, "c": 0.03}).values()),
         "whitened": whitened[:3, :4].flatten().tolist(),
         "classifier": classifier(x),

@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     from isospace.adaptation.adapt import adapt
     from isospace.adaptation.adapt_config import AdaptConfig
     from isospace.comparison.compare import compare
-    from isospace.config import CorpusConfig, TrainConfig
+    from isospace.config import CorpusConfig, DistillConfig, TrainConfig
     from isospace.corpus.records import keep_texts
     from isospace.errors import Stopped, UserError
     from isospace.evaluation.evaluate import evaluate
     from isospace.evaluation.evaluate_config import EvaluateConfig
     from isospace.export.distill import distill
-    from isospace.export.distill_config import DistillConfig
     from isospace.export.merge import merge_models
     from isospace.objectives import OBJECTIVES
     from isospace.questions.ask import ask
@@ -80,7 +79,7 @@ _MODULES = {
     "AdaptConfig": "adaptation.adapt_config",
     "AskConfig": "questions.ask_config",
     "CorpusConfig": "config",
-    "DistillConfig": "export.distill_config",
+    "DistillConfig": "config",
     "Embedder": "search.embedder",
     "EvaluateConfig": "evaluation.evaluate_config",
     "ObjectiveLoss": "training.objective_loss",

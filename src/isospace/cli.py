@@ -41,8 +41,6 @@ _NOT_FOR_OPTIONS = (
     "isospace.objectives.auxiliaries",
     "isospace.objectives.decoders",
     "isospace.objectives.heads",
-    "isospace.objectives.networks",
-    "isospace.objectives.paper_heads",
     "isospace.operators.convolutions",
     "isospace.operators.inverse_sqrt",
     "isospace.operators.similarity",

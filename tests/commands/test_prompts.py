@@ -30,8 +30,8 @@ from isospace.evaluation.pairs import PromptedEncoders, TextPairs
 from isospace.evaluation.retrieval import evaluate_retrieval, rank_targets
 from isospace.explore.session import open_session
 from isospace.objectives import SimCSE
+from isospace.operators.fitted_whitening import PairMoments
 from isospace.operators.nearest import unit_rows
-from isospace.operators.pair_whitening import PairMoments
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Silent
 from isospace.training.examples import Examples

@@ -14,6 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from isospace.evaluation.classifiers import (
     PROTOCOLS,
+    Fold,
     Protocol,
     given_split,
     k_fold_then_test,
@@ -21,7 +22,6 @@ from isospace.evaluation.classifiers import (
     predict,
     train_sklearn,
 )
-from isospace.evaluation.stacked import Fold
 
 _spec = importlib.util.spec_from_file_location(
     "transfer_loop", Path(__file__).parents[2] / "benchmarks" / "transfer_loop.py"

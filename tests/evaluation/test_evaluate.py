@@ -16,7 +16,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.evaluate import Evaluation, evaluate
 from isospace.evaluation.evaluate_config import EvaluateConfig
-from isospace.evaluation.isotropy import Isotropy, describe
+from isospace.evaluation.geometry import Isotropy, describe
 from isospace.evaluation.senteval import YEARS
 from isospace.evaluation.task import Conditions
 from isospace.evaluation.transfer import TransferResult, TransferScore

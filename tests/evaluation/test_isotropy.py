@@ -10,7 +10,7 @@ import torch
 from scipy.stats import skew
 
 from isospace.evaluation import geometry
-from isospace.evaluation.isotropy import (
+from isospace.evaluation.geometry import (
     correlation_rank,
     describe,
     evaluate_isotropy,
@@ -173,7 +173,7 @@ def test_isotropy_of_distinct_sentences_in_an_order_without_meaning(monkeypatch)
     expected = describe(X[:30])
     assert scores.protocol == "30 distinct sentences of my texts, shuffled, no dropout"
     assert {name: scores.measures[name] for name in expected} == pytest.approx(expected)
-    monkeypatch.setattr("isospace.evaluation.isotropy.SAMPLE", 20)
+    monkeypatch.setattr("isospace.evaluation.geometry.SAMPLE", 20)
     fewer = evaluate_isotropy(encode, texts, "my texts").to_json()
     assert fewer["protocol"] == "20 of 30 distinct sentences of my texts, shuffled, no dropout"
     assert json.loads(json.dumps(fewer)) == fewer

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
-from isospace.evaluation.labelled import cluster_nmi, knn_accuracy
-from isospace.evaluation.own import evaluate_own
+from isospace.evaluation.own import cluster_nmi, evaluate_own, knn_accuracy
 from isospace.evaluation.own_data import load_own
 
 RANDOM = np.random.default_rng(0)

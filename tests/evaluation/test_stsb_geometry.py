@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from isospace.evaluation.evaluate_config import EvaluateConfig
+from isospace.evaluation.geometry import STSBGeometry, stsb_geometry
 from isospace.evaluation.pairs import ScoredPairs
 from isospace.evaluation.senteval import STSSet
-from isospace.evaluation.stsb_geometry import STSBGeometry, stsb_geometry
 from isospace.evaluation.task import Request
 
 

@@ -12,7 +12,7 @@ from explore_session import CHANGES, EVIL, TEXTS, encoder, session_of
 from toy import sentences
 
 from isospace.encoders.loading import load_encoder
-from isospace.evaluation.isotropy import describe
+from isospace.evaluation.geometry import describe
 from isospace.explore.session import (
     LONGEST,
     MOST_NEIGHBOURS,

@@ -16,13 +16,13 @@ from toy import WORDS, sentences
 
 import isospace
 from isospace.cli import main
+from isospace.config import DistillConfig
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import Interrupted, UserError
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.export import distill as distill_module
 from isospace.export.distill import distill
-from isospace.export.distill_config import DistillConfig
 from isospace.export.static_words import (
     Bags,
     TrainingPairs,

@@ -6,8 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from isospace.objectives.auxiliaries import Draws, Scale, costs, find_auxiliary
-from isospace.objectives.networks import LastGradient, LateQueue, Network, Queue
+from isospace.objectives.auxiliaries import (
+    Draws,
+    LastGradient,
+    LateQueue,
+    Network,
+    Queue,
+    Scale,
+    costs,
+    find_auxiliary,
+)
 from isospace.views import View, Views, describe_views
 from isospace.views.edits import Reverse
 

@@ -16,8 +16,7 @@ from isospace.objectives import (
     BarlowTwins,
     RankStudy,
 )
-from isospace.objectives.heads import seeded
-from isospace.objectives.paper_heads import ArtificialRows
+from isospace.objectives.heads import ArtificialRows, seeded
 from isospace.views import Views
 
 

@@ -12,9 +12,9 @@ from objective_views import random
 from torch import Tensor
 
 from isospace.objectives import DCL, OBJECTIVES, ESimCSE, Iso, OffDropout, SimCSE, SimCSEPP
+from isospace.objectives.auxiliaries import Queue
 from isospace.objectives.base import Objective
 from isospace.objectives.contrast import Contrast
-from isospace.objectives.networks import Queue
 from isospace.views import View, Views
 
 BOTH: dict[str, Any] = {"clean_negatives": True, "dimension_weight": 0.1}

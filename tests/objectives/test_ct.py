@@ -9,9 +9,8 @@ from objective_views import looped_info_nce, random
 from torch import nn
 
 from isospace.losses import contrastive_tension, pair_layout
-from isospace.objectives.auxiliaries import Scale
+from isospace.objectives.auxiliaries import Network, Scale
 from isospace.objectives.ct import CT, CTInBatch
-from isospace.objectives.networks import Network
 from isospace.views import Views
 
 

@@ -14,8 +14,8 @@ from isospace.losses import (
     negative_weights,
     weighted_cross_entropy,
 )
+from isospace.objectives.auxiliaries import Network
 from isospace.objectives.dclr import DCLR
-from isospace.objectives.networks import Network
 from isospace.operators.similarity import cosine_matrix
 from isospace.views import Views
 

@@ -20,8 +20,8 @@ from isospace.encoders import fast
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.auxiliaries import Draws
-from isospace.operators.fitted_flow import fit_flow
 from isospace.operators.fitted_whitening import Moments, Whitening
+from isospace.operators.flow import fit_flow
 from isospace.operators.whitening import Method, whiten
 from isospace.training import checkpoint
 from isospace.training.loop import Loop

@@ -16,7 +16,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.losses import replace_words, replacement_detection
 from isospace.objectives import DiffCSE
-from isospace.objectives.paper_heads import JointProjector
+from isospace.objectives.heads import JointProjector
 from isospace.views import TokenIds, Views, Vocabulary
 from isospace.views.edits import MaskTokens
 

@@ -8,8 +8,8 @@ import torch
 from golden_files import check, files, precisions, read
 from torch import nn
 
+from isospace.objectives.auxiliaries import Network, Queue
 from isospace.objectives.esimcse import ESimCSE
-from isospace.objectives.networks import Network, Queue
 from isospace.views import Views, Vocabulary
 from isospace.views.edits import Repeat
 

@@ -6,8 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from isospace.objectives.heads import GroupWhitening, Projector, TanhMLP, seeded
-from isospace.objectives.paper_heads import ArtificialRows, GaussianCopies, GaussianRows
+from isospace.objectives.heads import (
+    ArtificialRows,
+    GaussianCopies,
+    GaussianRows,
+    GroupWhitening,
+    Projector,
+    TanhMLP,
+    seeded,
+)
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:

@@ -9,10 +9,9 @@ from objective_views import layer_of, random
 from torch import nn
 
 from isospace.losses import info_nce
-from isospace.objectives.heads import seeded
+from isospace.objectives.auxiliaries import LastGradient, LateQueue, Network, Queue, follow
+from isospace.objectives.heads import MomentumHead, seeded
 from isospace.objectives.mocose import MoCoSE
-from isospace.objectives.networks import LastGradient, LateQueue, Network, Queue, follow
-from isospace.objectives.paper_heads import MomentumHead
 from isospace.operators.similarity import cosine_matrix
 from isospace.views import Views
 

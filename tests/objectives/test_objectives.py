@@ -27,10 +27,9 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
-from isospace.objectives.auxiliaries import Auxiliary
+from isospace.objectives.auxiliaries import Auxiliary, Network, Queue
 from isospace.objectives.base import Objective
 from isospace.objectives.heads import GroupWhitening
-from isospace.objectives.networks import Network, Queue
 from isospace.operators.similarity import upcast
 from isospace.views import NO_TARGET, TokenIds, TokenStates, Views
 from isospace.views.spans import Span

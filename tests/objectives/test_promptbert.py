@@ -25,8 +25,7 @@ from sentence_transformers import SentenceTransformer
 from toy import short_run
 
 from isospace.encoders.loading import load_encoder
-from isospace.objectives.heads import TanhMLP
-from isospace.objectives.paper_heads import Differences
+from isospace.objectives.heads import Differences, TanhMLP
 from isospace.objectives.promptbert import PromptBERT
 from isospace.training import fit as training
 from isospace.training.sources import Sources

@@ -10,8 +10,7 @@ import torch
 from golden_files import BASELINE, DTYPES, check_gradient, files, leaf, precisions, read, scalar
 from torch import nn
 
-from isospace.objectives.heads import seeded
-from isospace.objectives.paper_heads import PairClassifier
+from isospace.objectives.heads import PairClassifier, seeded
 from isospace.objectives.sbert_softmax import SBERTSoftmax
 from isospace.views import Views
 

@@ -22,7 +22,7 @@ from objective_views import random
 from torch import Tensor
 
 from isospace.losses import neighbour_nt_xent, nt_xent
-from isospace.objectives.paper_heads import VirtualView
+from isospace.objectives.heads import VirtualView
 from isospace.objectives.vascl import VaSCL
 from isospace.operators.similarity import nearest_others
 from isospace.views import Views

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isospace.operators.fitted_flow import _BertAdam, fit_flow
-from isospace.operators.flow import Flow
+from isospace.operators.flow import Flow, _BertAdam, fit_flow
 
 
 def bent(n: int = 2000, seed: int = 0) -> Tensor:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from isospace.operators.pair_whitening import SHRINKAGE, PairMoments
+from isospace.operators.fitted_whitening import SHRINKAGE, PairMoments
 from isospace.operators.similarity import cosine_matrix
 
 

@@ -23,9 +23,8 @@ from isospace.errors import Interrupted, UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores
-from isospace.operators.fitted_whitening import Moments, Whitening
+from isospace.operators.fitted_whitening import SHRINKAGE, Moments, Whitening
 from isospace.operators.nearest import unit_rows
-from isospace.operators.pair_whitening import SHRINKAGE
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.whiten.fold import through
@@ -149,22 +148,22 @@ def test_auto_must_earn_its_whitening_and_what_was_asked_for_is_written(
     written = load_encoder(str(config.output), device="cpu")
     if whitened:
         assert written.dim == (dim or WIDTH)
-        assert ("all the same" in outcome.text) is (kind is not VerdictKind.ADAPTED)
+        assert ("the settings ask for it" in outcome.text) is (kind is not VerdictKind.ADAPTED)
     else:
         start = load_encoder(config.model, device="cpu")
         np.testing.assert_allclose(written.embed(TEXTS), start.embed(TEXTS), atol=1e-6)
-        assert outcome.text.endswith("The folder holds the model unchanged.")
+        assert outcome.text.endswith("The folder holds the base model.")
 
 
 def test_no_power_better_than_none_keeps_the_model(setting, monkeypatch):
     monkeypatch.setattr("isospace.whiten.whiten.try_powers", trying(none=0.2, half=0.1))
     outcome = whiten_model(setting)
     assert outcome.power is None
-    assert outcome.text.startswith("Keep the model as it is: no power")
-    assert "; the best other: " in outcome.text  # what the best power of the same pairs comes to
+    assert outcome.text.startswith("Keep the base model: no power")
+    assert "; the best power: " in outcome.text  # what the best power of the same pairs comes to
     assert outcome.verdict.gain.mean == pytest.approx(-0.1)
     rows = outcome.tables()[1][1]
-    assert [row["model"] for row in rows] == ["as it is", "BM25", "as it is + BM25"]
+    assert [row["model"] for row in rows] == ["base model", "BM25", "base model + BM25"]
     assert "Dense" not in kinds(setting.output)
 
 
@@ -308,7 +307,7 @@ def test_a_power_cannot_be_chosen_without_text_for_it(setting, tmp_path):
     corpus.write_text("\n".join(" ".join(s.split()[:6]) for s in sentences(200)))
     pairs.write_text("\n".join(f"{a}\t{b}" for a, b in zip(TEXTS[::2], TEXTS[1::2], strict=True)))
     config = replace(setting, text=CorpusConfig(corpus=(str(corpus),)), pairs=pairs)
-    with pytest.raises(UserError, match=r"too little text to choose .* `power` 0\.25"):
+    with pytest.raises(UserError, match=r"too little text to select .* `power` 0\.25"):
         whiten_model(config)
     assert whiten_model(replace(config, power=0.25)).whitened
 

@@ -35,7 +35,7 @@ def setting(toy_model: Path, toy_corpus: Path, tmp_path: Path) -> WhitenConfig:
 
 def test_auto_has_the_choice_between_the_flow_and_the_model_as_it_is(setting):
     outcome = whiten_model(setting)
-    assert list(outcome.candidates) == ["as it is", "flow"]
+    assert list(outcome.candidates) == ["base model", "flow"]
     assert outcome.sentences == 360
     assert read_results(setting.output) == outcome
 
@@ -43,7 +43,7 @@ def test_auto_has_the_choice_between_the_flow_and_the_model_as_it_is(setting):
 def test_a_flow_that_is_asked_for_is_written_and_cited(setting):
     outcome = whiten_model(replace(setting, power=1))
     assert outcome.whitened
-    assert " flow changes it by " in outcome.text
+    assert " flow changes the score by " in outcome.text
     card = (setting.output / "README.md").read_text()
     assert "li2020flow" in card
     assert "whitened (flow)" in card

@@ -32,8 +32,7 @@ from isospace.encoders.pooling import Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Asked, Encode, PromptedEncoders, remembering
 from isospace.evaluation.vector_cache import cached
-from isospace.operators.fitted_whitening import Moments
-from isospace.operators.pair_whitening import PairMoments
+from isospace.operators.fitted_whitening import Moments, PairMoments
 from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.training import checkpoint

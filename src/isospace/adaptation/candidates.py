@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from isospace.evaluation.other_text import CARRIED
 from isospace.evaluation.scores import BASE
-from isospace.operators.fitted_whitening import Whitening, WhiteningMap
-from isospace.operators.pair_whitening import PairMoments
+from isospace.operators.fitted_whitening import PairMoments, Whitening, WhiteningMap
 from isospace.statistics.gains import Gain
 
 SHARES = (0.75, 0.5, 0.25)

@@ -11,7 +11,7 @@ import tyro
 from isospace.commands.console import Console
 from isospace.commands.options import LoadsModels
 from isospace.commands.printing import print_json_text, print_result, print_table
-from isospace.export.distill_config import DistillConfig
+from isospace.config import DistillConfig
 from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
 from isospace.system.typed_json import to_json

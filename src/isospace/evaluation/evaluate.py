@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
-
-import numpy as np
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Model, as_encoder
 from isospace.encoders.pooling import Precision
-from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import EvaluateConfig
-from isospace.evaluation.isotropy import Isotropy
+from isospace.evaluation.geometry import Isotropy, STSBGeometry
 from isospace.evaluation.own import OwnFiles, differences
 from isospace.evaluation.own_data import load_own
 from isospace.evaluation.pairs import PromptedEncoders, remembering
 from isospace.evaluation.sts import PAPER_COLUMNS, STS, load_sts_data, sts_data
-from isospace.evaluation.stsb_geometry import STSBGeometry
 from isospace.evaluation.task import (
     Conditions,
     Request,
@@ -31,6 +28,7 @@ from isospace.evaluation.task import (
     TitledRows,
 )
 from isospace.evaluation.transfer import Transfer
+from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.system.files import expanded
 from isospace.system.progress import Logged, Progress
 
@@ -152,11 +150,7 @@ def _score(
 ) -> Evaluation:
     if encoder.prompts.summary:
         shown.line("prompts", encoder.prompts.summary)
-
-    def embed(texts: Sequence[str], side: Side | None = None) -> np.ndarray:
-        with shown.bar("encode", len(texts)) as advance:
-            return encoder.embed(texts, on_batch=advance, precision=precision, side=side)
-
+    embed = partial(embed_with_bar, encoder, shown, precision=precision)
     conditions = Conditions(encoder.source, encoder.pooling, precision)
     afresh = PromptedEncoders.of_prompts(encoder.prompts, embed)
     subject = Subject(conditions, encoder, remembering(afresh), afresh)

@@ -1,20 +1,24 @@
-"""Geometry of embeddings: alignment, uniformity, rank, neighbours.
+"""Geometry of embeddings: alignment, uniformity, rank, neighbours, isotropy; and its two tasks.
 
-Every function takes numpy arrays or torch tensors of shape `(sentence, dim)`. It computes in
-float64 (neighbours in float32), in chunks of bounded memory. `isotropy` measures how evenly the
-space is used (IsoScore, hubs, redundant dimensions), and `isotropy.describe` returns all measures
-of an array. `stsb_geometry` measures alignment and uniformity on STS-B.
+Every measure takes numpy arrays or torch tensors of shape `(sentence, dim)`. It computes in
+float64 (neighbours in float32), in chunks of bounded memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isospace.operators.nearest import nearest, unit_rows
+from isospace.errors import UserError
+from isospace.evaluation.pairs import Encode, ScoredPairs, encode_distinct
+from isospace.evaluation.senteval import STSSet
+from isospace.evaluation.task import Conditions, Request, Subject, Task, TitledRows
+from isospace.operators.nearest import nearest, other_products, shares_of_places, unit_rows
 from isospace.statistics.correlation import FloatArray
 
 Embeddings = NDArray[Any] | torch.Tensor
@@ -148,3 +152,316 @@ def require_two_rows(x: FloatArray) -> int:
 def _require_same_rows(x: FloatArray, y: FloatArray) -> None:
     if x.shape != y.shape or len(x) == 0:
         raise ValueError(f"expected two arrays of one shape, got {x.shape} and {y.shape}")
+
+
+NEIGHBOURS = 10
+"""Number k of neighbours for hubs, as in Radovanovic et al. 2010."""
+BATCH_SIZES = (64, 128, 256, 512, 1024)
+"""Batch sizes for the rank of the correlation: from SimCSE++'s 64 to above common widths."""
+
+SAMPLE = 5000
+"""Largest number of texts in `evaluate_isotropy`; the measures depend on the number of texts."""
+
+_SEED = 0
+
+
+def isoscore(x: Embeddings) -> float:
+    r"""Return the share of directions that the variance spreads over, 0 to 1 (isotropic).
+
+    $\iota = \frac{1}{d-1} \left( (\sum_k \lambda_k)^2 / \sum_k \lambda_k^2 - 1 \right)$ with the d
+    eigenvalues $\lambda$ of the covariance. If k of d directions are used evenly, the score is
+    $(k-1) / (d-1)$.
+
+    Source: Rudman et al. 2022, algorithm 1, whose steps are equal to this formula. Rotate to
+    principal components, take the variances $\lambda$, and scale them to
+    $\hat\lambda = \sqrt d\, \lambda / \|\lambda\|$. The isotropy defect is
+    $\delta = \|\hat\lambda - 1\| / \sqrt{2 (d - \sqrt d)}$, the share of dimensions
+    $\varphi = (d - \delta^2 (d - \sqrt d))^2 / d^2$, the score $\iota = (d \varphi - 1) / (d - 1)$.
+    Here $d - \delta^2 (d - \sqrt d) = \sum_k \hat\lambda_k$.
+
+    Compare encoders on the same sentences, because few sentences look anisotropic: n draws of an
+    isotropic Gaussian have about $1 / (1 + d / n)$. Collapsed embeddings (all rows equal) have 0.
+
+    >>> isoscore(np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, -1.0, 0.0]]))
+    0.5
+    """
+    values = as_array(x)
+    require_two_rows(values)
+    dim = values.shape[1]
+    if dim < 2:
+        raise ValueError("expected at least two dimensions, got 1")
+    centred = values - values.mean(0)
+    if np.linalg.norm(centred) <= COLLAPSED * np.linalg.norm(values):
+        return 0.0
+    covariance = centred.T @ centred
+    directions = np.trace(covariance) ** 2 / (covariance * covariance).sum()
+    return float((directions - 1) / (dim - 1))
+
+
+def k_occurrence(x: Embeddings, k: int = NEIGHBOURS) -> FloatArray:
+    """Count how often each sentence is among the k nearest neighbours (cosine) of the others.
+
+    N_k of Radovanovic et al. 2010; its mean is k. The search is exact. Sentences that tie for the
+    last places share these places, so that the order of equal rows does not matter.
+
+    Raises:
+        ValueError: there are k sentences or fewer.
+
+    >>> k_occurrence(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), k=1)
+    array([0.5, 2. , 0.5])
+    """
+    units = unit_rows(as_array(x))
+    if not 0 < k < len(units):
+        raise ValueError(f"expected more than k={k} embeddings, got {len(units)}")
+    occurrence = np.zeros(len(units))
+    for _, cosines in other_products(units):
+        occurrence += shares_of_places(cosines, k).sum(0)
+    return occurrence
+
+
+def hubness(x: Embeddings, k: int = NEIGHBOURS) -> tuple[float, float]:
+    r"""Return the skewness of the k-occurrence (0 is even), and the share of anti-hubs.
+
+    $S = \frac1N \sum_i (N_k(x_i) - k)^3 / \sigma^3$ with the standard deviation $\sigma$ of $N_k$
+    (Radovanovic et al. 2010). An anti-hub is in no list of neighbours, $N_k(x) = 0$. A large
+    skewness means that a few hubs fill most lists. The skewness is 0 if all sentences are found
+    equally often, as in collapsed embeddings. Both values are NaN if a row is not finite.
+    """
+    if not np.isfinite(as_array(x)).all():
+        return float("nan"), float("nan")
+    occurrence = k_occurrence(x, k)
+    excess = occurrence - k
+    deviation = float(np.sqrt((excess**2).mean()))
+    skewness = float((excess**3).mean()) / deviation**3 if deviation > COLLAPSED * k else 0.0
+    return skewness, float((occurrence == 0).mean())
+
+
+def mean_correlation(x: Embeddings) -> float:
+    r"""Return the mean $|C_{cd}|$ of two different dimensions, 0 to 1 (all are copies).
+
+    $C$ is Pearson's correlation of the dimensions over the sentences. Barlow Twins (Zbontar et al.
+    2021) drives its off-diagonal to 0. Independent dimensions have about $\sqrt{2 / (\pi n)}$ for n
+    sentences. Constant dimensions are left out. The mean is 0 if fewer than two dimensions remain,
+    and NaN if a row is not finite.
+    """
+    values = as_array(x)
+    if not np.isfinite(values).all():
+        return float("nan")
+    columns = _standardised(values)
+    dim = columns.shape[1]
+    if dim < 2:
+        return 0.0
+    correlation = np.abs(columns.T @ columns)
+    return float((correlation.sum() - np.trace(correlation)) / (dim * (dim - 1)))
+
+
+def correlation_rank(x: Embeddings, batch_sizes: Sequence[int] = BATCH_SIZES) -> dict[int, int]:
+    """Return the rank of the dimensions' correlation in the first n sentences, for several n.
+
+    This is the rank bottleneck ("feature corruption") of SimCSE++ (Xu et al. 2023). In a batch of n
+    the correlation matrix `(dim, dim)` has rank min(n - 1, dim) or less, so that no loss can make
+    it the identity. The paper does not centre the columns; its bound is n. A rank below the bound
+    means that some dimensions are copies or sums of others.
+
+    The rank is the number of singular values of the standardised batch `(n, dim)` above
+    `max(n, dim) * 1.2e-7` of the largest. This is numpy's rule with the rounding of float32, since
+    encoders compute in float32. With the rounding of float64, sums of other dimensions would count.
+
+    Returns:
+        batch size -> rank.
+
+    >>> correlation_rank(np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 0.0], [0.0, 9.0]]), (2, 4))
+    {2: 1, 4: 2}
+    """
+    values = as_array(x)
+    if not np.isfinite(values).all():
+        raise ValueError("expected finite embeddings, got NaN or infinity")
+    for size in batch_sizes:
+        if not 2 <= size <= len(values):
+            raise ValueError(f"expected batch sizes from 2 to {len(values)}, got {size}")
+    return {size: _rank(_standardised(values[:size])) for size in batch_sizes}
+
+
+def describe(x: Embeddings) -> dict[str, float]:
+    """Return all measures of one array, ready for JSON.
+
+    Pass a few thousand sentences: time grows with the square of their number (uniformity, hubs).
+
+    Args:
+        x: embeddings `(sentence, dim)` of distinct sentences in random order.
+
+    Returns:
+        sentences and dim; effective_rank, mean_cosine, isoscore, uniformity; hubness (skewness of
+        the 10-occurrence) and antihubs; mean_correlation, and correlation_rank@n for each n of
+        `BATCH_SIZES` up to the number of sentences. If a row is not finite, measures are NaN and
+        the ranks are missing.
+
+    Raises:
+        ValueError: there are `NEIGHBOURS` sentences or fewer, or only one dimension.
+    """
+    values = as_array(x)
+    sentences, dim = values.shape
+    skewness, antihubs = hubness(values)
+    finite = bool(np.isfinite(values).all())
+    sizes = [size for size in BATCH_SIZES if size <= sentences and finite]
+    ranks = correlation_rank(values, sizes) if sizes else {}
+    return {
+        "sentences": sentences,
+        "dim": dim,
+        "effective_rank": effective_rank(values),
+        "mean_cosine": mean_cosine(values),
+        "isoscore": isoscore(values),
+        "uniformity": uniformity(values),
+        "hubness": skewness,
+        "antihubs": antihubs,
+        "mean_correlation": mean_correlation(values),
+    } | {f"correlation_rank@{size}": rank for size, rank in ranks.items()}
+
+
+@dataclass(frozen=True)
+class IsotropyScores:
+    """Measures of one encoder, with their protocol."""
+
+    measures: dict[str, float]
+    protocol: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the measures and the protocol."""
+        return {"protocol": self.protocol} | self.measures
+
+    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
+        """Return a row for each measure."""
+        rows = [{"measure": name, "value": f"{x:.4g}"} for name, x in self.measures.items()]
+        return [TitledRows(f"isotropy ({self.protocol})", rows)]
+
+
+def evaluate_isotropy(encode: Encode, texts: Iterable[str], name: str) -> IsotropyScores:
+    """Measure the vectors of distinct, shuffled texts, at most `SAMPLE`.
+
+    `name` describes the texts in the protocol.
+
+    Raises:
+        ValueError: as in `describe`.
+    """
+    distinct = list(dict.fromkeys(texts))
+    order = np.random.default_rng(_SEED).permutation(len(distinct))[:SAMPLE]
+    measures = describe(encode([distinct[i] for i in order]))
+    part = f"{len(order):,} of " if len(order) < len(distinct) else ""
+    protocol = f"{part}{len(distinct):,} distinct sentences of {name}, shuffled, no dropout"
+    return IsotropyScores(measures, protocol)
+
+
+class Isotropy(Task[IsotropyScores]):
+    """Isotropy on STS-B dev or on the user's own texts; optional."""
+
+    name = "isotropy"
+
+    def __init__(self, texts: Sequence[str], texts_name: str) -> None:
+        self.texts, self.texts_name = texts, texts_name
+
+    @classmethod
+    def load(cls, request: Request) -> Isotropy | None:
+        """Return a task on the texts of STS-B dev or, without STS data, of the user's files."""
+        if not request.config.geometry:
+            return None
+        if request.sts:
+            dev = request.sts["STSBenchmark"].subsets["dev"]
+            name, texts = "STS-B dev", [*dev.first, *dev.second]
+        else:
+            name = ", ".join(data.file for data in request.own)
+            texts = [text for data in request.own for text in data.texts()]
+        distinct = len(set(texts))
+        if distinct <= NEIGHBOURS:
+            raise UserError(
+                f"`geometry` on {name}: {distinct} distinct texts, expected more than "
+                f"{NEIGHBOURS}, because it counts {NEIGHBOURS} nearest neighbours. Give more text"
+            )
+        return cls(texts, name)
+
+    def score(self, subject: Subject) -> IsotropyScores:
+        """Measure the isotropy of a model."""
+        return evaluate_isotropy(subject.encode, self.texts, self.texts_name)
+
+
+def _standardised(values: FloatArray) -> FloatArray:
+    """Return columns with mean 0 and length 1, without columns that vary by rounding alone."""
+    require_two_rows(values)
+    centred = values - values.mean(0)
+    # Real encoders have such columns (3 of the 384 of all-MiniLM-L6-v2). Scaled to length 1, their
+    # rounding would look like a signal.
+    spread = np.linalg.norm(centred, axis=0)
+    varies = spread > COLLAPSED * np.linalg.norm(values) / np.sqrt(values.shape[1])
+    columns: FloatArray = centred[:, varies] / spread[varies]
+    return columns
+
+
+def _rank(columns: FloatArray) -> int:
+    singular = np.linalg.svd(columns, compute_uv=False)
+    rounding = max(columns.shape) * np.finfo(np.float32).eps
+    return int((singular > rounding * singular.max(initial=0.0)).sum())
+
+
+_LOWEST = 4.0
+"""Lowest gold score of a positive pair."""
+
+
+@dataclass(frozen=True)
+class STSBGeometryScores:
+    """Alignment and uniformity on STS-B dev.
+
+    Papers differ in split, threshold, repeated sentences and noise, and rarely report them.
+    """
+
+    alignment: float
+    uniformity: float
+    n_positives: int
+    n_sentences: int
+
+    @property
+    def protocol(self) -> str:
+        """Description of the protocol."""
+        return (
+            f"STS-B dev, L2-normalised; alignment over {self.n_positives:,} pairs (gold >= 4), "
+            f"uniformity over {self.n_sentences:,} distinct sentences, no dropout"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all fields and the protocol."""
+        return asdict(self) | {"protocol": self.protocol}
+
+    def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
+        """Return one row."""
+        row = {"alignment": f"{self.alignment:.4f}", "uniformity": f"{self.uniformity:.4f}"}
+        return [TitledRows(self.protocol, [row])]
+
+
+def stsb_geometry(encode: Encode, sets: Mapping[str, STSSet]) -> STSBGeometryScores:
+    """Measure alignment of pairs with gold >= 4, and uniformity of distinct sentences."""
+    dev = sets["STSBenchmark"].subsets["dev"]
+    rows, clean = encode_distinct(encode, (text for pair in dev for text in pair))
+    pairs = [pair for pair, positive in zip(dev, _positive(dev), strict=True) if positive]
+    x, y = (clean[[rows[pair[side]] for pair in pairs]] for side in (0, 1))
+    return STSBGeometryScores(alignment(x, y), uniformity(clean), len(x), len(clean))
+
+
+def _positive(pairs: ScoredPairs) -> np.ndarray:
+    return np.asarray(pairs.gold >= _LOWEST)
+
+
+class STSBGeometry(Task[STSBGeometryScores]):
+    """Alignment and uniformity on STS-B dev."""
+
+    name = "geometry"
+
+    def __init__(self, sets: Mapping[str, STSSet]) -> None:
+        self.sets = sets
+
+    @classmethod
+    def load(cls, request: Request) -> STSBGeometry | None:
+        """Return a task on STS-B dev; `None` if it is missing or has no positive pairs."""
+        usable = request.sts and _positive(request.sts["STSBenchmark"].subsets["dev"]).any()
+        return cls(request.sts) if usable else None
+
+    def score(self, subject: Subject) -> STSBGeometryScores:
+        """Measure alignment and uniformity."""
+        return stsb_geometry(subject.encode, self.sets)

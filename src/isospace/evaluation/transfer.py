@@ -20,8 +20,10 @@ from sklearn.metrics import f1_score
 from isospace.errors import UserError
 from isospace.evaluation.classifiers import (
     PROTOCOLS,
+    SEED,
     Accuracies,
     Features,
+    IntArray,
     given_split,
     k_fold_then_test,
     nested_k_fold,
@@ -35,7 +37,6 @@ from isospace.evaluation.senteval import (
     read_labelled,
     training_files,
 )
-from isospace.evaluation.stacked import SEED, IntArray
 from isospace.evaluation.task import (
     Conditions,
     Request,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from isospace.evaluation.isotropy import describe
+from isospace.evaluation.geometry import describe
 from isospace.explore.session import LONGEST_SHOWN, Session
 from isospace.report.figures import Picture
 from isospace.report.space import SMALLEST_SAMPLE, kept_shares

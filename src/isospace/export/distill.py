@@ -24,7 +24,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Router, StaticEmbedding
 from tokenizers import Tokenizer
 
-from isospace.config import TrainConfig
+from isospace.config import DistillConfig, TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
@@ -39,7 +39,6 @@ from isospace.evaluation.pairs import PromptedEncoders, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, halves, mrr_of_items
 from isospace.evaluation.sts import sts_data
 from isospace.evaluation.vector_cache import cached
-from isospace.export.distill_config import DistillConfig
 from isospace.export.static_words import (
     Bags,
     TrainingPairs,
@@ -53,7 +52,7 @@ from isospace.recipes import find
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import Scores
 from isospace.system.cache import cache_folder
-from isospace.system.files import atomic_folder, is_occupied, require_writable
+from isospace.system.files import atomic_folder, require_new
 from isospace.system.progress import Logged, Progress
 from isospace.training.examples import Examples
 from isospace.training.finish import ModelScores
@@ -112,7 +111,7 @@ def distill(config: DistillConfig, progress: Progress | None = None) -> TwinResu
     """
     started = time.monotonic()
     with stoppable(lambda: "nothing was written. Run the same command again"):
-        folder = _usable_folder(config)
+        folder = require_new(config.output)
         task = _load(config, progress or Logged())
         words, training, evaluations = _train(task)
         twin: PromptedEncoders = _twin(task, words)
@@ -122,16 +121,6 @@ def distill(config: DistillConfig, progress: Progress | None = None) -> TwinResu
             _write(task, words, results, building)
             write_results(building, results)
     return results
-
-
-def _usable_folder(config: DistillConfig) -> Path:
-    output = config.output
-    if output is None:
-        raise UserError("`output` is missing: the folder of the twin that is written")
-    if is_occupied(output):
-        raise UserError(f"`output` {output}: exists already. Give another folder")
-    require_writable(output)
-    return output
 
 
 def _load(config: DistillConfig, progress: Progress) -> _Task:

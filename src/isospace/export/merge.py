@@ -11,7 +11,7 @@ from isospace.encoders.merging import merge, require_alike
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.saving import require_classic, save_model
 from isospace.errors import UserError
-from isospace.system.files import expanded, is_occupied, require_writable
+from isospace.system.files import expanded, require_new
 from isospace.training.card import Usage, classic_usage, heading
 from isospace.training.origin import Origin
 
@@ -58,9 +58,7 @@ def merge_models(
             "nothing to merge. Name the base model, and one or more models that were fine-tuned "
             "from it"
         )
-    if is_occupied(folder):
-        raise UserError(f"`to` {folder}: exists already. Give another folder")
-    require_writable(folder, setting="to")
+    require_new(folder, "to")
     encoders = [load_encoder(name, pooling, "cpu", query_prompt, document_prompt) for name in names]
     merged, *others = encoders
     require_classic(merged)

@@ -6,19 +6,26 @@ the source. The objectives of `isospace.objectives` add them up.
 """
 
 from isospace.losses.contrastive import (
+    angular_margin,
     cell_cross_entropy,
     contrastive_tension,
     diagonal_cross_entropy,
     group_cross_entropy,
     group_logits,
+    hardened_noise,
     info_nce,
+    masking_triplet,
     mix,
     mixed_cosines,
     multi_positive,
+    negative_weights,
     neighbour_nt_xent,
     nt_xent,
+    off_dropout,
     pair_layout,
     softmax_divergence,
+    weighted_cross_entropy,
+    with_clean_negatives,
 )
 from isospace.losses.correlation import (
     barlow_twins,
@@ -27,14 +34,11 @@ from isospace.losses.correlation import (
     identity_distance,
     self_contrast,
     shared_variance,
+    shuffled_group_whitening,
     variance_hinge,
 )
-from isospace.losses.debiasing import hardened_noise, negative_weights, weighted_cross_entropy
 from isospace.losses.detection import replace_words, replacement_detection, token_information
-from isospace.losses.margins import angular_margin, masking_triplet
-from isospace.losses.noise_free import off_dropout, with_clean_negatives
 from isospace.losses.ranking import list_mle, list_net, margin_mse, ranking_divergence
-from isospace.losses.whitening import shuffled_group_whitening
 
 __all__ = [
     "angular_margin",

@@ -1,4 +1,4 @@
-"""Contrast of positives with negatives by cross-entropy, also of several, mixed or drawn ones."""
+"""Contrast of positives with negatives: cross-entropies, margins, and further negatives."""
 
 from __future__ import annotations
 
@@ -281,3 +281,189 @@ def contrastive_tension(a: torch.Tensor, b: torch.Tensor, labels: torch.Tensor) 
     return torch.nn.functional.binary_cross_entropy_with_logits(
         products, labels.to(products), reduction="none"
     )
+
+
+def with_clean_negatives(logits: torch.Tensor, clean: torch.Tensor) -> torch.Tensor:
+    """Replace the batch's negatives in the logits; positives and further negatives stay.
+
+    Args:
+        logits: (..., batch, n) with n >= batch; positives on the diagonal, columns after the batch
+            are further negatives.
+        clean: (batch, batch) logits, read off the diagonal.
+
+    Returns:
+        (..., batch, n)
+    """
+    batch = similarity.with_diagonal(clean, logits.diagonal(dim1=-2, dim2=-1))
+    return torch.cat([batch, logits[..., len(clean) :]], dim=-1)
+
+
+def off_dropout(
+    z1: torch.Tensor,
+    z2: torch.Tensor,
+    clean: torch.Tensor,
+    *,
+    temperature: float,
+    m: float = 0.9,
+    variant: Literal["released", "paper"] = "released",
+) -> torch.Tensor:
+    r"""Contrast noisy positives with noise-free negatives.
+
+    $$\ell_i = -\log \frac{e^{m p_i}}{e^{m p_i} + \sum_{j \ne i} e^{n_{ij}}}, \qquad
+      p_i = \cos(z_i, z'_i)/\tau, \quad n_{ij} = \cos(\hat z_i, \hat z_j)/\tau$$
+
+    Xu et al. 2023, "SimCSE++", Eq. 3, which has m before the sum over negatives instead
+    (`variant="paper"`); the formula is that of the released code.
+
+    Args:
+        z1: z, (batch, dim), under dropout.
+        z2: z', (batch, dim), under dropout.
+        clean: (batch, dim), without dropout.
+        temperature: tau.
+        m: on the positive's logit (released) or on the sum over negatives (paper).
+        variant: the place of m.
+    """
+    positive = similarity.cosine_pairs(z1, z2) / temperature
+    negatives = similarity.cosine_matrix(clean, clean) / temperature
+    if variant == "released":
+        positive = m * positive
+    else:
+        negatives = negatives + math.log(m)
+    return diagonal_cross_entropy(similarity.with_diagonal(negatives, positive)).mean()
+
+
+def hardened_noise(
+    noise: torch.Tensor,
+    z1: torch.Tensor,
+    z2: torch.Tensor,
+    *,
+    temperature: float,
+    steps: int = 4,
+    step_size: float = 1e-3,
+    stop_gradient: bool = True,
+) -> torch.Tensor:
+    r"""Move noise uphill on InfoNCE, in which it serves as further negatives.
+
+    $$\hat z \leftarrow \hat z + \beta\, g / \|g\|, \qquad g = \nabla_{\hat z} \ell(z, z', \hat z)$$
+
+    Zhou et al. 2022, "Debiased Contrastive Learning of Unsupervised Sentence Representations"
+    (DCLR). Rows without a gradient stay.
+
+    Args:
+        noise: (m, dim)
+        z1: z, (batch, dim).
+        z2: z', (batch, dim).
+        temperature: divides the cosines.
+        steps: how often the noise moves.
+        step_size: beta, length of a step.
+        stop_gradient: return constants.
+
+    Returns:
+        (m, dim)
+    """
+    if stop_gradient:
+        z1, z2 = z1.detach(), z2.detach()
+    with torch.enable_grad():
+        noise = noise.detach().requires_grad_()
+        for _ in range(steps):
+            loss = info_nce(z1, z2, temperature, noise)
+            (uphill,) = torch.autograd.grad(loss, noise, create_graph=not stop_gradient)
+            smallest = torch.finfo(uphill.dtype).tiny
+            noise = noise + step_size * torch.nn.functional.normalize(uphill, eps=smallest)
+            if stop_gradient:
+                noise = noise.detach().requires_grad_()
+    return noise.detach() if stop_gradient else noise
+
+
+def negative_weights(first: torch.Tensor, second: torch.Tensor, threshold: float) -> torch.Tensor:
+    """Return 0 at [i, j] where sentence j is a false negative of i, else 1.
+
+    Zhou et al. 2022 (DCLR).
+
+    Args:
+        first: (batch, dim), by the complementary network.
+        second: (batch, dim), by the same network, perhaps under other noise.
+        threshold: a cosine above it is a false negative.
+
+    Returns:
+        (batch, batch); 1 on the diagonal.
+    """
+    weights = (similarity.cosine_matrix(first, second) <= threshold).to(first)
+    return similarity.with_diagonal(weights, torch.ones_like(weights[0]))
+
+
+def weighted_cross_entropy(
+    logits: torch.Tensor, weights: torch.Tensor, *, released: bool = False
+) -> torch.Tensor:
+    r"""Return the mean cross-entropy of rows whose first columns have weights.
+
+    $$-\frac1N \sum_i \log \frac{e^{s_{ii}}}{\sum_j w_{ij} e^{s_{ij}}}$$
+
+    Zhou et al. 2022 (DCLR). As released, weights multiply logits and the loss is a binary
+    cross-entropy of every cell of the softmax.
+
+    Args:
+        logits: s, (batch, n).
+        weights: w, (batch, batch), of the first columns; further ones weigh 1.
+        released: follow the released code.
+    """
+    batch = len(logits)
+    if released:
+        logits = torch.cat([weights * logits[:, :batch], logits[:, batch:]], dim=1)
+        return cell_cross_entropy(logits, torch.eye(*logits.shape).to(logits)).mean()
+    missing = logits.shape[1] - batch
+    log_weights = torch.nn.functional.pad(weights, (0, missing), value=1.0).log()
+    return diagonal_cross_entropy(logits + log_weights).mean()
+
+
+def angular_margin(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    margin: float = math.pi / 18,
+    far: Literal["paper", "easy", "cut", "penalty"] = "paper",
+) -> torch.Tensor:
+    r"""Return $\cos(\theta_i + u)$ of the angles between rows; a positive's logit in ArcCon.
+
+    Zhang et al. 2022, "A Contrastive Framework ... in Angular Space" (ArcCSE).
+
+    Args:
+        a: (batch, dim)
+        b: (batch, dim)
+        margin: u, in radians.
+        far: what becomes of the margin at large angles: "paper" keeps it, "easy" has it below 90
+            degrees alone, "cut" below pi - u, and "penalty" subtracts u sin u beyond pi - u.
+
+    Returns:
+        (batch,)
+    """
+    a, b = torch.nn.functional.normalize(a, dim=-1), torch.nn.functional.normalize(b, dim=-1)
+    cosine = (a * b).sum(dim=-1)
+    # As sqrt(1 - cos^2) the sine of a small angle has no digits and an infinite slope.
+    difference, total = (torch.linalg.vector_norm(x, dim=-1) for x in (a - b, a + b))
+    sine = difference * total / 2
+    further: torch.Tensor = cosine * math.cos(margin) - sine * math.sin(margin)
+    if far == "paper":
+        return further
+    if far == "easy":
+        return torch.where(cosine > 0, further, cosine)
+    penalty = margin * math.sin(margin) if far == "penalty" else 0.0
+    return torch.where(cosine > -math.cos(margin), further, cosine - penalty)
+
+
+def masking_triplet(
+    x: torch.Tensor, less: torch.Tensor, more: torch.Tensor, margin: float = 0.0
+) -> torch.Tensor:
+    r"""Ask that a sentence is nearer to itself with a short span masked than with a longer one.
+
+    $$\frac1N \sum_i \max(0, m + \cos(h_i, h''_i) - \cos(h_i, h'_i))$$
+
+    Zhang et al. 2022 (ArcCSE).
+
+    Args:
+        x: h, (batch, dim).
+        less: h', (batch, dim), with the short span masked.
+        more: h'', (batch, dim), with the longer span masked, which holds the short one.
+        margin: m.
+    """
+    gaps = similarity.cosine_pairs(x, more) - similarity.cosine_pairs(x, less)
+    return (margin + gaps).relu().mean()

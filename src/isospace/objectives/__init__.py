@@ -7,7 +7,6 @@ from isospace.objectives.arccse import ArcCSE
 from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
 from isospace.objectives.base import Objective
 from isospace.objectives.consert import ConSERT
-from isospace.objectives.covariance_identity import CovarianceIdentity
 from isospace.objectives.ct import CT, CTInBatch
 from isospace.objectives.dclr import DCLR
 from isospace.objectives.declutr import DeCLUTR
@@ -18,17 +17,16 @@ from isospace.objectives.is_bert import ISBERT
 from isospace.objectives.iso import Iso
 from isospace.objectives.mixcse import MixCSE
 from isospace.objectives.mocose import MoCoSE
-from isospace.objectives.noise_study import NoiseStudy
 from isospace.objectives.pcl import PCL
 from isospace.objectives.promptbert import PromptBERT
 from isospace.objectives.rankcse import RankCSE
 from isospace.objectives.sbert_softmax import SBERTSoftmax
 from isospace.objectives.scd import SCD
 from isospace.objectives.simcse import SimCSE
-from isospace.objectives.simcsepp import DCL, OffDropout, SimCSEPP
+from isospace.objectives.simcsepp import DCL, NoiseStudy, OffDropout, SimCSEPP
 from isospace.objectives.tsdae import TSDAE
 from isospace.objectives.vascl import VaSCL
-from isospace.objectives.vicreg import VICReg
+from isospace.objectives.vicreg import CovarianceIdentity, VICReg
 from isospace.objectives.whitenedcse import WhitenedCSE
 
 __all__ = [

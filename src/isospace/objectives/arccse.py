@@ -10,7 +10,7 @@ import torch
 from pydantic import Field, NonNegativeFloat
 
 from isospace.errors import UserError
-from isospace.losses.margins import angular_margin, masking_triplet
+from isospace.losses.contrastive import angular_margin, masking_triplet
 from isospace.objectives import auxiliaries
 from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast, Plan, tanh_mlp
@@ -112,9 +112,7 @@ class ArcCSE(Contrast):
         masked = (View(dropout=0.0, edit=edit, of_anchor=True) for edit in edits)
         return replace(plan, views=(*plan.views, *masked))
 
-    def build_auxiliaries(
-        self, encoder: auxiliaries.Encoder, seed: int
-    ) -> dict[str, auxiliaries.Auxiliary]:
+    def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build nothing; refuse an encoder without a mask token for the triplet's spans."""
         if self.triplet_weight and encoder.vocabulary.mask is None:
             raise ValueError(

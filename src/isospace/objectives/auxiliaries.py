@@ -1,4 +1,4 @@
-"""Auxiliary networks and memories: what trains, or remembers, beside the encoder.
+"""Auxiliary networks and memories: momentum copies, queues, scales, draws.
 
 They are modules, so that their parameters are optimised (where they require a gradient), their
 parameters and buffers saved with the checkpoint, and their gradients averaged over processes. None
@@ -7,9 +7,10 @@ is shipped, except what `Objective.shipped` returns.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import torch
 
@@ -68,6 +69,10 @@ class Auxiliary(torch.nn.Module):
             views: of the batch of this update, the last one if several were accumulated, without
                 gradient. Over pairs of texts the two directions of a pair are rows in turn.
         """
+
+
+ByName: TypeAlias = dict[str, Auxiliary]
+"""Name -> auxiliary network or memory."""
 
 
 class RandomHead(torch.nn.Module):
@@ -162,3 +167,170 @@ def find_auxiliary(auxiliaries: Mapping[str, torch.nn.Module], name: str, kind: 
         words = kind.__name__.lower()
         raise ValueError(f"auxiliaries: expected a {words} {name!r}; got {sorted(auxiliaries)}")
     return found
+
+
+class Network(Auxiliary):
+    """A copy of the encoder, which can encode views (`View.by`).
+
+    Args:
+        encoder: copied as it is.
+        trained: the optimiser trains the parameters that it trains in the encoder; otherwise the
+            copy's vectors have no gradient.
+        momentum: m, after every update the copy becomes m times itself plus (1 - m) times the
+            encoder; `None` leaves the copy. May depend on the number of the update to come, from 2.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        trained: bool = False,
+        momentum: float | Callable[[int], float] | None = None,
+    ) -> None:
+        super().__init__()
+        self.encoder: Any = copy.deepcopy(encoder)
+        if not trained:
+            self.encoder.requires_grad_(False)
+        self.trained, self.momentum = trained, momentum
+        self._updates: torch.Tensor
+        self.register_buffer("_updates", torch.ones((), dtype=torch.int64))
+
+    @property
+    def frozen(self) -> Mapping[str, torch.nn.Module]:
+        """Return the copy, unless the optimiser or momentum moves it."""
+        moves = self.trained or self.momentum is not None
+        return {} if moves else {"model": self.encoder}
+
+    def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
+        """Follow the encoder by momentum."""
+        self._updates += 1
+        if self.momentum is not None:
+            m = self.momentum(int(self._updates)) if callable(self.momentum) else self.momentum
+            follow(self.encoder, encoder, m)
+
+
+@torch.no_grad()
+def follow(copied: torch.nn.Module, original: torch.nn.Module, momentum: float) -> None:
+    """Set the copy's parameters to m times themselves plus (1 - m) times the original's."""
+    for ours, theirs in zip(copied.parameters(), original.parameters(), strict=True):
+        ours.lerp_(theirs, 1 - momentum)
+
+
+class Queue(Auxiliary):
+    """The last vectors of one view, oldest first (MoCo; He et al. 2020).
+
+    Args:
+        size: number of vectors kept.
+        dim: width of a vector.
+        view: index of the projected view that is kept.
+        start: (n, dim) vectors before the first update; `None`: none.
+    """
+
+    def __init__(self, size: int, dim: int, view: int, start: torch.Tensor | None = None) -> None:
+        super().__init__()
+        self.dim, self.view = dim, view
+        self._rows: torch.Tensor
+        self._filled: torch.Tensor
+        self.register_buffer("_rows", torch.zeros(size, dim))
+        self.register_buffer("_filled", torch.zeros((), dtype=torch.int64))
+        if start is not None:
+            self.push(start)
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """The vectors (n, dim), n at most the size."""
+        return self._rows[len(self._rows) - int(self._filled) :]
+
+    @torch.no_grad()
+    def push(self, vectors: torch.Tensor) -> None:
+        """Append vectors (batch, dim) and drop the oldest."""
+        self._rows.copy_(torch.cat([self._rows, vectors.to(self._rows)])[len(vectors) :])
+        self._filled.copy_(torch.clamp(self._filled + len(vectors), max=len(self._rows)))
+
+    def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
+        """Append the view."""
+        self.push(views.projected[self.view])
+
+
+class LateQueue(Queue):
+    """A queue that starts full of random vectors and drops vectors late (MoCoSE, as released).
+
+    A counter starts at `count` and grows with the vectors appended. Up to `size` nothing is
+    dropped; while counter and `count` sum to less than `size`, only so many of the newest are read.
+
+    Args:
+        count: start of the counter.
+        start: (size, dim), the first vectors, oldest first.
+        view: index of the projected view that is kept.
+    """
+
+    def __init__(self, count: int, start: torch.Tensor, view: int) -> None:
+        super().__init__(2 * len(start), start.shape[1], view)
+        super().push(start)
+        self.size, self.count = len(start), count
+        self._counter: torch.Tensor
+        self.register_buffer("_counter", torch.tensor(count))
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """The vectors (n, dim), n up to twice the size."""
+        given = int(self._counter) + self.count
+        return super().rows[-given:] if given < self.size else super().rows
+
+    @torch.no_grad()
+    def push(self, vectors: torch.Tensor) -> None:
+        """Append vectors (batch, dim), the first as the newest, and drop old ones where due."""
+        super().push(vectors.flip(0))
+        self._counter += len(vectors)
+        if int(self._counter) > self.size:
+            self._filled.clamp_(max=self.size)
+
+
+class LastGradient(Auxiliary):
+    """A step of the word embeddings along the sign of the previous batch's gradient (MoCoSE).
+
+    As released, the gradient is that of the same place of the same row, so of another word: it
+    needs no further pass.
+
+    Args:
+        size: length of the step.
+    """
+
+    def __init__(self, size: float) -> None:
+        super().__init__()
+        self.size = size
+        self._signs = torch.zeros(0, 0, 0, dtype=torch.int8)
+
+    def get_extra_state(self) -> torch.Tensor:
+        """Return the signs (batch, length, dim) int8, of all processes."""
+        return self._signs
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        """Continue with saved signs."""
+        self._signs = state
+
+    def added(self, like: torch.Tensor, first: int) -> torch.Tensor:
+        """Return the step to add to embeddings, a leaf that will have their gradient.
+
+        Args:
+            like: (batch, length, dim), gives shape, type and device.
+            first: row of the global batch at which this process's rows begin.
+        """
+        step = torch.zeros_like(like)
+        signs = self._signs[first : first + len(like), : like.shape[1]].to(step)
+        if signs.numel():
+            step[: len(signs), : signs.shape[1]] = self.size * signs
+        return step.requires_grad_()
+
+    def remember(self, gradient: torch.Tensor) -> None:
+        """Keep the signs of a gradient (batch, length, dim) of all processes."""
+        self._signs = gradient.sign().to(torch.int8)
+
+
+def queued_vectors(views: Views) -> torch.Tensor:
+    """Return the vectors (n, dim) in the queue, oldest first.
+
+    Raises:
+        ValueError: no queue comes with the views.
+    """
+    return find_auxiliary(views.auxiliaries, "queue", Queue).rows

@@ -9,7 +9,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from isospace.losses.contrastive import info_nce
 from isospace.losses.correlation import barlow_twins, correlation_terms
-from isospace.objectives import heads, paper_heads, simcsepp
+from isospace.objectives import heads, simcsepp
 from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper, Projected, Widths
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import Views
@@ -111,7 +111,7 @@ class RankStudy(MLPOrNone, Objective):
         head = heads.mlp_or_none(self.head, dim, generator)
         if not self.rows or self.rows_as == "dilution":
             return head
-        return torch.nn.Sequential(head, paper_heads.ArtificialRows(self.rows, dim, generator))
+        return torch.nn.Sequential(head, heads.ArtificialRows(self.rows, dim, generator))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast sentences, and apply Barlow Twins to batch and artificial rows."""

@@ -169,9 +169,7 @@ class Objective(ABC):
         """Build the head of an objective that reads labels; by default as `build_head`."""
         return self.build_head(dim, seed)
 
-    def build_auxiliaries(
-        self, encoder: auxiliaries.Encoder, seed: int
-    ) -> dict[str, auxiliaries.Auxiliary]:
+    def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build the networks and memories that train beside the encoder; by default none.
 
         Args:

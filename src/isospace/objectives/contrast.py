@@ -14,9 +14,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
-from isospace.losses.contrastive import diagonal_cross_entropy
+from isospace.losses.contrastive import diagonal_cross_entropy, with_clean_negatives
 from isospace.losses.correlation import dimension_contrast
-from isospace.losses.noise_free import with_clean_negatives
 from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Objective
 from isospace.operators import similarity

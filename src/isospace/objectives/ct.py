@@ -8,7 +8,7 @@ import torch
 from pydantic import PositiveFloat, PositiveInt
 
 from isospace.losses.contrastive import contrastive_tension, diagonal_cross_entropy, pair_layout
-from isospace.objectives import auxiliaries, networks
+from isospace.objectives import auxiliaries
 from isospace.objectives.base import Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -66,11 +66,9 @@ class CT(Objective):
         """Clean by both towers."""
         return (View(dropout=0.0), View(dropout=0.0, by="second"))
 
-    def build_auxiliaries(
-        self, encoder: auxiliaries.Encoder, seed: int
-    ) -> dict[str, auxiliaries.Auxiliary]:
+    def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """The second tower, and the draws of the negatives."""
-        second = networks.Network(encoder, trained=True)
+        second = auxiliaries.Network(encoder, trained=True)
         return {"second": second, "pairs": auxiliaries.Draws(seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
@@ -116,11 +114,9 @@ class CTInBatch(Objective):
         """Under dropout by both towers."""
         return (View(), View(by="second"))
 
-    def build_auxiliaries(
-        self, encoder: auxiliaries.Encoder, seed: int
-    ) -> dict[str, auxiliaries.Auxiliary]:
+    def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """The second tower and the scale."""
-        second = networks.Network(encoder, trained=True)
+        second = auxiliaries.Network(encoder, trained=True)
         return {"second": second, "scale": auxiliaries.Scale(self.scale)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:

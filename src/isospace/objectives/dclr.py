@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
-from isospace.losses.debiasing import hardened_noise, negative_weights, weighted_cross_entropy
-from isospace.objectives import auxiliaries, networks
+from isospace.losses.contrastive import hardened_noise, negative_weights, weighted_cross_entropy
+from isospace.objectives import auxiliaries
 from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
@@ -89,11 +89,9 @@ class DCLR(MLPOrNone, Objective):
             return (View(), View(), View(by="frozen"), View(by="frozen"))
         return (View(), View(), View(dropout=0.0, by="frozen"))
 
-    def build_auxiliaries(
-        self, encoder: auxiliaries.Encoder, seed: int
-    ) -> dict[str, auxiliaries.Auxiliary]:
+    def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build the frozen network and the draws of the noise."""
-        return {"frozen": networks.Network(encoder), "noise": auxiliaries.Draws(seed)}
+        return {"frozen": auxiliaries.Network(encoder), "noise": auxiliaries.Draws(seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast over the batch and the noise."""

@@ -97,9 +97,7 @@ class DeCLUTR(Objective):
         masked = MASKED if self.mlm_weight else 0.0
         return [Span("spans", self._sampling, i, masked=masked) for i in range(self.anchors)]
 
-    def build_auxiliaries(
-        self, encoder: auxiliaries.Encoder, seed: int
-    ) -> dict[str, auxiliaries.Auxiliary]:
+    def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build the masked-language head, if it has a weight."""
         limit = encoder.max_length
         if limit is not None and self.max_span + 2 > limit:

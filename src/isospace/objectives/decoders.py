@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from isospace.objectives import heads
-from isospace.objectives.auxiliaries import Auxiliary, Draws, Encoder
-from isospace.objectives.networks import Network
+from isospace.objectives.auxiliaries import Auxiliary, Draws, Encoder, Network
 from isospace.operators.convolutions import Convolutions
 from isospace.operators.word_loss import word_loss
 from isospace.views import NO_TARGET, TokenIds, TokenStates

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field, NonNegativeFloat
 
 from isospace.losses.detection import replace_words, replacement_detection
-from isospace.objectives import auxiliaries, decoders, paper_heads
+from isospace.objectives import auxiliaries, decoders, heads
 from isospace.objectives.base import Paper
 from isospace.objectives.contrast import Contrast, Head, Plan
 from isospace.operators import similarity
@@ -101,15 +101,13 @@ class DiffCSE(Contrast):
         """Two views under dropout, behind a projector with batch norm."""
         head = Head(
             "projector 2x with batch norm",
-            lambda dim, generator: paper_heads.JointProjector(dim, generator),
+            lambda dim, generator: heads.JointProjector(dim, generator),
         )
         return Plan(
             (View(), View()), head, self.logits, further=("detection",), terms=self.detection
         )
 
-    def build_auxiliaries(
-        self, encoder: auxiliaries.Encoder, seed: int
-    ) -> dict[str, auxiliaries.Auxiliary]:
+    def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build generator and discriminator."""
         if not self.detection_weight:
             return {}

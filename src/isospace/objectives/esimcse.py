@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import torch
 from pydantic import Field, NonNegativeInt
 
-from isospace.objectives import auxiliaries, networks
+from isospace.objectives import auxiliaries
 from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast, Plan, tanh_mlp
 from isospace.operators import similarity
@@ -69,17 +69,15 @@ class ESimCSE(Contrast):
         views = (View(), repeated, View(dropout=0.0, by="momentum"))
         return Plan(views, tanh_mlp(self.head), self.logits)
 
-    def build_auxiliaries(
-        self, encoder: auxiliaries.Encoder, seed: int
-    ) -> dict[str, auxiliaries.Auxiliary]:
+    def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build the momentum network and the queue of its vectors."""
         return {
-            "momentum": networks.Network(encoder, momentum=self.momentum),
-            "queue": networks.Queue(self.queue_size, encoder.dim, view=2),
+            "momentum": auxiliaries.Network(encoder, momentum=self.momentum),
+            "queue": auxiliaries.Queue(self.queue_size, encoder.dim, view=2),
         }
 
     def logits(self, views: Views) -> torch.Tensor:
         """Compare anchors with batch and queue."""
         z1, z2, _ = views.projected
-        columns = torch.cat([z2, networks.queued_vectors(views).to(z1)])
+        columns = torch.cat([z2, auxiliaries.queued_vectors(views).to(z1)])
         return similarity.cosine_matrix(z1, columns) / self.temperature

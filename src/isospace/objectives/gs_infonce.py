@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from pydantic import PositiveInt
 
-from isospace.objectives import paper_heads
+from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast, Head, Plan, tanh_mlp
 from isospace.operators import similarity
@@ -54,7 +54,7 @@ class GSInfoNCE(Contrast):
 
         def build(dim: int, generator: torch.Generator) -> torch.nn.Module:
             head = mlp.build(dim, generator)
-            return torch.nn.Sequential(head, paper_heads.GaussianRows(rows, generator))
+            return torch.nn.Sequential(head, heads.GaussianRows(rows, generator))
 
         summary = " + ".join(["tanh MLP"] * (self.head == "mlp") + ["Gaussian rows"])
         head = Head(summary, build, lambda batch: -(-rows // batch))

@@ -68,9 +68,7 @@ class ISBERT(Objective):
         """One view, of which all tokens are read."""
         return (View(read="tokens"),)
 
-    def build_auxiliaries(
-        self, encoder: auxiliaries.Encoder, seed: int
-    ) -> dict[str, auxiliaries.Auxiliary]:
+    def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build the convolutions."""
         relu, generator = self.variant == "paper", heads.seeded(seed)
         layers = decoders.TokenConvolutions(

@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from isospace.errors import UserError
 from isospace.losses.contrastive import info_nce
-from isospace.objectives import auxiliaries, heads, networks, paper_heads
+from isospace.objectives import auxiliaries, heads
 from isospace.objectives.base import Objective, Paper
 from isospace.system.settings import DropoutRate, settings
 from isospace.views import View, Views
@@ -107,7 +107,7 @@ class MoCoSE(Objective):
 
     def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """Build both branches' projections, and the predictor."""
-        return paper_heads.MomentumHead(
+        return heads.MomentumHead(
             dim,
             self.head_dropout,
             heads.seeded(seed),
@@ -115,29 +115,27 @@ class MoCoSE(Objective):
             train_copy=self.variant == "released",
         )
 
-    def build_auxiliaries(
-        self, encoder: auxiliaries.Encoder, seed: int
-    ) -> dict[str, auxiliaries.Auxiliary]:
+    def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build the momentum network, the queue, and the last gradient if there is a step."""
         released = self.variant == "released"
         count = self.queue_size if released else self.queue_start
         drawn = torch.randn(count, encoder.dim, generator=heads.seeded(seed))
         start = torch.nn.functional.normalize(drawn, dim=1)
         queue = (
-            networks.LateQueue(self.queue_start, start, view=1)
+            auxiliaries.LateQueue(self.queue_start, start, view=1)
             if released
-            else networks.Queue(self.queue_size, encoder.dim, view=1, start=start)
+            else auxiliaries.Queue(self.queue_size, encoder.dim, view=1, start=start)
         )
         made = {
-            "momentum": networks.Network(encoder, momentum=self.momentum_at),
+            "momentum": auxiliaries.Network(encoder, momentum=self.momentum_at),
             "queue": queue,
         }
         if self.gradient_step:
-            made["gradient"] = networks.LastGradient(self.gradient_step)
+            made["gradient"] = auxiliaries.LastGradient(self.gradient_step)
         return made
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast over batch and queue."""
         query, keys = views.projected
-        negatives = networks.queued_vectors(views).to(query)
+        negatives = auxiliaries.queued_vectors(views).to(query)
         return {"info_nce": info_nce(query, keys, self.temperature, negatives)}

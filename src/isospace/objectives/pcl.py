@@ -13,7 +13,7 @@ from isospace.losses.contrastive import (
     info_nce,
     softmax_divergence,
 )
-from isospace.objectives import auxiliaries, networks
+from isospace.objectives import auxiliaries
 from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import Edit, View, Views
@@ -98,11 +98,9 @@ class PCL(MLPOrNone, Objective):
             for place, edit in enumerate(edits)
         )
 
-    def build_auxiliaries(
-        self, encoder: auxiliaries.Encoder, seed: int
-    ) -> dict[str, auxiliaries.Auxiliary]:
+    def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build the peer."""
-        return {"peer": networks.Network(encoder, trained=self.peer == "trained")}
+        return {"peer": auxiliaries.Network(encoder, trained=self.peer == "trained")}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Compute each kind of loss, summed over the networks."""

@@ -10,7 +10,7 @@ from pydantic import PositiveFloat
 
 from isospace.errors import UserError
 from isospace.losses.contrastive import info_nce
-from isospace.objectives import auxiliaries, paper_heads
+from isospace.objectives import auxiliaries, heads
 from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
 from isospace.system.settings import settings
 from isospace.views import View, Views
@@ -86,7 +86,7 @@ class PromptBERT(MLPOrNone, Objective):
     def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """Build the tanh MLP, or nothing, on the denoised vectors."""
         head = super().build_head(dim, seed)
-        return paper_heads.Differences(head) if self.denoise else head
+        return heads.Differences(head) if self.denoise else head
 
     def projected_views(self, batch: int) -> int:
         """Count one view of each template."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import torch
 
-from isospace.objectives import heads, paper_heads
+from isospace.objectives import heads
 from isospace.objectives.base import Objective, Paper
 from isospace.system.settings import settings
 from isospace.views import View, Views
@@ -63,7 +63,7 @@ class SBERTSoftmax(Objective):
 
     def build_classifier(self, dim: int, classes: int, seed: int) -> torch.nn.Module:
         """Build the classifier."""
-        return paper_heads.PairClassifier(
+        return heads.PairClassifier(
             dim, classes, heads.seeded(seed), product=self.with_product, bias=self.bias
         )
 

@@ -60,9 +60,7 @@ class TSDAE(Objective):
         """The whole sentence, to be rebuilt."""
         return (View(),)
 
-    def build_auxiliaries(
-        self, encoder: auxiliaries.Encoder, seed: int
-    ) -> dict[str, auxiliaries.Auxiliary]:
+    def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build the decoder."""
         return {"decoder": decoders.Decoder(encoder, seed)}
 

@@ -8,7 +8,7 @@ import torch
 from pydantic import PositiveFloat, PositiveInt
 
 from isospace.losses.contrastive import neighbour_nt_xent, nt_xent
-from isospace.objectives import heads, paper_heads
+from isospace.objectives import heads
 from isospace.objectives.base import Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -72,7 +72,7 @@ class VaSCL(Objective):
 
     def build_head(self, dim: int, seed: int) -> torch.nn.Module:
         """Build dense, ReLU, dense, length 1, which makes the virtual view too."""
-        return paper_heads.VirtualView(
+        return heads.VirtualView(
             dim,
             self.width,
             heads.seeded(seed),

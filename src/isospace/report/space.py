@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
-from isospace.evaluation.geometry import common_neighbours
-from isospace.evaluation.isotropy import NEIGHBOURS
+from isospace.evaluation.geometry import NEIGHBOURS, common_neighbours
 from isospace.operators.nearest import nearest, unit_rows
 from isospace.training.run import Sample
 

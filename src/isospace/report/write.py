@@ -13,7 +13,7 @@ import numpy as np
 
 from isospace.config import objective_name
 from isospace.errors import Stopped, UserError
-from isospace.evaluation.isotropy import describe
+from isospace.evaluation.geometry import describe
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.report import figures, space
 from isospace.report.candidates import CandidatesPart, candidates_part

@@ -169,6 +169,20 @@ def require_writable(folder: Path, inside: bool = False, setting: str = "output"
         ) from error
 
 
+def require_new(folder: Path | None, setting: str = "output") -> Path:
+    """Return an output folder that is to be made; refuse it before the work if it cannot be.
+
+    Raises:
+        UserError: the folder is `None`, is occupied, or cannot be made.
+    """
+    if folder is None:
+        raise UserError(f"`{setting}` is missing. Name the folder to make")
+    if is_occupied(folder):
+        raise UserError(f"`{setting}` {folder}: exists already. Give another folder")
+    require_writable(folder, setting=setting)
+    return folder
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file atomically; bytes that are not valid text are escaped."""
     with atomic_path(path) as temporary:

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from isospace.config import TrainConfig
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
-from isospace.objectives.auxiliaries import Auxiliary, find_auxiliary
-from isospace.objectives.networks import LastGradient, Network
+from isospace.objectives.auxiliaries import Auxiliary, LastGradient, Network, find_auxiliary
 from isospace.operators.similarity import upcast
 from isospace.training.batches import Batches
 from isospace.training.gradient_cache import backward_by_parts

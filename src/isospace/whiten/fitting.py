@@ -7,7 +7,7 @@ its share of the texts; the result does not depend on the number of processes.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TypeVar
@@ -23,10 +23,8 @@ from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import Side
 from isospace.errors import TooLittle, UserError
-from isospace.evaluation.pairs import Asked
-from isospace.operators.fitted_flow import fit_flow
-from isospace.operators.fitted_whitening import Moments
-from isospace.operators.pair_whitening import PairMoments
+from isospace.operators.fitted_whitening import Moments, PairMoments
+from isospace.operators.flow import fit_flow
 from isospace.recipes import find
 from isospace.system.progress import Progress
 from isospace.training.examples import Examples
@@ -38,6 +36,7 @@ FITTED_ON, MOST_PAIRS = 3_000, 6_000
 little to change a verdict (docs/results/closed-forms.md)."""
 _CHUNK = 4096  # number of texts encoded at once
 T = TypeVar("T")
+M = TypeVar("M", Moments, PairMoments)
 
 
 @dataclass(frozen=True)
@@ -67,28 +66,39 @@ def fit_maps(
     Raises:
         UserError: the user asked for pairs, and the corpus has too few.
     """
-    place, step = accelerator.process_index, accelerator.num_processes
-    if config.by != "texts" and not config.why_not_pairs:
-        pairs = _pairs(config, corpus)
-        if pairs is not None:
-            first, second = pairs
-            own = first[place::step], second[place::step]
-            return Fitted("pairs", len(first), _by_pairs(config, encoder, *own, progress))
-    rows = fit_rows(corpus, max(1, len(config.text.columns)), config.sentences)
-    texts = [corpus[int(row)] for row in rows[place::step]]
-    if config.whitening.kind == "flow":
-        vectors = _gathered(encoder, texts, len(rows), step, progress).to(accelerator.device)
-        return Fitted("texts", len(rows), _flow(config, vectors, progress))
-    return Fitted("texts", len(rows), _by_texts(config, encoder, texts, progress))
+    own = slice(accelerator.process_index, None, accelerator.num_processes)
+    sides = fit_texts(config, corpus, own)
+    whitening = config.whitening
+    if whitening.kind == "flow":
+        vectors = _gathered(encoder, sides[0][1], progress).to(accelerator.device)
+        return Fitted("texts", len(vectors), _flow(config, vectors, progress))
+    if len(sides) == 1:
+        texts = _moments(encoder, sides, Moments.from_vectors, progress)
+        return Fitted(
+            "texts",
+            texts.count,
+            lambda power: refusing(lambda: whitening.fit(texts, _number(power))),
+        )
+    pairs = _moments(encoder, sides, PairMoments.from_pairs, progress)
+    shrinkage = None if whitening.shrinkage == "ledoit-wolf" else whitening.shrinkage
+    return Fitted(
+        "pairs",
+        pairs.within.count,
+        lambda power: refusing(
+            lambda: pairs.fit(_number(power), shrinkage=shrinkage, dim=whitening.dim)
+        ),
+    )
 
 
-def fit_texts(config: WhitenConfig, corpus: Corpus) -> tuple[Asked, ...]:
-    """Return the texts that `fit_maps` encodes."""
+def fit_texts(
+    config: WhitenConfig, corpus: Corpus, own: slice = slice(None)
+) -> tuple[tuple[Side, list[str]], ...]:
+    """Return the texts for fitting, or the part `own` of them, with their sides: two for pairs."""
     pairs = None if config.by == "texts" or config.why_not_pairs else _pairs(config, corpus)
     if pairs is not None:
-        return ("query", pairs[0]), ("document", pairs[1])
+        return ("query", pairs[0][own]), ("document", pairs[1][own])
     rows = fit_rows(corpus, max(1, len(config.text.columns)), config.sentences)
-    return (("document", [corpus[int(row)] for row in rows]),)
+    return (("document", [corpus[int(row)] for row in rows[own]]),)
 
 
 def fit_rows(corpus: Corpus, texts: int, count: int | None) -> NDArray[np.int64]:
@@ -135,41 +145,23 @@ def _pairs(config: WhitenConfig, corpus: Corpus) -> tuple[list[str], list[str]] 
     return examples.related_texts(config.sentences or MOST_PAIRS)
 
 
-def _by_pairs(
-    config: WhitenConfig,
+def _moments(
     encoder: Encoder,
-    first: list[str],
-    second: list[str],
+    sides: Sequence[tuple[Side, list[str]]],
+    moments_of: Callable[..., M],
     progress: Progress,
-) -> Callable[[Power], FittedMap]:
-    """Encode this process's pairs, and return a function from a power to its map."""
-    empty = torch.empty(0, encoder.dim)
-    moments = PairMoments.from_pairs(empty, empty)
-    with progress.bar("fit", 2 * len(first)) as advance:
-        for start in range(0, len(first), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            sides: tuple[tuple[list[str], Side], ...]
-            sides = (first[part], "query"), (second[part], "document")
-            vectors = [encoder.embed(texts, on_batch=advance, side=side) for texts, side in sides]
-            moments += PairMoments.from_pairs(*map(torch.from_numpy, vectors))
-    total = reduce(operator.add, gather_object([moments]))
-    shrinkage, dim = config.whitening.shrinkage, config.whitening.dim
-    number = None if shrinkage == "ledoit-wolf" else shrinkage
-    return lambda power: refusing(lambda: total.fit(_number(power), shrinkage=number, dim=dim))
-
-
-def _by_texts(
-    config: WhitenConfig, encoder: Encoder, texts: list[str], progress: Progress
-) -> Callable[[Power], FittedMap]:
-    """Encode this process's texts as documents, and return a function from a power to its map."""
-    moments = Moments.from_vectors(torch.empty(0, encoder.dim))
-    with progress.bar("fit", len(texts)) as advance:
-        for start in range(0, len(texts), _CHUNK):
-            part = texts[start : start + _CHUNK]
-            vectors = encoder.embed(part, on_batch=advance, side="document")
-            moments += Moments.from_vectors(torch.from_numpy(vectors))
-    total = reduce(operator.add, gather_object([moments]))
-    return lambda power: refusing(lambda: config.whitening.fit(total, _number(power)))
+) -> M:
+    """Encode this process's texts; return the moments of the texts of all processes."""
+    moments, count = moments_of(*[torch.empty(0, encoder.dim)] * len(sides)), len(sides[0][1])
+    with progress.bar("fit", len(sides) * count) as advance:
+        for start in range(0, count, _CHUNK):
+            vectors = [
+                encoder.embed(texts[start : start + _CHUNK], on_batch=advance, side=side)
+                for side, texts in sides
+            ]
+            moments += moments_of(*map(torch.from_numpy, vectors))
+    total: M = reduce(operator.add, gather_object([moments]))
+    return total
 
 
 def _number(power: Power) -> float:
@@ -178,15 +170,13 @@ def _number(power: Power) -> float:
     return power
 
 
-def _gathered(
-    encoder: Encoder, texts: list[str], count: int, step: int, progress: Progress
-) -> torch.Tensor:
+def _gathered(encoder: Encoder, texts: list[str], progress: Progress) -> torch.Tensor:
     """Encode this process's texts as documents; return the vectors of all processes, (n, dim)."""
     with progress.bar("fit", len(texts)) as advance:
         parts = gather_object([encoder.embed(texts, on_batch=advance, side="document")])
-    every = np.empty((count, encoder.dim), np.float32)
+    every = np.empty((sum(map(len, parts)), encoder.dim), np.float32)
     for number, part in enumerate(parts):
-        every[number::step] = part
+        every[number :: len(parts)] = part
     return torch.from_numpy(every)
 
 

@@ -59,7 +59,7 @@ HEADS = {
     VerdictKind.ADAPTED: "Whitened",
     VerdictKind.TOO_SMALL: "No gain worth having",
     VerdictKind.CANNOT_TELL: "Cannot tell",
-    VerdictKind.KEEP_BASE: "Keep the model as it is",
+    VerdictKind.KEEP_BASE: "Keep the base model",
 }
 """First words of each verdict for this command."""
 
@@ -67,7 +67,7 @@ HEADS = {
 def name_of(power: Power) -> str:
     """Return the description of a power."""
     if power is None:
-        return "as it is"
+        return BASE
     return power if isinstance(power, str) else f"power {power:g}"
 
 
@@ -140,8 +140,9 @@ class WhiteningResults:
     def written(self) -> str:
         """Sentence on the model in the folder."""
         if not self.whitened:
-            return "The folder holds the model unchanged."
-        asked = "" if self.verdict.kind is VerdictKind.ADAPTED else ", as asked for all the same"
+            return "The folder holds the base model."
+        adapted = self.verdict.kind is VerdictKind.ADAPTED
+        asked = "" if adapted else ", because the settings ask for it"
         return f"The folder holds the whitened model{asked}."
 
     @property
@@ -216,15 +217,17 @@ def sentence(verdict: Verdict, power: Power, unit: str) -> str:
     >>> from isospace.statistics.gains import Gain
     >>> gain = Gain(-0.02, -0.03, -0.01, 0.001, 900, 300, 500, 200)
     >>> verdict = Verdict(VerdictKind.KEEP_BASE, "", "MRR, your pairs", gain)
-    >>> print(sentence(verdict, 1.0, "groups")[:63])
-    Keep the model as it is: power 1 changes it by -2.00 points (95
+    >>> print(sentence(verdict, 1.0, "groups")[:62])
+    Keep the base model: power 1 changes the score by -2.00 points
     """
     kind, gain = verdict.kind, verdict.gain
     if power is None or gain is None:
-        best = "" if gain is None else f"; the best other: {gain} in {verdict.protocol}"
-        return f"{HEADS[kind]}: no power finds more of the validation pairs{best}."
+        best = "" if gain is None else f"; the best power: {gain} in {verdict.protocol}"
+        return f"{HEADS[kind]}: no power has a higher validation MRR{best}."
     why = f"{counted(gain, unit)}{reason(kind, gain)}"
-    return f"{HEADS[kind]}: {name_of(power)} changes it by {gain} in {verdict.protocol}; {why}."
+    return (
+        f"{HEADS[kind]}: {name_of(power)} changes the score by {gain} in {verdict.protocol}; {why}."
+    )
 
 
 def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:

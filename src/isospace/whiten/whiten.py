@@ -8,27 +8,25 @@ pooled vectors before the encoder's final L2 normalisation; a new normalisation 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
 from accelerate import Accelerator
-from numpy.typing import NDArray
 
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import TOLERANCE
-from isospace.encoders.prompts import Side
 from isospace.encoders.saving import parity_of_sides, require_classic, save_model
 from isospace.encoders.vector_sources import PREFIX
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
+from isospace.evaluation.geometry import NEIGHBOURS, describe
 from isospace.evaluation.held_out import HeldOut, validation_text
-from isospace.evaluation.isotropy import NEIGHBOURS, describe
 from isospace.evaluation.other_text import (
     OtherText,
     OtherTextScores,
@@ -39,12 +37,13 @@ from isospace.evaluation.own_data import load_pairs
 from isospace.evaluation.pairs import Encode, PromptedEncoders, TextPairs, remembering
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.evaluation.sts import load_sts_data, sts_data
+from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.operators.flow import Flow
 from isospace.statistics.choosing import ChosenAmong, choose
 from isospace.statistics.verdict import VerdictKind
 from isospace.system.cache import cache_folder
-from isospace.system.files import atomic_folder, is_occupied, require_writable
-from isospace.system.processes import arithmetic, join_processes
+from isospace.system.files import atomic_folder, require_new
+from isospace.system.processes import STDIN_IS_OF_ONE, arithmetic, join_processes
 from isospace.system.progress import Logged, Progress, Silent
 from isospace.training.lifecycle import stoppable
 from isospace.training.query_map import usage_of
@@ -83,7 +82,7 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
         UserError: the input is invalid; most errors come before the corpus is encoded.
     """
     with stoppable(lambda: "run the same command again"):
-        folder, accelerator = _usable_folder(config), join_processes()
+        folder, accelerator = require_new(config.output), join_processes()
         shown = (progress or Logged()) if accelerator.is_main_process else Silent()
         task = _load(config, accelerator, shown)
         fitted = fit_maps(config, task.corpus, task.encoder, accelerator, shown)
@@ -126,7 +125,7 @@ class _Task:
 def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) -> _Task:
     """Load model and text; refuse a model that cannot be whitened."""
     if "-" in config.text.corpus and accelerator.num_processes > 1:
-        raise UserError("`corpus` -: standard input cannot be shared by processes; give a file")
+        raise UserError(STDIN_IS_OF_ONE)
     require_other_text(config.other_text, config.text.corpus)
     with accelerator.main_process_first():
         encoder = _base_model(config).to(accelerator.device)
@@ -136,7 +135,7 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
     elif config.whitening.kind == "flow":
         raise UserError(
             f"`kind` flow: the vectors of {config.model} are given, and only a linear map can be "
-            "put behind them. Choose another `kind`"
+            "put behind them. Give another `kind`"
         )
     refusing(lambda: config.whitening.kept(encoder.dim))
     if config.whitening.kind == "flow":
@@ -156,8 +155,8 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
     validation = held_out.pairs if benchmark.split else benchmark.pairs
     if config.power == "auto" and len(validation) < 2:
         raise UserError(
-            "`power` auto: too little text to choose a power by (sentences of 8 words or more "
-            "are cut in halves); give more text, or a power such as `power` 0.25"
+            "`power` auto: too little text to select a power (sentences of 8 words or more are "
+            "cut in halves). Give more text, or a power such as `power` 0.25"
         )
     drop_normalize(encoder)
     progress.line("encoder", encoder.summary(arithmetic(accelerator)))
@@ -166,11 +165,7 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
         encoder.expect((*asked, *validation.asked, *other_text.asked), progress)
     if encoder.prompts.summary:
         progress.line("prompts", encoder.prompts.summary)
-
-    def embed(texts: Sequence[str], side: Side | None) -> NDArray[np.float32]:
-        with progress.bar("encode", len(texts)) as advance:
-            return encoder.embed(texts, on_batch=advance, side=side)
-
+    embed = partial(embed_with_bar, encoder, progress)
     encode = remembering(PromptedEncoders.of_prompts(encoder.prompts, embed))
     return _Task(encoder, encode, corpus, benchmark, held_out, validation, other_text)
 
@@ -210,7 +205,7 @@ def _select_and_test(
         mapped = through(task.encode, maps[power])
         after = benchmark.measure(mapped, weight)
         other_text = _other_text(task, mapped, before, after)
-    kept = "no power was chosen" if power is None else None
+    kept = "no power was selected" if power is None else None
     among = None
     if ranks and not benchmark.split:
         scores = {name: benchmark.pair_scores(found) for name, found in ranks.items()}
@@ -287,14 +282,3 @@ def _write(
     if encoder.is_frozen:
         return gap
     return parity_of_sides(measured, folder, texts, encoder, TOLERANCE)
-
-
-def _usable_folder(config: WhitenConfig) -> Path:
-    """Return the output folder; refuse it early if it cannot be written."""
-    output = config.output
-    if output is None:
-        raise UserError("`output` is missing: the folder of the model that is written")
-    if is_occupied(output):
-        raise UserError(f"`output` {output}: exists already; give another folder")
-    require_writable(output)
-    return output

@@ -41,7 +41,7 @@ class WhitenConfig:
     Default: pairs, where the corpus has 100 of them."""
     power: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] = "auto"
     """How far to whiten: 0 centres the vectors, 1 whitens them fully. auto tries several and keeps
-    the one with the highest validation MRR, or the model as it is."""
+    the one with the highest validation MRR, or the base model."""
     whitening: Whitening = field(default_factory=Whitening)
     """Which whitening, and how the covariance is estimated."""
     sentences: Annotated[int, Field(ge=2)] | None = None
@@ -62,8 +62,8 @@ class WhitenConfig:
     """Folder with the STS sets in SentEval's layout, or hub. Default: ISOSPACE_DATA, if it is
     set."""
     other_text: Files = ()
-    """Other text, in files or folders, for the other-domain check. It is checked beside two small
-    sets that isospace carries and the STS sets of `data`."""
+    """Other text, in files or folders, for the other-domain check. isospace also checks its own two
+    small sets, and the STS sets of `data`."""
     output: PathOrText | None = None
     """The folder to write the model to."""
 
