@@ -186,17 +186,17 @@ def test_documents_that_repeat_each_other_are_on_one_side(tmp_path):
 
 def test_the_relation_that_judges_is_named_and_can_be_chosen(tmp_path):
     rows = titled(450)
-    corpus = load(tmp_path, rows, held_out=400)
+    corpus = load(tmp_path, rows, held_out=400, near_duplicates=False)
     assert corpus.pairs.relation == "title-passage"
     titles = {row["title"] for row in rows}
     assert all(title in titles for title, _ in corpus.pairs.test)
-    other = load(tmp_path, rows, held_out=400, test_relation="neighbours")
+    other = load(tmp_path, rows, held_out=400, test_relation="neighbours", near_duplicates=False)
     assert other.pairs.relation == "neighbours"
     assert other.pairs.unit == "groups of documents"
     with pytest.raises(
         UserError, match="`test_relation` links: the held-out documents have no pairs"
     ):
-        load(tmp_path, rows, held_out=400, test_relation="links")
+        load(tmp_path, rows, held_out=400, test_relation="links", near_duplicates=False)
     with pytest.raises(UserError, match="`test_relation` links"):
         load(tmp_path, rows[:2], held_out=0, test_relation="links")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from pathlib import Path
@@ -49,10 +50,14 @@ def load(folder: Path, rows: list[dict[str, str]], **options: object) -> Corpus:
     return load_corpus(CorpusConfig(corpus=(str(file),), **settings), folder / "cache")
 
 
+@functools.cache
+def direction(text):
+    return np.random.default_rng(list(text.encode())).normal(size=6) + 0.5
+
+
 def encode(texts):
     """A direction of its own for each text, with something in common."""
-    rows = [np.random.default_rng(list(text.encode())).normal(size=6) for text in texts]
-    return (np.stack(rows) + 0.5).astype(np.float32)
+    return np.stack([direction(text) for text in texts]).astype(np.float32)
 
 
 def passages_by_title(rows: list[dict[str, str]]) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import SimpleNamespace
 
 import numpy as np
@@ -34,13 +35,17 @@ LINES = SimpleNamespace(related=None, pairs=Pairs())
 BLANK = "\n\n"
 
 
+@functools.cache
+def direction(text):
+    return np.random.default_rng(list(text.encode())).normal(size=32)
+
+
 def encode(texts, noise: float = 0.0):
     """A text is the sum of its words' directions; noise is drawn anew for each text."""
     rows = []
     for text in texts:
-        words = [np.random.default_rng(list(w.encode())).normal(size=32) for w in text.split()]
-        own = np.random.default_rng(list(text.encode())).normal(size=32)
-        rows.append(np.sum(words, axis=0) + noise * len(words) * own)
+        words = [direction(word) for word in text.split()]
+        rows.append(np.sum(words, axis=0) + noise * len(words) * direction(text))
     return np.array(rows, dtype=np.float32)
 
 

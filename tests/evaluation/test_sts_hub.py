@@ -83,11 +83,8 @@ def test_the_copies_become_the_seven_tasks(hub):
     assert None not in result.paper_row().values()
     assert result.score("STS12", "mean") is None
     assert result.headlines()["STS12"].source == "mteb/sts12-sts@a0d554a6 (test)"
-
-
-def test_the_test_pairs_of_sick_are_the_run_of_rows_with_their_sums(hub):
-    pairs = load_sts_hub(hub)["SICKRelatedness"].subsets["test"]
-    whole = hub.rows["mteb/sickr-sts", "test"]
+    # SICK's test pairs are the run of rows with their sums.
+    pairs, whole = tasks["SICKRelatedness"].subsets["test"], hub.rows["mteb/sickr-sts", "test"]
     assert list(pairs.first) == whole["sentence1"][5000:]
     assert pairs.gold.tolist() == whole["score"][5000:]
     assert pairs.source.endswith("rows 5000-9926")

@@ -34,6 +34,11 @@ FURTHER: dict[str, list[dict[str, Any]]] = {
     "whitenedcse": [{"whitening": "group", "groups": 4}],
 }
 """Options beside each choice alone, which `choices` finds by itself."""
+OF_EACH_KIND = (
+    "whitenedcse", "mocose", "pcl", "vascl", "diffcse", "declutr", "is-bert", "tsdae", "triples",
+    "gradient step", "pairs with a queue", "last layers in passes", "adapters", "mined in passes",
+)  # fmt: skip
+"""Heads, queues, networks, steps, detectors, spans and lists; `make test-all` tries all names."""
 
 
 @pytest.fixture
@@ -83,7 +88,13 @@ def require_away(loop: Loop) -> None:
 
 
 @pytest.mark.usefixtures("away")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in OF_EACH_KIND else pytest.mark.exhaustive)
+        for name in NAMES
+    ],
+)
 def test_training(name: str, toy_model: Path, small_model: Path, tmp_path: Path) -> None:
     """An update, what auxiliaries remember of it, and a checkpoint."""
     settings = SETTINGS.get(name, {})
