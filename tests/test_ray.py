@@ -54,6 +54,7 @@ def config(toy_model, texts, tmp_path):
     )
 
 
+@pytest.mark.exhaustive
 def test_a_cluster_does_what_is_missing_though_a_worker_is_killed(config, tmp_path, kill_worker):
     here = replace(config, output=tmp_path / "here", workers=1, engine="local")
     run(here)

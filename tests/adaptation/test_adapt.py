@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from resumed import assert_same_weights
-from searches import short_search, write_documents
+from searches import half_search
 from sentence_transformers import SentenceTransformer
 from toy import sentences, write_toy_cross_encoder
 
@@ -55,9 +55,8 @@ UNKNOWN = str.maketrans(LETTERS, "ぁぃぅぇぉかきくけこさしすせそ�
 
 
 @pytest.fixture(scope="module")
-def config(toy_model, tmp_path_factory) -> AdaptConfig:
-    documents = write_documents(tmp_path_factory.mktemp("documents") / "docs.jsonl")
-    return short_search(documents, toy_model, tmp_path_factory.mktemp("search") / "run")
+def config(half_split, toy_model, tmp_path_factory) -> AdaptConfig:
+    return half_search(tmp_path_factory.mktemp("search"), toy_model)
 
 
 @pytest.fixture(scope="module")
@@ -332,7 +331,7 @@ def test_where_the_pairs_choose_too_every_evaluation_is_a_candidate(config, monk
     # Trainings are measured on some of the pairs that rungs are measured on.
     monkeypatch.setattr("isospace.evaluation.held_out.PAIRS", 50)
     monkeypatch.setattr(Folds, "divide", lambda *_: None)  # as of fewer documents
-    few = replace(config.text, held_out=200)
+    few = replace(config.text, held_out=100)
     finished = adapt(replace(config, text=few, output=config.output.with_name("few")))
     results, searched = finished.results, read_candidates(finished.run.folder)
     assert not results.split

@@ -8,7 +8,7 @@ import pytest
 from prompted import load_again
 from resumed import assert_same_weights
 from routed import write_static
-from searches import short_search, write_documents
+from searches import half_search
 from toy import write_toy_model
 
 from isospace.adaptation import adapt as adapt_module
@@ -24,11 +24,12 @@ from isospace.system.progress import Silent
 
 
 @pytest.fixture(scope="module")
-def config(toy_model, tmp_path_factory) -> AdaptConfig:
+def config(half_split, toy_model, tmp_path_factory) -> AdaptConfig:
     folder = tmp_path_factory.mktemp("base-models")
     other = write_toy_model(folder / "other", hidden_size=48, intermediate_size=64)
-    one = short_search(write_documents(folder / "docs.jsonl"), toy_model, folder / "run")
-    return replace(one, model="minilm", models=(str(other), str(toy_model)))
+    return replace(
+        half_search(folder, toy_model), model="minilm", models=(str(other), str(toy_model))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ def test_the_search_is_that_of_the_selected_model_alone(config, adapted, tmp_pat
     assert_same_weights(alone.run, adapted.run)
 
 
-@pytest.mark.parametrize("at", ["compared", "searched"])
+@pytest.mark.parametrize("at", ["compared", pytest.param("searched", marks=pytest.mark.exhaustive)])
 def test_a_run_that_was_stopped_goes_on_to_the_same_end(config, adapted, tmp_path, monkeypatch, at):
     config = replace(config, output=tmp_path / "run")
     tried = []

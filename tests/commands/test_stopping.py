@@ -11,13 +11,12 @@ import time
 import pytest
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "words",
     [
         ("encode", "{model}", "-", "-o", "{out}"),
-        pytest.param(
-            ("index", "-", "--model", "{model}", "--to", "{out}"), marks=pytest.mark.exhaustive
-        ),
+        ("index", "-", "--model", "{model}", "--to", "{out}"),
     ],
 )
 def test_a_polite_kill_is_answered_and_the_copy_of_the_input_goes(toy_model, tmp_path, words):

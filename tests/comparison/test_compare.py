@@ -150,6 +150,7 @@ def long_comparison(base, tmp_path, request):
     assert any("--resume" in log for log in logs)  # stopped politely
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("long_comparison", [("simcse", "dcl")], indirect=True)
 def test_ctrl_c_stops_every_cell_politely(long_comparison, tmp_path):
     """The same command goes on, and nothing runs on behind the user's back."""

@@ -3,8 +3,6 @@ from __future__ import annotations
 import io
 import random
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,11 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isospace.config import CorpusConfig
-from isospace.corpus import build as build_module
 from isospace.corpus import corpus as corpus_module
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.documents import Document, Section
-from isospace.corpus.groups import Pairs
 from isospace.corpus.lines import clean
 from isospace.errors import UserError
 
@@ -245,31 +240,6 @@ def test_text_that_changes_while_it_is_read_is_not_taken_for_what_it_was(tmp_pat
     assert [*load(tmp_path, file)] == text.splitlines()
 
 
-def test_a_failed_build_leaves_nothing(tmp_path):
-    file = tmp_path / "text.txt"
-    file.write_bytes(b"fine sentence here\n" * 10_000 + b"\xff")
-    with pytest.raises(UserError, match=":10001: not utf-8"):
-        load(tmp_path, str(file))
-    assert list((tmp_path / "cache" / "corpus").iterdir()) == []
-    assert len(load(tmp_path, str(file), encoding="latin-1")) == 1
-
-
-def test_builders_at_the_same_time_agree(tmp_path):
-    file = put(tmp_path, sentences(300))
-    digests: list[str] = []
-    threads = [
-        threading.Thread(target=lambda: digests.append(load(tmp_path, file).digest))
-        for _ in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(digests) == 3
-    assert len(set(digests)) == 1
-    assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 1
-
-
 def test_no_usable_sentence_says_what_became_of_the_lines(tmp_path):
     file = put(tmp_path, ["short", "", "tiny", "brief", "minute"])
     with pytest.raises(UserError, match=r"text\.txt: no text .*5 read.*1 empty, 4 too short"):
@@ -286,33 +256,3 @@ def test_standard_input_is_found_again_too(tmp_path, monkeypatch):
         digests.add(load(tmp_path, "-").digest)
     assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 1
     assert digests == {load(tmp_path, put(tmp_path, sentences(30))).digest}
-
-
-@pytest.fixture
-def installed(monkeypatch) -> Iterator[dict[str, str]]:
-    """Docstrings of a made-up package with one pair for each split."""
-    versions = {"some_package": "1.0"}
-    dev = ("Sorts the rows of a table by key.", f"It is stable. More exactly, {LONG}.")
-    test = ("Reverses the order of the rows.", "The first row becomes the last row of the table.")
-    texts = [*sentences(30), dev[0], "It is stable.", f"More exactly, {LONG}.", *test]
-    pairs = Pairs([dev], [test], ["a.py"], ["b.py"], "modules")
-    prose = [
-        Document("", "", (Section("", 0, (text,)),), group=f"m{i}.py", language="en")
-        for i, text in enumerate(texts)
-    ]
-    for module in (corpus_module, build_module):
-        monkeypatch.setattr(module, "versions_of", lambda name: versions)
-    monkeypatch.setattr(build_module, "read_docstrings", lambda name: prose)
-    monkeypatch.setattr(build_module, "split_pairs", lambda named, exclude: pairs)
-    return versions
-
-
-def test_docstrings_corpus(tmp_path, installed):
-    corpus = load(tmp_path, "docstrings")
-    assert list(corpus) == sentences(30)
-    assert corpus.counts["sentences of evaluation pairs left out"] == 5
-    assert [len(corpus.pairs.dev), len(corpus.pairs.test)] == [1, 1]
-    assert corpus.pairs.dev[0][0] == "Sorts the rows of a table by key."
-    assert (corpus.pairs.test_groups, corpus.pairs.unit) == (["b.py"], "modules")
-    installed["some_package"] = "1.1"
-    assert load(tmp_path, "docstrings").digest != corpus.digest

@@ -8,9 +8,7 @@ import pytest
 from isospace.corpus import dedup
 from isospace.corpus.dedup import (
     THRESHOLD,
-    jaccard,
     near_duplicates,
-    words,
 )
 
 LONG = (
@@ -45,31 +43,6 @@ def random_texts(n: int) -> list[str]:
                 text[rng.randrange(len(text))] = rng.choice(vocabulary)
         texts.append(text)
     return [" ".join(text) for text in texts]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Plain, simple (words)!", ["plain", "simple", "words"]),
-        ("STRASSE straße", ["strasse", "strasse"]),
-        ("ﬁle ｗｉｄｅ", ["file", "wide"]),
-        ("v1.25 in 1999", ["v0", "0", "in", "0"]),
-        ("猫が好き 2匹", ["猫", "が", "好", "き", "0", "匹"]),
-        ("سلام دنیا", ["سلام", "دنیا"]),
-        ("🙂🙂", ["🙂🙂"]),
-        ("", [""]),
-    ],
-)
-def test_words(text, expected):
-    assert words(text) == expected
-
-
-def test_jaccard_is_that_of_bigram_sets():
-    texts = random_texts(60)
-    for first, second in zip(texts, texts[1:] + texts[:1], strict=True):
-        a, b = bigrams(first), bigrams(second)
-        assert jaccard(first, second) == len(a & b) / len(a | b)
-    assert jaccard(texts[0], texts[0].upper()) == 1
 
 
 def test_no_false_positive_and_few_misses_against_all_pairs():

@@ -144,23 +144,6 @@ def test_sentences_of_a_module(source, sentences):
     assert [text for one in found for text in prose_sentences(one)] == sentences
 
 
-def test_pairs_of_a_module():
-    assert pairs_of(NUMPY_STYLE) == [
-        (
-            "Return the sum of all values along an axis.",
-            "The values are added in pairs, so that the rounding error of the result grows with "
-            "the logarithm of their number.",
-        )
-    ]
-    assert [summary for summary, _ in pairs_of(GOOGLE_STYLE)] == [
-        "Computes the natural logarithm of every value."
-    ]
-
-
-def pairs_of(source: str) -> list[Pair]:
-    return [one.summary_next for one in extract(source.encode(), "a.py") if one.summary_next]
-
-
 def test_docstrings_have_names_and_sections():
     [numpy_style] = extract(NUMPY_STYLE.encode(), "package/sub/a.py")
     assert (numpy_style.id, numpy_style.group) == ("package.sub.a.f", "package/sub/a.py")
@@ -244,18 +227,6 @@ def test_what_is_no_pair(text):
 )
 def test_markup_is_reduced_to_its_words(text, expected):
     assert paragraphs(text) == [(0, expected)]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
-        ("By J. Doe et al. In Fig. A, see.", ["By J. Doe et al. In Fig. A, see."]),
-        ("Version 1.2 of x.y is old. It is.", ["Version 1.2 of x.y is old.", "It is."]),
-    ],
-)
-def test_split_sentences(text, expected):
-    assert docstring_sentences(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -404,6 +375,7 @@ def test_a_changed_file_is_another_corpus(tmp_path):
     assert load(tmp_path / "src", tmp_path / "cache").digest != digest
 
 
+@pytest.mark.exhaustive
 def test_a_real_package_gives_prose_and_pairs(monkeypatch):
     assert "numpy" in installed_packages()
     monkeypatch.setattr(docstrings, "installed_packages", lambda: {"numpy": ""})

@@ -59,15 +59,6 @@ def examples_of(corpus: Corpus, texts: int = 3) -> list[Row]:
     return [tuple(corpus[int(row) + t] for t in range(texts)) for row in corpus.train_rows]
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet", "a.csv.gz"])
-@pytest.mark.parametrize("columns", [TRIPLE, TRIPLE[:2], ("hard_neg", "sent0")])
-def test_columns_of_every_format(tmp_path, name, columns):
-    made = rows(8)
-    corpus = load(put(tmp_path / name, made), tmp_path, columns)
-    places = [TRIPLE.index(column) for column in columns]
-    assert examples_of(corpus, len(columns)) == [tuple(row[i] for i in places) for row in made]
-
-
 def test_every_row_is_counted_once(tmp_path):
     good = rows(40)
     anchor, positive, negative = "the old cat reads", "a cat that reads", "the dog runs fast"
@@ -241,20 +232,6 @@ def test_a_named_group_is_held_out_whole_and_chooses_or_judges_whole(tmp_path, n
     again = load(put(tmp_path / f"z{name}", made, header), tmp_path, header[:2], group="document")
     assert set(again.pairs.dev) == set(corpus.pairs.dev)
     assert set(again.pairs.test_groups) == set(corpus.pairs.test_groups)
-
-
-def test_below_400_pairs_the_same_ones_choose_and_judge(tmp_path):
-    header = ("a", "b")
-    few, many = (
-        load(put(tmp_path / f"{n}.csv", long_rows(n), header), tmp_path, header)
-        for n in (3990, 4000)
-    )
-    assert few.pairs.dev == few.pairs.test
-    assert not few.pairs.split
-    assert len(few.pairs.dev) == 399
-    assert many.pairs.split
-    assert (len(many.pairs.dev), len(many.pairs.test)) == (133, 267)
-    assert not set(many.pairs.dev) & set(many.pairs.test)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -16,8 +13,10 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
+from stranger import save_vectors
 from toy import sentences, short_run, write_toy_model
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM
+from warm import WarmProcess
 
 from isospace.encoders import loading, places
 from isospace.encoders.adapters import has_adapters
@@ -125,24 +124,6 @@ def test_weights_of_half_precision_keep_what_the_adapter_adds(base, tmp_path):
 
 
 SHIPPED = ("st", "hf", "whiten", "train", "merge")
-ALONE = """
-import sys
-sys.modules["isospace"] = sys.modules["peft"] = None
-import numpy as np
-import torch
-from sentence_transformers import SentenceTransformer
-from transformers import AutoModel, AutoTokenizer
-*folders, texts = (part.splitlines() for part in sys.argv[1:])
-def vectors_of(folder, kind):
-    if kind != "hf":
-        model = SentenceTransformer(folder, device="cpu")
-        return model.encode(texts, show_progress_bar=False)
-    batch = AutoTokenizer.from_pretrained(folder)(texts, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        return AutoModel.from_pretrained(folder).eval()(**batch).last_hidden_state[:, 0].numpy()
-for folder, kind, output in folders:
-    np.save(output, vectors_of(folder, kind))
-"""
 
 
 def test_what_is_shipped_loads_where_nothing_else_is(base, tmp_path, toy_corpus):
@@ -163,10 +144,9 @@ def test_what_is_shipped_loads_where_nothing_else_is(base, tmp_path, toy_corpus)
     assert not np.allclose(expected["train"], expected["st"], atol=1e-3)
     shutil.rmtree(base)
     shutil.rmtree(adapter)
-    words = ["\n".join([str(of[name]), name, str(tmp_path / f"{name}.npy")]) for name in SHIPPED]
-    nothing = {"HF_HOME": str(tmp_path / "hf-home"), "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, "-c", ALONE, *words, "\n".join(TEXTS)]
-    subprocess.run(command, check=True, env=os.environ | nothing)
+    outputs = {of[name]: tmp_path / f"{name}.npy" for name in SHIPPED}
+    process = WarmProcess(save_vectors, outputs, TEXTS)
+    assert process.wait() == 0, process.err
     for name in SHIPPED:
         assert np.allclose(np.load(tmp_path / f"{name}.npy"), expected[name], atol=1e-5), name
 

@@ -75,7 +75,7 @@ def test_the_vector_is_the_state_at_the_mask_of_the_template(folder, encoder):
 def test_a_saved_folder_needs_no_more_than_sentence_transformers(encoder, tmp_path):
     read = at_mask(encoder, TEMPLATE)
     save_model(read, tmp_path / "model")
-    process = WarmProcess(save_vectors, tmp_path / "model", TEXTS, tmp_path / "v.npy")
+    process = WarmProcess(save_vectors, {tmp_path / "model": tmp_path / "v.npy"}, TEXTS)
     assert process.wait() == 0, process.err
     assert np.allclose(np.load(tmp_path / "v.npy"), read.embed(TEXTS), atol=1e-5)
     again = load_encoder(str(tmp_path / "model"), device="cpu")

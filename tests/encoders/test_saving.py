@@ -23,7 +23,7 @@ def test_loads_where_isospace_cannot_be_imported(toy_model, tmp_path):
     encoder = load_encoder(str(toy_model), "first_last", device="cpu")
     save_model(encoder, tmp_path / "model")
     texts = [*sentences(10), "😀 大きさ"]
-    process = WarmProcess(save_vectors, tmp_path / "model", texts, tmp_path / "v.npy")
+    process = WarmProcess(save_vectors, {tmp_path / "model": tmp_path / "v.npy"}, texts)
     assert process.wait() == 0, process.err
     ours, theirs = encoder.embed(texts), np.load(tmp_path / "v.npy")
     cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)

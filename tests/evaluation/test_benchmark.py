@@ -13,7 +13,6 @@ from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
 from isospace.evaluation.hybrid import BaselineRanks
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
-from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import VerdictKind
 
 PROTOCOLS = (
@@ -96,10 +95,6 @@ def test_pairs_that_are_repeated_say_no_more_than_once(named):
     # As pairs that have nothing to do with each other they would say much.
     wrong = verdict(replace(repeated, groups=tuple(map(str, range(960)))))
     assert wrong.gain.low > 0
-
-
-LARGE = Gain(0.0385, 0.0298, 0.0472, 1e-6, 2000, 812, 1204, 700)
-SMALL = Gain(0.0123, -0.0351, 0.0597, 0.2, 300, 120, 200, 90)
 
 
 def test_a_digest_names_the_pairs_alone():

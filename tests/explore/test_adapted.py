@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from searches import short_search, write_documents
+from searches import half_search
 from toy import sentences
 
 from isospace.adaptation.adapt import adapt
@@ -23,13 +24,8 @@ from isospace.training.prepare import load_data
 
 
 @pytest.fixture(scope="module")
-def documents(tmp_path_factory):
-    return write_documents(tmp_path_factory.mktemp("documents") / "docs.jsonl")
-
-
-@pytest.fixture(scope="module")
-def adapted(documents, toy_model, tmp_path_factory):
-    config = short_search(documents, toy_model, tmp_path_factory.mktemp("search") / "run")
+def adapted(half_split, toy_model, tmp_path_factory):
+    config = half_search(tmp_path_factory.mktemp("search"), toy_model)
     config = replace(config, query_prompt="look for: ", pooling="last2")
     return Adapted.open(str(adapt(config).run.folder))
 
@@ -99,9 +95,10 @@ def test_passages_are_shown_where_their_parts_judged(tmp_path, toy_model, judge)
     assert sum(ChangedQueries.is_right(changed, text) for text in texts) == 1
 
 
-def test_another_text_than_the_runs_is_refused(adapted, documents):
+def test_another_text_than_the_runs_is_refused(adapted):
+    documents = Path(*adapted.run.config.text.corpus)
     before = documents.read_bytes()
-    documents.write_bytes(b"".join(before.splitlines(keepends=True)[:-300]))
+    documents.write_bytes(b"".join(before.splitlines(keepends=True)[:-150]))
     try:
         with pytest.raises(UserError, match=r"no longer what this run was tested by.*`corpus`"):
             adapted.texts(Logged())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from attacks import ATTACKS, COMPUTED, harmless, require_harmless, structure
-from browsing import open_page, requests
+from browsing import open_page, provoke, requests
 from explore_session import served, session_of
 from toy import sentences
 
@@ -82,10 +82,7 @@ def address(session) -> Iterator[str]:
 @pytest.mark.parametrize("page", ["", "?q=script+document+title&k=60", "similarities", "geometry"])
 def test_nothing_runs_in_a_browser(chromium, address, page):
     open_page(chromium, address + page)
-    chromium.execute_script(
-        "document.querySelectorAll('*').forEach((one) => { for (const kind of ['mouseover', "
-        "'focus', 'load', 'error']) one.dispatchEvent(new Event(kind)) })"
-    )
+    provoke(chromium)
     assert chromium.execute_script("return window.ran") is None
     assert chromium.title.endswith(" - isospace")
     assert all(url.startswith(address) for url in requests(chromium))

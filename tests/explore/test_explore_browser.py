@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from browsing import SCREENS, TEXTS, contrast, open_page, requests, show
+from browsing import SCREENS, open_page, requests, require_readable
 from explore_session import CHANGES, served, session_of
 
 pytest.importorskip("selenium", reason="selenium is not installed (the extra dev brings it)")
@@ -148,12 +148,4 @@ def test_structure_for_screen_readers(browser, address, page):
 def test_readable_on_every_screen(browser, address, page, scheme):
     browser.get(address + page)
     for width in SCREENS.values():
-        show(browser, width, scheme)
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-        paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
-        assert (contrast(paper, "rgb(0, 0, 0)") > 10) == (scheme == "light")
-        texts = browser.execute_script(TEXTS)
-        assert len(texts) > 30
-        for text in texts:
-            assert text["size"] >= 12, text
-            assert contrast(text["colour"], text["ground"]) >= 4.5, text
+        require_readable(browser, width, scheme, 30)

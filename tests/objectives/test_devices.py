@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 import torch
 from accelerate import Accelerator
-from loops import CONFIG, NAMES, SETTINGS, make_loop, small, views_of
+from loops import CONFIG, SETTINGS, make_loop, of_each_kind, small, views_of
 from objective_views import random
 from second_device import AWAY, HOME, OneDevice
 from torch import Tensor
@@ -34,11 +34,6 @@ FURTHER: dict[str, list[dict[str, Any]]] = {
     "whitenedcse": [{"whitening": "group", "groups": 4}],
 }
 """Options beside each choice alone, which `choices` finds by itself."""
-OF_EACH_KIND = (
-    "whitenedcse", "mocose", "pcl", "vascl", "diffcse", "declutr", "is-bert", "tsdae", "triples",
-    "gradient step", "pairs with a queue", "last layers in passes", "adapters", "mined in passes",
-)  # fmt: skip
-"""Heads, queues, networks, steps, detectors, spans and lists; `make test-all` tries all names."""
 
 
 @pytest.fixture
@@ -88,13 +83,7 @@ def require_away(loop: Loop) -> None:
 
 
 @pytest.mark.usefixtures("away")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in OF_EACH_KIND else pytest.mark.exhaustive)
-        for name in NAMES
-    ],
-)
+@pytest.mark.parametrize("name", of_each_kind())
 def test_training(name: str, toy_model: Path, small_model: Path, tmp_path: Path) -> None:
     """An update, what auxiliaries remember of it, and a checkpoint."""
     settings = SETTINGS.get(name, {})

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 from attacks import ATTACKS, COMPUTED, harmless, require_harmless, structure
-from browsing import open_page, requests
+from browsing import open_page, provoke, requests
 from report_runs import finish, page_of, results_of, write_run
 
 from isospace.adaptation.results import (
@@ -96,9 +96,7 @@ def test_the_policy_lets_one_script_run_and_no_other(folder):
 def test_nothing_runs_in_a_browser(folder, chromium):
     address = (folder / "run" / "report.html").as_uri()
     open_page(chromium, address)
-    script = "document.querySelectorAll('*').forEach((one) => { for (const kind of "
-    script += "['mouseover', 'focus', 'load', 'error']) one.dispatchEvent(new Event(kind)) })"
-    chromium.execute_script(script)
+    provoke(chromium)
     assert chromium.execute_script("return window.ran") is None
     assert chromium.title == "isospace: run"
     assert requests(chromium) == [address]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import SCREENS, TEXTS, contrast, open_page, requests, show
+from browsing import SCREENS, contrast, open_page, requests, require_readable, show
 from report_runs import finish, write_comparison, write_run, write_sample
 
 from isospace.objectives import OBJECTIVES
@@ -102,15 +102,7 @@ def test_structure_for_screen_readers(browser):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", SCREENS.values(), ids=SCREENS)
 def test_readable_on_every_screen(any_page, width, scheme):
-    show(any_page, width, scheme)
-    assert any_page.execute_script("return document.documentElement.scrollWidth") <= width
-    paper = any_page.execute_script("return getComputedStyle(document.body).backgroundColor")
-    assert (contrast(paper, "rgb(0, 0, 0)") > 10) == (scheme == "light")
-    texts = any_page.execute_script(TEXTS)
-    assert len(texts) > 200
-    for text in texts:
-        assert text["size"] >= 12, text
-        assert contrast(text["colour"], text["ground"]) >= 4.5, text
+    paper = require_readable(any_page, width, scheme, 200)
     for colour in {mark for marks in any_page.execute_script(MARKS) for mark in marks}:
         assert contrast(colour, paper) >= 3, colour
 

@@ -56,6 +56,32 @@ def requests(browser: Any) -> list[str]:
     return [event["params"]["request"]["url"] for event in sent]
 
 
+def require_readable(browser: Any, width: int, scheme: str, texts: int) -> str:
+    """Show a page: it fits, and its texts, so many at least, are large and of enough contrast.
+
+    Returns:
+        The colour of its paper.
+    """
+    show(browser, width, scheme)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    paper: str = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (contrast(paper, "rgb(0, 0, 0)") > 10) == (scheme == "light")
+    found = browser.execute_script(TEXTS)
+    assert len(found) > texts
+    for text in found:
+        assert text["size"] >= 12, text
+        assert contrast(text["colour"], text["ground"]) >= 4.5, text
+    return paper
+
+
+def provoke(browser: Any) -> None:
+    """Send every element the events that attacks wait for."""
+    browser.execute_script(
+        "document.querySelectorAll('*').forEach((one) => { for (const kind of ['mouseover', "
+        "'focus', 'load', 'error']) one.dispatchEvent(new Event(kind)) })"
+    )
+
+
 def contrast(colour: str, other: str) -> float:
     """WCAG's ratio of two colours, 1 to 21."""
     shades = []

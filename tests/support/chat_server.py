@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-import uvicorn
+from serving import serving
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -63,17 +62,6 @@ def chatting(script: Script) -> Iterator[ChatServer]:
         return await run_in_threadpool(server.answer, json.loads(await request.body()))
 
     app = Starlette(routes=[Route("/v1/chat/completions", complete, methods=["POST"])])
-    running = uvicorn.Server(
-        uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1)
-    )
-    thread = threading.Thread(target=running.run)
-    thread.start()
-    try:
-        while not running.started:
-            thread.join(0.01)
-        port = running.servers[0].sockets[0].getsockname()[1]
-        server.address = f"http://127.0.0.1:{port}/v1#{server.model}"
+    with serving(app) as address:
+        server.address = f"{address}/v1#{server.model}"
         yield server
-    finally:
-        running.should_exit = True
-        thread.join()

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
+from serving import serving
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -76,13 +74,6 @@ def refusal(status: int, message: str, **headers: str) -> JSONResponse:
 def served(encoder: Encoder) -> Iterator[EmbeddingServer]:
     """A server on a free port of this machine."""
     server = EmbeddingServer(encoder)
-    running = uvicorn.Server(uvicorn.Config(server.app, port=0, log_level="error", lifespan="off"))
-    thread = threading.Thread(target=running.run, daemon=True)
-    thread.start()
-    while not running.started:
-        time.sleep(0.01)
-    port = running.servers[0].sockets[0].getsockname()[1]
-    server.url = f"http://127.0.0.1:{port}/v1"
-    yield server
-    running.should_exit = True
-    thread.join()
+    with serving(server.app) as address:
+        server.url = f"{address}/v1"
+        yield server

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,12 +53,9 @@ def session_of(texts=TEXTS, encoders=None, names=("first", EVIL_NAME), changes=N
 @contextmanager
 def served(session: Session) -> Iterator[str]:
     """The address of a session's pages, while they are served."""
-    from isospace.explore.app import HOST, listen, make_server  # needs isospace[explore]
+    from serving import running  # needs isospace[explore], as the next one does
 
-    server = make_server(session)
-    with listen(0) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        yield f"http://{HOST}:{listener.getsockname()[1]}/"
-        server.should_exit = True
-        thread.join()
+    from isospace.explore.app import HOST, listen, make_server
+
+    with listen(0) as listener, running(make_server(session), listener) as port:
+        yield f"http://{HOST}:{port}/"

@@ -6,8 +6,10 @@ from copy import deepcopy
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from accelerate import Accelerator
 from toy import sentences
@@ -75,6 +77,17 @@ SETTINGS = {
 
 
 NAMES = (*OBJECTIVES, *VARIANTS, *SETTINGS)
+OF_EACH_KIND = (
+    "whitenedcse", "mocose", "pcl", "vascl", "diffcse", "declutr", "is-bert", "tsdae", "triples",
+    "gradient step", "pairs with a queue", "last layers in passes", "adapters", "mined in passes",
+)  # fmt: skip
+"""Heads, queues, networks, steps, detectors, spans and lists."""
+
+
+def of_each_kind() -> list[Any]:
+    """`NAMES` as parameters of a test, of which `make test` runs those of `OF_EACH_KIND`."""
+    long = pytest.mark.exhaustive
+    return [pytest.param(name, marks=() if name in OF_EACH_KIND else long) for name in NAMES]
 
 
 def small(name: str):
@@ -163,9 +176,11 @@ def views_of(loop: Loop, batch: int | Batch) -> list[Views]:
     return make_views(training, batch, encode(training, batch))
 
 
-def save_clean_terms(model: Path, folder: Path, dtype: torch.dtype) -> None:
-    """The terms and gradients of every objective, in a file of this process's rank."""
+def save_clean_terms(
+    model: Path, folder: Path, dtype: torch.dtype, names: tuple[str, ...] = NAMES
+) -> None:
+    """The terms and gradients of objectives, in a file of this process's rank."""
     torch.set_default_dtype(dtype)
-    found = {name: clean_terms(model, folder, name) for name in NAMES}
+    found = {name: clean_terms(model, folder, name) for name in names}
     rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
     torch.save(found, folder / f"{rank}.pt")

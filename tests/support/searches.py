@@ -19,11 +19,11 @@ from isospace.encoders.saving import save_model
 NOISE, CONTENT = WORDS[:10], WORDS[10:]
 
 
-def write_documents(file: Path) -> Path:
-    """2,100 documents whose second passages say the words of their titles again, among others."""
+def write_documents(file: Path, count: int = 2100) -> Path:
+    """Documents whose second passages say the words of their titles again, among others."""
     draw = random.Random(0)
     with file.open("w", encoding="utf-8") as out:
-        for text in sentences(2100, seed=4):
+        for text in sentences(count, seed=4):
             title = draw.sample(WORDS, k=6)
             second = " ".join([*draw.sample(title, k=6), *draw.choices(WORDS, k=6)])
             row = {"title": " ".join(title), "text": f"{text}\n\n{second}"}
@@ -31,7 +31,7 @@ def write_documents(file: Path) -> Path:
     return file
 
 
-def titled(file: Path) -> CorpusConfig:
+def titled(file: Path, held_out: int = 420) -> CorpusConfig:
     """Documents as they are, whose passages are looked for by their titles."""
     return CorpusConfig(
         corpus=(str(file),),
@@ -39,20 +39,26 @@ def titled(file: Path) -> CorpusConfig:
         passage_words=None,
         near_duplicates=False,
         test_relation="title-passage",
-        held_out=420,
+        held_out=held_out,
     )
 
 
-def short_search(documents: Path, model: Path, output: Path) -> AdaptConfig:
+def short_search(documents: Path, model: Path, output: Path, held_out: int = 420) -> AdaptConfig:
     """Return settings that select the candidate with the highest MRR, whatever it drops."""
     return AdaptConfig(
-        text=titled(documents),
+        text=titled(documents, held_out),
         model=str(model),
         budget=(50_000, "tokens"),
         max_drop=100,
         precision="float32",
         output=output,
     )
+
+
+def half_search(folder: Path, model: Path) -> AdaptConfig:
+    """Return the settings of a search with half of the documents: for the fixture `half_split`."""
+    documents = write_documents(folder / "docs.jsonl", 1050)
+    return short_search(documents, model, folder / "run", held_out=210)
 
 
 def write_pairs(file: Path) -> Path:

@@ -114,6 +114,15 @@ def chromium() -> Iterator[Any]:
     browser.quit()
 
 
+@pytest.fixture(scope="module")
+def half_split() -> Iterator[None]:
+    """Half as many pairs as usual are enough to be split into those that select and that test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("corpus.groups", "adaptation.task"):
+            patch.setattr(f"isospace.{module}.SMALLEST_SPLIT", 200)
+        yield
+
+
 @pytest.fixture
 def config(toy_model: Path, toy_corpus: Path, tmp_path: Path) -> TrainConfig:
     """A run of 20 updates on the toy."""

@@ -6,13 +6,25 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import torch
 from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, AutoTokenizer
 
 
-def save_vectors(model: Path, texts: list[str], output: Path) -> None:
-    """Load a model folder where isospace cannot be imported, and write its vectors."""
+def save_vectors(outputs: dict[Path, Path], texts: list[str]) -> None:
+    """Load model folders where neither isospace nor peft can be imported, and write their vectors.
+
+    A folder of transformers alone is read at the first token.
+    """
     assert "isospace" not in sys.modules
-    sys.modules["isospace"] = None  # type: ignore[assignment]  # an import of it fails
-    encoder = SentenceTransformer(str(model), device="cpu")
-    np.save(output, encoder.encode(texts, show_progress_bar=False))
+    sys.modules["isospace"] = sys.modules["peft"] = None  # type: ignore[assignment]  # imports fail
+    for model, output in outputs.items():
+        if (model / "modules.json").exists():
+            encoder = SentenceTransformer(str(model), device="cpu")
+            np.save(output, encoder.encode(texts, show_progress_bar=False))
+        else:
+            batch = AutoTokenizer.from_pretrained(model)(texts, padding=True, return_tensors="pt")
+            with torch.no_grad():
+                states = AutoModel.from_pretrained(model).eval()(**batch).last_hidden_state
+            np.save(output, states[:, 0].numpy())
     assert not any(name.startswith("isospace.") for name in sys.modules)

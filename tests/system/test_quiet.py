@@ -55,6 +55,7 @@ assert not changed, changed
 """
 
 
+@pytest.mark.exhaustive
 def test_importing_every_public_name_changes_nothing_of_others():
     subprocess.run([sys.executable, "-c", IMPORTS], check=True)
 

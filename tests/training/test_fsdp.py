@@ -55,12 +55,9 @@ def divided(folder, out, name, checkpointing):
     torch.save(found, out / f"{dist.get_rank()}.pt")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-@pytest.mark.parametrize(
-    ("name", "checkpointing"),
-    [("simcse", True), pytest.param("hard negatives", False, marks=pytest.mark.exhaustive)],
-)
+@pytest.mark.parametrize(("name", "checkpointing"), [("simcse", True), ("hard negatives", False)])
 def test_divided_weights_get_the_gradient_of_whole_ones(toy_model, tmp_path, name, checkpointing):
     """Every process has its rows of the batch, and a part of each weight."""
     run_together(2, divided, toy_model, tmp_path, name, checkpointing)

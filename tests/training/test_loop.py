@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
-from loops import CONFIG, NAMES, SETTINGS, make_loop, save_clean_terms, small, views_of
+from loops import (
+    CONFIG,
+    NAMES,
+    SETTINGS,
+    make_loop,
+    of_each_kind,
+    save_clean_terms,
+    small,
+    views_of,
+)
 from toy import sentences, write_toy_model
 from warm import run_together
 
@@ -230,18 +239,20 @@ def test_timing_leaves_no_trace(toy_model, tmp_path, name):
 
 
 @pytest.fixture(scope="module")
-def by_processes(toy_model, tmp_path_factory):
-    """What each of some processes makes of all objectives; made once."""
+def by_processes(request, toy_model, tmp_path_factory):
+    """What each of some processes makes of the objectives that are tested; made once."""
+    tests = [one for one in request.session.items if "several_processes_equal" in one.name]
+    names = tuple(dict.fromkeys(one.callspec.params["name"] for one in tests))
 
     @functools.cache
     def found(count, dtype):
         folder = tmp_path_factory.mktemp("processes")
         if count == 1:
             usual = torch.get_default_dtype()
-            save_clean_terms(toy_model, folder, dtype)
+            save_clean_terms(toy_model, folder, dtype, names)
             torch.set_default_dtype(usual)
         else:
-            run_together(count, save_clean_terms, toy_model, folder, dtype)
+            run_together(count, save_clean_terms, toy_model, folder, dtype, names)
         return [torch.load(folder / f"{rank}.pt") for rank in range(count)]
 
     return found
@@ -263,7 +274,7 @@ def assert_equal_to_one(by_processes, name, count, dtype, relative, rounding):
 
 
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", of_each_kind())
 def test_several_processes_equal_one(by_processes, name, count):
     # In float64: in float32 rounding is what the processor's kernels make of it.
     assert_equal_to_one(by_processes, name, count, torch.float64, 1e-13, 1e-14)

@@ -42,7 +42,7 @@ def weights(model):
 
 
 @pytest.mark.parametrize("more", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize("precision", ["no", "bf16"])
+@pytest.mark.parametrize("precision", ["no", pytest.param("bf16", marks=pytest.mark.exhaustive)])
 def test_only_adapters_move(toy_model, tmp_path, more, precision):
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, **more), precision=precision)
     before = weights(loop.training.encoder.model)

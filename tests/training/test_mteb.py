@@ -104,7 +104,7 @@ def test_a_retrieval_task_has_the_prompts_of_its_sides(tmp_path, monkeypatch):
     assert scores["mrr_at_10"] == pytest.approx(np.mean(1 / ranks), abs=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @quiet
 def test_mteb_gives_our_numbers_on_the_real_model():
     """On every 100th pair of three sets; of SICK-R on all splits, as mteb has it."""

@@ -428,6 +428,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory, toy_model: Path) -> TrainCon
     )  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @takers
 def test_it_resumes_bit_for_bit(toy_model, tmp_path, kind):
     """Queues, momentum and draws of both directions are in the checkpoint."""

@@ -13,12 +13,11 @@ from isospace.training.run import Run
 
 
 def _kinds() -> dict[tuple[object, ...], str]:
-    """One recipe of each objective, family of encoders and format of the text."""
+    """One recipe of each objective, format of the text and kind of views."""
     kinds: dict[tuple[object, ...], str] = {}
     for name, recipe in RECIPES.items():
         config = recipe.config
-        kind = (type(config.objective), "roberta" in config.model, config.text.columns)
-        kinds.setdefault((*kind, config.views, getattr(config.objective, "whitening", None)), name)
+        kinds.setdefault((type(config.objective), config.text.columns, config.views), name)
     return kinds
 
 

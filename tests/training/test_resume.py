@@ -118,8 +118,8 @@ def test_ctrl_c_ends_cleanly_and_resumes(config, whole):
     assert_same_run(whole, Run(config.output))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("world", [2, pytest.param(3, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("world", [2, 3])
 def test_several_processes_share_a_run_and_go_on_with_it(config, tmp_path, world):
     """Of three processes it is the order that decides a sum."""
     stopped = replace(config, output=tmp_path / "stopped")

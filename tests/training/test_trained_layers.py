@@ -28,7 +28,7 @@ def weights(encoder):
 
 
 @pytest.mark.parametrize("more", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize("precision", ["no", "bf16"])
+@pytest.mark.parametrize("precision", ["no", pytest.param("bf16", marks=pytest.mark.exhaustive)])
 def test_only_the_last_layer_moves(toy_model, tmp_path, more, precision):
     loop = make_loop(toy_model, tmp_path, replace(CONFIG, **more), precision=precision)
     before = weights(loop.training.encoder)

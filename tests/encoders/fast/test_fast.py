@@ -113,12 +113,6 @@ def test_why_a_model_has_no_fast_path(make, reason):
     assert fast.refusal(make()) == reason
 
 
-@pytest.mark.parametrize("family", fast.FAMILIES.values())
-def test_every_row_of_the_table_is_a_family(family):
-    assert callable(family.refusal)
-    assert callable(family.forward)
-
-
 def test_an_encoder_says_its_path_and_why(toy_model, monkeypatch):
     encoder = load_encoder(str(toy_model), "mean", device="cpu")
     assert encoder.path == "fast path: bert"
@@ -131,15 +125,6 @@ def test_an_encoder_says_its_path_and_why(toy_model, monkeypatch):
     encoder = load_encoder(str(toy_model), device="cpu")
     monkeypatch.delitem(fast.FAMILIES, "bert")
     assert encoder.path == "general path: bert has none"
-
-
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
-def test_an_encoders_vectors_do_not_show_which_path_made_them(toy_model, pooling, monkeypatch):
-    encoder = load_encoder(str(toy_model), pooling, device="cpu")
-    texts = ["the cat sat", "a big red house runs fast over the small green tree", "on"]
-    quick = encoder.embed(texts)
-    monkeypatch.delitem(fast.FAMILIES, "bert")
-    torch.testing.assert_close(quick, encoder.embed(texts), rtol=1e-5, atol=1e-5)
 
 
 def test_views_on_the_fast_path_have_their_own_rates(toy_model, monkeypatch):
