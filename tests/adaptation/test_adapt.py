@@ -231,9 +231,9 @@ def test_nothing_is_taken_that_loses_too_much_elsewhere(config, tmp_path, monkey
     measure = OtherText.measure
     starts = []
 
-    def worse(self, encode, part="judge", measured=None):
+    def worse(self, encode, part="test", measured=None):
         found = measure(self, encode, part, measured)
-        if part == "choose":
+        if part == "validation":
             starts.append(found)
             if len(starts) > 1:
                 return {

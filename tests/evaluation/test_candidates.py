@@ -119,7 +119,7 @@ def test_pairs_that_choose_look_among_the_documents_that_choose(tmp_path):
     choosing = validation_text(corpus).pairs
     assert choosing.among is not None
     assert set(choosing.among.texts) == set(corpus.held_out(corpus.validation))
-    assert choosing.among.described.endswith("that choose")
+    assert choosing.among.described == "all passages of the validation documents"
     judging = Benchmark.make(corpus).pairs
     assert judging.among is not None
     assert set(judging.among.texts) == set(corpus.held_out())

@@ -99,7 +99,7 @@ def test_what_chooses_shares_nothing_with_what_judges(other_text):
 def test_docstrings_are_no_other_text_for_docstrings(tmp_path, judge):
     functions = [
         f"def f{number}():\n    {f'{first}{BLANK}{second}'!r}\n"
-        for number, (first, second) in enumerate(carried("docstrings", "judge"))
+        for number, (first, second) in enumerate(carried("docstrings", "test"))
     ]
     for part in range(20):
         (tmp_path / f"module{part}.py").write_text("\n".join(functions[part::20]))
@@ -182,15 +182,15 @@ def test_sts_pairs_that_choose_do_not_judge(tasks):
     dev = ScoredPairs("dev", ("0 a",) * 4, second, np.array([4.0, 3.0, 2.0, 1.0]), "own file")
     subsets = {**benchmark.subsets, "dev": dev}
     with_dev = {**tasks, "STSBenchmark": STSSet("STSBenchmark", subsets)}
-    found = OtherText.make(LINES, tasks=with_dev, chooses=True)
+    found = OtherText.make(LINES, tasks=with_dev, selects=True)
     # "0 a" and "5 b" are a test pair; so are all dev pairs of SICK-R. All test pairs judge.
     [selecting] = found.dev
     assert (selecting.second, selecting.gold.tolist()) == (second[1:], [3.0, 2.0, 1.0])
     judging = found.measure(encode)["STS"].by_seed
     assert judging == OtherText.make(LINES, tasks=tasks).measure(encode)["STS"].by_seed
-    assert "STS" in found.measure(encode, "choose")
-    assert not OtherText.make(LINES, tasks=tasks, chooses=True).dev
-    assert "STS" not in OtherText.make(LINES, tasks=tasks).measure(encode, "choose")
+    assert "STS" in found.measure(encode, "validation")
+    assert not OtherText.make(LINES, tasks=tasks, selects=True).dev
+    assert "STS" not in OtherText.make(LINES, tasks=tasks).measure(encode, "validation")
     [year] = (p for p in tasks["STS12"].subsets.values() if p.name.endswith("MSRpar"))
     labels = ScoredPairs("labels", year.second[:1], year.first[:1], np.array([1.0]), "own file")
     without = OtherText.make(LINES, tasks=tasks, labels=labels)

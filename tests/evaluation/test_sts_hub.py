@@ -9,10 +9,10 @@ import pytest
 
 from isospace.errors import UserError
 from isospace.evaluation import benchmark as benchmark
-from isospace.evaluation.hub import COPIES, SICK_TEST, load_sts_hub
 from isospace.evaluation.hybrid import BaselineRanks
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores
+from isospace.evaluation.senteval import COPIES, SICK_TEST, load_sts_hub
 from isospace.evaluation.sts import evaluate_sts
 
 datasets = pytest.importorskip("datasets", reason="needs isospace[hub]")

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from isospace.errors import UserError
-from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs
-from isospace.evaluation.user_files import read_user_file
+from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs, read_user_file
 
 TRIPLES = [["a 1", "p 1", "n 1"], ["a 2", "p 2", "n 2"]]
 SCORED = [["a 1", "b 1", 4.5], ["a 2", "b 2", 1.5]]

@@ -127,7 +127,7 @@ def _validation_scores(search: Search, candidate: Candidate) -> ValidationScores
         scores = mrr_scores(pairs, evaluate_retrieval(encode, pairs))
     else:
         scores = search.parts.scores(candidate)
-    return ValidationScores(scores, search.task.data.other_text.measure(encode, "choose"))
+    return ValidationScores(scores, search.task.data.other_text.measure(encode, "validation"))
 
 
 def validate_baselines(

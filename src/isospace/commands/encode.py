@@ -41,7 +41,7 @@ class Encode(LoadsModels, CallsEndpoints):
     def run(self) -> int:
         """Encode the texts, or the rest of them after a stop."""
         with quick_imports():
-            from isospace.training.compressing import told_loss
+            from isospace.training.compressing import loss_sentence
             from isospace.vectors.encode import encode
 
         config, console = self.config, Console(self.json)
@@ -55,6 +55,6 @@ class Encode(LoadsModels, CallsEndpoints):
         if self.json:
             print_json({**asdict(encoded), "output": str(config.output)})
         if config.compress is not None:
-            console.line("compressed", told_loss(config.model, config.compress))
+            console.line("compressed", loss_sentence(config.model, config.compress))
         console.line("encoded", f"{number_of(encoded.rows, 'rows')} in {config.output}")
         return 0

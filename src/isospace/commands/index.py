@@ -78,7 +78,7 @@ class Index(LoadsModels, CallsEndpoints):
         from isospace.encoders.places import resolve
         from isospace.search.columns import check_names
         from isospace.search.files import index_files
-        from isospace.training.compressing import told_loss
+        from isospace.training.compressing import loss_sentence
         from isospace.training.run import chosen_weight
 
         console = Console(self.json)
@@ -119,7 +119,7 @@ class Index(LoadsModels, CallsEndpoints):
         console.line("index", f"{number_of(indexed.rows, 'rows')} in {self.to}")
         how = indexed.approximate.text if indexed.approximate else "exact"
         if self.compress is not None:
-            console.line("compressed", told_loss(self.model or "minilm", self.compress))
+            console.line("compressed", loss_sentence(self.model or "minilm", self.compress))
         folder = shlex.quote(str(self.to))
         console.line("search", f"{how}; isospace search 'a query' --index {folder}")
         return 0

@@ -64,7 +64,6 @@ class BenchmarkResult:
     """Scores of one encoder on every item of a benchmark.
 
     Attributes:
-        retrieval: ranks of the test pairs.
         sts: scores of the STS sets; `None` without data.
         vectors: (sentence, dim) vectors of the benchmark's `sample`.
         with_bm25: ranks of the test pairs by BM25 and hybrid search.
@@ -192,8 +191,7 @@ class Benchmark:
         Returns the default weight if the validation pairs are halves of sentences, or if one of
         them is a test pair.
         """
-        judging = np.isin(held_out.pairs.ids(), self.pairs.ids())
-        if not held_out.natural or judging.any():
+        if not held_out.natural or np.isin(held_out.pairs.ids(), self.pairs.ids()).any():
             return WEIGHT
         return choose_weight(encode, held_out.pairs)
 

@@ -61,15 +61,12 @@ class CompressionResults:
     """Scores of all forms of one model on one set of queries; compression.json in a run.
 
     Attributes:
-        isospace: version that wrote the file.
-        model: name of the model, as the user gave it.
         tested_on: description of the test queries.
         selected_on: description of the pairs that selected the smallest form.
         fitted_on: number of texts that the forms were fitted on.
         unit: name of the groups of queries, in the plural.
         forms: name -> scores, float32 first.
         smallest: smallest form whose `lost` is at most `MOST_LOST`.
-        format: format number of the file.
     """
 
     isospace: str
@@ -171,14 +168,14 @@ def measure_forms(
     others = {name: _searched(encode, pairs) for name, pairs in (other_text or {}).items()}
     full = Compression(FULL, vectors.shape[1])
     before, starts = tested.scores(full), {name: own.scores(full) for name, own in others.items()}
-    chooser = tested if validation is None else _searched(encode, validation)
-    start = before if validation is None else chooser.scores(full)
+    selector = tested if validation is None else _searched(encode, validation)
+    start = before if validation is None else selector.scores(full)
     measure = next(iter(start))
     forms = {}
     for name in forms_for(vectors.shape[1], len(vectors)):
         compression = Compression.fit(name, vectors)
         found = tested.scores(compression)
-        selecting = found if validation is None else chooser.scores(compression)
+        selecting = found if validation is None else selector.scores(compression)
         after, base = selecting[measure], start[measure]
         values = {of: scores.mean for of, scores in found.items()}
         changes, other_changes, lost = {}, {}, 0.0

@@ -155,9 +155,8 @@ def candidate_passages(
     held = corpus.held_rows(places)
     names = corpus.held_groups if places is None else [corpus.held_groups[i] for i in places]
     groups: list[str | None] = list(names)
-    described = "all passages of the held-out documents"
-    if places is not None and len(places) < len(corpus.held_groups):
-        described += " that choose"
+    validates = places is not None and len(places) < len(corpus.held_groups)
+    described = f"all passages of the {'validation' if validates else 'held-out'} documents"
     if distractors is not None:
         others = np.setdiff1d(distractors, held)
         held = np.concatenate([held, others])

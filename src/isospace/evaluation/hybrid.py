@@ -59,9 +59,7 @@ class BM25Comparison:
         values: way of search -> measure -> mean over the queries, 0 to 1.
         scores: way of search -> measure -> value of each query, for measures whose gains are
             shown. The first measure is that of the verdict.
-        weight: weight of BM25 in hybrid search.
         unit: name of the groups of queries, in the plural.
-        protocol: description of BM25 and of the differences.
     """
 
     values: dict[Way, dict[str, float]]
@@ -175,12 +173,9 @@ class BaselineRanks:
     """Ranks of pairs by BM25, by hybrid search, and by the encoder without shared words.
 
     Attributes:
-        bm25: ranks by BM25 alone.
-        hybrid: ranks by the encoder and BM25.
         no_shared: ranks by the encoder after the query's words were removed from its right text;
             the other candidates are unchanged. `None` if no pair shares a word, or the encoder
             cannot encode the shortened texts.
-        weight: weight of BM25 in hybrid search.
     """
 
     bm25: RetrievalScores

@@ -51,7 +51,7 @@ from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores, average, spearman_scores
 from isospace.system.cache import cache_folder
 
-Part = Literal["choose", "judge"]
+Part = Literal["validation", "test"]
 
 STS = "STS"
 CARRIED = {DOCSTRINGS: "modules", "definitions": "synsets"}
@@ -94,41 +94,41 @@ class OtherText:
         folders: Sequence[str] = (),
         tasks: Mapping[str, STSSet] | None = None,
         labels: ScoredPairs | None = None,
-        chooses: bool = False,
+        selects: bool = False,
         carries: bool = True,
     ) -> OtherText:
         """Return the sets of other text for a corpus.
 
-        The carried docstrings are left out if the corpus holds docstrings. With `chooses` the STS
+        The carried docstrings are left out if the corpus holds docstrings. With `selects` the STS
         dev sets are validation pairs. Without `carries` the sets of isospace are left out.
 
         Raises:
             UserError: a folder cannot be read, or holds too little text.
         """
-        judging: dict[str, TextPairs] = {}
-        choosing: dict[str, TextPairs] = {}
+        test: dict[str, TextPairs] = {}
+        validation: dict[str, TextPairs] = {}
         for folder in dict.fromkeys(folders):
             name = Path(folder).absolute().name
             if folder == DOCSTRINGS:
                 name = f"installed {DOCSTRINGS}"  # another set than the carried docstrings
-            elif name in {*judging, STS, STS + UNSEEN, *CARRIED}:
+            elif name in {*test, STS, STS + UNSEEN, *CARRIED}:
                 name = str(Path(folder).resolve())
-            judging[name], held = _held_out(folder)
+            test[name], held = _held_out(folder)
             if held is not None:
-                choosing[name] = held
+                validation[name] = held
         left_out = ""
         for name in CARRIED if carries else ():
             if name == DOCSTRINGS and _has_docstrings(corpus):
                 left_out = f"{name} are left out, because the corpus has some"
             else:
-                choosing[name], judging[name] = carried(name, "choose"), carried(name, "judge")
+                validation[name], test[name] = carried(name, "validation"), carried(name, "test")
         sts = {name: task.test_only() for name, task in (tasks or {}).items()}
-        dev = _dev_sets(tasks or {}, sts) if chooses else ()
+        dev = _dev_sets(tasks or {}, sts) if selects else ()
         known = sts_test_pairs(sts, np.array([], np.int64) if labels is None else labels.ids())
         left = [column for column, seen in known["seen"].items() if (~seen).sum() > 1]
         if len(left) < len(PAPER_COLUMNS):
             sts = {}
-        return cls(judging, choosing, sts, known, dev, left_out)
+        return cls(test, validation, sts, known, dev, left_out)
 
     @property
     def described(self) -> str:
@@ -137,13 +137,13 @@ class OtherText:
         parts = ["average of the test sets"] if self.sts else []
         if self._seen:
             parts.append(f"without {self._seen:,} pairs that the labels hold")
-        parts += ["the labelled dev sets choose"] if self.dev else []
+        parts += ["the labelled dev sets select"] if self.dev else []
         if parts:
             words.insert(0, f"{self._sts_name} ({', '.join(parts)})")
         return "; ".join([", ".join(words), *filter(None, [self.left_out])])
 
     def measure(
-        self, encode: Encode, part: Part = "judge", measured: BenchmarkResult | None = None
+        self, encode: Encode, part: Part = "test", measured: BenchmarkResult | None = None
     ) -> dict[str, Scores]:
         """Score one encoder: the MRR of each set of pairs, and the average of the STS sets.
 
@@ -151,14 +151,15 @@ class OtherText:
         STS sets; its cosines are used, so that no STS test pair is encoded again.
         """
         found: dict[str, Scores] = {}
-        if part == "choose":
+        if part == "validation":
             if self.dev:
                 found[STS] = self._average_of_dev(encode)
         elif self.sts:
             result = None if measured is None else measured.sts
             result = result or evaluate_sts(encode, self.sts)
             found[self._sts_name] = self._average(result.cosines)
-        for name, pairs in (self.validation_pairs if part == "choose" else self.test_pairs).items():
+        sets = self.validation_pairs if part == "validation" else self.test_pairs
+        for name, pairs in sets.items():
             found[name] = mrr_scores(pairs, evaluate_retrieval(encode, pairs))
         return found
 
@@ -239,8 +240,10 @@ def require_other_text(folders: Sequence[str], corpus: Sequence[str]) -> None:
 
 def carried(name: str, part: Part) -> TextPairs:
     """Read one part of a carried set (`CARRIED`)."""
+    # The files have other names for the parts.
+    name_in_file = {"validation": "choose", "test": "judge"}[part]
     with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [row for row in map(json.loads, file) if row["part"] == part]
+        rows = [row for row in map(json.loads, file) if row["part"] == name_in_file]
     columns = ("first", "second", "group")
     first, second, groups = (tuple(row[column] for row in rows) for column in columns)
     return TextPairs(name, first, second, groups=groups, unit=CARRIED[name])
@@ -343,9 +346,9 @@ def _held_out(folder: str) -> tuple[TextPairs, TextPairs | None]:
             f"`other_text` {folder}: too little text to measure on. Give more, in sentences of 8 "
             "words or more"
         ) from error
-    choosing = validation_text(corpus).pairs
-    enough = benchmark.split and len(choosing) > 1
-    return benchmark.pairs, choosing.grouped() if enough else None
+    validation = validation_text(corpus).pairs
+    enough = benchmark.split and len(validation) > 1
+    return benchmark.pairs, validation.grouped() if enough else None
 
 
 def _has_docstrings(corpus: Corpus) -> bool:
@@ -368,12 +371,12 @@ def _dev_sets(tasks: Mapping[str, STSSet], tests: Mapping[str, STSSet]) -> tuple
 
     Three quarters of the dev pairs of STS-B are also test pairs of an STS set.
     """
-    judging = [pairs.ids() for task in tests.values() for pairs in task.subsets.values()]
+    tested = [pairs.ids() for task in tests.values() for pairs in task.subsets.values()]
     found = []
     for name in DEV_SPLITS.values():
         pairs = tasks[name].subsets.get("dev") if name in tasks else None
         if pairs is not None:
-            places = np.flatnonzero(~np.isin(pairs.ids(), np.concatenate(judging)))
+            places = np.flatnonzero(~np.isin(pairs.ids(), np.concatenate(tested)))
             if len(places) > 1:
                 found.append(pairs.take(places.tolist()))
     return tuple(found)

@@ -1,25 +1,34 @@
-"""A user's own data: files of pairs, triples, scored pairs or labels, folders of judged queries."""
+"""A user's own data: files of pairs, triples, scored pairs or labels, folders of judged queries.
+
+A header, jsonl objects or parquet give the columns of a file names, and the names tell its kind.
+Without names the number of columns tells the kind; three columns are scored pairs if the last has
+numbers.
+"""
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from isospace.corpus.groups import unit_of
+from isospace.corpus.characters import normalise
+from isospace.corpus.groups import group_key, unit_of
+from isospace.corpus.records import GENERATED_BY, Cells, read_named_rows
+from isospace.corpus.sources import file_source
 from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import DataKind
 from isospace.evaluation.judged_files import load_judged
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
 from isospace.evaluation.ranking import JudgedQueries
-from isospace.evaluation.user_files import UserFile, parse_score, read_user_file, text_cell
 from isospace.statistics.counts import number_of
 from isospace.system.files import expanded
+from isospace.system.quiet import warn_once
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,7 @@ def load_own(
     """Read a user's file, or a folder of judged queries.
 
     Args:
-        path: a csv, tsv, txt, jsonl or parquet file, as `user_files.read_user_file` reads it, or a
+        path: a csv, tsv, txt, jsonl or parquet file, as `read_user_file` reads it, or a
             folder as `judged_files.load_judged` reads it.
         kind: kind of the rows of a file; default: recognised by the columns.
         split: split of a folder, as for `judged_files.load_judged`.
@@ -95,7 +104,7 @@ def load_pairs(path: Path | str, group: str | None = None) -> TextPairs:
     """Read a file of two columns: two texts that belong together.
 
     Args:
-        path: a file as `user_files.read_user_file` reads it. Two columns with unknown names are
+        path: a file as `read_user_file` reads it. Two columns with unknown names are
             read in their order.
         group: name of another column, with the group of each pair.
 
@@ -200,3 +209,298 @@ _PARSERS: dict[DataKind, Callable[[UserFile], Any]] = {
     "triples": _as_triples,
     "labelled": _as_labelled,
 }
+
+
+logger = logging.getLogger(__name__)
+
+_FIRST = (
+    "anchor", "query", "question", "premise", "sentence1", "text1", "first", "a", "summary",
+    "title", "source",
+)  # fmt: skip
+_SECOND = (
+    "positive", "document", "passage", "answer", "hypothesis", "sentence2", "text2", "second", "b",
+    "body", "description",
+)  # fmt: skip
+_TEXT = ("text", "sentence", "content", "review", "body", "description")
+
+COLUMNS: dict[DataKind, dict[str, tuple[str, ...]]] = {
+    "triples": {
+        "anchor": _FIRST,
+        "positive": _SECOND,
+        "negative": ("negative", "hard_negative", "neg"),
+    },
+    "scored": {
+        "sentence1": ("sentence1", *_FIRST),
+        "sentence2": ("sentence2", *_SECOND),
+        "score": ("score", "gold", "label", "rating", "relatedness_score", "similarity"),
+    },
+    "labelled": {
+        "text": (*_TEXT, *_FIRST),
+        "label": ("label", "category", "class", "intent", "topic"),
+    },
+    "pairs": {"query": ("query", *_FIRST), "document": ("document", *_SECOND)},
+}
+"""Kind -> column -> accepted names of the column. If several names or kinds fit a file, the first
+is used."""
+
+_NAME_WORDS = 3  # a cell with more words is not a column name
+
+
+@dataclass(frozen=True)
+class UserFile:
+    """Rows of a file.
+
+    Attributes:
+        columns: names of the columns that were read, in the order of `COLUMNS[kind]`; empty if the
+            file has no names.
+        rows: line number (parquet: row number) and cells of each row, in the order of `columns`.
+        group: column with the groups of rows, or `None`.
+        groups: group of each row; a row without a value is a group of its own.
+    """
+
+    path: Path
+    kind: DataKind
+    columns: tuple[str, ...]
+    rows: list[tuple[int, list[Any]]]
+    group: str | None = None
+    groups: tuple[str, ...] | None = None
+
+
+def read_user_file(
+    path: Path | str,
+    kind: DataKind | None = None,
+    group: str | None = None,
+    trains: bool = False,
+) -> UserFile:
+    """Read a file of pairs, triples, scored pairs or labelled sentences.
+
+    Columns that the kind does not need are ignored, except `group`: it names the group of each row.
+    Text is UTF-8. Rows written by a language model (`GENERATED_BY`) are left out, unless the file
+    is for training alone (`trains`).
+
+    Raises:
+        UserError: the file cannot be read, has a wrong number of columns or fewer than two rows,
+            has no column `group`, fits two kinds, or has a header with other names. The message
+            names file and line.
+    """
+    path = expanded(path)
+    source = file_source(path)
+    # A first row with the name `group` is a header, even if its other names are unknown.
+    rows = list(read_named_rows(source, lambda cells: group in cells or _is_header(cells)))
+    if not trains:
+        rows = _own_rows(path, rows)
+    groups = None if group is None else _take_groups(path, rows, group)
+    named = ((line, tuple(row)) for line, row in rows if isinstance(row, dict))
+    line, names = next(named, (1, ()))
+    if len(rows) < 2:
+        raise UserError(f"{path}: {len(rows)} rows, expected at least two")
+    if not names and source.format != "jsonl":
+        _require_no_header(f"{path}:{rows[0][0]}", [_values(row) for _, row in rows])
+    kind = kind or _recognise(path, names, [row for _, row in rows])
+    columns = _choose(f"{path}:{line}", kind, names)
+    cells = [(line, _cells(path, line, row, kind, columns)) for line, row in rows]
+    return UserFile(path, kind, columns, cells, group, groups)
+
+
+def _own_rows(path: Path, rows: list[tuple[int, Cells]]) -> list[tuple[int, Cells]]:
+    """Return the rows that no language model wrote, without the column `GENERATED_BY`."""
+    own = []
+    for line, row in rows:
+        if not (isinstance(row, dict) and row.pop(GENERATED_BY, None)):
+            own.append((line, row))
+    if not own and rows:
+        raise UserError(
+            f"{path}: a language model wrote all of its {number_of(len(rows), 'queries')}, and "
+            "nothing is measured with generated queries. Train on them with `queries`"
+        )
+    if left_out := len(rows) - len(own):
+        warn_once(
+            logger,
+            f"{path}: {number_of(left_out, 'generated queries')} left out, as nothing is measured "
+            "with them",
+        )
+    return own
+
+
+def text_cell(path: Path, line: int, cell: Any) -> str:
+    """Return a text with its characters normalised and its white space folded.
+
+    Raises:
+        UserError: the cell is not a text; the message names file, line and value.
+    """
+    text = " ".join(normalise(cell).split()) if isinstance(cell, str) else ""
+    if not text:
+        raise UserError(f"{path}:{line}: {cell!r} is not a text. Give a string")
+    return text
+
+
+def parse_score(path: Path, line: int, cell: Any) -> float:
+    """Parse a gold score as a finite number.
+
+    Raises:
+        UserError: the cell is not a finite number; the message names file, line and value.
+    """
+    score = _number(cell)
+    if score is None:
+        raise UserError(f"{path}:{line}: the score {cell!r} is not a number. Give one like 3.8")
+    return score
+
+
+def _take_groups(path: Path, rows: list[tuple[int, Cells]], group: str) -> tuple[str, ...]:
+    """Remove the column `group` from the rows, and return the group of each row."""
+    groups = []
+    for line, row in rows:
+        if not isinstance(row, dict):
+            raise UserError(
+                f'{path}:{line}: no column "{group}", because the columns have no names. Name '
+                f"them in a first line, or in jsonl by keys: query, document, {group}"
+            )
+        if group not in row:
+            raise UserError(
+                f'{path}:{line}: no column "{group}". Columns: {", ".join(map(str, row))}. '
+                "Name one with `group`"
+            )
+        # The NUL keeps a line number apart from the group names in the file.
+        groups.append(group_key(row.pop(group)) or f"\0{line}")
+    return tuple(groups)
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    return not any(_number(cell) is not None for cell in cells) and any(
+        match_columns(kind, cells) for kind in COLUMNS
+    )
+
+
+def _require_no_header(where: str, rows: Sequence[Sequence[str]]) -> None:
+    """Refuse a first row that looks like a header of which only some names are known.
+
+    Its cells are short, and no other row has the same cell in the same column. A header without any
+    known name cannot be recognised.
+    """
+    first, *others = rows
+    names: set[str] = set()
+    for columns in COLUMNS.values():
+        names.update(*columns.values())
+    known = [cell for cell in first if cell.strip().lower() in names and len(cell.strip()) > 1]
+    if (
+        known
+        and len(first) > 1
+        and all(0 < len(cell.split()) <= _NAME_WORDS and _number(cell) is None for cell in first)
+        and all(len(row) == len(first) for row in others)
+        and not any(cell == name for row in others for cell, name in zip(row, first, strict=True))
+    ):
+        raise UserError(
+            f"{where}: {', '.join(first)} look like column names, but {', '.join(known)} alone do "
+            f"not say what the file holds. Rename them to {_kinds_in_words()}. If they are a row, "
+            "add a line of such names above it"
+        )
+
+
+def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataKind:
+    """Return the kind of data, by the columns' names, or their number and the last values."""
+    for kind in COLUMNS:
+        columns = match_columns(kind, names)
+        if columns and not (kind == "scored" and _labels(columns, rows)):
+            return kind
+    values = [_values(row) for row in rows]
+    width = len(values[0])
+    if width == 3:
+        return "scored" if _mostly_numbers([row[-1] for row in values if row]) else "triples"
+    if width != 2:
+        given = f" ({', '.join(names)})" if names else ""
+        raise UserError(
+            f"{path}: {number_of(width, 'columns')}{given}; expected {_kinds_in_words()}, "
+            "in this order or under these names"
+        )
+    for place, which in enumerate(("first", "second")):
+        column = [str(row[place]) for row in values if len(row) == 2]
+        if _mostly_numbers(column) or 2 * len(set(column)) <= len(column):
+            raise UserError(
+                f"{path}: unclear whether the {which} column holds labels or texts. Name the "
+                "columns (text, label) in a first line, or in jsonl by keys; or set `kind` "
+                "labelled or `kind` pairs"
+            )
+    return "pairs"
+
+
+def _labels(scored: Sequence[str], rows: Sequence[Cells]) -> bool:
+    """Return true if columns that look like scored pairs are a text (and title) with its label.
+
+    Sentence pairs with words in place of scores, as in NLI, remain scored pairs. They give an
+    error, which is better than a wrong measure.
+    """
+    named = [row for row in rows if isinstance(row, dict)]
+    labelled = match_columns("labelled", list(named[0]))
+    is_text = labelled is not None and labelled[0].strip().lower() in _TEXT
+    return is_text and not _mostly_numbers([row.get(scored[2]) for row in named])
+
+
+def _mostly_numbers(values: Sequence[Any]) -> bool:
+    return 2 * sum(_number(value) is not None for value in values) > len(values)
+
+
+def _kinds_in_words() -> str:
+    return ", or ".join(f"{kind} ({', '.join(columns)})" for kind, columns in COLUMNS.items())
+
+
+def match_columns(kind: DataKind, names: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the names of the kind's columns in order, or `None` if a column is missing."""
+    columns: list[str] = []
+    for known in COLUMNS[kind].values():
+        free = {name.strip().lower(): name for name in reversed(names) if name not in columns}
+        name = next((free[name] for name in known if name in free), None)
+        if name is None:
+            return None
+        columns.append(name)
+    return tuple(columns)
+
+
+def _choose(where: str, kind: DataKind, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the columns to read; empty if the file has no names."""
+    if not names:
+        return ()
+    if kind == "pairs":
+        wider: tuple[DataKind, ...] = ("triples", "scored")
+        for more in wider:
+            if match_columns(more, names):  # not all of these texts belong together
+                raise UserError(
+                    f"{where}: the columns {', '.join(names)} say {more}. Give two columns of "
+                    "texts that belong together"
+                )
+    columns = match_columns(kind, names)
+    if columns is None and len(names) == len(COLUMNS[kind]):
+        columns = names
+    if columns is None:
+        raise UserError(
+            f"{where}: {number_of(len(names), 'columns')} ({', '.join(names)}); expected "
+            f"{len(COLUMNS[kind])} ({', '.join(COLUMNS[kind])})"
+        )
+    return columns
+
+
+def _cells(path: Path, line: int, row: Cells, kind: DataKind, columns: Sequence[str]) -> list[Any]:
+    if isinstance(row, dict) and columns:
+        missing = [name for name in columns if name not in row]
+        if missing:
+            expected = ", ".join(columns)
+            raise UserError(f"{path}:{line}: no field {missing[0]!r}; expected {expected}")
+        return [row[name] for name in columns]
+    if len(row) != len(COLUMNS[kind]):
+        raise UserError(
+            f"{path}:{line}: {number_of(len(row), 'columns')}; expected {len(COLUMNS[kind])} "
+            f"({', '.join(COLUMNS[kind])})"
+        )
+    return _values(row)
+
+
+def _values(row: Cells) -> list[Any]:
+    return list(row.values()) if isinstance(row, dict) else row
+
+
+def _number(cell: Any) -> float | None:
+    """Return a cell as a finite number, or `None`."""
+    try:
+        number = float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return None if isinstance(cell, bool) or not math.isfinite(number) else number

@@ -156,8 +156,8 @@ def rank_scores(
         np.put_along_axis(tied, own[block, None], False, axis=1)
         for before, place in ((better, 1.0), (tied, 0.5)):
             # Without a better candidate a target gains one place; without a tied one half a place.
-            taken = np.where(before.any(1), 1 / np.maximum(rank - place, 0.5) - 1 / rank, 0.0)
-            displacement += (halves_of[:, block] * taken) @ before
+            loss = np.where(before.any(1), 1 / np.maximum(rank - place, 0.5) - 1 / rank, 0.0)
+            displacement += (halves_of[:, block] * loss) @ before
     protocol = (
         f"{score}, {len(own)} queries ranked among {candidates} distinct targets, ties at "
         "their mean rank"

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.errors import UserError
-from isospace.evaluation.hub import load_sts_hub
 from isospace.evaluation.own_data import load_scored_pairs
 from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_columns
-from isospace.evaluation.senteval import YEARS, STSSet, find_sts_root, read_scored
+from isospace.evaluation.senteval import YEARS, STSSet, find_sts_root, load_sts_hub, read_scored
 from isospace.evaluation.task import (
     Conditions,
     Request,
@@ -282,11 +281,11 @@ def paper_columns(tasks: Mapping[str, STSSet]) -> dict[str, STSSet]:
 
 
 def sts_test_pairs(
-    tasks: Mapping[str, STSSet], chosen_by: NDArray[np.int64]
+    tasks: Mapping[str, STSSet], labelled: NDArray[np.int64]
 ) -> dict[str, dict[str, np.ndarray]]:
     """Return the STS part of `Benchmark.test_pairs`.
 
-    `chosen_by` has the ids of the labelled pairs that select checkpoints.
+    `labelled` has the ids of the labelled pairs that select checkpoints.
     """
     tests = {column: list(task.subsets.values()) for column, task in paper_columns(tasks).items()}
     return {
@@ -295,7 +294,7 @@ def sts_test_pairs(
             column: np.concatenate([pairs.gold for pairs in sets]) for column, sets in tests.items()
         },
         "seen": {
-            column: np.isin(np.concatenate([pairs.ids() for pairs in sets]), chosen_by)
+            column: np.isin(np.concatenate([pairs.ids() for pairs in sets]), labelled)
             for column, sets in tests.items()
         },
     }

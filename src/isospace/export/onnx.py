@@ -45,7 +45,6 @@ class Int8Loss:
     Attributes:
         mean: mean cosine between the int8 graph's vectors and the float32 graph's.
         lowest: lowest of these cosines.
-        sentences: number of sentences.
         sample: name of the `Sample`.
     """
 

@@ -42,10 +42,8 @@ class Shipment:
     """The result of an export.
 
     Attributes:
-        folder: the exported folder.
         gap: largest 1 - cosine between the vectors of the model and of the folder.
         limit: largest allowed `gap`.
-        loss: loss of the int8 graph; `None` without one.
     """
 
     folder: Path

@@ -65,8 +65,6 @@ class Speed:
     """Texts per second on one core, for the same held-out texts.
 
     Attributes:
-        encoder: speed of the encoder.
-        twin: speed of the twin.
         texts: number of texts that the encoder encoded.
     """
 
@@ -85,17 +83,10 @@ class TwinResults:
     """Results of a distillation, stored as distill.json in the twin's folder.
 
     Attributes:
-        isospace: isospace version that wrote the file.
-        model: the encoder's name as the user gave it.
         queries_only: true if documents keep the encoder.
-        corpus: hash of the cleaned text.
         pieces: size of the vocabulary.
         dim: width of the vectors.
-        pairs: number of training pairs.
-        updates: number of training updates.
         evaluations: updates and validation MRR of each evaluated table.
-        encoder: scores of the encoder on the test pairs.
-        twin: scores of the twin on the test pairs.
         protocol: description of the MRR.
         loss: change in MRR from the encoder to the twin.
         hybrid_loss: change in MRR from encoder + BM25 to twin + BM25.
@@ -103,10 +94,6 @@ class TwinResults:
             model.
         over_base: gain in MRR of the twin over the base model; `None` if `base` is.
         other_text: set of other text -> scores of the encoder (`base`) and the twin (`adapted`).
-        unit: name of the groups of test pairs.
-        speed: speed of encoder and twin.
-        seconds: duration of the command.
-        format: format number of the file.
     """
 
     isospace: str

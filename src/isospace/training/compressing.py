@@ -1,4 +1,4 @@
-"""What a run's model loses by small vectors, on the run's own pairs; kept in the run's folder."""
+"""Losses of small vectors, measured on the pairs of a run and kept in the folder of the run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def measure_compression(
         model: minilm, a model folder, the folder of a run, or a Hub name.
         config: files of your own, prompts, pooling and precision.
         corpus: documents or files with pairs that belong together.
-        progress: where it is shown; default: the log.
+        progress: shows the progress; default: the log.
 
     Returns:
         The results, one for each file of `config.own`.
@@ -113,12 +113,12 @@ def measured(model: str) -> CompressionResults | None:
     return typed_json.read(run.folder / FILE, CompressionResults, "results of compression", FORMAT)
 
 
-def told_loss(model: str, form: str) -> str:
-    """Say in one sentence what a model loses by a form, or that nobody has measured it.
+def loss_sentence(model: str, form: str) -> str:
+    """Return a sentence on what a model loses by a form, or that it was not measured.
 
     Args:
         model: as `measure_compression` takes it.
-        form: its name, or vectors that an earlier command has compressed.
+        form: name in `FORMS`, or a description of vectors that are compressed already.
     """
     known = next((name for name in FORMS if name == form), None)
     if known is None:
@@ -147,7 +147,7 @@ def _on_own_files(
             )
         contents.append(data.content)
     encode = _encode(model, config, progress)
-    other_text = {name: carried(name, "judge") for name in CARRIED}
+    other_text = {name: carried(name, "test") for name in CARRIED}
     results = []
     for data, content in zip(files, contents, strict=True):
         if isinstance(content, JudgedQueries):

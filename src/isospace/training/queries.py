@@ -17,8 +17,7 @@ from isospace.corpus.lines import clean
 from isospace.corpus.records import read_named_rows
 from isospace.corpus.sources import file_source
 from isospace.errors import UserError
-from isospace.evaluation.own_data import load_pairs
-from isospace.evaluation.user_files import COLUMNS, match_columns
+from isospace.evaluation.own_data import COLUMNS, load_pairs, match_columns
 
 _NUMBER = re.compile(r"[-+]?[\d.,]+")
 

@@ -106,11 +106,6 @@ class _Task:
     Attributes:
         encoder: the base model without its final normalisation.
         encode: function that encodes texts and remembers their vectors.
-        corpus: the corpus that maps are fitted on.
-        benchmark: the test items.
-        held_out: held-out text for selection.
-        validation: pairs that select the power.
-        other_text: text of the other-domain check.
     """
 
     encoder: Encoder
