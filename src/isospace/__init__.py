@@ -13,7 +13,7 @@ takes seconds. Everything else is reached through its package.
 - `evaluate(model, config)`: score a model; settings: `EvaluateConfig`.
 - `whiten_model(config)`: whiten a model after the fact; settings: `WhitenConfig`.
 - `distill(config)`: a static twin of an encoder; settings: `DistillConfig`.
-- `merge_models(start, models, share, to)`: weights between a base model and what was trained from
+- `merge_models(base, models, share, to)`: weights between a base model and what was trained from
   it.
 - `keep_texts(texts, path)`: what a generator gives, in a file to train on.
 - `ObjectiveLoss`: an objective in sentence-transformers' own trainer.

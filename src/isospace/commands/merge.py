@@ -18,7 +18,7 @@ from isospace.encoders.pooling import PoolingName
 class Merge(LoadsModels):
     """Options of `isospace merge`."""
 
-    start: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BASE")]
+    base: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BASE")]
     """The model that the others were trained from: minilm, a model folder, the folder of a run, or
     a Hub name."""
     models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")]
@@ -45,7 +45,7 @@ class Merge(LoadsModels):
 
         with Console(self.json) as console:
             gap = merge_models(
-                self.start,
+                self.base,
                 self.models,
                 self.share,
                 self.to,
@@ -57,7 +57,7 @@ class Merge(LoadsModels):
             print_json({**asdict(self), "to": str(self.to), "gap": gap})
             return 0
         mean = f"the mean of {', '.join(self.models)}" if len(self.models) > 1 else self.models[0]
-        console.line("merge", f"{self.share:g} of the way from {self.start} to {mean}")
+        console.line("merge", f"{self.share:g} of the way from {self.base} to {mean}")
         console.line("parity", f"largest 1 - cosine of the folder to these weights: {gap:.1e}")
         console.line("load it", f'SentenceTransformer("{self.to}")')
         return 0

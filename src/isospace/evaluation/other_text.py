@@ -272,13 +272,15 @@ def other_text_scores(
     }
 
 
-def other_text_rows(found: Mapping[str, OtherTextScores]) -> list[dict[str, str]]:
-    """Return a row for each set, x 100."""
+def other_text_rows(
+    found: Mapping[str, OtherTextScores], base: str = BASE, adapted: str = "adapted"
+) -> list[dict[str, str]]:
+    """Return a row for each set, x 100; `base` and `adapted` are the names of the models."""
     return [
         {
             "other text": name,
-            BASE: f"{100 * scores.base:.2f}",
-            "adapted": f"{100 * scores.adapted:.2f}",
+            base: f"{100 * scores.base:.2f}",
+            adapted: f"{100 * scores.adapted:.2f}",
             "gain": scores.gain.points,
         }
         for name, scores in found.items()

@@ -81,7 +81,7 @@ def evaluate_own(
     - triples: the share of anchors nearer to the positive than to the negative, and the rank of
       each positive among all positives and negatives.
     - scored pairs: the correlation of cosine and score.
-    - labelled sentences: `labelled.knn_accuracy` and `labelled.cluster_nmi`.
+    - labelled sentences: `knn_accuracy` and `cluster_nmi`.
 
     Args:
         encode: the encoder; `PromptedEncoders` if queries and documents have prompts.

@@ -26,7 +26,7 @@ _BIBTEX = """@inproceedings{xiao-etal-2024-lm,
 
 
 def merge_models(
-    start: str | Path,
+    base: str | Path,
     models: str | Path | Sequence[str | Path],
     share: float,
     to: Path | str,
@@ -37,8 +37,8 @@ def merge_models(
     """Merge a base model and the mean of models fine-tuned from it, and write the result.
 
     Args:
-        start: the base model: minilm, a model folder, the folder of a run, or a Hub name.
-        models: one or more fine-tuned models, named like `start`.
+        base: the base model: minilm, a model folder, the folder of a run, or a Hub name.
+        models: one or more fine-tuned models, named like `base`.
         share: 0 is the base model, 1 the mean of the models (`encoders.merging.merge`).
         to: the new sentence-transformers folder.
         pooling: pooling of all models; default: their own, which must be equal.
@@ -52,7 +52,7 @@ def merge_models(
         UserError: there are no models to merge, the models do not match, or the folder exists.
     """
     folder, several = expanded(to), [models] if isinstance(models, str | Path) else models
-    names = list(map(str, (start, *several)))
+    names = list(map(str, (base, *several)))
     if len(names) < 2:
         raise UserError(
             "nothing to merge. Name the base model, and one or more models that were fine-tuned "

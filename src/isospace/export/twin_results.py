@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from isospace.evaluation.other_text import OtherTextScores, other_text_words
+from isospace.evaluation.other_text import OtherTextScores, other_text_rows, other_text_words
 from isospace.evaluation.scores import BenchmarkScores, table_rows
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import counted
@@ -181,16 +181,8 @@ class TwinResults:
         rows = table_rows("model", {ENCODER: self.encoder, self.name: self.twin})
         tables = [(f"on the test pairs, scores x 100 ({self.protocol})", rows)]
         if self.other_text:
-            others = [
-                {
-                    "other text": name,
-                    ENCODER: f"{100 * one.base:.2f}",
-                    self.name: f"{100 * one.adapted:.2f}",
-                    "change": one.gain.points,
-                }
-                for name, one in self.other_text.items()
-            ]
-            tables.append(("on other text, MRR x 100", others))
+            rows = other_text_rows(self.other_text, ENCODER, self.name)
+            tables.append(("on other text, MRR x 100", rows))
         return tables
 
 

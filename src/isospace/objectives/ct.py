@@ -63,16 +63,16 @@ class CT(Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Clean by both towers."""
+        """Return one clean view by each tower."""
         return (View(dropout=0.0), View(dropout=0.0, by="second"))
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """The second tower, and the draws of the negatives."""
+        """Build the second tower and the draws of the negatives."""
         second = auxiliaries.Network(encoder, trained=True)
         return {"second": second, "pairs": auxiliaries.Draws(seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """The two labels' shares of the loss over the drawn pairs."""
+        """Compute the loss over the drawn pairs, in a term for each label."""
         a, b = views.encoded
         own = torch.arange(len(a))
         draws = auxiliaries.find_auxiliary(views.auxiliaries, "pairs", auxiliaries.Draws)
@@ -111,16 +111,16 @@ class CTInBatch(Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Under dropout by both towers."""
+        """Return one view under dropout by each tower."""
         return (View(), View(by="second"))
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """The second tower and the scale."""
+        """Build the second tower and the scale."""
         second = auxiliaries.Network(encoder, trained=True)
         return {"second": second, "scale": auxiliaries.Scale(self.scale)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Half the cross-entropy in either direction."""
+        """Compute half the cross-entropy in each direction."""
         learnt = auxiliaries.find_auxiliary(views.auxiliaries, "scale", auxiliaries.Scale)
         scale = learnt.log.to(views.encoded).exp()
         logits = scale * similarity.cosine_matrix(*views.encoded)

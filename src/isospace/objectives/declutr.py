@@ -30,7 +30,7 @@ class DeCLUTR(Objective):
     $s_k$: the anchors of all documents, A of each, at least $L_{max}$ tokens apart; $s_{k+p}$: the
     P positives of an anchor, which overlap or touch it, averaged without normalising. Other anchors
     of a document are negatives like any other. Relations: `consert` has the same loss on changed
-    embeddings; `simcse` on pairs of `columns` takes positives that somebody else has chosen.
+    embeddings; `simcse` on pairs of `columns` reads the user's positives.
     It needs documents of 2 A $L_{max}$ tokens; shorter spans serve paragraphs. Lengths are drawn as
     released, from Beta(4, 2) for anchors and Beta(2, 4) for positives, between $L_{min}$ and
     $L_{max}$. Anchors are embedded with their 15 % masking. With masking all spans are the mean of

@@ -15,7 +15,7 @@ Queries stay in full precision, which costs nothing, unless a form compares bits
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,12 +65,10 @@ class Compression:
         if form.dim is not None:
             moments = Moments.from_vectors(torch.from_numpy(unit_rows(vectors)))
             whitening = Whitening(dim=form.dim, shrinkage=0.0)
-            fitted = cls(name, width, whitening.fit(moments, power=0.0))
+            fitted = replace(fitted, components=whitening.fit(moments, power=0.0))
         if form.numbers == "int8":
             kept = fitted.floats(vectors)
-            fitted = cls(
-                name, width, fitted.components, np.stack([kept.min(axis=0), kept.max(axis=0)])
-            )
+            fitted = replace(fitted, ranges=np.stack([kept.min(axis=0), kept.max(axis=0)]))
         return fitted
 
     @property

@@ -28,7 +28,7 @@ FORMAT = 6
 FILE = "whitening.json"
 
 GEOMETRY = ("effective_rank", "mean_cosine", "isoscore", "uniformity", "hubness")
-"""Measures of `isotropy.describe` that are columns of the result table."""
+"""Measures of `geometry.describe` that are columns of the result table."""
 
 _BIBTEX = {
     "texts": """@article{su2021whitening,
@@ -77,7 +77,7 @@ class StateScores:
 
     Attributes:
         scores: scores on the benchmark.
-        geometry: `isotropy.describe` of held-out sentences; empty for too few sentences, or for one
+        geometry: `geometry.describe` of held-out sentences; empty for too few sentences, or for one
             dimension.
     """
 

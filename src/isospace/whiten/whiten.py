@@ -29,7 +29,6 @@ from isospace.evaluation.geometry import NEIGHBOURS, describe
 from isospace.evaluation.held_out import HeldOut, validation_text
 from isospace.evaluation.other_text import (
     OtherText,
-    OtherTextScores,
     other_text_scores,
     require_other_text,
 )
@@ -199,7 +198,10 @@ def _select_and_test(
     if power is not None:
         mapped = through(task.encode, maps[power])
         after = benchmark.measure(mapped, weight)
-        other_text = _other_text(task, mapped, before, after)
+        other_text = other_text_scores(
+            task.other_text.measure(task.encode, measured=before),
+            task.other_text.measure(mapped, measured=after),
+        )
     kept = "no power was selected" if power is None else None
     among = None
     if ranks and not benchmark.split:
@@ -238,14 +240,6 @@ def try_powers(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, Retr
     return {
         power: evaluate_retrieval(through(encode, fitted), pairs) for power, fitted in maps.items()
     }
-
-
-def _other_text(
-    task: _Task, mapped: PromptedEncoders, before: BenchmarkResult, after: BenchmarkResult
-) -> dict[str, OtherTextScores]:
-    """Return the scores of the base model and the whitened model on other text."""
-    start = task.other_text.measure(task.encode, measured=before)
-    return other_text_scores(start, task.other_text.measure(mapped, measured=after))
 
 
 def _scores(measured: BenchmarkResult) -> StateScores:
