@@ -13,6 +13,7 @@ import psutil
 import pytest
 import torch
 from encode_files import Watched, files, run
+from indexing import index_files
 from toy import sentences
 
 from isospace.cli import main
@@ -20,7 +21,6 @@ from isospace.comparison import cells
 from isospace.comparison.compare import candidate, compare
 from isospace.errors import UserError
 from isospace.search import files as search_files
-from isospace.search.files import index_files
 from isospace.system import cluster
 from isospace.system.jobs import Ended
 from isospace.system.progress import Silent

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from indexing import index_files
 from search_index import run
 
 from isospace.search import Changes, SearchIndex
 from isospace.search.database import Database
-from isospace.search.files import index_files
 from isospace.system.progress import Silent
 
 TEXTS = {

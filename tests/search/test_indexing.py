@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from indexing import index_files
 from search_index import TEXTS, index_until_killed, run
 from warm import WarmProcess, isospace_main
 
@@ -20,7 +21,6 @@ from isospace.search import Changes, SearchIndex, files
 from isospace.search import index as module
 from isospace.search.about import About
 from isospace.search.database import Database
-from isospace.search.files import index_files
 from isospace.system.progress import Silent
 
 

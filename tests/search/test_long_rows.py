@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from indexing import index_files
 from toy import sentences
 
 from isospace.errors import UserError
 from isospace.search import Changes, SearchIndex, files
 from isospace.search import index as module
-from isospace.search.files import index_files
 from isospace.system.progress import Silent
 from isospace.vectors.encode_config import Reading
 

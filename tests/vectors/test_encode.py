@@ -113,10 +113,10 @@ def test_a_finished_output_is_left_alone(config):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npy"])
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "binary"])
-def test_every_type_round_trips_within_its_error(config, toy_model, tmp_path, dtype, kind):
+@pytest.mark.parametrize("form", [None, "binary"])
+def test_one_file_holds_the_vectors_and_says_their_type(config, toy_model, tmp_path, form, kind):
     output = tmp_path / f"vectors.{kind}"
-    run(replace(config, output=output, dtype=dtype, shard_size=256))
+    run(replace(config, output=output, compress=form, shard_size=256))
     exact = load_encoder(str(toy_model), device="cpu").embed(TEXTS)
     if kind == "npy":
         stored = np.load(output)
@@ -125,20 +125,10 @@ def test_every_type_round_trips_within_its_error(config, toy_model, tmp_path, dt
         table = pq.read_table(output)
         stored = np.stack(table["vector"].to_numpy())
         about = json.loads(table.schema.metadata[b"isospace"])
-    assert about["dtype"] == dtype
-    assert about["dim"] == 32
-    if dtype == "float32":
+    assert (about["dtype"], about["dim"]) == (form or "float32", 32)
+    if form is None:
         assert np.allclose(stored, exact, atol=1e-6)
-    elif dtype == "float16":
-        assert np.all(np.abs(stored - exact) <= 2.0**-11 * np.abs(exact) + 1e-6)
-    elif dtype == "int8" and kind == "parquet":
-        scales = table["scale"].to_numpy()[:, None]
-        assert np.all(np.abs(scales * stored - exact) <= scales / 2 + 1e-6)
-    elif dtype == "int8":
-        cosines = (stored * exact).sum(1) / np.linalg.norm(stored.astype(float), axis=1)
-        assert np.all(cosines / np.linalg.norm(exact, axis=1) > 1 - 1e-4)
     else:
-        assert stored.shape == (ROWS, 4)
         assert np.array_equal(stored, quantize_embeddings(exact, "ubinary"))
     assert not (tmp_path / f"vectors.{kind}.parts").exists()
 

@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -70,7 +71,7 @@ def change_width(config, tmp_path):
         (change_text, "begun with another text to encode"),
         (change_model, "begun with another model \\("),
         (change_width, r"begun with another model, of another width \(32, now 16\)"),
-        (lambda config, _: replace(config, dtype="int8"), "begun with another `dtype`"),
+        (lambda config, _: replace(config, compress="int8"), "begun with another `compress`"),
         (lambda config, _: replace(config, max_length=9), "begun with another `max_length`"),
         (lambda config, _: replace(config, shard_size=64), "begun with another `shard_size`"),
         (lambda config, _: replace(config, format="npy"), "begun with another `format`"),
@@ -209,9 +210,16 @@ def test_a_full_disk_says_what_is_kept_and_how_to_go_on(config, monkeypatch):
 def test_a_worker_that_cannot_start_is_an_error_not_a_hang(
     config, toy_model, tmp_path, warm_workers
 ):
-    layout = FileLayout("npy", "float32", 32, "text", {})
+    layout = FileLayout("npy", 32, "text", {})
     task = Task(replace(config, model=str(tmp_path / "none"), workers=2), layout)
     encoder = load_encoder(str(toy_model), device="cpu")
     job = ShardTexts(0, tmp_path / "x.npy", ["a"], ["a"])
     with pytest.raises(UserError, match="`workers` 2"):
         list(write_shards(task, encoder, iter([job]), lambda rows: None))
+
+
+def test_a_vector_that_is_no_number_is_refused(tmp_path):
+    layout = FileLayout("npy", 2, "text", {})
+    with pytest.raises(UserError, match=r"x\.npy, row 1: the vector is not finite"):
+        layout.write(tmp_path / "x.npy", ["a", "b"], np.array([[1, 2], [np.nan, 0]], np.float32))
+    assert list(tmp_path.iterdir()) == []

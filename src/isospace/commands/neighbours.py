@@ -29,16 +29,9 @@ class Neighbours(LooksInTexts):
         """Read and encode the texts, and print the neighbours."""
         if not self.corpus or not self.query:
             raise UserError("give a corpus (--corpus FILE) and one or more queries (--query TEXT)")
-        from isospace.corpus.lines import clean
-        from isospace.encoders.places import resolve
-        from isospace.search.embedder import require_k
-        from isospace.search.neighbours import find_neighbours, read_corpus
+        from isospace.search.neighbours import checked_queries, find_neighbours, read_corpus
 
-        require_k(self.k)
-        if not all(map(clean, self.query)):
-            raise UserError(f"`query` {list(self.query)}: expected none of them to be empty")
-        for model in self.models:
-            resolve(model)  # before the corpus is read
+        checked_queries(self.models, self.query, self.k)  # before the corpus is read
         with Console(self.json) as console:
             corpus = read_corpus(self.corpus, self.column, self.encoding, console)
             neighbours = find_neighbours(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from isospace.commands.index import DEFAULT_FOLDER
 from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json, print_result, print_table
 from isospace.system.unicode import in_one_line
+from isospace.vectors.encode_config import IndexConfig
 
 if TYPE_CHECKING:
     from isospace.search import Hit
@@ -24,7 +24,7 @@ class Search(LoadsModels, CallsEndpoints):
 
     queries: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="QUERY ...")]
     """What to look for; each text is a query of its own."""
-    index: Path = DEFAULT_FOLDER
+    index: Path = IndexConfig.to
     """A folder that `isospace index` made."""
     k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 10
     """How many texts to list."""

@@ -52,22 +52,10 @@ class ApproximateIndex:
 class About:
     """The settings of an index.
 
-    Attributes:
-        model: the name for `load_encoder`.
-        weights: the model's `weights_hash` for documents.
-        pooling: the model's pooling, for information only.
-        given_pooling: the pooling that the user gave; `None`: the model's own.
-        dim: width of the vectors.
-        columns: metadata columns with their types.
-        root: path, relative to the index, of the working directory when the index was made. Files
-            below it are stored with relative paths.
-        query_prompt: prompt before every query.
-        document_prompt: prompt before every text.
-        numbered: number of ids given to texts without an id.
-        approximate: the approximate index; `None` if there is none.
-        isospace: isospace version that made the index.
-        bm25_weight: weight of BM25 in hybrid searches; `None`: the default.
-        compress: storage form of the vectors; fitted values are in compression.npz.
+    `weights` is the model's `weights_hash` for documents. `pooling` is for information only, and
+    `given_pooling` is what the user gave. `root` is the path, relative to the index, of the working
+    directory when the index was made; files below it are stored with relative paths. `numbered`
+    counts the ids given to texts without an id. Fitted values of `compress` are in compression.npz.
     """
 
     model: str
@@ -125,11 +113,7 @@ class About:
 
     @staticmethod
     def read(folder: Path) -> About:
-        """Read the settings of an index.
-
-        Raises:
-            UserError: the folder is not an index, or the file is damaged.
-        """
+        """Read the settings of an index."""
         path = folder / ABOUT
         if not path.is_file():
             what = f"holds no {ABOUT}" if folder.is_dir() else "no such folder"
@@ -162,17 +146,10 @@ def require_room(folder: Path) -> None:
 def load_model(
     folder: Path, about: About, model: str | None, query_prompt: str | None = None
 ) -> Encoder:
-    """Load the model of an index.
+    """Load the model of an index; refuse a model other than the index was made with.
 
-    Args:
-        folder: folder of the index.
-        about: content of its isospace.json.
-        model: new location of the model; `None`: the location in `about`.
-        query_prompt: the prompt before queries, as for `load_encoder`; default: the index's own.
-
-    Raises:
-        UserError: the model cannot be loaded, it is not the index's model, or the prompt's name is
-            unknown.
+    `model` is its new location; `None`: the location in `about`. `query_prompt` is as for
+    `load_encoder`; default: the prompt of the index.
     """
     name = model or about.model
     if model is None and is_address(name):

@@ -1,4 +1,4 @@
-"""Metadata columns: type inference from the first files, and conversion of values.
+"""Metadata columns: type inference from the first files, conversion of values, and filters.
 
 isospace has its own inference, because pyarrow.csv and pandas lose information. They read the code
 02139 as the number 2139, and round an id of twenty digits.
@@ -32,6 +32,14 @@ _WORDS: dict[ColumnType, str] = {
 # Digits with a leading zero (007, 02139), or too many for 64 bits, are text and not a number.
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,18})")
 _FRACTION = re.compile(r"-?(0|[1-9]\d*)(\.\d+([eE][+-]?\d+)?|[eE][+-]?\d+)")
+
+_NOISE = re.compile(
+    r"^(lance error: )?(LanceError\(\w+\): |Invalid input, |Schema error: |Query Execution error: "
+    r"|Error resolving filter expression (?s:.*?)\n\): |Invalid user input: "
+    r"|Error applying filter expression to batch: |Arrow error: |Compute error: )*"
+)
+_NO_CODE = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL)
+"""Quoted parts and comments of an SQL condition, in which parentheses are only text."""
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -68,9 +76,7 @@ def plain(value: Any, cell: bool) -> Value:
     NaN and infinity count as missing, because JSON has no such numbers. Dates and times become
     ISO 8601 text, which sorts by time.
 
-    Args:
-        value: the value in the file.
-        cell: true for a CSV or TSV cell, whose text may be a number.
+    `cell` is true for a CSV or TSV cell, whose text may be a number.
 
     Raises:
         ValueError: the value has another type, such as a list.
@@ -127,11 +133,7 @@ class TypeGuess:
 
     @property
     def columns(self) -> dict[str, ColumnType]:
-        """Column -> the narrowest type that holds all its values.
-
-        Raises:
-            UserError: a column has no value in any row.
-        """
+        """Column -> narrowest type that holds all its values; a column must have values."""
         columns: dict[str, ColumnType] = {}
         for name, type_ in self._types.items():
             if type_ is None:
@@ -192,3 +194,47 @@ def _widest(a: ColumnType | None, b: ColumnType) -> ColumnType:
     if a is None or a == b:
         return b
     return "float" if {a, b} == {"int", "float"} else "str"
+
+
+def condition_of(where: str | None, columns: Mapping[str, ColumnType]) -> str | None:
+    """Return a filter in parentheses, since LanceDB ignores an end that it cannot parse.
+
+    Without them, it would read `year > 3 ADN kind = 'a'` as `year > 3`.
+
+    Raises:
+        UserError: the filter is empty, or closes a parenthesis that it did not open.
+    """
+    if where is None:
+        return None
+    if not where.strip():
+        raise UserError("the filter is empty. Give an SQL condition, such as id = 'a'")
+    depth = 0
+    for sign in _code(where):
+        depth += (sign == "(") - (sign == ")")
+        if depth < 0:  # it would close the added parenthesis
+            raise bad_filter(where, "a closing parenthesis has no opening one", columns)
+    return f"({where}\n)"  # on a line of its own: the filter may end in a comment
+
+
+def bad_filter(where: str, reason: str, columns: Mapping[str, ColumnType]) -> UserError:
+    """Return the error for an invalid filter."""
+    if ")" not in _code(where):  # the parenthesis in the message is the added one
+        reason = reason.replace("found: )", "found: EOF").replace("Expected: ),", "Expected: EOF,")
+    return UserError(
+        f"filter {where!r} ({reason}): give an SQL condition on the columns "
+        f"{in_words(columns)}, such as id = 'a'"
+    )
+
+
+def reason_of(error: Exception) -> str:
+    """Return LanceDB's error as one line, without its source files and inner layers."""
+    text = re.split(r", /\S+\.rs:\d+| Valid fields are ", _NOISE.sub("", str(error)))[0]
+    text = re.sub(r"(\s|~~+)+", " ", text).strip() or type(error).__name__
+    if parser := re.search(r"\(sql parser error: (.*)\)", text):
+        text = parser[1]
+    return text.rstrip(".")[:300]
+
+
+def _code(where: str) -> str:
+    """Return an SQL condition without its quoted parts and comments."""
+    return _NO_CODE.sub(" ", where)

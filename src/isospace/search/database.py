@@ -20,8 +20,10 @@ from isospace.errors import UserError
 from isospace.operators.compression import Compression
 from isospace.operators.forms import RESCORED
 from isospace.operators.nearest import highest, nearest
-from isospace.search.columns import ColumnType, Value
-from isospace.search.filters import bad_filter, condition_of, reason_of
+from isospace.search.columns import ColumnType, Value, bad_filter, condition_of, reason_of
+
+SLICE = 8192
+"""Number of rows that are encoded, written or deleted together; a kill loses at most these."""
 
 _TABLE = "texts"
 _FILE = "_file"
@@ -165,9 +167,8 @@ class Database:
     def write(self, rows: Mapping[str, tuple[Value, ...]], vectors: np.ndarray) -> None:
         """Add rows, or replace rows with the same ids, atomically.
 
-        Args:
-            rows: id -> text, metadata, file, and id of the long row if the row is a passage.
-            vectors: (row, dim) float32.
+        `rows` has id -> text, metadata, file, and id of the long row if the row is a passage. The
+        vectors are (row, dim) float32.
         """
         values = zip(*rows.values(), strict=True)
         names = "text", *self.columns, _FILE, _PASSAGE_OF
@@ -203,7 +204,9 @@ class Database:
 
     def _remove(self, column: str, values: Sequence[str]) -> None:
         with self._working("written"):
-            self._table.delete(self._lancedb.col(column).isin(values))
+            for start in range(0, len(values), SLICE):
+                some = values[start : start + SLICE]
+                self._table.delete(self._lancedb.col(column).isin(some))
 
     def delete(self, where: str) -> int:
         """Delete the rows that match a filter; return their number."""
@@ -219,13 +222,11 @@ class Database:
         With `approximate`, use the approximate index; rows that are not in it are compared exactly.
         """
         condition, form = condition_of(where, self.columns), self.compression.form
-        if form.bits:
-            with self._working("searched", where):
-                return self._nearest_by_bits(vector, k, condition)
-        if not form.floats:
-            with self._working("searched", where):
-                return self._nearest_by_scan(vector, k, condition)
         with self._working("searched", where):
+            if form.bits:
+                return self._nearest_by_bits(vector, k, condition)
+            if not form.floats:
+                return self._nearest_by_scan(vector, k, condition)
             query = self._table.search(vector, vector_column_name="vector").limit(k)
             if approximate:
                 query = query.distance_type("cosine").refine_factor(_REFINE)
@@ -233,8 +234,8 @@ class Database:
             else:
                 # Cosine distance would drop zero vectors; all other vectors have length 1.
                 query = query.distance_type("dot").bypass_vector_index()
-            query = query if condition is None else query.where(condition)
-            rows = query.select(["id", "text", *self.columns, "_distance"]).to_list()
+            names = ["id", "text", *self.columns, "_distance"]
+            rows = _filtered(query, condition).select(names).to_list()
         return [self._hit(row, 1 - row["_distance"]) for row in rows]
 
     def _nearest_by_bits(self, vector: np.ndarray, k: int, condition: Any) -> list[Hit]:
@@ -245,8 +246,7 @@ class Database:
             np.packbits(vector > 0), vector_column_name=_BITS if rescored else "vector"
         )
         query = query.distance_type("hamming").limit(max(k, RESCORED) if rescored else k)
-        query = query if condition is None else query.where(condition)
-        rows = query.select(names).to_list()
+        rows = _filtered(query, condition).select(names).to_list()
         if not rescored:
             return [self._hit(row, 1 - 2 * row["_distance"] / len(vector)) for row in rows]
         numbers = np.array([row["vector"] for row in rows], np.int8).reshape(-1, len(vector))
@@ -255,8 +255,7 @@ class Database:
 
     def _nearest_by_scan(self, vector: np.ndarray, k: int, condition: Any) -> list[Hit]:
         """Compare a vector with every row; LanceDB cannot search this type of numbers."""
-        query = self._table.search()
-        query = query if condition is None else query.where(condition)
+        query = _filtered(self._table.search(), condition)
         ids: list[pa.Array] = []
 
         def slices() -> Iterator[np.ndarray]:
@@ -282,8 +281,8 @@ class Database:
         with self._working("searched", where):
             match = self._lancedb.query.MatchQuery(text, "text")
             query = self._table.search(match, query_type="fts").limit(k)
-            query = query if condition is None else query.where(condition)
-            rows = query.select(["id", "text", "vector", *self.columns, "_score"]).to_arrow()
+            names = ["id", "text", "vector", *self.columns, "_score"]
+            rows = _filtered(query, condition).select(names).to_arrow()
         cosines = (self._restored(rows["vector"].combine_chunks()) @ vector).tolist()
         found = zip(rows.drop_columns("vector").to_pylist(), cosines, strict=True)
         return [(self._hit(row, cosine), row["_score"]) for row, cosine in found]
@@ -340,6 +339,10 @@ class Database:
         with self._working("written"):
             config = self._lancedb.index.IvfSq(distance_type="cosine", target_partition_size=_GROUP)
             self._table.create_index("vector", config=config, name="vector")
+
+
+def _filtered(query: Any, condition: str | None) -> Any:
+    return query if condition is None else query.where(condition)
 
 
 def _lists(numbers: np.ndarray) -> pa.FixedSizeListArray:

@@ -15,20 +15,20 @@ import numpy as np
 from isospace.corpus.overview import SAMPLE, coverage
 from isospace.corpus.sources import DOCSTRINGS
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
 from isospace.evaluation.compression import FITTED_ON
-from isospace.operators.forms import FULL, FormName
+from isospace.operators.forms import FULL
 from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
 from isospace.search.columns import ColumnType, TypeGuess, fit
+from isospace.search.database import SLICE
 from isospace.search.index import SearchIndex
-from isospace.search.rows import SLICE, Changes, Row, passage_id
+from isospace.search.rows import Changes, Row, passage_id
 from isospace.statistics.counts import number_of
-from isospace.system.cluster import Engine, connected
-from isospace.system.files import expanded, require_writable
+from isospace.system.cluster import connected
+from isospace.system.files import require_writable
 from isospace.system.progress import Logged, Progress
-from isospace.vectors.encode_config import AS_IT_LOOKS, Reading
+from isospace.vectors.encode_config import IndexConfig
 from isospace.vectors.texts import RowsSeen, TextFile, TextRow, Texts, open_texts
 
 _ID_BYTES = 16  # length of an id's hash: long enough to make collisions practically impossible
@@ -38,11 +38,7 @@ _ID_BYTES = 16  # length of an id's hash: long enough to make collisions practic
 class IndexedFiles:
     """The result of indexing files.
 
-    Attributes:
-        changes: counts of changed rows.
-        rows: number of rows in the index now.
-        approximate: the approximate index, as in `About`.
-        gone: deleted files -> number of their rows that are left in the index.
+    `gone` has deleted files -> number of their rows that are left in the index.
     """
 
     changes: Changes
@@ -52,23 +48,7 @@ class IndexedFiles:
 
 
 def index_files(
-    inputs: str | Sequence[str],
-    to: Path | str,
-    model: str | None = None,
-    column: str = "text",
-    id_column: str | None = None,
-    keep: Sequence[str] = (),
-    encoding: str = "utf-8",
-    progress: Progress | None = None,
-    query_prompt: str | None = None,
-    document_prompt: str | None = None,
-    bm25_weight: float | None = None,
-    engine: Engine = "local",
-    workers: int = 1,
-    reading: Reading = AS_IT_LOOKS,
-    sync: bool = False,
-    pooling: PoolingName | None = None,
-    compress: FormName | None = None,
+    config: IndexConfig, progress: Progress | None = None, bm25_weight: float | None = None
 ) -> IndexedFiles:
     """Add the rows of files to an index; create the index if it does not exist.
 
@@ -82,39 +62,20 @@ def index_files(
     A file below `About.root` is stored with its relative path, any other file with its absolute
     path.
 
-    Args:
-        inputs: files, folders, - for standard input, or docstrings; may be empty with `sync`.
-        to: the folder of the index; created if it does not exist.
-        model: a name for `load_encoder`; default: the index's model, or minilm for a new index.
-        column: column of the texts in files with columns.
-        id_column: column of the ids; of rows with the same id, the last counts. A row without id
-            gets the id FILE:ROW. The passages of a row get ID#1, ID#2 and so on.
-        keep: metadata columns to keep; default: the columns of the index.
-        encoding: encoding of text files.
-        progress: shows the progress; default: the log.
-        query_prompt: query prompt of a new index, as for `SearchIndex.create`.
-        document_prompt: document prompt of a new index, as for `SearchIndex.create`.
-        bm25_weight: BM25 weight of a new index, as for `SearchIndex.create`.
-        engine: encode on this machine, or on a Ray cluster.
-        workers: number of workers on the cluster.
-        reading: how files are read and split.
-        sync: delete the rows of deleted files.
-        pooling: pooling of a new index, as for `SearchIndex.create`.
-        compress: storage form of the vectors of a new index; default: float32.
+    `bm25_weight` is the default weight of a new index, as for `SearchIndex.create`.
 
     Raises:
         UserError: an input, a prompt, the model or the index is invalid.
     """
-    progress = progress or Logged()
-    inputs, to = [inputs] if isinstance(inputs, str) else list(inputs), expanded(to)
-    if not inputs and not sync:
+    progress, to = progress or Logged(), config.to
+    if not config.inputs and not config.sync:
         raise UserError(
             "nothing to index. Give one or more files, or - for standard input, or `sync`, or "
             "`delete` FILTER"
         )
-    on_cluster = _on_cluster(engine, workers)
-    about = About.read(to) if (to / ABOUT).exists() or not inputs else None
-    keep = tuple(dict.fromkeys(keep)) or tuple(about.columns if about else ())
+    about = About.read(to) if (to / ABOUT).exists() or not config.inputs else None
+    keep = tuple(dict.fromkeys(config.keep)) or tuple(about.columns if about else ())
+    prompts = config.query_prompt, config.document_prompt
     if about is not None and set(keep) != set(about.columns):
         raise UserError(
             f"`keep` {' '.join(keep)}: {to} has the columns "
@@ -124,55 +85,54 @@ def index_files(
     if about is None:
         require_room(to)
         require_writable(to, inside=True, setting="to")
-    elif (query_prompt, document_prompt, pooling, compress) != (None, None, None, None):
+    elif (*prompts, config.pooling, config.compress) != (None, None, None, None):
         raise UserError(
             f"`query_prompt`, `document_prompt`, `pooling`, `compress`: {to} keeps the values it "
             "was made with. Leave these settings out, or make a new index in another folder (`to`)"
         )
-    if not inputs:
-        return _finish(SearchIndex.open(to, model), Changes(), sync, progress)
+    if not config.inputs:
+        return _finish(SearchIndex.open(to, config.model), Changes(), config.sync, progress)
     root = (to / about.root if about else Path.cwd()).resolve()
-    columns_read = column, id_column, encoding, keep
+    columns_read = config.column, config.id_column, config.encoding, keep
     with (
-        connected(engine),
-        open_texts(inputs, *columns_read, reading, cut_rows=True) as records,
+        connected(config.engine),
+        open_texts(config.inputs, *columns_read, config.reading, cut_rows=True) as records,
     ):
-        progress.line("reading", ", ".join(inputs))
+        progress.line("reading", ", ".join(config.inputs))
         known = about.columns if about else None
         seen, columns, superseded, first, spread = _survey(records, root, known)
         if about is None:
-            model = model or "minilm"
-            prompts = query_prompt, document_prompt
             index = SearchIndex.create(
                 to,
-                model,
+                config.model or "minilm",
                 columns,
                 *prompts,
                 bm25_weight,
-                pooling,
-                compress or FULL,
+                config.pooling,
+                config.compress or FULL,
                 spread,
                 progress,
             )
             _say_coverage(index.encoder, first, progress)
         else:
-            index = SearchIndex.open(to, model)
+            index = SearchIndex.open(to, config.model)
         if summary := index.about.prompts(Prompts()).summary:
             progress.line("prompts", summary)
         rows = (row.text for part in records.files() for row in part.rows)
         index.encoder.expect([("document", rows)], progress)
         changes = Changes(repeated=len(superseded))
         places, again = count(), RowsSeen()
+        on_cluster = config.workers if config.engine == "ray" else 0
         with progress.bar("index", seen.rows - changes.repeated) as advance:
             for part in records.files():
                 part = part._replace(rows=again.noting(part.rows))
                 name = _name(part, root)
                 changes += _add(index, records, part, name, places, superseded, advance, on_cluster)
-    indexed = _finish(index, changes, sync, progress)
+    indexed = _finish(index, changes, config.sync, progress)
     if again.digest != seen.digest:
         raise UserError(
-            f"{', '.join(inputs)}: the text changed while it was indexed. Run the same command "
-            "again"
+            f"{', '.join(config.inputs)}: the text changed while it was indexed. Run the same "
+            "command again"
         )
     return indexed
 
@@ -219,21 +179,9 @@ def _say_coverage(encoder: Encoder, first: list[str], progress: Progress) -> Non
     if limit is not None and found.lengths[0.95] > limit:
         progress.line(
             "length",
-            f"one row in twenty or more has over {limit} tokens: what is behind them is not read, "
-            "so not found",
+            f"at least one row in twenty has more than {limit} tokens. The rest of such a row is "
+            "not read, so a search cannot find it",
         )
-
-
-def _on_cluster(engine: Engine, workers: int) -> int:
-    """Return the number of cluster workers; 0: encode in this process."""
-    if workers < 1:
-        raise UserError(f"`workers` {workers}: expected 1 or more")
-    if engine == "local" and workers > 1:
-        raise UserError(
-            f"`workers` {workers}: only `engine` ray uses workers. Set `engine` ray, or leave "
-            "`workers` out"
-        )
-    return workers if engine == "ray" else 0
 
 
 def _survey(
@@ -279,9 +227,8 @@ def _survey(
 def _superseded(ids: bytearray, begins: bytearray) -> frozenset[int]:
     """Return the indices of rows whose id a later row repeats.
 
-    Args:
-        ids: concatenated hashes of the rows' ids, one hash per passage.
-        begins: 1 for the first passage of a row, else 0.
+    `ids` are the concatenated hashes of the rows' ids, one hash per passage. `begins` is 1 for the
+    first passage of a row, else 0.
     """
     if not begins:
         return frozenset()

@@ -26,10 +26,10 @@ from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import unit_rows
 from isospace.search.about import About, ApproximateIndex, load_model, require_room
 from isospace.search.columns import ColumnType, check_names, check_types
-from isospace.search.database import Database, Hit, lancedb
+from isospace.search.database import SLICE, Database, Hit, lancedb
 from isospace.search.embedder import require_k
 from isospace.search.ranking import SPREAD_SAMPLE, measure_recall, nearest_by_both
-from isospace.search.rows import SLICE, Changes, Row, passage_id, put_unencoded
+from isospace.search.rows import Changes, Row, passage_id, put_unencoded
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import map_on_cluster
 from isospace.system.files import expanded
@@ -274,8 +274,7 @@ class SearchIndex:
     def delete(self, where: str) -> int:
         """Delete the rows that match a filter; return their number.
 
-        Args:
-            where: an SQL condition on id, text and metadata, such as "id IN ('a', 'b')".
+        `where` is an SQL condition on id, text and metadata, such as "id IN ('a', 'b')".
 
         Raises:
             UserError: the filter is invalid.
@@ -285,9 +284,7 @@ class SearchIndex:
     def delete_numbered(self, source: str, keep: Callable[[str], bool]) -> int:
         """Delete rows with ids SOURCE:NUMBER, and their passages; return how many.
 
-        Args:
-            source: name of the source.
-            keep: function from an id to true if the source still has this row; such rows stay.
+        `keep` returns true for an id that the source still has; such rows stay.
         """
         begin = len(source) + 1
         numbered = self._database.numbered(source)
@@ -298,8 +295,7 @@ class SearchIndex:
     def delete_other_passages(self, rows: Mapping[str, int]) -> int:
         """Delete old passages of rows that are now split differently; return how many.
 
-        Args:
-            rows: id -> number of passages of the row; 1 if it is not split.
+        `rows` has id -> number of passages of the row; 1 if it is not split.
         """
         wanted = {
             passage_id(row, passage, passages)
@@ -312,8 +308,7 @@ class SearchIndex:
     def _remove(self, ids: Iterable[str]) -> int:
         """Delete rows by their ids; return how many."""
         stale = list(ids)
-        for start in range(0, len(stale), SLICE):
-            self._database.remove(stale[start : start + SLICE])
+        self._database.remove(stale)
         return len(stale)
 
     def gone(self) -> dict[str, int]:
@@ -328,8 +323,7 @@ class SearchIndex:
 
     def delete_files(self, files: Sequence[str]) -> None:
         """Delete the rows of files, named as in `gone`."""
-        for start in range(0, len(files), SLICE):
-            self._database.remove_files(files[start : start + SLICE])
+        self._database.remove_files(files)
 
     def approximate(self, rows: int) -> ApproximateIndex | None:
         """Return the approximate index; `None` if `rows` rows are searched exactly."""

@@ -53,13 +53,8 @@ class NeighbourLists:
     """The neighbours of each query under each model."""
 
     queries: tuple[str, ...]
-    texts: int
+    protocol: str
     lists: dict[str, list[list[Neighbour]]]
-
-    @property
-    def protocol(self) -> str:
-        """Description of the search."""
-        return protocol(self.texts)
 
     def rows(self, query: int) -> list[dict[str, str]]:
         """Return the rows of a table with the lists of one query side by side."""
@@ -98,31 +93,15 @@ def find_neighbours(
 ) -> NeighbourLists:
     """Return the nearest texts of a corpus to each query, for each of several models.
 
-    Args:
-        models: "minilm", model folders, run folders, or Hub names.
-        corpus: distinct texts, for example from `read_corpus`.
-        queries: the query texts.
-        k: number of neighbours per query.
-        precision: precision of the matrix products, as in `Encoder.embed`.
-        progress: shows the progress; default: the log.
-        query_prompt: the prompt before every query, as for `load_encoder`.
-        document_prompt: the prompt before every text of the corpus.
-        pooling: pooling of all models, as for `load_encoder`; default: each model's own.
+    The texts of the corpus are distinct, as those of `read_corpus`. Prompts and pooling are those
+    of `load_encoder`, for all models.
 
     Raises:
         UserError: there is no model or no query, a query is empty, k is below 1, or a model cannot
             be loaded.
     """
     progress = progress or Logged()
-    cleaned = tuple(map(clean, queries))
-    require_k(k)
-    if not models or not cleaned or not all(cleaned):
-        raise UserError(
-            f"models {', '.join(models) or 'none'}, queries {list(queries)}: give one or more "
-            "models, and one or more queries that are not empty (`query`)"
-        )
-    for model in models:
-        resolve(model)  # find a missing model before the first one encodes the whole corpus
+    cleaned = checked_queries(models, queries, k)
     lists = {}
     for model in dict.fromkeys(models):
         encoder = load_encoder(model, pooling, None, query_prompt, document_prompt)
@@ -133,7 +112,21 @@ def find_neighbours(
             embed = partial(encoder.embed, on_batch=advance, precision=precision)
             encode = PromptedEncoders.of_prompts(encoder.prompts, embed)
             lists[model] = nearest_texts(encode, cleaned, corpus, k)
-    return NeighbourLists(cleaned, len(corpus), lists)
+    return NeighbourLists(cleaned, protocol(len(corpus)), lists)
+
+
+def checked_queries(models: Sequence[str], queries: Sequence[str], k: int) -> tuple[str, ...]:
+    """Return the cleaned queries; refuse bad arguments of `find_neighbours` before other work."""
+    cleaned = tuple(map(clean, queries))
+    require_k(k)
+    if not models or not cleaned or not all(cleaned):
+        raise UserError(
+            f"models {', '.join(models) or 'none'}, queries {list(queries)}: give one or more "
+            "models, and one or more queries that are not empty (`query`)"
+        )
+    for model in models:
+        resolve(model)
+    return cleaned
 
 
 def nearest_texts(
@@ -143,12 +136,6 @@ def nearest_texts(
 
     A text equal to the query is left out. Texts with equal cosines keep the order of the corpus.
     Each text is encoded once.
-
-    Args:
-        encode: encoders of queries and documents, texts -> (text, dim).
-        queries: n texts.
-        corpus: distinct texts.
-        k: number of neighbours per query.
 
     Returns:
         n lists of k neighbours (fewer if the corpus has fewer texts).
@@ -186,11 +173,7 @@ def read_corpus(
 ) -> TextSequence:
     """Read the distinct texts of files, or the passages of documents, cleaned, of any length.
 
-    Args:
-        files: one or more files, as `CorpusConfig.corpus`.
-        column: column of the texts, as `CorpusConfig.column`.
-        encoding: encoding of the text files.
-        progress: shows the progress; default: the log.
+    The arguments are fields of `CorpusConfig`.
 
     Raises:
         UserError: a file cannot be read, or the files contain no text.

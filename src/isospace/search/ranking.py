@@ -38,15 +38,8 @@ def nearest_by_both(
     query is unsuitable. It scales both scores by the candidates only, and gives BM25 0 to a near
     row that is not among the best by BM25.
 
-    Args:
-        database: table of the rows.
-        query: the query text.
-        vector: vector of the query (dim,), of length 1.
-        k: number of hits.
-        where: search only rows that match this SQL condition.
-        approximate: use the approximate index for the nearest rows.
-        weight: weight of BM25.
-        sample: (n, dim) vectors of some rows, for the spread of the query's cosines.
+    The query's `vector` (dim,) has length 1. `sample` has (n, dim) vectors of some rows, for the
+    spread of the query's cosines.
     """
     query, depth = without_surrogates(query), max(k, _DEPTH)
     near = database.nearest(vector, depth, where, approximate)

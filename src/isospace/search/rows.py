@@ -13,9 +13,6 @@ from isospace.search.columns import ColumnType, fit
 from isospace.search.database import Database
 from isospace.system.unicode import without_surrogates
 
-SLICE = 8192
-"""Number of rows that are encoded and written together; a kill loses at most these."""
-
 _FILE = -2
 """Index of the file among the values of a row."""
 

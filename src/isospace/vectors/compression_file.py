@@ -25,11 +25,7 @@ FILE = "compression.npz"
 def fit_compression(
     form: FormName, encoder: Encoder, texts: Sequence[str], progress: Progress
 ) -> Compression:
-    """Fit a form on at most `FITTED_ON` evenly spaced texts.
-
-    Raises:
-        UserError: the form does not fit the encoder, or needs more texts.
-    """
+    """Fit a form on at most `FITTED_ON` evenly spaced texts."""
     some: list[str] = []
     if FORMS[form].fewest:
         some = [texts[place] for place in evenly(len(texts), FITTED_ON)]
@@ -58,7 +54,7 @@ def write_compression(path: Path, compression: Compression) -> None:
 def read_compression(path: Path) -> Compression:
     """Read a compression that `write_compression` wrote."""
     arrays = read_arrays(path)
-    damaged = UserError(f"{path}: is no compression. The file is damaged")
+    damaged = UserError(f"{path}: not a compression. The file is damaged")
     try:
         name, width = str(arrays["form"]), int(arrays["width"])
         [form] = [known for known in FORMS if known == name]
@@ -83,8 +79,7 @@ def read_compression(path: Path) -> Compression:
 def find_compression(path: Path | str) -> Path:
     """Return the compression file of vectors that `encode` wrote.
 
-    Args:
-        path: folder or file of the vectors, or the compression file.
+    `path` is the folder or file of the vectors, or the compression file.
     """
     place = expanded(path)
     for found in (place / FILE, beside(place), place):

@@ -125,12 +125,8 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
 
 def _require_alone(config: EncodeConfig) -> None:
     """Refuse settings of local encoding, because the vectors come from an endpoint or a file."""
-    for name, value, plain in (
-        ("workers", config.workers, 1),
-        ("engine", config.engine, "local"),
-        ("max_length", config.max_length, None),
-    ):
-        if value != plain:
+    for name in ("workers", "engine", "max_length"):
+        if (value := getattr(config, name)) != getattr(EncodeConfig, name):
             raise UserError(
                 f"`{name}` {value}: the vectors of {config.model} are given, and an endpoint gets "
                 f"several requests at once anyway. Leave `{name}` out"
@@ -158,9 +154,9 @@ def _compression(
         compression = fit_compression(form, encoder, some, progress)
     if compression.width != encoder.dim or (form is not None and compression.name != form):
         raise UserError(
-            f"`compress` {config.compress}: {compression.name} of {compression.width} dimensions "
-            f"is there, and {config.model} has {encoder.dim}. Give the vectors of this model, or "
-            "another `output`"
+            f"`compress` {config.compress}: the compression is {compression.name} for vectors of "
+            f"{compression.width} dimensions, and {config.model} has {encoder.dim}. Give the "
+            "vectors of this model, or another `output`"
         )
     if compression.form.rescored and config.file_format == "npy":
         raise UserError(f"`compress` {compression.name}: npy has no place for bits; write parquet")
@@ -175,9 +171,7 @@ def _layout(config: EncodeConfig, encoder: Encoder, compression: Compression | N
     }
     key: Key = "text" if config.id_column is None else "id"
     queries = config.side == "query"
-    return FileLayout(
-        config.file_format, config.dtype, encoder.dim, key, about, compression, queries
-    )
+    return FileLayout(config.file_format, encoder.dim, key, about, compression, queries)
 
 
 def _require_room(config: EncodeConfig) -> None:
@@ -215,7 +209,7 @@ def _failing_disk(config: EncodeConfig) -> Iterator[None]:
     except OSError as error:
         raise Stopped(
             f"{error.filename or config.output} cannot be written: {error.strerror or error}. "
-            "Mend that, for instance free disk space, and run the same command again. Finished "
+            "Solve this, for instance free disk space, and run the same command again. Finished "
             f"shards are kept in {config.shard_folder}"
         ) from error
 

@@ -1,4 +1,4 @@
-"""Settings of `encode` and of everything that reads texts; a light import, for `--help`."""
+"""Settings of `encode` and `index`; a light import, for `--help`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from isospace.config import CorpusConfig, Files, Layout
 from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
+from isospace.operators.forms import FormName
 from isospace.system.cluster import Engine
-from isospace.system.settings import NameOrPath, PathOrText, settings
+from isospace.system.settings import NameOrPath, PathOrText, refuse_idle, settings
 
-Dtype = Literal["float32", "float16", "int8", "binary"]
 Format = Literal["parquet", "npy"]
 
 _SINGLE: dict[str, Format] = {".parquet": "parquet", ".npy": "npy"}
@@ -73,13 +73,11 @@ class EncodeConfig:
     """Which column holds ids, to be written instead of the texts."""
     encoding: str = "utf-8"
     """Encoding of the text files."""
-    dtype: Dtype = "float32"
-    """Type of the stored numbers: int8 has a scale for each vector, binary keeps signs, eight to a
-    byte."""
     compress: NameOrPath | None = None
-    """Form of the stored vectors, such as pca-256-int8; its components and ranges are fitted on the
-    texts and kept beside the vectors. For queries (`as` query) give the compressed vectors of the
-    documents instead: their folder, or their file."""
+    """Form of the stored vectors: float16, int8, binary, or a smaller one such as pca-256-int8.
+    What it needs is fitted on the texts and kept beside the vectors. For queries (`as` query) give
+    the compressed vectors of the documents instead: their folder, or their file. Default: the
+    model's own vectors, in float32."""
     format: Format | None = None
     """Format of the shards; default: parquet, or what `output` ends in."""
     precision: Precision = "float32"
@@ -132,10 +130,6 @@ class EncodeConfig:
                     f"`{side}_prompt`: only applies to texts encoded as {side}. Give `as` {side} "
                     "with it"
                 )
-        if self.compress is not None and self.dtype != "float32":
-            raise UserError(
-                f"`dtype` {self.dtype}: `compress` says the type of the numbers. Leave `dtype` out"
-            )
         if self.format is not None and self.file_format != self.format:
             raise UserError(
                 f"`format` {self.format}: does not fit `output`, which ends in {self.output.suffix}"
@@ -160,3 +154,52 @@ class EncodeConfig:
     def shard_folder(self) -> Path:
         """Folder of the shards: the output, or a temporary folder until the shards are joined."""
         return self.output.with_name(f"{self.output.name}.parts") if self.single else self.output
+
+
+@settings
+class IndexConfig:
+    """Settings of `index`: files to add to a new or an existing index."""
+
+    inputs: Files = ()
+    """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
+    standard input, or docstrings. A row without an id gets the id FILE:ROW, its passages FILE:ROW#1
+    and on; indexing the file again replaces them."""
+    to: PathOrText = Path("index")
+    """The folder of the index; made if it is not there, else added to."""
+    model: NameOrPath | None = None
+    """minilm, a model folder, a run's folder, a Hub name, an endpoint (http://HOST/v1#NAME), or
+    vectors:FILE; default: the model of the index, and minilm for a new one."""
+    column: str = "text"
+    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
+    id_column: str | None = None
+    """Which column holds ids; a row replaces the one that has its id, also within the files."""
+    keep: tuple[str, ...] = ()
+    """Other columns to keep, to filter by and to show; default: those of the index."""
+    encoding: str = "utf-8"
+    """Encoding of the text files."""
+    reading: Reading = AS_IT_LOOKS
+    pooling: PoolingName | None = None
+    """For a new index: how token vectors become one vector of the text. Default: the model's own
+    pooling."""
+    query_prompt: str | None = None
+    """For a new index: put before every query, such as "query: ", or the name of one of the model's
+    own prompts; "" for none. Default: the model's own query prompt, if it has one."""
+    document_prompt: str | None = None
+    """For a new index: put before every text, in the same way. Default: the model's own document,
+    passage or corpus prompt."""
+    compress: FormName | None = None
+    """For a new index: the form in which vectors are stored, such as pca-256-int8. `isospace
+    evaluate RUN --compress` measures what each form loses. Default: float32."""
+    sync: bool = False
+    """Delete the rows of all files that are not there any more, such as renamed ones. FILE can be
+    left out."""
+    engine: Engine = "local"
+    """Where texts are encoded: in this process, or on the machines of a Ray cluster (RAY_ADDRESS
+    names it); this process writes the index in any case."""
+    workers: PositiveInt = 1
+    """With `engine` ray: how many encode at once, each with the model in memory."""
+
+    def __post_init__(self) -> None:
+        """Refuse `workers` without a cluster."""
+        if self.engine == "local":
+            refuse_idle(self, "`engine` ray", "workers")

@@ -26,6 +26,7 @@ _LOCK = ".lock"
 _WORDS = {
     "model": "model",
     "dim": "model, of another width",
+    "dtype": "`compress`: the type of numbers",
     "text": "text to encode",
     "key": "`id_column`",
 }
@@ -133,7 +134,8 @@ class Shards:
             self.done[by_file[shard.file]] = shard
 
     def _require_same(self, settings: Mapping[str, Any]) -> None:
-        for name, value in self._settings.items():
+        for name in [*self._settings, *settings]:  # only some outputs have `compress`
+            value = self._settings.get(name)
             if settings.get(name) != value:
                 what = _WORDS.get(name, f"`{name}`")
                 raise UserError(

@@ -49,7 +49,6 @@ class TextRow(NamedTuple):
     """A row of a file, a passage of a row, or a passage of a document.
 
     Attributes:
-        text: text to encode.
         key: id of the row, or "".
         values: values of the columns to keep: text in csv and tsv, `None` in files without columns,
             else the values of the file.
@@ -87,12 +86,8 @@ class TextFile(NamedTuple):
 class RowsSeen:
     """Number and hash of the rows seen so far.
 
-    Attributes:
-        rows: number of rows.
-        missing: number of rows whose text is null.
-        first_missing: position of the first row whose text is null.
-        missing_keys: number of rows without an id, if ids are read.
-        first_missing_key: position of the first row without an id.
+    Missing are rows whose text is null, and keys of rows without an id if ids are read. The names
+    with `first` have the position of the first such row.
     """
 
     def __init__(self) -> None:

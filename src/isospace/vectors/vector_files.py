@@ -1,15 +1,7 @@
-"""Files of vectors: Parquet with text or id, or npy; four types of numbers.
+"""Files of vectors: Parquet with text or id, or npy.
 
-float32  the encoder's vectors
-float16  rounded to half precision
-int8     v = round(x / scale) with scale = max |x| / 127 of the same vector. scale * v is within
-         scale / 2 of x in every dimension. Cosines need no scale. Parquet stores it in the column
-         `scale`
-binary   bit i is 1 if x_i > 0; eight dimensions in a uint8, the first dimension in the highest bit
-         (ubinary in sentence-transformers)
-
-A compression (`operators.compression`) stores its own numbers instead. If it searches by bits and
-ranks by numbers, Parquet stores the bits in the column `bits`.
+The numbers are the encoder's, in float32, or those of a compression (`operators.compression`). If
+the compression searches by bits and ranks by numbers, Parquet stores the bits in the column `bits`.
 """
 
 from __future__ import annotations
@@ -28,37 +20,12 @@ from numpy.typing import NDArray
 
 from isospace.errors import UserError
 from isospace.operators.compression import Compression
+from isospace.operators.forms import Numbers
 from isospace.system.arrays import row_writer
 from isospace.system.files import atomic_path
-from isospace.vectors.encode_config import Dtype, Format
+from isospace.vectors.encode_config import Format
 
 Key = Literal["text", "id"]
-
-
-def quantise(vectors: NDArray[np.float32], dtype: Dtype) -> tuple[np.ndarray, np.ndarray | None]:
-    """Convert vectors to the stored type; each int8 vector has a scale.
-
-    Args:
-        vectors: (n, dim) float32.
-        dtype: stored type.
-
-    Returns:
-        Stored values (n, dim), or (n, ceil(dim / 8)) for binary; and scales (n,) float32 or `None`.
-
-    Examples:
-        >>> values, scales = quantise(np.array([[0.5, -1.0, 0.25]], np.float32), "int8")
-        >>> values.tolist(), [f"{scale:.4f}" for scale in scales]
-        ([[64, -127, 32]], ['0.0079'])
-        >>> quantise(np.array([[0.5, -1.0, 0.25]], np.float32), "binary")[0].tolist()
-        [[160]]
-    """
-    if dtype == "binary":
-        return np.packbits(vectors > 0, axis=1), None
-    if dtype == "int8":
-        scales = np.abs(vectors).max(axis=1) / np.float32(127)
-        divisors = np.where(scales > 0, scales, np.float32(1))
-        return np.rint(vectors / divisors[:, None]).astype(np.int8), scales
-    return vectors.astype(dtype), None
 
 
 @dataclass(frozen=True)
@@ -69,7 +36,6 @@ class FileLayout:
     """
 
     format: Format
-    dtype: Dtype
     dim: int
     key: Key
     about: Mapping[str, Any]
@@ -84,10 +50,10 @@ class FileLayout:
         return -(-dim // 8) if self._dtype == "binary" else dim
 
     @property
-    def _dtype(self) -> Dtype:
+    def _dtype(self) -> Numbers:
         """Type of the stored values; binary for bits."""
         if self.compression is None:
-            return self.dtype
+            return "float32"
         form = self.compression.form
         bits_alone = form.bits and not form.rescored
         return "float32" if self.queries and not bits_alone else form.numbers
@@ -110,28 +76,23 @@ class FileLayout:
         about = {**self.about, "dtype": self._dtype, "dim": self.dim}
         if self.compression is not None:
             about["compress"] = self.compression.name
-        elif self.dtype == "int8":
-            fields.append(pa.field("scale", pa.float32()))
         if self._has_bits:
-            fields.append(pa.field("bits", _bits_of(self.width)))
+            fields.append(pa.field("bits", pa.list_(pa.uint8(), -(-self.width // 8))))
         return pa.schema(fields, metadata={"isospace": json.dumps(about)})
 
     def write(self, path: Path, keys: Sequence[str], vectors: NDArray[np.float32]) -> None:
         """Write vectors (n, dim) and their n texts or ids atomically; npy has vectors only.
 
         Raises:
-            UserError: a vector is not finite, or too large for the type.
+            UserError: a vector is not finite.
         """
-        with np.errstate(over="ignore", invalid="ignore"):  # checked below
-            values, scales = self._stored_numbers(vectors)
-        for array in (vectors, values):
-            if not np.isfinite(array).all():
-                row = int(np.argmin(np.isfinite(array).all(axis=1)))
-                raise UserError(
-                    f"{path.name}, row {row}: the vector is not finite as {array.dtype}. Try "
-                    "`precision` float32 and `dtype` float32. If that fails too, the model is "
-                    "damaged"
-                )
+        finite = np.isfinite(vectors).all(axis=1)
+        if not finite.all():
+            raise UserError(
+                f"{path.name}, row {np.argmin(finite)}: the vector is not finite. Try `precision` "
+                "float32. If that fails too, the model is damaged"
+            )
+        values = self._stored_numbers(vectors)
         with atomic_path(path) as temporary, temporary.open("wb") as file:
             if self.format == "npy":
                 contents = io.BytesIO()  # np.save to a full disk gives no reason
@@ -140,21 +101,18 @@ class FileLayout:
                 return
             flat = pa.array(values.reshape(-1))
             columns = [pa.array(keys), pa.FixedSizeListArray.from_arrays(flat, self.width)]
-            if scales is not None:
-                columns.append(pa.array(scales))
             if self._has_bits and self.compression is not None:
                 bits = pa.array(self.compression.bits(vectors).reshape(-1))
                 columns.append(pa.FixedSizeListArray.from_arrays(bits, -(-self.width // 8)))
             with self._writer(file) as writer:
                 writer.write_table(pa.Table.from_arrays(columns, schema=self.schema))
 
-    def _stored_numbers(self, vectors: NDArray[np.float32]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the stored numbers, and the scales of int8 without a compression."""
+    def _stored_numbers(self, vectors: NDArray[np.float32]) -> NDArray[Any]:
         if self.compression is None:
-            return quantise(vectors, self.dtype)
+            return vectors
         if self.queries and self._dtype == "float32":
-            return self.compression.queries(vectors), None
-        return self.compression.numbers(vectors), None
+            return self.compression.queries(vectors)
+        return self.compression.numbers(vectors)
 
     def join(self, parts: Sequence[Path], rows: int, path: Path) -> None:
         """Join files that `write` made into one file of `rows` vectors, atomically."""
@@ -189,7 +147,3 @@ class FileLayout:
         if self.compression is not None:
             settings["compress"] = self.compression.name
         return settings
-
-
-def _bits_of(dim: int) -> pa.DataType:
-    return pa.list_(pa.uint8(), -(-dim // 8))

@@ -108,13 +108,8 @@ def _in_process(task: Task, tally: Tally) -> Callable[[ShardTexts], tuple[int, s
     """Load the model in a worker process, and return the function that writes a shard."""
     # The first process has already logged the warnings about the model.
     logging.getLogger("isospace.encoders.loading").setLevel(logging.ERROR)
-    return partial(_write, task, load_model(task.config), tally.add)
-
-
-def _write(
-    task: Task, encoder: Encoder, on_batch: Callable[[int], None], shard: ShardTexts
-) -> tuple[int, str]:
-    return task.write(encoder, shard, on_batch)
+    encoder = load_model(task.config)
+    return lambda shard: task.write(encoder, shard, tally.add)
 
 
 def _on_cluster(task: Task) -> Callable[[ShardTexts], tuple[int, tuple[int, str]]]:
@@ -128,7 +123,4 @@ def _on_cluster(task: Task) -> Callable[[ShardTexts], tuple[int, tuple[int, str]
             "this name. Give a folder that all machines share"
         )
 
-    def write(shard: ShardTexts) -> tuple[int, tuple[int, str]]:
-        return len(shard.texts), task.write(encoder, shard, lambda rows: None)
-
-    return write
+    return lambda shard: (len(shard.texts), task.write(encoder, shard, lambda rows: None))

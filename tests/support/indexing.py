@@ -1,0 +1,11 @@
+"""Indexing in one call, by settings of a few words."""
+
+from __future__ import annotations
+
+from isospace.search import files
+from isospace.system.progress import Silent
+from isospace.vectors.encode_config import IndexConfig
+
+
+def index_files(inputs, to, model=None, progress=None, **settings) -> files.IndexedFiles:
+    return files.index_files(IndexConfig(inputs, to, model, **settings), progress or Silent())
