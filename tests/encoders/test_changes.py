@@ -15,7 +15,7 @@ from transformers import (
     RobertaModel,
 )
 
-from isospace.encoders.changes import EmbeddingChanges, changed, refusal
+from isospace.encoders.hooks import EmbeddingChanges, changed_embeddings, embedding_refusal
 
 SIZES = {
     "vocab_size": 50,
@@ -37,17 +37,17 @@ FAMILIES = {
 @pytest.mark.parametrize("family", FAMILIES)
 def test_unchanged_positions_are_the_models_own(family):
     model = FAMILIES[family]().eval()
-    assert refusal(model) is None
+    assert embedding_refusal(model) is None
     ids = torch.tensor([[4, 9, 8, 7, 5], [4, 8, 5, 1, 1]])
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
     kept = torch.ones(2, 5, 16, dtype=torch.bool)
     places = torch.arange(5).repeat(2, 1)
     with torch.no_grad():
         expected = model(ids, attention_mask=mask).last_hidden_state
-        with changed(model, EmbeddingChanges(places, kept)):
+        with changed_embeddings(model, EmbeddingChanges(places, kept)):
             found = model(ids, attention_mask=mask).last_hidden_state
         moved = places.flip(1)
-        with changed(model, EmbeddingChanges(moved, kept)):
+        with changed_embeddings(model, EmbeddingChanges(moved, kept)):
             other = model(ids, attention_mask=mask).last_hidden_state
         after = model(ids, attention_mask=mask).last_hidden_state
     real = mask.bool()
@@ -59,4 +59,7 @@ def test_unchanged_positions_are_the_models_own(family):
 def test_rotary_positions_are_refused():
     sizes = {**SIZES, "pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 3}
     model = ModernBertModel(ModernBertConfig(**sizes, cls_token_id=2, sep_token_id=3))
-    assert refusal(model) == "ModernBertModel has no layer of embeddings with learned positions"
+    assert (
+        embedding_refusal(model)
+        == "ModernBertModel has no layer of embeddings with learned positions"
+    )

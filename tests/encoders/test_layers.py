@@ -31,7 +31,7 @@ from transformers import (
     XLNetModel,
 )
 
-from isospace.encoders.layers import layers_of
+from isospace.encoders.hooks import layers_of
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.noise import Noise
 from isospace.encoders.trained import train_last

@@ -8,7 +8,7 @@ import pytest
 import torch
 from loops import CONFIG, make_loop
 
-from isospace.encoders.layers import layers_of
+from isospace.encoders.hooks import layers_of
 from isospace.errors import UserError
 from isospace.objectives import ArcCSE, DeCLUTR, DiffCSE, ESimCSE, MoCoSE, WhitenedCSE
 from isospace.training.requirements import require_plain_passes

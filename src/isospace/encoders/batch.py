@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isospace.encoders import changes
-from isospace.encoders.changes import EmbeddingChanges
+from isospace.encoders.hooks import EmbeddingChanges, concatenated
 from isospace.operators.inverse_sqrt import in_float64
 
 _LONG_ATTENTION = 64
@@ -71,7 +70,7 @@ class Batch:
         return Batch(
             stacked(self.input_ids),
             stacked(self.attention_mask),
-            changed={0: changes.concatenated(parts)} if parts else {},
+            changed={0: concatenated(parts)} if parts else {},
             prompts={0: self.prompts[texts[0]]} if texts[0] in self.prompts else {},
             states=None if self.states is None else stacked(self.states),
         )

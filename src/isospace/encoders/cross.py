@@ -21,11 +21,7 @@ from isospace.errors import UserError, first_line
 
 
 def is_cross_encoder(name: str) -> bool:
-    """Return true if a folder or Hub model is a cross-encoder (a sequence classifier).
-
-    Raises:
-        UserError: the model is missing, or its configuration cannot be read.
-    """
+    """Return true if a folder or Hub model is a cross-encoder (a sequence classifier)."""
     path, local, revision, _ = resolve(name)
     if Path(path).is_file() or is_frozen_name(path):  # word vectors or given vectors
         return False
@@ -45,15 +41,7 @@ def is_cross_encoder(name: str) -> bool:
 
 
 class PairScorer:
-    """A cross-encoder that scores pairs of texts.
-
-    Args:
-        name: folder or Hub name.
-        device: device of the model.
-
-    Raises:
-        UserError: the model cannot be loaded, or returns more than one number for a pair.
-    """
+    """A cross-encoder that scores pairs of texts by one number each."""
 
     def __init__(self, name: str, device: str) -> None:
         place = resolve(name)

@@ -27,11 +27,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedTokenizerBase
 
-from isospace.encoders import changes, fast
+from isospace.encoders import fast
 from isospace.encoders.adapters import has_adapters
 from isospace.encoders.batch import Batch
+from isospace.encoders.hooks import LastLayers, changed_embeddings, runs_layers_again
 from isospace.encoders.language import LanguageModel, masked_language_model
-from isospace.encoders.layers import LastLayers, runs_layers_again
 from isospace.encoders.modules import (
     default_route,
     includes_prompt,
@@ -189,9 +189,7 @@ class Encoder(nn.Module):
         Both paths give the same values up to rounding.
         """
         reason = self.why_general_path()
-        if reason is not None:
-            return f"general path: {reason}"
-        return f"fast path: {self.family}"
+        return f"fast path: {self.family}" if reason is None else f"general path: {reason}"
 
     @property
     def transformer(self) -> Any:
@@ -222,9 +220,7 @@ class Encoder(nn.Module):
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
         """Return a line that describes the encoder.
 
-        Args:
-            arithmetic: the type of the matrix products.
-            plan: the views of a training; views that change embeddings need the general path.
+        Views of the `plan` that change embeddings need the general path.
         """
         rates = ", ".join(f"{rate:g}" for rate in self.noise.rates) or "none"
         if self.last_layers is not None:
@@ -320,7 +316,7 @@ class Encoder(nn.Module):
         if self.last_layers is not None and batch.states is not None:
             return self.last_layers.given(batch.states)
         if 0 in batch.changed:
-            return changes.changed(self.transformer, batch.changed[0])
+            return changed_embeddings(self.transformer, batch.changed[0])
         return nullcontext()
 
     def states_below(self, batch: Batch) -> Tensor:
@@ -418,8 +414,7 @@ class Encoder(nn.Module):
     def language_model(self, name: str | None = None) -> LanguageModel:
         """Load a masked-language model with this encoder's vocabulary, (ids, mask) -> logits.
 
-        Args:
-            name: a folder or Hub name; default: the checkpoint of this encoder.
+        The default is the checkpoint of this encoder.
 
         Raises:
             ValueError: the model has no trained head for masked words, or another vocabulary.
@@ -457,7 +452,7 @@ class Encoder(nn.Module):
         if embedded is not None:
             if not isinstance(getattr(transformer, "embeddings", None), nn.Module):
                 raise ValueError(
-                    f"the embeddings of {self.family} are no module that can be stepped into"
+                    f"the embeddings of {self.family} are not a module, so they cannot be changed"
                 )
             places.append((transformer.embeddings, embedded))
         if mask.dim() == 3:
@@ -474,6 +469,7 @@ class Encoder(nn.Module):
         texts: Sequence[str],
         view: View = View(dropout=0.0),  # noqa: B008 - frozen
         max_length: int | None = None,
+        *,
         batch_tokens: int = 2048,
         batch_size: int | None = None,
         on_batch: Callable[[int], None] | None = None,
@@ -501,19 +497,8 @@ class Encoder(nn.Module):
         Returns:
             (n, dim) float32.
         """
-        if (own := self.of_side(side)) is not self:
-            return own.embed(
-                texts,
-                view,
-                max_length,
-                batch_tokens,
-                batch_size,
-                on_batch,
-                precision,
-                one_thread,
-                side,
-            )
-        ids = self.tokens.ids(texts, max_length, side=side) if len(texts) else []
+        own = self.of_side(side)
+        ids = own.tokens.ids(texts, max_length, side=side) if len(texts) else []
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]), reverse=True)
         batches: list[list[int]] = []
         while order:
@@ -521,19 +506,19 @@ class Encoder(nn.Module):
             size = max(1, min(batch_tokens // longest, batch_size or len(order)))
             batches.append(order[:size])
             del order[:size]
+        device = own.device
 
         def encode(rows: list[int]) -> np.ndarray:
-            bf16 = torch.autocast(self.device.type, torch.bfloat16, enabled=precision == "bf16")
+            bf16 = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
             with torch.inference_mode(), bf16:
-                batch = self.tokens.collate([ids[i] for i in rows], sides=(side,)).to(self.device)
-                vectors = self.vectors(batch, normalised=True)
-                encoded: np.ndarray = vectors.float().cpu().numpy()
+                batch = own.tokens.collate([ids[i] for i in rows], sides=(side,)).to(device)
+                encoded: np.ndarray = own.vectors(batch, normalised=True).float().cpu().numpy()
                 return encoded
 
-        vectors = np.empty((len(ids), self.dim), dtype=np.float32)
+        vectors = np.empty((len(ids), own.dim), dtype=np.float32)
         # Dropout is drawn in the order of the batches; parallel batches have no fixed order.
-        parallel = self.device.type == "cpu" and view.dropout == 0.0
-        with self.noise.at(view.dropout):
+        parallel = device.type == "cpu" and view.dropout == 0.0
+        with own.noise.at(view.dropout):
             results = (
                 side_by_side(encode, batches, one_thread) if parallel else map(encode, batches)
             )

@@ -8,9 +8,10 @@ any encoder. Saving writes the maps only: a matrix and a bias each.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ from torch import nn
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import default_route, modules_of
 from isospace.encoders.noise import Noise
-from isospace.encoders.parity import TOLERANCE, require_parity, write_sums
-from isospace.encoders.pooling import PoolingName, Precision
+from isospace.encoders.parity import TOLERANCE, require_parity
+from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Prompts, Side
 from isospace.encoders.vector_sources import (
     ABOUT,
@@ -38,7 +39,6 @@ from isospace.encoders.vector_sources import (
 )
 from isospace.errors import UserError
 from isospace.system import typed_json
-from isospace.system.files import atomic_folder
 from isospace.system.progress import Progress
 from isospace.system.unicode import without_surrogates
 from isospace.views import View
@@ -88,10 +88,7 @@ class _Texts:
 class FrozenEncoder(Encoder):
     """An encoder that passes given vectors through linear maps.
 
-    Args:
-        model: a model whose first module is `GivenVectors`.
-        source: the name under which the encoder was loaded.
-        prompts: prompts before the texts; default: none.
+    The first module of the model is `GivenVectors`.
     """
 
     def __init__(
@@ -155,47 +152,41 @@ class FrozenEncoder(Encoder):
     def embed(
         self,
         texts: Sequence[str],
-        view: View = View(dropout=0.0),  # noqa: B008 - frozen
-        max_length: int | None = None,
-        batch_tokens: int = 2048,
-        batch_size: int | None = None,
+        *_: Any,
         on_batch: OnBatch = None,
-        precision: Precision = "float32",
-        one_thread: bool = False,
         side: Side | None = None,
+        **others: Any,
     ) -> NDArray[np.float32]:
-        """Return the vectors of texts (n, dim); uses only `texts`, `on_batch` and `side`."""
+        """Return the vectors of texts (n, dim); other options of `Encoder.embed` have no effect."""
+        return self._mapped(self.given.vectors(list(self._prompted(texts, side)), on_batch), side)
+
+    def _prompted(self, texts: Iterable[str], side: Side | None) -> Iterator[str]:
         prompt = self.prompts.for_side(side)
-        prompted = [without_surrogates(prompt + text) for text in texts]
-        return _mapped(modules_of(self.model, side)[1:], self.given.vectors(prompted, on_batch))
+        return (without_surrogates(prompt + text) for text in texts)
+
+    def _mapped(self, vectors: NDArray[np.float32], side: Side | None) -> NDArray[np.float32]:
+        """Pass given vectors (n, dim) through the maps of a side."""
+        features = {"sentence_embedding": torch.from_numpy(vectors)}
+        with torch.inference_mode():
+            for module in modules_of(self.model, side)[1:]:
+                features = module(features)
+        mapped: NDArray[np.float32] = features["sentence_embedding"].numpy()
+        return mapped
 
     def expect(
         self, asked: Iterable[tuple[Side | None, Iterable[str]]], progress: Progress
     ) -> None:
         """Announce the texts that a command will encode (`VectorSource.expect`)."""
-        prompts = ((self.prompts.for_side(side), texts) for side, texts in asked)
-        every = (without_surrogates(prompt + text) for prompt, texts in prompts for text in texts)
-        self.given.expect(every, progress)
-
-
-def _mapped(modules: Sequence[nn.Module], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Pass vectors (n, dim) through modules."""
-    features = {"sentence_embedding": torch.from_numpy(vectors)}
-    with torch.inference_mode():
-        for module in modules:
-            features = module(features)
-    passed: NDArray[np.float32] = features["sentence_embedding"].numpy()
-    return passed
+        prompted = (self._prompted(texts, side) for side, texts in asked)
+        self.given.expect(chain.from_iterable(prompted), progress)
 
 
 @dataclass(frozen=True)
 class About:
     """Content of frozen.json.
 
-    Attributes:
-        model: an address, or vectors:FILE.
-        dim: width of the given vectors.
-        prompts: prompts that isospace adds; the server's own prompts are unknown.
+    The `model` is an address or vectors:FILE, of vectors with `dim` dimensions. The `prompts` are
+    those that isospace adds; the prompts of a server are unknown.
     """
 
     model: str
@@ -207,12 +198,8 @@ class About:
 def load_frozen(name: str, place: str) -> FrozenEncoder:
     """Load a frozen encoder.
 
-    Args:
-        name: the name that the user gave.
-        place: an address, vectors:FILE, or a folder that `save_frozen` wrote.
-
-    Raises:
-        UserError: the address or file cannot be used, or the folder is damaged.
+    `name` is what the user gave. `place` is an address, vectors:FILE, or a folder that `write_maps`
+    wrote.
     """
     if is_frozen_name(place):
         return FrozenEncoder(_model(load_source(place), []), name)
@@ -261,11 +248,7 @@ def _read_map(file: Path) -> Map | None:
 
 
 def maps_of(encoder: FrozenEncoder) -> dict[str, Map]:
-    """Return the linear maps of an encoder: file name -> map; empty without maps.
-
-    Raises:
-        UserError: the modules are not a linear map.
-    """
+    """Return the linear maps of an encoder: file name -> map; empty without maps."""
     sides: dict[str, Side] = {MAP: "document"}
     if encoder.prompts.routed:
         sides[QUERY_MAP] = "query"
@@ -293,30 +276,12 @@ def _map_of(encoder: FrozenEncoder, side: Side | None) -> Map | None:
     return None if weight is None else (weight.astype(np.float32), bias.astype(np.float32))
 
 
-def save_frozen(encoder: FrozenEncoder, folder: Path, card: str, replace: bool) -> float:
-    """Write the maps of an encoder as safetensors and ONNX, atomically.
-
-    Args:
-        encoder: the encoder to save.
-        folder: output folder, e.g. `runs/x/model`.
-        card: the text of README.md.
-        replace: replace an existing folder.
-
-    Returns:
-        The largest 1 - cosine between the encoder's vectors and the vectors of the written maps.
-
-    Raises:
-        UserError: a map is not linear, or a written map gives different vectors.
-    """
-    with atomic_folder(folder, replace) as building:
-        for name, (weight, bias) in maps_of(encoder).items():
-            save_file({"weight": weight, "bias": bias}, building / f"{name}.safetensors")
-            _write_onnx(building / f"{name}.onnx", weight, bias)
-        about = About(encoder.given.name, encoder.given.dim, encoder.prompts)
-        typed_json.write(building / ABOUT, about)
-        (building / "README.md").write_text(card, encoding="utf-8")
-        write_sums(building)
-        return _parity(encoder, building)
+def write_maps(encoder: FrozenEncoder, folder: Path) -> None:
+    """Write the maps of an encoder as safetensors and ONNX, and where its vectors come from."""
+    for name, (weight, bias) in maps_of(encoder).items():
+        save_file({"weight": weight, "bias": bias}, folder / f"{name}.safetensors")
+        _write_onnx(folder / f"{name}.onnx", weight, bias)
+    typed_json.write(folder / ABOUT, About(encoder.given.name, encoder.given.dim, encoder.prompts))
 
 
 def _write_onnx(file: Path, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
@@ -340,7 +305,7 @@ def _write_onnx(file: Path, weight: NDArray[np.float32], bias: NDArray[np.float3
     save_model(model, str(file))
 
 
-def _parity(encoder: FrozenEncoder, folder: Path) -> float:
+def parity_of_maps(encoder: FrozenEncoder, folder: Path) -> float:
     """Return the largest 1 - cosine between an encoder and its written maps.
 
     The inputs are the encoder's probes and random vectors.
@@ -350,8 +315,7 @@ def _parity(encoder: FrozenEncoder, folder: Path) -> float:
     given = np.random.default_rng(0).standard_normal((64, encoder.given.dim)).astype(np.float32)
     reloaded, gaps = load_frozen(encoder.source, str(folder)), [0.0]
     for side in encoder.prompts.sides:
-        passed = _mapped(modules_of(encoder.model, side)[1:], given)
-        again = _mapped(modules_of(reloaded.model, side)[1:], given)
+        passed, again = (one._mapped(given, side) for one in (encoder, reloaded))
         gaps.append(require_parity(passed, again, encoder.source, TOLERANCE))
         name = QUERY_MAP if side == "query" and encoder.prompts.routed else MAP
         if (file := folder / f"{name}.onnx").is_file():

@@ -21,11 +21,7 @@ _HEADS = (
 
 
 class LanguageModel(nn.Module):
-    """A model from token ids to logits of the vocabulary, without dropout and gradient.
-
-    Args:
-        model: a Hugging Face masked-language model.
-    """
+    """A model from token ids to logits of the vocabulary, without dropout and gradient."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -61,13 +57,7 @@ def masked_language_model(
 ) -> LanguageModel:
     """Load a masked-language model with the vocabulary of an encoder.
 
-    Args:
-        source: name or path of the encoder.
-        tokenizer: tokenizer of the encoder.
-        name: a folder or Hub name; default: `source`.
-
-    Raises:
-        ValueError: the model has no trained head for masked words, or another vocabulary.
+    `source` names the encoder, and is the default of `name`.
     """
     name = name or source
     try:

@@ -146,15 +146,7 @@ def as_encoder(
 ) -> Encoder:
     """Return an encoder for a name, a path or a loaded model; loaded weights are not copied.
 
-    Args:
-        model: a name or path for `load_encoder`, or a loaded model.
-        pooling: the pooling; default: the model's own.
-        device: the device; default: as for `load_encoder`, and unchanged for a loaded model.
-        query_prompt: as for `load_encoder`.
-        document_prompt: as for `load_encoder`.
-
-    Raises:
-        UserError: the model cannot be loaded, or has an unknown type.
+    The options are those of `load_encoder`. By default, a loaded model stays on its device.
     """
     if isinstance(model, str | Path):
         return load_encoder(str(model), pooling, device, query_prompt, document_prompt)
@@ -230,11 +222,6 @@ def _assumed_pooling(
     encoder: Encoder, making: _Making | None, given: PoolingName | None
 ) -> PoolingName | None:
     """Return the pooling for a plain model, and warn about assumed settings.
-
-    Args:
-        encoder: the model, with sentence-transformers' default pooling.
-        making: the model's export settings, if any.
-        given: the pooling that the user gave.
 
     Returns:
         The pooling; `None` to keep the encoder's pooling.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import torch
@@ -57,10 +57,7 @@ def one_way(model: SentenceTransformer, side: Side) -> SentenceTransformer:
 def require_one_way(prompts: Prompts, source: str, what: str) -> None:
     """Refuse an encoder with different modules for queries and documents.
 
-    Args:
-        prompts: prompts of the encoder.
-        source: name of the encoder, for the message.
-        what: the task that needs the same modules for all texts, such as "training".
+    `what` is the task that needs the same modules for all texts, such as "training".
     """
     if prompts.routed:
         raise UserError(
@@ -69,18 +66,16 @@ def require_one_way(prompts: Prompts, source: str, what: str) -> None:
         )
 
 
-def modules_of(model: SentenceTransformer, side: Side | None) -> list[nn.Module]:
-    """Return the modules that encode a text of a side, in order."""
-    return list(_passed(model, side))
-
-
-def _passed(modules: Iterable[nn.Module], side: Side | None) -> Iterator[nn.Module]:
+def modules_of(modules: Iterable[nn.Module], side: Side | None) -> list[nn.Module]:
+    """Return the modules of a model that encode a text of a side, in order."""
+    passed: list[nn.Module] = []
     for module in modules:
         if isinstance(module, Router):
             route = side or module.default_route or "document"
-            yield from _passed(cast(nn.Sequential, module.sub_modules[route]), side)
+            passed += modules_of(cast(nn.Sequential, module.sub_modules[route]), side)
         else:
-            yield module
+            passed.append(module)
+    return passed
 
 
 def module_names(model: SentenceTransformer, side: Side | None) -> list[str]:

@@ -22,8 +22,7 @@ _RATE_ATTRIBUTES = (
 class Noise:
     """Every dropout rate of a module, attention included.
 
-    Args:
-        module: the encoder; its current rates become its own rates.
+    The current rates of the module become its own rates.
     """
 
     def __init__(self, module: nn.Module) -> None:

@@ -111,7 +111,7 @@ def damage(folder: Path) -> str | None:
         path = folder.joinpath(*parts)
         try:
             if os.path.isfile(path) and file_sha256(path) != found[1]:
-                return f"{path}: damaged: not what was written (its sum is not that in {SUMS})"
+                return f"{path}: damaged: its checksum is not the one in {SUMS}"
         except OSError as error:
             return f"{path}: cannot be read ({error.strerror})"
     return None

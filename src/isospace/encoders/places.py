@@ -184,11 +184,7 @@ def _adapter_settings(folder: Path) -> Path | None:
 
 
 def _adapter_base(settings: Path) -> Place:
-    """Find the model that a peft adapter was trained on.
-
-    Raises:
-        UserError: peft is not installed, or a part is missing.
-    """
+    """Find the model that a peft adapter was trained on."""
     try:
         content = json.loads(settings.read_text(encoding="utf-8"))
         name, revision = content["base_model_name_or_path"], content.get("revision")

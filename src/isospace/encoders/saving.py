@@ -26,7 +26,7 @@ from sentence_transformers.sentence_transformer.modules import (
 from torch import nn
 
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.frozen import FrozenEncoder, save_frozen
+from isospace.encoders.frozen import FrozenEncoder, parity_of_maps, write_maps
 from isospace.encoders.modules import modules_of
 from isospace.encoders.parity import PROBES, gap_between, require_parity, require_whole, write_sums
 from isospace.encoders.places import Place, loading
@@ -190,9 +190,9 @@ def require_read_alike(encoder: Encoder) -> None:
     if not gap <= _tolerance(encoder):
         raise UserError(
             f"{encoder.source}: sentence-transformers makes other vectors of these weights than "
-            f"isospace (1 - cosine = {gap:.2g}), so that what is trained would not be what is "
-            "loaded. This is known of tokenizers that pad on the left where positions are learned: "
-            'set "padding_side": "right" in tokenizer_config.json'
+            f"isospace (1 - cosine = {gap:.2g}), so the trained model would not be the model "
+            "that is loaded. Tokenizers that pad on the left have this effect if positions are "
+            'learned: set "padding_side": "right" in tokenizer_config.json'
         )
 
 
@@ -203,13 +203,8 @@ def _tolerance(encoder: Encoder) -> float:
 def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = True) -> float:
     """Write an encoder as a classic sentence-transformers folder, atomically.
 
-    For a frozen encoder, write its linear maps (`frozen.save_frozen`).
-
-    Args:
-        encoder: the encoder to save.
-        folder: output folder, e.g. `runs/x/model`.
-        card: the text of README.md.
-        replace: replace an existing folder.
+    The folder of a frozen encoder holds its linear maps (`frozen.write_maps`). `card` is the text
+    of README.md. An existing folder is replaced only if `replace` is true.
 
     Returns:
         The largest 1 - cosine between the encoder's vectors and those of the reloaded folder.
@@ -218,37 +213,44 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
         UserError: a module needs custom code, the reloaded folder gives different vectors, or the
             folder exists and must not be replaced.
     """
-    if isinstance(encoder, FrozenEncoder):
-        return save_frozen(encoder, folder, card, replace)
-    require_classic(encoder)
+    frozen = encoder if isinstance(encoder, FrozenEncoder) else None
+    if frozen is None:
+        require_classic(encoder)
     with atomic_folder(folder, replace) as building:
-        if encoder.is_transformer:
-            save_transformer(encoder, building)
-            transformer: Any = encoder.model[0]
-            limits = {
-                "max_seq_length": transformer.max_seq_length,
-                "do_lower_case": bool(transformer.do_lower_case),
-            }
-            write_json(building / "sentence_bert_config.json", limits)
-        modules = []
-        for i, module in enumerate(encoder.model):
-            name = type(module).__name__
-            path = f"{i}_{name}" if i or not encoder.is_transformer else ""
-            if path:
-                _save_module(module, building / path)
-            entry = {"idx": i, "name": str(i), "path": path, "type": _classic_type(module)}
-            modules.append(entry)
-        write_json(building / "modules.json", modules)
-        usage = {
-            "__version__": {"sentence_transformers": sentence_transformers.__version__},
-            **usage_of(encoder),
-            "similarity_fn_name": encoder.model.similarity_fn_name,
-        }
-        write_json(building / "config_sentence_transformers.json", usage)
+        if frozen is None:
+            _write_classic(encoder, building)
+        else:
+            write_maps(frozen, building)
         (building / "README.md").write_text(card, encoding="utf-8")
         write_sums(building)
+        if frozen is not None:
+            return parity_of_maps(frozen, building)
         measured = {side: encoder.embed(PROBES, side=side) for side in encoder.prompts.sides}
         return parity_of_sides(measured, building, PROBES, encoder, _tolerance(encoder))
+
+
+def _write_classic(encoder: Encoder, folder: Path) -> None:
+    if encoder.is_transformer:
+        save_transformer(encoder, folder)
+        transformer: Any = encoder.model[0]
+        limits = {
+            "max_seq_length": transformer.max_seq_length,
+            "do_lower_case": bool(transformer.do_lower_case),
+        }
+        write_json(folder / "sentence_bert_config.json", limits)
+    modules = []
+    for i, module in enumerate(encoder.model):
+        path = f"{i}_{type(module).__name__}" if i or not encoder.is_transformer else ""
+        if path:
+            _save_module(module, folder / path)
+        modules.append({"idx": i, "name": str(i), "path": path, "type": _classic_type(module)})
+    write_json(folder / "modules.json", modules)
+    usage = {
+        "__version__": {"sentence_transformers": sentence_transformers.__version__},
+        **usage_of(encoder),
+        "similarity_fn_name": encoder.model.similarity_fn_name,
+    }
+    write_json(folder / "config_sentence_transformers.json", usage)
 
 
 def usage_of(encoder: Encoder) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import torch
 from isospace.encoders import adapters
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.layers import LastLayers, layers_of
+from isospace.encoders.hooks import LastLayers, layers_of
 from isospace.errors import UserError, first_line
 
 
@@ -18,9 +18,6 @@ def train_last(encoder: Encoder, count: int) -> None:
 
     `Encoder.forward` then runs the frozen part once for each text of a batch, without dropout and
     gradient. All views of the text share its states, and use dropout in the last layers only.
-
-    Raises:
-        UserError: the model has fewer layers, or its last layers cannot run on their own.
     """
     said = f"`trained_layers` {count}: "
     layers = layers_of(encoder.transformer)
@@ -35,7 +32,7 @@ def train_last(encoder: Encoder, count: int) -> None:
     if encoder.last_layers is None or not _same_apart(encoder):
         raise UserError(
             f"{said}the last layers of {encoder.source} ({encoder.family}) cannot be run without "
-            "those below. Leave `trained_layers` out"
+            "the lower layers. Leave `trained_layers` out"
         )
     batch = _two_texts(encoder)
     with encoder.noise.at(0.0):
@@ -85,9 +82,6 @@ def checkpoint_layers(encoder: Encoder) -> None:
 
     Views without dropout save no memory: they use evaluation mode, in which transformers does not
     checkpoint.
-
-    Raises:
-        UserError: transformers does not support it for the model family.
     """
     model = encoder.transformer
     newer = "activation_checkpointing_enable"  # its name in later versions of transformers 5

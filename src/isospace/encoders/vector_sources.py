@@ -83,12 +83,7 @@ def require_source(name: str) -> None:
 def load_source(name: str, folder: str = "") -> VectorSource:
     """Return the vector source of an address or of vectors:FILE.
 
-    Args:
-        name: the address, or vectors:FILE.
-        folder: the model folder that contains the address, if the user did not give it.
-
-    Raises:
-        UserError: the source cannot be used, or the extra `endpoints` is not installed.
+    `folder` is the model folder that contains the address, if the user did not give it.
     """
     if any(find_spec(package) is None for package in ("openai", "onnx")):
         raise UserError(f"{name}: needs openai and onnx: pip install 'isospace[endpoints]'")
@@ -102,9 +97,7 @@ class EndpointVectors:
 
     Each text is sent only once from this machine; a killed run keeps the vectors that it received.
 
-    Args:
-        address: address of the model.
-        source: the model folder that contains the address, if the user did not give it.
+    `source` is the model folder that contains the address, if the user did not give it.
     """
 
     def __init__(self, address: Address, source: str = "") -> None:
@@ -245,12 +238,6 @@ class FileVectors:
     """Vectors of a Parquet file with a column of texts and a column of vectors.
 
     Only the texts of the file have vectors. Runs of white space count as one space.
-
-    Args:
-        name: vectors:FILE.
-
-    Raises:
-        UserError: the file is missing or has other columns.
     """
 
     def __init__(self, name: str) -> None:

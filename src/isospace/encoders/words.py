@@ -61,10 +61,15 @@ class WordIds:
     def __call__(
         self, texts: str | Sequence[str], max_length: int | None = None, **_: Any
     ) -> dict[str, list[Any]]:
-        """Return the word ids of a text, or of each text."""
+        """Return the ids of a text, or of each text."""
         if isinstance(texts, str):
-            return {"input_ids": self.words.tokenize(texts)[:max_length]}
-        return {"input_ids": [self.words.tokenize(text)[:max_length] for text in texts]}
+            [ids] = self.ids([texts])
+            return {"input_ids": ids[:max_length]}
+        return {"input_ids": [ids[:max_length] for ids in self.ids(texts)]}
+
+    def ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """Give the word ids of each text."""
+        return map(self.words.tokenize, texts)
 
     def get_vocab(self) -> dict[str, Any]:
         """Return everything that determines the ids: the words and the tokenizer settings."""
@@ -81,15 +86,10 @@ class PieceIds(WordIds):
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.backend_tokenizer = tokenizer
 
-    def __call__(
-        self, texts: str | Sequence[str], max_length: int | None = None, **_: Any
-    ) -> dict[str, list[Any]]:
-        """Return the token ids of a text, or of each text."""
-        if isinstance(texts, str):
-            [ids] = self([texts], max_length)["input_ids"]
-            return {"input_ids": ids}
+    def ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """Give the token ids of each text."""
         found = self.backend_tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return {"input_ids": [own.ids[:max_length] for own in found]}
+        return (own.ids for own in found)
 
 
 def word_file(name: str) -> tuple[Path, Tokens] | None:

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from isospace.encoders.batch import Batch
-from isospace.encoders.changes import EmbeddingChanges, refusal, width
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.hooks import EmbeddingChanges, embedding_refusal, embedding_width
 from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
 from isospace.views import Edit, Ids, Perturbation, View
@@ -69,7 +69,9 @@ class Sources:
                 f"{encoder.source}: its tokenizer puts a template around every text, and this "
                 "objective would edit the template. Use an encoder without one"
             )
-        if any(view.changes_embeddings for view in plan) and (why := refusal(encoder.transformer)):
+        if any(view.changes_embeddings for view in plan) and (
+            why := embedding_refusal(encoder.transformer)
+        ):
             raise UserError(
                 f"{encoder.source}: {why}, which this objective needs. Use an encoder such as "
                 "BERT's relatives"
@@ -106,7 +108,7 @@ class Sources:
         batch = self.encoder.tokens.collate(ids, len(inputs), sides)
         length = batch.input_ids.shape[1]
         changed = {
-            place: _changes(made, length, width(self.encoder.transformer))
+            place: _changes(made, length, embedding_width(self.encoder.transformer))
             for place, (source, made) in enumerate(zip(self._distinct, inputs, strict=True))
             if source.changes_embeddings
         }
@@ -125,7 +127,7 @@ class Sources:
             return _Input(ids, positions)
         places = source.perturb.positions(len(ids), random)
         positions = places if positions is None else positions[places]
-        kept = source.perturb.kept(len(ids), width(self.encoder.transformer), random)
+        kept = source.perturb.kept(len(ids), embedding_width(self.encoder.transformer), random)
         return _Input(ids, positions, kept)
 
     def _fitting(self, edit: Edit, ids: Ids) -> Ids:

@@ -45,10 +45,7 @@ def _round_up_length(padded: Tensor) -> Tensor:
 class Packing:
     """Positions of the tokens in a padded batch; "packed" rows hold tokens without padding.
 
-    Args:
-        input_ids: (batch, length) int64, padded on the right.
-        attention_mask: (batch, length), 1 for tokens.
-        dtype: type of matrix products.
+    Ids and mask are (batch, length), padded on the right.
 
     Attributes:
         dtype: type of matrix products.

@@ -1,12 +1,81 @@
-"""The last layers of a transformer, run on their own with transformers' modules."""
+"""Changes inside the forward pass of transformers' modules: of embeddings, and of lower layers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class EmbeddingChanges:
+    """Changes of the embeddings of padded sentences.
+
+    Attributes:
+        positions: (batch, length) positions of the tokens, from 0.
+        kept: (batch, length, dim), false where the embedding layer's output is set to 0.
+        added: (batch, length, dim), added to the word embeddings; `None`: nothing.
+    """
+
+    positions: Tensor
+    kept: Tensor
+    added: Tensor | None = None
+
+    def to(self, device: torch.device) -> EmbeddingChanges:
+        """Return the changes on a device."""
+        added = None if self.added is None else self.added.to(device)
+        return EmbeddingChanges(self.positions.to(device), self.kept.to(device), added)
+
+    def cut(self, length: int) -> EmbeddingChanges:
+        """Return the changes of the first `length` tokens."""
+        added = None if self.added is None else self.added[:, :length]
+        return EmbeddingChanges(self.positions[:, :length], self.kept[:, :length], added)
+
+
+def concatenated(parts: Sequence[EmbeddingChanges]) -> EmbeddingChanges:
+    """Return the concatenated changes of several batches."""
+    positions, kept = (torch.cat([getattr(c, x) for c in parts]) for x in ("positions", "kept"))
+    if all(c.added is None for c in parts):
+        return EmbeddingChanges(positions, kept)
+    nothing = (torch.zeros_like(c.kept, dtype=torch.float32) for c in parts)
+    added = [zero if c.added is None else c.added for c, zero in zip(parts, nothing, strict=True)]
+    return EmbeddingChanges(positions, kept, torch.cat(added))
+
+
+def embedding_refusal(model: nn.Module) -> str | None:
+    """Return the reason why a model's embeddings cannot be changed; `None` if they can."""
+    positions = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    if not isinstance(positions, nn.Embedding):
+        return f"{type(model).__name__} has no layer of embeddings with learned positions"
+    words: Any = model.get_input_embeddings()  # type: ignore[operator]
+    if words.embedding_dim != positions.embedding_dim:
+        return f"{type(model).__name__} has embeddings of words of another width than of positions"
+    return None
+
+
+def embedding_width(model: Any) -> int:
+    """Return the width of a model's embeddings; the states may be wider."""
+    return int(model.embeddings.position_embeddings.embedding_dim)
+
+
+@contextmanager
+def changed_embeddings(model: Any, changes: EmbeddingChanges) -> Iterator[None]:
+    """Change the embeddings of a Hugging Face model without an `embedding_refusal`."""
+    part = model.embeddings
+    table = part.position_embeddings
+    # If padding has its own position (RoBERTa), token positions begin after it.
+    first = 0 if table.padding_idx is None else table.padding_idx + 1
+    added = 0 if changes.added is None else changes.added
+    with (
+        model.get_input_embeddings().register_forward_hook(lambda _m, _args, words: words + added),
+        table.register_forward_pre_hook(lambda *_: (first + changes.positions,)),
+        part.register_forward_hook(lambda _module, _args, states: states * changes.kept),
+    ):
+        yield
 
 
 def layers_of(model: Any) -> list[nn.Module]:
@@ -46,8 +115,7 @@ class LastLayers:
     def states_below(self, run: Callable[[], Any]) -> Tensor:
         """Return the input of the last layers, and stop the forward pass there.
 
-        Args:
-            run: function that runs the model.
+        `run` runs the model.
 
         Raises:
             ValueError: the forward pass does not reach the last layers.
