@@ -79,14 +79,14 @@ def test_documents_keep_their_vectors_and_queries_have_those_that_were_measured(
 def test_the_loader_of_the_card_maps_vectors_of_the_base_model(adapted, config):
     card = (adapted.model_folder / "README.md").read_text(encoding="utf-8")
     assert "## How to deploy" in card
-    [code] = [one for one in re.findall(r"```python\n(.*?)```", card, re.S) if "map_query" in one]
+    [code] = [one for one in re.findall(r"```python\n(.*?)```", card, re.S) if "tensors" in one]
     names = {}
     exec(code.replace("path/to/", f"{adapted.run.folder}/"), names)
-    mapped = names["map_query"](load_again(Path(config.model)).encode_query(TEXTS))
+    mapped = names["map_vectors"](load_again(Path(config.model)).encode_query(TEXTS))
     wanted = load_again(adapted.model_folder).encode_query(TEXTS)
     assert np.allclose(mapped, wanted, atol=1e-5)
     assert np.allclose(
-        mapped[0], names["map_query"](load_again(Path(config.model)).encode(TEXTS[0]))
+        mapped[0], names["map_vectors"](load_again(Path(config.model)).encode(TEXTS[0]))
     )
 
 

@@ -33,20 +33,7 @@ base model.
 If an embedding API makes the vectors, map those of queries by `{FILE}`, which is in the
 folder of the run:
 
-```python
-import json
-import numpy as np
-
-with open("path/to/{FILE}", "rb") as file:
-    header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    data = file.read()
-start, end = header["weight"]["data_offsets"]
-weight = np.frombuffer(data[start:end], np.float32).reshape(header["weight"]["shape"])
-
-def map_query(vector):  # the API's vector of a query, or (n, dim) of several
-    mapped = np.asarray(vector) @ weight.T
-    return mapped / np.linalg.norm(mapped, axis=-1, keepdims=True)
-```"""
+"""
 
 
 def write_query_map(folder: Path, encoder: Encoder) -> None:
@@ -57,7 +44,9 @@ def write_query_map(folder: Path, encoder: Encoder) -> None:
         save_file({"weight": dense.linear.weight.detach().cpu().contiguous()}, temporary)
 
 
-_NUMPY = """```python
+def _in_numpy(path: str, what: str) -> str:
+    """Return the code that maps vectors of `what` by a safetensors file, in numpy alone."""
+    code = """```python
 import json
 import numpy as np
 
@@ -71,12 +60,13 @@ def tensors(path):
         for name, one in header.items()
     }
 
-own = tensors("path/to/this/folder/{file}.safetensors")
+own = tensors("PATH")
 
-def map_vectors(vectors):  # one vector of {what}, or (n, dim) of several
-    mapped = np.asarray(vectors) @ own["weight"].T + own["bias"]
+def map_vectors(vectors):  # one vector of WHAT, or (n, dim) of several
+    mapped = np.asarray(vectors) @ own["weight"].T + own.get("bias", 0)
     return mapped / np.linalg.norm(mapped, axis=-1, keepdims=True)
 ```"""
+    return code.replace("PATH", path).replace("WHAT", what)
 
 
 def usage_of(encoder: Encoder) -> Usage:
@@ -86,7 +76,8 @@ def usage_of(encoder: Encoder) -> Usage:
     usage = classic_usage(encoder.prompts)
     if not encoder.prompts.routed:
         return usage
-    return Usage(usage.library, f"{usage.text}\n\n{_DEPLOY}")
+    code = _in_numpy(f"path/to/{FILE}", "a query")
+    return Usage(usage.library, f"{usage.text}\n\n{_DEPLOY}{code}")
 
 
 def _usage_of_maps(encoder: FrozenEncoder) -> Usage:
@@ -112,7 +103,7 @@ documents = model.encode_document(["one text", "another text"])
         text += (
             f"\n\nWithout isospace, map the vectors of {what} by `{file}.safetensors`. "
             f"`{file}.onnx` is the same as a graph, from `vectors` to `mapped`.\n\n"
-            + _NUMPY.replace("{file}", file).replace("{what}", what)
+            + _in_numpy(f"path/to/this/folder/{file}.safetensors", what)
         )
     if prompts.routed and len(maps) == 1:
         text += "\n\nDocuments keep the vectors that they have, and so does an index of them."
