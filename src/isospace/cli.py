@@ -46,14 +46,14 @@ _NOT_FOR_OPTIONS = (
     "isospace.operators.similarity",
     "isospace.operators.whitening",
 )
-"""What modules with settings import and options do not need: torch, and what it runs in."""
+"""Modules that options do not need: torch, and modules that use it when they are imported."""
 
 
 class _Warnings(logging.Handler):
-    """Print warnings on the standard error of the moment, which the display of a console holds."""
+    """Print warnings on the current standard error, which the display of a console redirects."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print one; in our own, settings become options."""
+        """Print a warning; in warnings of isospace, settings become options."""
         text = self.format(record)
         if record.name.startswith("isospace"):
             text = as_options(text)
@@ -133,21 +133,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has seen enough, such as `head`
         return 1
     except (UserError, Stopped, KeyboardInterrupt, OSError) as error:
-        if is_main_process() or not isinstance(error, Interrupted):  # which are all of them at once
+        if is_main_process() or not isinstance(error, Interrupted):  # in all processes at once
             _say(error)
         return 2 if isinstance(error, UserError) else 1
     except RuntimeError as error:
         if not is_lost_peer_error(error):
             raise
-        if not launched_here():  # there, the launcher says which one it was
-            _say(Stopped("another process of this run has ended, and so does this one"))
+        if not launched_here():  # there, the launcher names the process
+            _say(Stopped("another process of this run stopped, so this one stops too"))
         return 1
     finally:
         _drop_unwritten()
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """Run a command, here or in as many processes as it asks for; the exit status."""
+    """Run a command in this process, or in several; return the exit status."""
     if not arguments or arguments[0] in WORDS:
         print_result(_usage())
         return 0 if arguments else 2
@@ -176,7 +176,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _drop_unwritten() -> None:
-    """Leave nothing in the buffer that cannot be written: Python would try again at its end."""
+    """Drop output that cannot be written; otherwise Python would try again when it exits."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -184,7 +184,7 @@ def _drop_unwritten() -> None:
 
 
 def _say(error: BaseException) -> None:
-    """Say in a line what ended a command."""
+    """Print a line with the reason why a command ended."""
     text = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
     if isinstance(error, UserError | Stopped):  # it may quote a file
         text = in_one_line(as_options(text))
@@ -193,7 +193,7 @@ def _say(error: BaseException) -> None:
 
 
 def _silence_libraries() -> None:
-    """Hide the progress bars of other libraries; transformers is told if it is imported."""
+    """Hide the progress bars of other libraries."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     if "transformers" in sys.modules:
         from transformers.utils.logging import disable_progress_bar

@@ -98,7 +98,7 @@ def test_examples_are_commands(example):
     _, *words = example.split()
     command = _parse(words)
     if words[0] == "compare":
-        assert len(command._settings(command._named())) == 2
+        assert len(command.recipe_settings or command.candidates) == 2
 
 
 @pytest.mark.parametrize("command", EVERYDAY)

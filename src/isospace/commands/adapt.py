@@ -47,8 +47,8 @@ class Adapt(LoadsModels, CallsEndpoints):
         config = self.config
         if self.resume and (self.corpus or config != _Arguments()):
             raise UserError(
-                f"--resume {self.resume}: goes on by the settings that it was started with; leave "
-                "the others out, or start a new run"
+                f"--resume {self.resume}: uses the settings that the run was started with. Leave "
+                "other settings out, or start a new run"
             )
         if self.corpus:
             text = replace(config.text, corpus=(*self.corpus, *config.text.corpus))

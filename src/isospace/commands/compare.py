@@ -60,9 +60,6 @@ class Compare(SharesWork):
         """Return the defaults; with --recipe they hold the settings of every recipe.
 
         The words are parsed once for each recipe, so that options override its settings.
-
-        Raises:
-            UserError: there is no such recipe.
         """
         scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         scan.add_argument("--recipe", nargs="*", default=[])
@@ -89,9 +86,9 @@ class Compare(SharesWork):
             console.reading(self.config.text.corpus)
             with quick_imports():
                 from isospace.comparison.baselines import named_models
-                from isospace.comparison.compare import compare
+                from isospace.comparison.compare import candidate, compare
             results = compare(
-                self._settings(named),
+                self.recipe_settings or {name: candidate(name, self.config) for name in named},
                 self.seeds,
                 folder,
                 self.verdict_on,
@@ -146,12 +143,6 @@ class Compare(SharesWork):
         if twice:
             raise UserError(f"{twice[0]}: the same candidate twice; leave one out")
         return named
-
-    def _settings(self, named: Sequence[str]) -> Mapping[str, TrainConfig]:
-        """Return the settings of each candidate: name -> settings."""
-        from isospace.comparison.compare import candidate
-
-        return self.recipe_settings or {name: candidate(name, self.config) for name in named}
 
 
 def _how_to_load(model: Path) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from isospace.commands.options import as_options
 from isospace.commands.printing import print_json, print_table
 from isospace.errors import UserError
-from isospace.system.cache import cache_folder
+from isospace.system.cache import cache_folder, make_in_cache
 from isospace.system.consent import SAFE_PATH
 
 
@@ -102,10 +102,13 @@ def _imports() -> Finding:
     begun, safe = time.monotonic(), {**os.environ, **SAFE_PATH}
     done = subprocess.run(command, capture_output=True, text=True, env=safe)
     cost = f"{time.monotonic() - begun:.2f} s"
-    reason = (done.stderr.splitlines() or [f"the interpreter ended with status {done.returncode}"])[
-        -1
+    if not done.returncode:
+        return Finding("imports", True, cost)
+    [*_, reason] = [
+        f"the interpreter ended with status {done.returncode}",
+        *done.stderr.splitlines(),
     ]
-    return Finding("imports", not done.returncode, reason if done.returncode else cost)
+    return Finding("imports", False, reason)
 
 
 def _minilm() -> Finding:
@@ -140,11 +143,9 @@ def _data() -> Finding:
 
 
 def _cache() -> Finding:
-    folder = cache_folder()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK)
-    except OSError:
-        writable = False
-    hint = "" if writable else ": cannot be written; set ISOSPACE_CACHE"
-    return Finding("cache", writable, f"{folder}{hint}")
+        folder = cache_folder()
+        make_in_cache(folder)
+    except UserError as error:
+        return Finding("cache", False, as_options(str(error)))
+    return Finding("cache", True, str(folder))

@@ -9,13 +9,12 @@ from typing import Annotated
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import LoadsModels
+from isospace.commands.options import Encodes
 from isospace.commands.printing import print_json
-from isospace.encoders.pooling import PoolingName
 
 
 @dataclass(frozen=True)
-class Merge(LoadsModels):
+class Merge(Encodes):
     """Options of `isospace merge`."""
 
     base: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BASE")]
@@ -27,15 +26,6 @@ class Merge(LoadsModels):
     """The folder to make, for sentence-transformers."""
     share: float = 0.5
     """How far from the base model: 0 is the base model, 1 the mean of the models."""
-    pooling: PoolingName | None = None
-    """How token vectors become one sentence vector, in all models. Default: the models' own
-    pooling, which must be the same."""
-    query_prompt: str | None = None
-    """Put before every query, such as "query: ", or the name of one of the models' own
-    prompts; "" for none. Default: the models' own query prompt, which must be the same."""
-    document_prompt: str | None = None
-    """Put before every document, in the same way. Default: the models' own document, passage or
-    corpus prompt."""
     json: bool = False
     """Print the outcome as JSON."""
 

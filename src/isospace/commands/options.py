@@ -163,11 +163,6 @@ _MANY = 1_000_000
 def checked_words(kind: type[Any], command: str, words: Sequence[str]) -> list[str]:
     """Check the words after a command, and return them for tyro, with each amount as two words.
 
-    Args:
-        kind: the command's dataclass.
-        command: the command's name.
-        words: the words after the name.
-
     Raises:
         UserError: an option, objective, choice or amount ("10 minuts") is not valid.
     """

@@ -18,6 +18,7 @@ from isospace.commands.printing import print_json, print_result, print_table
 from isospace.config import TrainConfig, objective_name
 from isospace.errors import UserError
 from isospace.recipes import HERE, RECIPES, Recipe, find
+from isospace.system.settings import as_text
 
 _WIDTH = 100
 _ALWAYS_SHOWN = ("model", "batch_size", "learning_rate", "budget")
@@ -127,7 +128,7 @@ def settings(recipe: Recipe) -> dict[str, str]:
     config, default = recipe.config, TrainConfig()
     shown = _changed(config, default) | _changed(config.text, default.text)
     shown |= _changed(config.objective, type(config.objective)())
-    return {name.replace("_", "-"): _plain(value) for name, value in shown.items()}
+    return {name.replace("_", "-"): as_text(value) for name, value in shown.items()}
 
 
 def _changed(settings: Any, default: Any) -> dict[str, Any]:
@@ -138,12 +139,6 @@ def _changed(settings: Any, default: Any) -> dict[str, Any]:
         for name, value in values.items()
         if not is_dataclass(value) and (name in _ALWAYS_SHOWN or value != getattr(default, name))
     }
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, tuple):
-        return " ".join(map(_plain, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _cell(value: float | None) -> str:

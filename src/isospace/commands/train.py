@@ -54,11 +54,7 @@ class Train(SharesWork, CallsEndpoints):
 
     @classmethod
     def defaults(cls, words: Sequence[str]) -> Train:
-        """Return the settings of the recipe that the words name.
-
-        Raises:
-            UserError: there is no such recipe or objective; or a resumed run is given settings.
-        """
+        """Return the settings of the recipe that the words name."""
         if words and not words[0].startswith("-") and words[0] not in OBJECTIVES:
             raise UserError(_no_objective(words[0]))
         scan = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -71,8 +67,8 @@ class Train(SharesWork, CallsEndpoints):
         if known.resume and (known.recipe or others):
             refused = " ".join(filter(None, [known.recipe and "--recipe", *others]))
             raise UserError(
-                f"--resume {known.resume}: goes on by the settings that the run was started with, "
-                f"so that {refused} would change nothing. Leave that out, or start a new run"
+                f"--resume {known.resume}: uses the settings that the run was started with, so "
+                f"{refused} has no effect. Leave that out, or start a new run"
             )
         name = known.recipe or DEFAULT_RECIPE
         config = find(name).config
@@ -99,9 +95,7 @@ class Train(SharesWork, CallsEndpoints):
 def require_no_objectives(corpus: Sequence[str], where: str) -> None:
     """Refuse objectives, or misspelt ones, among the texts after `corpus`.
 
-    Args:
-        corpus: the texts.
-        where: the place of an objective in the command, for the message.
+    `where` says where an objective belongs, for the message.
     """
     from isospace.corpus.sources import is_docstrings
 
@@ -112,7 +106,9 @@ def require_no_objectives(corpus: Sequence[str], where: str) -> None:
         if name in OBJECTIVES:
             raise UserError(f"{word}: is read as a text, as it follows `corpus`; {where}")
         if not Path(word).suffix and get_close_matches(name, OBJECTIVES):
-            raise UserError(f"{no_such('objective', name, OBJECTIVES)} No text is called so either")
+            raise UserError(
+                f"{no_such('objective', name, OBJECTIVES)} There is no such file either"
+            )
 
 
 def _no_objective(word: str) -> str:
@@ -120,5 +116,5 @@ def _no_objective(word: str) -> str:
     from isospace.corpus.sources import is_docstrings
 
     if is_docstrings(word) or Path(word).exists():
-        return f"{word}: no objective, but a text; give it as one: isospace train --corpus {word}"
+        return f"{word}: is a text and no objective. Run isospace train --corpus {word}"
     return no_such("objective", word, OBJECTIVES)

@@ -134,9 +134,6 @@ class _Pool:
     """Workers that each set up their function once; workers that die are replaced.
 
     Ray could replace them too, but gives up within seconds if a whole machine is gone.
-
-    Attributes:
-        idle: workers without a task.
     """
 
     def __init__(self, begin: Callable[[], Callable[[Any], Any]], count: int) -> None:
@@ -165,12 +162,7 @@ class _Pool:
         self._running[worker.work.remote(task.item)] = worker, task
 
     def wait(self) -> None:
-        """Wait until a task is finished or a worker has died; replace a dead worker.
-
-        Raises:
-            Exception: an error in a worker.
-            Stopped: workers died repeatedly on one task.
-        """
+        """Wait until a task is finished or a worker has died; replace a dead worker."""
         for result in self._ray.wait(list(self._running))[0]:
             worker, task = self._running.pop(result)
             try:
@@ -227,10 +219,7 @@ class _Worker:
 def _in_place_of(folder: str, trusted: bool, threads: int) -> Iterator[None]:
     """Take over folder and trust of the process that started the work, and set the threads.
 
-    Args:
-        folder: current folder of that process; relative paths refer to it.
-        trusted: true if that process lets code of models run.
-        threads: number of threads of PyTorch, and of the tokenizer.
+    Relative paths refer to `folder`. The `threads` are those of PyTorch and of the tokenizer.
     """
     import torch
 
@@ -266,9 +255,7 @@ def _share(ray: Any, count: int) -> dict[str, int]:
 def processors_of_each(count: int, processors: Sequence[int]) -> int:
     """Return the number of processors for each of several workers; none spans two machines.
 
-    Args:
-        count: number of workers.
-        processors: number of processors of each machine.
+    `processors` has the number of processors of each machine.
 
     >>> processors_of_each(2, [8, 8]), processors_of_each(3, [8, 8]), processors_of_each(99, [8, 8])
     (8, 4, 1)

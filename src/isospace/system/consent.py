@@ -46,9 +46,7 @@ class Consent:
     def require_named(self, address: str, source: str = "") -> None:
         """Refuse to send text to an endpoint that only a file names; this machine is allowed.
 
-        Args:
-            address: address of the endpoint.
-            source: the file or folder that names the endpoint, if any.
+        `source` is the file or folder that names it, if any.
         """
         if re.match(r"https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])[:/]", address):
             return
@@ -119,12 +117,7 @@ def announce(
 
     Call it before the first request.
 
-    Args:
-        address: the endpoint.
-        what: description of the text, such as "41,000 texts".
-        tokens: estimated number of tokens.
-        progress: shows the line; default: the progress of the consent.
-        consent: the user's consent; default: the current one.
+    `what` describes the text, such as "41,000 texts".
 
     Raises:
         UserError: the user does not agree, or cannot be asked.
@@ -135,9 +128,9 @@ def announce(
     if tokens < ASKED_FROM or consent.yes:
         return
     if consent.ask is None:
-        raise UserError(f"{cost}: nothing of it was sent. To send as much, give `yes`")
+        raise UserError(f"{cost}: nothing was sent. To send it, give `yes`")
     if not consent.ask(f"{cost}. Go on?"):
-        raise UserError(f"{cost}: nothing of it was sent, as you decided")
+        raise UserError(f"{cost}: nothing was sent, as you decided")
 
 
 def in_short(count: int) -> str:

@@ -34,9 +34,7 @@ answers."""
 class Address:
     """A model behind an endpoint.
 
-    Attributes:
-        url: URL of the API, without a slash at the end, such as http://localhost:8080/v1.
-        model: name of the model at the endpoint.
+    The URL has no slash at the end, such as http://localhost:8080/v1.
     """
 
     url: str
@@ -46,9 +44,7 @@ class Address:
     def parse(cls, setting: str, value: str) -> Address:
         """Read an address such as http://localhost:8080/v1#NAME.
 
-        Args:
-            setting: name of the setting, for messages.
-            value: value of the setting.
+        `setting` names the setting, for messages.
 
         Raises:
             UserError: the value is not an address, or holds a password or a key.
@@ -93,9 +89,7 @@ def is_address(name: str) -> bool:
 class EndpointError(UserError):
     """A request that failed after all retries.
 
-    Attributes:
-        status: HTTP status; `None` if no answer came.
-        timed_out: true if no answer came in time.
+    `status` is the HTTP status; `None` if no answer came.
     """
 
     def __init__(self, text: str, status: int | None, timed_out: bool) -> None:
@@ -107,11 +101,8 @@ class EndpointError(UserError):
 class Answer:
     """The answer of a language model.
 
-    Attributes:
-        text: text of the answer; empty if the model refused.
-        prompt_tokens: tokens of the prompt, counted by the endpoint; 0 if it does not count.
-        answer_tokens: tokens of the answer, counted by the endpoint; 0 if it does not count.
-        refused: true if the model refused, or a filter withheld the answer.
+    The text is empty if the model refused, or if a filter withheld the answer. An endpoint that
+    does not count tokens gives 0.
     """
 
     text: str
@@ -123,11 +114,7 @@ class Answer:
 class Endpoint:
     """The client of a model behind an address; several threads may share it.
 
-    Args:
-        address: address of the model.
-        seconds: time limit of each request.
-        retries: number of retries of a request, after the first answer.
-        consent: the user's consent; default: the current one.
+    A request may take `seconds`, and has so many `retries` after the first answer.
 
     Raises:
         UserError: the extra `endpoints` is not installed, or the key is missing.
@@ -185,9 +172,7 @@ class Endpoint:
     def complete(self, messages: Sequence[Mapping[str, str]], **settings: Any) -> Answer:
         """Return the answer of a language model to a conversation (/chat/completions).
 
-        Args:
-            messages: the conversation; each message has `role` and `content`.
-            settings: settings of the API, such as `temperature`, `max_tokens` and `seed`.
+        The `settings` are those of the API, such as `temperature`, `max_tokens` and `seed`.
 
         Raises:
             EndpointError: the request failed.
@@ -201,7 +186,7 @@ class Endpoint:
         )
         choices = getattr(answer, "choices", None)
         if not choices or not choices[0].message:
-            raise UserError(f"{self.address}: what came from /chat/completions is no answer")
+            raise UserError(f"{self.address}: the response of /chat/completions is no answer")
         message, used = choices[0].message, answer.usage
         refused = bool(message.refusal) or choices[0].finish_reason == "content_filter"
         read, wrote = (used.prompt_tokens, used.completion_tokens) if used else (0, 0)
@@ -277,11 +262,7 @@ class Endpoint:
 
 
 def _vectors(items: Any, count: int) -> NDArray[np.float32]:
-    """Return the vectors of an answer in the order of the request, (count, dim).
-
-    Raises:
-        ValueError: there is not one finite vector for each text, or the widths differ.
-    """
+    """Return the vectors of an answer in the order of the request, (count, dim); refuse others."""
     if len(items) != count:
         raise ValueError(f"{len(items)} came back")
     places = [item.get("index", place) for place, item in enumerate(items)]

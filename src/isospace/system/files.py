@@ -148,10 +148,7 @@ def expanded(name: str | Path) -> Path:
 def require_writable(folder: Path, inside: bool = False, setting: str = "output") -> None:
     """Refuse an output folder that cannot be made, before the work; the folder is not made yet.
 
-    Args:
-        folder: the output folder.
-        inside: true if files are written into the folder; else a new folder is built beside it.
-        setting: name of the setting, for the message.
+    With `inside`, files are written into the folder; else a new folder is built beside it.
     """
     if not (inside or folder.name):
         raise UserError(
@@ -224,9 +221,7 @@ def _digest_of(path: Path, content: Any) -> str:
 def locked(path: Path, busy: str) -> Iterator[None]:
     """Hold a lock file within the context; the lock of a process that dies is released.
 
-    Args:
-        path: the lock file; its folder is made if missing.
-        busy: the message if another process holds the lock.
+    `busy` is the message if another process holds the lock.
     """
     from filelock import FileLock, Timeout  # imports asyncio, which would delay a help text
 

@@ -59,11 +59,7 @@ def run_jobs(
     The jobs share the processor's threads and the GPUs. An exception in `begin` or `end` stops the
     running jobs.
 
-    Args:
-        items: the items.
-        at_once: number of jobs that run at a time.
-        begin: returns the job for an item.
-        end: is called with the item when its job has ended.
+    `begin` returns the job for an item; `end` is called when that job has ended.
 
     Raises:
         KeyboardInterrupt: a signal came; the running jobs have stopped.
@@ -101,10 +97,7 @@ def run_jobs(
 class _Process(subprocess.Popen[bytes]):
     """A running job.
 
-    Args:
-        job: the job.
-        variables: environment variables to add.
-        lifeline: reading end of a pipe, as standard input.
+    `lifeline` is the reading end of a pipe, as standard input.
     """
 
     def __init__(self, job: Job, variables: dict[str, str], lifeline: int) -> None:

@@ -42,11 +42,8 @@ def side_by_side(
     each, than one after the other on all threads. Settings that belong to a thread (autocast,
     inference mode) must be made in `work`.
 
-    Args:
-        work: the function.
-        items: the items.
-        one_thread: one thread per item, so that sums round alike with any number of threads. By
-            default, fewer items than threads get several threads each.
+    With `one_thread`, each item has one thread, so that sums round alike with any number of
+    threads. By default, fewer items than threads get several threads each.
 
     >>> list(side_by_side(len, ["one", "three"]))
     [3, 5]

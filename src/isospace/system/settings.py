@@ -94,10 +94,8 @@ def settings(cls: type[T]) -> type[T]:
 def refuse_idle(values: Any, needed: str, *names: str) -> None:
     """Refuse settings that have no effect without the value of another setting.
 
-    Args:
-        values: the settings.
-        needed: the other setting with the needed value, such as "`whitening` zca".
-        names: names of the settings to refuse, unless they have their defaults.
+    `needed` is the other setting with its value, such as "`whitening` zca". The settings `names`
+    may have their defaults.
     """
     for one in fields(values):
         value = getattr(values, one.name)

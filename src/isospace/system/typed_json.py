@@ -73,11 +73,8 @@ def first_problem(error: ValidationError) -> str:
 def read(path: Path, kind: type[T], what: str, known: int) -> T:
     """Read a dataclass from a JSON file.
 
-    Args:
-        path: the file.
-        kind: class of the dataclass.
-        what: description of the content, for messages.
-        known: format number that this version of isospace writes.
+    `what` describes the content, for messages. `known` is the format number that this version of
+    isospace writes.
 
     Raises:
         UserError: the file is missing or not JSON, has another format, or has an invalid field.
