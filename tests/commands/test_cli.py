@@ -72,7 +72,7 @@ def test_says_which_version_this_is(capsys):
         (["train", "--corpus", "x", "--model", "./nowhere"], "./nowhere: not a folder"),
         (["train", "--corpus", "x.csv", "--columns", "q", "a", "a"], "--columns q a a"),
         (["train", "--resume", "no-such-run"], "not a run (no such folder)"),
-        (["train", "--resume", "run", "--seed", "3"], "so that --seed 3 would change nothing"),
+        (["train", "--resume", "run", "--seed", "3"], "--seed 3 has no effect"),
         (["evaluate", "minilm"], "nothing to score on"),
         (["evaluate", "./nowhere", "--own", "none.csv"], "none.csv"),
         (["report"], "runs"),
@@ -147,8 +147,8 @@ def test_help_is_given_for_a_run_that_goes_on_too(capsys):
     [
         ("simsce", "simsce: no such objective. Did you mean simcse"),
         ("zzz", "zzz: no such objective. `isospace objectives` lists all"),
-        ("docstrings", "give it as one: isospace train --corpus docstrings"),
-        (".", "give it as one: isospace train --corpus ."),
+        ("docstrings", "Run isospace train --corpus docstrings"),
+        (".", "Run isospace train --corpus ."),
     ],
 )
 def test_train_without_an_objective_of_that_name(capsys, word, message):

@@ -77,7 +77,7 @@ def test_values_of_other_types(toy_model, tmp_path):
     columns = {name: pa.array(values, schema.get(name)) for name, values in rows.items()}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     index_it = partial(
-        files.index_files,
+        index_files,
         (str(tmp_path / "t.parquet"),),
         tmp_path / "index",
         keep=("day", "price", "good", "huge", "missing"),
@@ -206,7 +206,7 @@ def test_after_a_kill_the_same_command_goes_on(
     (tmp_path / "t.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     place = tmp_path / "index"
     index_it = partial(
-        files.index_files, str(tmp_path / "t.txt"), str(place), str(toy_model), progress=Silent()
+        index_files, str(tmp_path / "t.txt"), str(place), str(toy_model), progress=Silent()
     )
     with monkeypatch.context() as patch:
         kill_at(patch, owner, name, call, before)

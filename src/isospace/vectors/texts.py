@@ -216,18 +216,19 @@ class Texts:
             if self.reading.strict:
                 raise not_left_out(error) from error
             unread.append(str(error))
-            if unread[0] not in self.warned:  # warn once, even if the files are read again
-                self.warned.add(unread[0])
-                logger.warning("not read: %s", error)
+            self._warn(f"not read: {error}")
             return
         if document.warning:
-            said = str(hardly_read(source, document, self.reading.strict))
-            if said not in self.warned:
-                self.warned.add(said)
-                logger.warning("hardly read: %s", said)
+            self._warn(f"hardly read: {hardly_read(source, document, self.reading.strict)}")
         passages = passages_of(document, self.reading.passage_words, self.reading.language)
         for number, (_, passage) in enumerate(passages, 1):
             yield TextRow(passage, "", (None,) * len(self.keep), number)
+
+    def _warn(self, text: str) -> None:
+        """Log a warning once, even if the files are read again."""
+        if text not in self.warned:
+            self.warned.add(text)
+            logger.warning("%s", text)
 
 
 @contextmanager
