@@ -304,7 +304,7 @@ def test_without_time_there_is_no_training_and_it_is_said(config):
     searched = read_candidates(finished.run.folder)
     assert [one.kind for one in searched.best] == ["base model", "whitened by pairs"]
     assert "Nothing was trained: a budget of 100 tokens is too little for 10" in searched.notes[0]
-    assert re.search(r"about [\d,]+ would do\.$", searched.notes[0])
+    assert re.search(r"Give about [\d,]+ tokens\.$", searched.notes[0])
     assert finished.results.steps == finished.results.model_step == 0
     card = (finished.model_folder / "README.md").read_text()
     assert f"Made of the base model's weights: {searched.selected.name}" in card
@@ -518,7 +518,7 @@ def test_text_that_is_all_the_same_to_the_encoder_is_no_traceback(config, tmp_pa
     assert main(["adapt", str(file), "--model", config.model, "--output", str(output)]) == 0
     said = capsys.readouterr().out
     assert said.startswith(
-        f"Keep the base model: {config.model}: to its tokenizer all of this text is"
+        f"Keep the base model: {config.model}: its tokenizer cannot tell these texts"
     )
     assert "100 % of the tokens are unknown to it" in said
     assert not output.exists()
@@ -530,7 +530,7 @@ def test_other_text_that_is_too_little_to_bound_what_is_lost_is_named(config, tm
     settings = replace(config, other_text=(str(other),), budget=(100, "tokens"))
     finished = adapt(replace(settings, output=tmp_path / "run"))
     story = read_candidates(finished.run.folder).notes
-    assert "What is lost on other.txt is measured and not bounded" in story[0]
+    assert "Drops on other.txt are measured, and reject no candidate" in story[0]
     assert "other.txt" in finished.results.other_text
 
 
@@ -544,13 +544,17 @@ def test_a_few_long_rows_among_short_ones_are_no_pairs(config, tmp_path):
     config = replace(config, text=text, budget=(100, "tokens"))
     finished = adapt(replace(config, output=tmp_path / "run"))
     story = read_candidates(finished.run.folder).notes
-    assert story[0].startswith("Two dropout views of each text train, and no pairs: 0 pairs")
+    assert story[0].startswith(
+        "Training uses two dropout views of each text, and no pairs of the text: 0 pairs"
+    )
     assert finished.run.config.views == "dropout"
     queries = tmp_path / "queries.txt"
     queries.write_text("\n".join(sentences(20, seed=11)))
     finished = adapt(replace(config, queries=queries, output=tmp_path / "asked"))
     story = read_candidates(finished.run.folder).notes
-    assert story[0].startswith("Two dropout views of each text train, and of pairs the queries' a")
+    assert story[0].startswith(
+        "Training uses two dropout views of each text and the pairs of `queries`, and no"
+    )
     assert finished.run.config.views == "both"
 
 

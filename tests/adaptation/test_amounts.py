@@ -123,7 +123,7 @@ def test_a_budget_in_minutes_leaves_the_tokens_of_measuring_out(
     passes, [folds] = counted[-1], divided
     notes = read_candidates(finished.run.folder).notes
     told = next(one for one in notes if "a budget of 30 minutes is too little for 10" in one)
-    [enough] = re.findall(r"about ([\d,]+) would do", told)
+    [enough] = re.findall(r"Give about ([\d,]+) ", told)
     validating, evaluations = passes.validating, 2  # of the base model and of the end
     if small:
         encoder, evaluations = load_encoder(config.model), 7

@@ -1,13 +1,38 @@
-"""What a state may lose elsewhere."""
+"""The kinds of maps, and the limit on the drop on other text."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-from isospace.adaptation.candidates import BASE_MODEL, Candidate, allowed_candidates
+from isospace.adaptation.candidates import (
+    BASE_MODEL,
+    KINDS,
+    Candidate,
+    MapChoice,
+    allowed_candidates,
+)
+from isospace.operators.pair_whitening import PairMoments
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_map_of_each_kind_is_fitted_and_named(kind):
+    torch.manual_seed(0)
+    first = torch.randn(200, 4) * torch.tensor([4.0, 2.0, 1.0, 0.5])
+    moments = PairMoments.from_pairs(first, first + 0.1 * torch.randn(200, 4))
+    choice = MapChoice(kind, 0.5)
+    mapped = choice.fit(moments)(first.double())
+    assert mapped.std(0).max() / mapped.std(0).min() < 8  # the largest direction weighs less
+    assert Candidate(0.5, choice).kind == f"merged, then {kind}"
+    assert choice.of_queries == kind.startswith("queries")
+
+
+def test_a_kind_that_does_not_exist_is_not_taken_for_another():
+    with pytest.raises(KeyError, match="whitened by magic"):
+        MapChoice("whitened by magic", 0.5).fit(PairMoments.from_pairs(*torch.randn(2, 9, 3)))
 
 
 def change(points):

@@ -155,7 +155,7 @@ def test_the_budget_that_is_named_is_enough(config, tmp_path):
     assert little.results.steps == 0
     notes = read_candidates(little.run.folder).notes
     told = next(note for note in notes if "a budget of 100 tokens is too little for 10" in note)
-    enough = float(re.findall(r"about ([\d,]+) would do", told)[0].replace(",", ""))
+    enough = float(re.findall(r"Give about ([\d,]+) ", told)[0].replace(",", ""))
     finished = adapt(replace(config, budget=(enough, "tokens"), output=tmp_path / "enough"))
     assert finished.results.steps == 10
 

@@ -184,8 +184,8 @@ def test_a_little_too_little_time_is_no_reason_to_train_nothing(config, clock, m
     finished = adapt(replace(config, budget=(9 / 60, "minutes")))
     [told] = read_candidates(finished.run.folder).notes
     assert told == (
-        "A budget of about 1 minute seemed to be needed for 10 updates; they were made all the "
-        "same."
+        "The fewest updates, 10, were made, although they were expected to need a budget of about "
+        "1 minute."
     )
     assert finished.results.steps == FEWEST_UPDATES
 
@@ -195,7 +195,7 @@ def test_too_little_time_by_far_is(config, clock, monkeypatch):
     finished = adapt(replace(config, budget=(1, "minutes"), seeds=2))
     [told] = read_candidates(finished.run.folder).notes
     assert "Nothing was trained: a budget of 1 minute is too little for 10 updates" in told
-    assert "about 5 would do" in told
+    assert "Give about 5 minutes." in told
     assert finished.results.steps == 0
 
 
@@ -235,7 +235,7 @@ def test_the_way_back_to_the_start_is_as_long_as_the_minutes(
     searched = read_candidates(finished.run.folder)
     merged = [one for one in searched.candidates if one.kind.startswith("merged")]
     assert len([one for one in merged if one.name.endswith(THROUGH.words)]) == tried
-    told = "The minutes allowed for no further way back to the base model." in searched.notes
+    told = "The budget ended before all merged models were tried." in searched.notes
     assert told == (not there_is_time)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,13 @@ from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.training.lifecycle import working_in
 from isospace.training.run import Run
 from isospace.training.train import train
+
+
+def test_a_new_folder_is_named_after_its_model_or_counts_several(config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = replace(config, model="some/model", output=None)
+    names = [Run.create(config, "adapt", models=count).folder.name for count in (1, 3)]
+    assert [name.partition("-adapt-")[2] for name in names] == ["model", "3-models"]
 
 
 def test_two_processes_do_not_work_on_one_run(config):

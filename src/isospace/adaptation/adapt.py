@@ -101,7 +101,7 @@ def adapt(
         begins = counted_from(started, time.monotonic(), _seconds(config))
         if run is None:
             settings = replace(bases[0][0].training, output=config.output)
-            run = Run.create(settings, "adapt", config.to_json())
+            run = Run.create(settings, "adapt", config.to_json(), len(names))
         with working_in(run.folder, run.how_to_resume):
             kept = run.folder / _KEPT
             paces = measure_paces(bases, shown) if len(bases) > 1 else []
@@ -253,7 +253,7 @@ def _validate_trained(
     for share in SHARES:
         further = len(steps) > 1
         if further and plan and not plan.allows_another(time.monotonic()):
-            notes.append("The minutes allowed for no further way back to the base model.")
+            notes.append("The budget ended before all merged models were tried.")
             break
         steps.append(Candidate(share, through))
         tried = validate(search, tried, steps[-1:])

@@ -66,8 +66,8 @@ class AdaptConfig:
     """Largest drop on other text, in points of 100; a candidate that drops more is rejected. Give
     0.5 for a model that must serve other text too."""
     other_text: Files = ()
-    """Other text, in files or folders, for the other-domain check. It is checked beside two small
-    sets that isospace carries and the STS sets of `data`."""
+    """Other text, in files or folders, for the other-domain check. Two small sets of
+    isospace and the STS sets of `data` are always checked."""
     seeds: Annotated[int, Field(ge=1)] = 1
     """Number of trainings that share the budget; their weights are averaged."""
     teacher: NameOrPath | None = None
@@ -104,16 +104,18 @@ class AdaptConfig:
     """The folder of the run. Default: a new folder in runs/, named by date and model."""
 
     def __post_init__(self) -> None:
-        of_training = {"teacher": None, "queries": None, "seeds": 1}
-        if self.queries_only:
-            for name, default in of_training.items():
-                if getattr(self, name) != default:
-                    raise UserError(
-                        f"`{name}` is for fine-tuning, and with `queries_only` nothing is "
-                        "fine-tuned; leave one of the two out"
-                    )
+        if self.queries_only and (name := self._changed("teacher", "queries", "seeds")):
+            raise UserError(
+                f"`{name}` is for fine-tuning, and with `queries_only` nothing is fine-tuned; "
+                "leave one of the two out"
+            )
         if self.models:
             self._require_comparable()
+
+    def _changed(self, *names: str) -> str | None:
+        """Return the first of some settings that does not have its default."""
+        defaults = AdaptConfig()
+        return next((n for n in names if getattr(self, n) != getattr(defaults, n)), None)
 
     def _require_comparable(self) -> None:
         """Refuse fewer than two `models`, a repeated model, and settings for one model only."""
@@ -125,13 +127,12 @@ class AdaptConfig:
         for name in self.models:
             if self.models.count(name) > 1:
                 raise UserError(f"`models`: {name} is named twice. Name each base model once")
-        of_one = {"pooling": None, "query_prompt": None, "document_prompt": None}
-        for setting, default in {"model": "minilm", "queries_only": False, **of_one}.items():
-            if getattr(self, setting) != default:
-                raise UserError(
-                    f"`{setting}` is for one base model, and `models` names {len(self.models)}; "
-                    "leave one of the two out"
-                )
+        of_one = ("model", "queries_only", "pooling", "query_prompt", "document_prompt")
+        if name := self._changed(*of_one):
+            raise UserError(
+                f"`{name}` is for one base model, and `models` names {len(self.models)}; leave "
+                "one of the two out"
+            )
 
     def training(self, recipe: str) -> TrainConfig:
         """Return the settings of a training by a recipe."""

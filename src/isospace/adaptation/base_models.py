@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.candidates import BASE_MODEL
-from isospace.adaptation.results import BaseModels, BaseModelScores, write_base_models
+from isospace.adaptation.results import BaseModels, BaseModelScores, write_results
 from isospace.adaptation.scoring import Search, Tried, score_test_pairs, try_closed_forms
 from isospace.adaptation.task import Task
 from isospace.corpus.examples import evenly
@@ -106,7 +106,7 @@ def compare_base_models(searches: Sequence[Search], paces: Sequence[Pace]) -> tu
     models = BaseModels(tuple(one.scores for one in compared), best.scores.name, found, verdict)
     progress.table("base models, whitened, MRR x 100 on the test pairs", models.rows())
     progress.line("models", verdict)
-    write_base_models(best.search.run.folder, models)
+    write_results(best.search.run.folder, models)
     return replace(best.search, base_models=models), best.tried
 
 

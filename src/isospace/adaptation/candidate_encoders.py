@@ -14,7 +14,6 @@ from torch import Tensor
 
 from isospace.adaptation.candidates import (
     PAIR_MAPS,
-    QUERIES_BY_PAIRS,
     QUERY_MAPS,
     TEXT_MAPS,
     THROUGH,
@@ -158,9 +157,7 @@ class CandidateEncoders:
         if candidate.change is None:
             return encode
         fitted = candidate.change.fit(self.moments(candidate.share))
-        if candidate.change.kind == QUERIES_BY_PAIRS:
-            return through_queries(encode, fitted)
-        return through(encode, fitted)
+        return (through_queries if candidate.change.of_queries else through)(encode, fitted)
 
     def moments(self, share: float) -> PairMoments:
         """Return the moments of the vectors on which maps for these weights are fitted.
@@ -210,7 +207,7 @@ class CandidateEncoders:
         encoder.model.load_state_dict(self._weights(candidate.share))
         if candidate.change is not None:
             fitted = candidate.change.fit(self.moments(candidate.share))
-            if candidate.change.kind == QUERIES_BY_PAIRS:
+            if candidate.change.of_queries:
                 encoder = fold_queries(encoder, fitted)
             else:
                 fold(encoder, fitted)

@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from isospace.evaluation.other_text import CARRIED
 from isospace.evaluation.scores import BASE
@@ -23,9 +24,27 @@ SHARES = (0.75, 0.5, 0.25)
 FOLD_SHARES = (1.0, 0.5)
 """Shares for a small folder that is cross-validated; every part tries the same ones."""
 
+
+class MapKind(NamedTuple):
+    """A kind of linear map.
+
+    Attributes:
+        fit: returns the map from the moments of some vectors and a power, the map's strength.
+        of_queries: true if documents keep their vectors.
+    """
+
+    fit: Callable[[PairMoments, float], WhiteningMap]
+    of_queries: bool = False
+
+
 BY_PAIRS, BY_TEXTS = "whitened by pairs", "whitened by single texts"
 QUERIES_BY_PAIRS = "queries whitened by pairs"
-"""The kinds of maps."""
+KINDS: dict[str, MapKind] = {
+    BY_PAIRS: MapKind(PairMoments.fit),
+    BY_TEXTS: MapKind(lambda moments, power: Whitening().fit(moments.texts, power)),
+    QUERIES_BY_PAIRS: MapKind(PairMoments.fit_queries, of_queries=True),
+}
+"""Name of a kind of maps, which is also its row in the table of a search -> the kind."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +52,8 @@ class MapChoice:
     """A linear map to be fitted on the corpus.
 
     Attributes:
-        kind: `BY_PAIRS`, `BY_TEXTS` or `QUERIES_BY_PAIRS`, which leaves documents as they are.
-        power: strength of the whitening, 0 to 1.
+        kind: a name in `KINDS`.
+        power: strength of the map, 0 to 1.
     """
 
     kind: str
@@ -47,18 +66,19 @@ class MapChoice:
 
     def fit(self, moments: PairMoments) -> WhiteningMap:
         """Fit the map to the moments of some vectors."""
-        if self.kind == BY_PAIRS:
-            return moments.fit(self.power)
-        if self.kind == QUERIES_BY_PAIRS:
-            return moments.fit_queries(self.power)
-        return Whitening().fit(moments.texts, self.power)
+        return KINDS[self.kind].fit(moments, self.power)
+
+    @property
+    def of_queries(self) -> bool:
+        """True if documents keep their vectors."""
+        return KINDS[self.kind].of_queries
 
 
 PAIR_MAPS = tuple(MapChoice(BY_PAIRS, power) for power in (0.5, 0.75, 1.0))
 """Maps that are tried if the corpus has pairs, the weakest first."""
 QUERY_MAPS = tuple(MapChoice(QUERIES_BY_PAIRS, power) for power in (0.25, 0.5, 0.75))
 """Maps that are tried if documents must keep their vectors."""
-THROUGH = PAIR_MAPS[1]
+THROUGH = MapChoice(BY_PAIRS, 0.75)
 """The map that training goes through if the corpus has pairs (docs/results/fine-tuning.md)."""
 TEXT_MAPS = tuple(MapChoice(BY_TEXTS, power) for power in (0.1, 0.25, 0.5))
 """Maps that are tried if the corpus has no pairs. Removing only the mean, or leading directions,

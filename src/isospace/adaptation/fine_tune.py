@@ -65,7 +65,8 @@ def nothing_trained(search: Search, base_mrr: float, amounts: Amounts) -> FineTu
     if not amounts.fine_tunes:
         notes = (
             f"Nothing was trained: a budget of {number_of(*search.task.config.budget)} is too "
-            f"little, besides measuring; about {amounts.enough:,} would do.",
+            "little for measuring and fine-tuning. "
+            f"Give about {number_of(amounts.enough, 'minutes')}.",
         )
     choice = Choice(0, training.select, PAIRS, base_mrr, base_mrr, (), "nothing was fine-tuned")
     facts = TrainingFacts(
@@ -187,14 +188,14 @@ def _train(
                 fit.go(None if plan is None else planned)
             except Diverged as error:
                 notes.append(
-                    f"A training diverged at update {error.step} ({error.term} {error.value:g}) "
-                    "and ended there."
+                    f"A training stopped at update {error.step}, because it diverged "
+                    f"({error.term} {error.value:g})."
                 )
     choice, tried, weights = fit.choice, fit.tried, None
     if choice.step:
         weights = search.encoders.read_trained(run.kept_weights)
     else:
-        notes.append(f"A training was left out: {choice.reason}.")
+        notes.append(f"A training gave no candidate: {choice.reason}.")
     return _Ended(
         TrainingFacts.of(fit),
         updates,
@@ -287,13 +288,13 @@ def _updates(search: Search, fit: Fit, plan: TimePlan | None, before: int) -> tu
         return updates, ""
     if late <= MOST_LATE * 60 * amount and not before:
         return FEWEST_UPDATES, (
-            f"A budget of about {number_of(enough, unit)} seemed to be needed for "
-            f"{FEWEST_UPDATES} updates; they were made all the same."
+            f"The fewest updates, {FEWEST_UPDATES}, were made, although they were expected to need "
+            f"a budget of about {number_of(enough, unit)}."
         )
     return 0, (
         f"Nothing {'more ' if before else ''}was trained: a budget of "
         f"{number_of(amount, unit)} is too little for {FEWEST_UPDATES} updates of "
         f"{loop.tokens_per_step:,.0f} tokens"
-        f"{', besides measuring' if unit == 'minutes' else ''}"
-        f"{f'; about {enough:,} would do' if enough and not before else ''}."
+        f"{' and the measuring' if unit == 'minutes' else ''}."
+        f"{f' Give about {number_of(enough, unit)}.' if enough and not before else ''}"
     )

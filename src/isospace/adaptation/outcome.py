@@ -15,7 +15,7 @@ from isospace.adaptation.results import (
     CandidateScores,
     ChangedQuery,
     SearchResults,
-    write_candidates,
+    write_results,
 )
 from isospace.adaptation.scoring import Search, Tried, score_test, selected_of_parts
 from isospace.evaluation.scores import ADAPTED, BASE, CORRECTED_NOTE, table_rows
@@ -89,7 +89,7 @@ def finish(
     encoder = search.encoders.shipped(selected)
     if encoder.prompts.routed and not results.ships_base:
         write_query_map(run.folder, encoder)
-    write_candidates(run.folder, searched)
+    write_results(run.folder, searched)
     write_run(run, results, encoder, data, base, adapted)
     shutil.rmtree(search.encoders.folder, ignore_errors=True)
     _show(search, searched, results)
@@ -249,7 +249,7 @@ def _show(search: Search, searched: SearchResults, results: RunResults) -> None:
         progress.line("note", sentence)
     base_selected, selected = searched.best[0].selected, searched.selected.name
     if results.ships_base and not base_selected:
-        selected += "; the base model is kept all the same, because of the verdict"
+        selected += "; because of the verdict, the run keeps the base model"
     progress.line("selected", selected)
     states, after = {BASE: results.base}, f"{ADAPTED}{results.not_shipped}"
     if not base_selected:

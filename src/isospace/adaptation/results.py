@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from isospace.statistics.gains import Gain
 from isospace.system import typed_json
+
+T = TypeVar("T")
 
 FILE, FORMAT = "candidates.json", 3
 VALIDATION = "validation MRR"
@@ -223,25 +226,14 @@ class BaseModels:
         return rows
 
 
-def write_base_models(folder: Path, compared: BaseModels) -> None:
-    """Write base_models.json."""
-    typed_json.write(folder / _BASE_MODELS, compared)
+def write_results(folder: Path, results: SearchResults | BaseModels) -> None:
+    """Write candidates.json or base_models.json."""
+    name = FILE if isinstance(results, SearchResults) else _BASE_MODELS
+    typed_json.write(folder / name, results)
 
 
-def read_base_models(folder: Path) -> BaseModels | None:
-    """Read base_models.json of a run; `None` if no base models were compared.
-
-    Raises:
-        UserError: the file is damaged, or has another format.
-    """
-    if not (folder / _BASE_MODELS).is_file():
-        return None
-    return typed_json.read(folder / _BASE_MODELS, BaseModels, "base models of a run", known=1)
-
-
-def write_candidates(folder: Path, candidates: SearchResults) -> None:
-    """Write candidates.json."""
-    typed_json.write(folder / FILE, candidates)
+def _read(path: Path, kind: type[T], what: str, known: int) -> T | None:
+    return typed_json.read(path, kind, what, known) if path.is_file() else None
 
 
 def read_candidates(folder: Path) -> SearchResults | None:
@@ -250,6 +242,13 @@ def read_candidates(folder: Path) -> SearchResults | None:
     Raises:
         UserError: the file is damaged, or has another format.
     """
-    if not (folder / FILE).is_file():
-        return None
-    return typed_json.read(folder / FILE, SearchResults, "candidates of a run", FORMAT)
+    return _read(folder / FILE, SearchResults, "candidates of a run", FORMAT)
+
+
+def read_base_models(folder: Path) -> BaseModels | None:
+    """Read base_models.json of a run; `None` if no base models were compared.
+
+    Raises:
+        UserError: the file is damaged, or has another format.
+    """
+    return _read(folder / _BASE_MODELS, BaseModels, "base models of a run", 1)

@@ -97,8 +97,8 @@ def load_task(config: AdaptConfig, progress: Progress) -> Task:
         name for name in other_text.test_pairs if name not in other_text.validation_pairs
     ]:
         notes.append(
-            f"What is lost on {', '.join(unbounded)} is measured and not bounded: it takes "
-            f"{SMALLEST_SPLIT} held-out pairs, of several groups, for some of them to choose."
+            f"Drops on {', '.join(unbounded)} are measured, and reject no candidate: to split off "
+            f"validation pairs takes {SMALLEST_SPLIT} held-out pairs of several groups."
         )
     validation = data.benchmark.pairs
     if data.benchmark.split and folds is None:
@@ -119,8 +119,8 @@ def load_base_model(task: Task, model: str, progress: Progress) -> tuple[Task, C
     encoders = CandidateEncoders.load(training, corpus, parts, config.queries_only)
     if task.config.models and encoders.encoder.is_frozen:
         raise UserError(
-            f"`models` {model}: its vectors are given, and `models` compares base models that can "
-            "be fine-tuned. Adapt it alone, as `model`"
+            f"`models` {model}: its vectors come from a server or a file, and `models` compares "
+            "base models that can be fine-tuned. Adapt it alone, as `model`"
         )
     note = _frozen_note(config, encoders) or _coverage_note(config, encoders, corpus)
     notes = tuple(filter(None, (*task.notes, note)))
@@ -141,10 +141,10 @@ def _frozen_note(config: AdaptConfig, encoders: CandidateEncoders) -> str:
     for name in ("teacher", "queries"):
         if getattr(config, name) is not None:
             raise UserError(
-                f"`{name}` is for fine-tuning, and the vectors of {config.model} are given, so "
-                "that nothing here can train it. Leave one of the two out"
+                f"`{name}` is for fine-tuning, and {config.model} cannot be fine-tuned, because "
+                "its vectors come from a server or a file. Leave one of the two out"
             )
-    return "Nothing is fine-tuned, because the model's vectors are given: linear maps are tried."
+    return "Only linear maps are tried, because the vectors come from a server or a file."
 
 
 def _coverage_note(config: AdaptConfig, encoders: CandidateEncoders, corpus: Corpus) -> str:
@@ -156,7 +156,7 @@ def _coverage_note(config: AdaptConfig, encoders: CandidateEncoders, corpus: Cor
     read = coverage(encoders.encoder, sample(corpus))
     if read.same:
         raise TooLittle(
-            f"{config.model}: to its tokenizer all of this text is the same: "
+            f"{config.model}: its tokenizer cannot tell these texts apart: "
             f"{read.warning or 'give texts that differ'}"
         )
     cause = (read.warning or "").partition(". ")[0]  # without the advice
@@ -192,14 +192,14 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | 
         nothing = np.zeros(len(data.corpus.groups), dtype=bool)
         whole = data.corpus.holding_out(nothing, folds.relation)
         data = replace(data, corpus=whole, benchmark=folds.benchmark(data.benchmark))
-    told: list[str] = []
-    found, rest = None, "no pairs" if config.queries is None else "of pairs the queries' alone"
+    notes: list[str] = []
+    found, instead = None, "" if config.queries is None else " and the pairs of `queries`"
     if data.corpus.related is not None or config.text.columns:
         try:
             found = _in_batches(replace(pairs, queries=None), corpora)
         except TooLittle as error:
-            told = [
-                f"Two dropout views of each text train, and {rest}: "
+            notes = [
+                f"Training uses two dropout views of each text{instead}, and no pairs of the text: "
                 f"{_without_batches(error).partition('. ')[0]}."
             ]
     if config.queries is not None:
@@ -207,12 +207,11 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | 
     found = found or _in_batches(dropout, corpora)
     require_scores(found, data.corpus)
     if found.batch_size < pairs.batch_size:
-        told.append(
-            f"Batches are of {found.batch_size} "
-            f"{'texts' if found.views == 'dropout' else 'pairs'}, as the text makes too few larger "
-            "ones."
+        notes.append(
+            f"A batch has {found.batch_size} {'texts' if found.views == 'dropout' else 'pairs'}, "
+            "because the text fills too few larger batches."
         )
-    return found, data, told, folds
+    return found, data, notes, folds
 
 
 def _without_batches(error: TooLittle) -> str:

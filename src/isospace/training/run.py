@@ -128,19 +128,20 @@ class Run:
         self.results_path = folder / "results.json"
 
     @classmethod
-    def create(cls, config: TrainConfig, name: str = "", adapt: str = "") -> Run:
+    def create(cls, config: TrainConfig, work: str = "", adapt: str = "", models: int = 1) -> Run:
         """Make the folder of a new run.
 
         Args:
             config: the settings.
-            name: the part of a new folder's name that describes the work; default: the objective.
+            work: the part of a new folder's name that describes the work; default: the objective.
             adapt: the settings of `adapt` as JSON, if it makes the run.
+            models: number of base models; a new folder's name has the name of a single one.
 
         Raises:
             UserError: the folder is not empty, or cannot be written.
         """
         try:
-            folder = _new_folder(config, name) if config.output is None else config.output
+            folder = _new_folder(config, work, models) if config.output is None else config.output
             require_free(folder)
             folder.mkdir(parents=True, exist_ok=True)
             if adapt:
@@ -449,11 +450,12 @@ def require_free(folder: Path | None) -> None:
     require_writable(folder, inside=True)
 
 
-def _new_folder(config: TrainConfig, work: str) -> Path:
+def _new_folder(config: TrainConfig, work: str, models: int) -> Path:
     """Make an empty folder with an unused name, even if several runs start in one second."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     work = work or objective_name(config.objective)
-    name = f"{stamp}-{work}-{Path(config.model).name or 'model'}"
+    model = f"{models}-models" if models > 1 else Path(config.model).name or "model"
+    name = f"{stamp}-{work}-{model}"
     _RUNS.mkdir(exist_ok=True)
     for number in count(1):
         folder = _RUNS / (name if number == 1 else f"{name}-{number}")
