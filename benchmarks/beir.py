@@ -1,4 +1,4 @@
-"""docs/results/beir.md: what `adapt` gains on a BEIR set, where it learns from the corpus alone.
+"""Measure on a BEIR set what `adapt` gains from the corpus alone (docs/results/beir.md).
 
     python benchmarks/beir.py SET FOLDER --by NAME [--base all-mpnet-base-v2]
     python benchmarks/beir.py --draw
@@ -73,7 +73,7 @@ class Published:
     """Published figures of one set, x 100.
 
     Attributes:
-        md5: of the zip, by BEIR's list of data sets.
+        md5: checksum of the zip in BEIR's list of data sets.
         bm25: nDCG@10 and R@100 of Pyserini's reproductions (condition bm25-multifield).
         gpl: nDCG@10 in Table 9 of the GPL paper: the model trained on MS MARCO, GPL and TSDAE + GPL
             on top of it; TAS-B, and GPL on top of that.
@@ -133,11 +133,7 @@ def main() -> None:
 def measure(name: str, folder: Path, base: str, tokens: int) -> dict[str, Any]:
     """Make all models from a corpus, and score them on the test queries.
 
-    Args:
-        name: of the set.
-        folder: of the set.
-        base: the base model.
-        tokens: on which `adapt` fine-tunes.
+    `tokens` is the budget of `adapt`.
     """
     judged = load_judged(folder)  # bad input is refused before the work starts
     commit = _commit()
@@ -226,7 +222,7 @@ def _sha256(path: Path) -> str:
 
 
 def _commit() -> str:
-    """Return the commit of this checkout, and whether files were changed since."""
+    """Return the commit of this checkout, with a mark if files were changed since."""
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(Path(__file__).parent), *words]
@@ -295,7 +291,7 @@ LOG = ("set", "base", "who", "when", "commit", "machine", "result", "corpus.json
 
 
 def _log_row(run: Mapping[str, Any]) -> dict[str, str]:
-    """Return one run as a row of the log; of hashes the record has all digits."""
+    """Return one run as a row of the log, with a shortened hash."""
     before, after = (run["rows"][row][NDCG][0] for row in (BASE, ADAPTED))
     return {
         "set": run["set"],

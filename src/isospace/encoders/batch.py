@@ -76,15 +76,21 @@ class Batch:
         )
 
     def rows(self, rows: Tensor) -> Batch:
-        """Return a batch of some examples; embedding changes, labels and teacher are dropped."""
+        """Return a batch of some examples, without their embedding changes."""
 
         def chosen(of_all: Tensor) -> Tensor:
             by_text = of_all.reshape(self.texts, len(self), *of_all.shape[1:])
             return by_text[:, rows].flatten(0, 1)
 
-        ids, mask = chosen(self.input_ids), chosen(self.attention_mask)
-        states = None if self.states is None else chosen(self.states)
-        return Batch(ids, mask, self.texts, prompts=self.prompts, states=states)
+        return replace(
+            self,
+            input_ids=chosen(self.input_ids),
+            attention_mask=chosen(self.attention_mask),
+            changed={},
+            labels=None if self.labels is None else self.labels[rows],
+            states=None if self.states is None else chosen(self.states),
+            teacher=None if self.teacher is None else self.teacher[rows],
+        )
 
     def parts(self, tokens: int) -> list[Tensor]:
         """Split the examples into parts of at most `tokens` tokens; return the rows of each part.

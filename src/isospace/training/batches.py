@@ -187,8 +187,7 @@ def batches_without_shared_origin(order: Rows, origins: Rows, size: int) -> Rows
     """Form batches in which no two examples share an origin.
 
     An example that shares an origin with the current batch waits for the next one. `order` is (n,)
-    positions of the examples in the order to use them, `origins` (example, n). Return (batch, size)
-    positions of examples in full batches.
+    positions of the examples in the order to use them, `origins` (example, n).
 
     Returns:
         (batch, size) positions of examples in full batches.

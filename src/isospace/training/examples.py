@@ -202,12 +202,12 @@ def _of_texts(numbers: Rows, rows: Rows) -> Rows:
 
 def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Examples:
     """Return the pairs of related texts in documents."""
-    judge = None if config.pairs else corpus.pairs.relation
+    tested = None if config.pairs else corpus.pairs.relation
     counts = related.counts()
     names: tuple[str, ...] = config.relations
     if not names:
-        others = [name for name in RELATIONS if counts[name] >= FEW_PAIRS and name != judge]
-        names = tuple(others or filter(None, [judge]))
+        others = [name for name in RELATIONS if counts[name] >= FEW_PAIRS and name != tested]
+        names = tuple(others or filter(None, [tested]))
     found = [related.to_train(name) for name in names]
     sizes, nothing = [len(pairs) for pairs in found], np.empty((0, 2), np.int64)
     rows = np.concatenate([nothing, *found])
@@ -218,8 +218,8 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
     origins = _of_texts(texts.origins, rows)
     rows[without, 1] = len(corpus) + np.arange(len(without))
     summary = ", ".join(f"{counts[name]:,} {name}" for name in names) or "no relation has 100 pairs"
-    if judge:
-        summary += f"; {judge} judges" + (" too" if judge in names else "")
+    if tested:
+        summary += f"; {tested} tests" + (" too" if tested in names else "")
     return Examples(rows, texts, origins, crops if crops.any() else None, summary=summary)
 
 

@@ -97,6 +97,9 @@ class Fit:
         self.evaluations = Evaluations(config, self.held_out, self.benchmark, start_competes)
         self.paces, self._budget = Paces(), Budget(self.loop)
         self.evaluated = 0
+        self.run: Run
+        self._how_to_resume: str
+        """Set by `holding`, because the settings are checked before there is a run."""
         self._saved_step, self._saved_at = 0, time.monotonic()
         self.begun: int | None = None
         self._state: dict[str, Any] | None = None

@@ -21,7 +21,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.objectives.auxiliaries import Auxiliary, LastGradient, Network, find_auxiliary
 from isospace.operators.similarity import upcast
 from isospace.training.batches import Batches
-from isospace.training.gradient_cache import backward_by_parts
+from isospace.training.checkpoint import random_state, set_random_state
 from isospace.training.plan import PassPlan
 from isospace.training.sources import Sources
 from isospace.views import TokenIds, TokenStates, Views
@@ -83,7 +83,37 @@ def _backward_of(training: Training, batch: Batch) -> Gradient:
     if (most := training.config.pass_tokens) is None:
         return of_vectors(encode(training, batch))
     parts = batch.parts(most * batch.texts // len(training.plan.views))
-    return backward_by_parts(parts, vectors_of, of_vectors)
+    return _backward_by_parts(parts, vectors_of, of_vectors)
+
+
+def _backward_by_parts(
+    parts: Sequence[Tensor],
+    encode: Callable[[Tensor], Tensor],
+    backward: Callable[[Tensor], Gradient],
+) -> Gradient:
+    """Add the gradient of a large batch to the encoder's parameters, with little memory.
+
+    The batch is encoded without gradients, and the loss gives the gradient of its vectors. Then
+    each part is encoded again with the same noise, and its gradient is passed on to the encoder.
+    Source: Gao et al. 2021, https://arxiv.org/abs/2101.06983.
+
+    `parts` are (example,) positions, `encode` returns their vectors (view, example, dim), and
+    `backward` computes the loss of all vectors and its backward pass.
+    """
+    states, found = [], []
+    for rows in parts:
+        states.append(random_state())
+        with torch.no_grad():
+            found.append(encode(rows))
+    after = random_state()
+    vectors = torch.cat(found, dim=1)[:, torch.cat(list(parts)).argsort()].requires_grad_()
+    result = backward(vectors)
+    assert vectors.grad is not None
+    for rows, state in zip(parts, states, strict=True):
+        set_random_state(state)
+        torch.autograd.backward(encode(rows), vectors.grad[:, rows])
+    set_random_state(after)
+    return result
 
 
 def encode(training: Training, batch: Batch) -> list[Tensor]:

@@ -39,8 +39,7 @@ text many few old new good
 def tiny_tokenizer(length: int = 64) -> PreTrainedTokenizerFast:
     """Return a WordPiece tokenizer that knows `WORDS`, letters and digits.
 
-    Args:
-        length: of the longest text, in tokens.
+    `length` is the number of tokens of the longest text.
     """
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     characters = [
@@ -74,26 +73,14 @@ def write_tiny_bert(
     """Write a Hugging Face BERT with 3 layers of 32 dimensions and random weights.
 
     Args:
-        folder: where to.
-        length: of the longest text, in tokens.
-        masked_words: whether it has a head for masked words.
+        folder: the folder to write.
+        length: number of tokens of the longest text.
+        masked_words: write a head for masked words too.
         sizes: settings of `BertConfig` that replace the usual ones.
     """
-    tokenizer = tiny_tokenizer(length)
-    torch.manual_seed(0)
-    usual = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 64,
-        "max_position_embeddings": length,
-    }
     kind = BertForMaskedLM if masked_words else BertModel
-    with no_weight_bars():
-        kind(BertConfig(**{**usual, **sizes})).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    sizes = {"max_position_embeddings": length, **sizes}
+    return _write_model(folder, tiny_tokenizer(length), BertConfig, kind, sizes)
 
 
 def write_tiny_roberta(
@@ -101,11 +88,7 @@ def write_tiny_roberta(
 ) -> Path:
     """Write a RoBERTa of the same size, with byte pairs and a tokenizer of its family.
 
-    Args:
-        folder: where to.
-        length: of the longest text, in tokens.
-        masked_words: whether it has a head for masked words.
-        sizes: settings of `RobertaConfig` that replace the usual ones.
+    The arguments are those of `write_tiny_bert`.
     """
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     pairs = Tokenizer(models.BPE())
@@ -122,6 +105,14 @@ def write_tiny_roberta(
     learned = json.loads(pairs.to_str())["model"]
     merges: Any = [tuple(pair) for pair in learned["merges"]]  # the stub says strings
     tokenizer = RobertaTokenizer(vocab=learned["vocab"], merges=merges, model_max_length=length)
+    kind = RobertaForMaskedLM if masked_words else RobertaModel
+    # Positions are counted from 2 on.
+    sizes = {"max_position_embeddings": length + 2, "type_vocab_size": 1, **sizes}
+    return _write_model(folder, tokenizer, RobertaConfig, kind, sizes)
+
+
+def _write_model(folder: Path, tokenizer: Any, settings: Any, kind: Any, sizes: Any) -> Path:
+    """Write a model of the class `kind` with random weights, and its tokenizer."""
     torch.manual_seed(0)
     usual = {
         "vocab_size": len(tokenizer),
@@ -129,12 +120,9 @@ def write_tiny_roberta(
         "num_hidden_layers": 3,
         "num_attention_heads": 4,
         "intermediate_size": 64,
-        "max_position_embeddings": length + 2,  # positions are counted from 2 on
-        "type_vocab_size": 1,
     }
-    kind = RobertaForMaskedLM if masked_words else RobertaModel
     with no_weight_bars():
-        kind(RobertaConfig(**{**usual, **sizes})).save_pretrained(folder)
+        kind(settings(**{**usual, **sizes})).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
