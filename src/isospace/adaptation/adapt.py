@@ -153,14 +153,7 @@ def _amounts(
     kept: Path,
     begins: float,
 ) -> Amounts:
-    """Plan how much is measured, or read the plan of a run to resume.
-
-    Args:
-        bases: the task of each base model, and its encoders.
-        paces: speeds of the base models, if there are several; else empty.
-        kept: the folder of the plan.
-        begins: the time at which the budget began.
-    """
+    """Plan how much is measured, or read the plan of a run to resume."""
     task, encoders = bases[0]
     file, config = kept / _AMOUNTS, task.config
     if file.is_file():

@@ -54,7 +54,6 @@ class CandidateEncoders:
         config: settings; they name the base model and give the length to which texts are cut.
         corpus: the corpus; maps are fitted on its pairs or passages.
         encoder: the base model without a final normalisation.
-        base: weights of the base model.
         maps: the maps to try, not yet fitted.
         through: the map in `maps` that training goes through; `None` unless maps are fitted on
             pairs.

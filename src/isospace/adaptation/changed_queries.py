@@ -58,11 +58,8 @@ def changed_queries(
 ) -> tuple[ChangedQuery, ...]:
     """Return the queries at some positions, with ranks and top texts before and after.
 
-    Args:
-        pairs: the test pairs.
-        places: positions of the queries in the pairs.
-        ranks: (query,) ranks of the right texts of all queries, before and after.
-        first: top texts for each position, before and after.
+    `ranks` has the (query,) ranks of all queries, `first` the top texts for each position; both are
+    pairs of before and after.
     """
     return tuple(
         ChangedQuery(

@@ -77,7 +77,6 @@ class Folds:
         parts: (pair,) the part of each pair, from 0.
         of_part: the pairs of each part, with the passages of the part that are ranked for them.
         corpora: for each part, the corpus without its documents.
-        relation: relation of the pairs.
     """
 
     pairs: TextPairs
@@ -239,10 +238,8 @@ class CrossValidated:
     """Scores of every candidate on all pairs, from models made without the pair's document.
 
     Args:
-        folds: the parts.
         encoders: encoders of the candidates; their folder keeps vectors and weights until the run
             is finished.
-        progress: shows the progress.
     """
 
     def __init__(self, folds: Folds, encoders: CandidateEncoders, progress: Progress) -> None:
@@ -258,15 +255,7 @@ class CrossValidated:
         stop: StopRequest,
         how_to_resume: str,
     ) -> None:
-        """Fine-tune for each part without its documents, once with each of the settings.
-
-        Args:
-            settings: the settings for each seed.
-            data: the texts of the whole folder.
-            updates: number of updates of each training.
-            stop: the stop request of a signal.
-            how_to_resume: advice on how to resume a stopped run.
-        """
+        """Fine-tune for each part without its documents, once with each of the settings."""
         with self._progress.bar("cross-validate", FOLDS * len(settings)) as advance:
             for part, encoders in enumerate(self._encoders):
                 trained = []
@@ -338,12 +327,7 @@ class CrossValidated:
     def first_texts(
         self, selected: Sequence[Candidate], places: Sequence[int]
     ) -> list[tuple[str, ...]]:
-        """Return the top texts for some queries, each by the candidate selected for its part.
-
-        Args:
-            selected: the candidate for each part.
-            places: positions of the queries in the pairs of all documents.
-        """
+        """Return the top texts for some queries, each by the candidate selected for its part."""
         found: dict[int, tuple[str, ...]] = {}
         for part, encode in enumerate(self._selected_encoders(selected)):
             own = np.flatnonzero(self.folds.parts == part).tolist()

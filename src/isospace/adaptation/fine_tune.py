@@ -46,7 +46,6 @@ class FineTuned:
         selection_bias: average gain that comes only from selecting checkpoints by the test pairs.
         unseen: number of checkpoints that were not kept, if the test pairs select checkpoints.
         plan: the plan of the remaining minutes; `None` for a budget in tokens or a resumed run.
-        notes: remarks for the user.
     """
 
     facts: TrainingFacts
@@ -132,15 +131,7 @@ class _Ended:
 def _train(
     search: Search, number: int, until: float | None, plan: TimePlan | None, before: int
 ) -> _Ended:
-    """Train once.
-
-    Args:
-        search: as in `fine_tune`.
-        number: number of the seed, from 0.
-        until: as in `fine_tune`.
-        plan: the plan after the previous training; `None` for the first training.
-        before: number of updates of the previous training.
-    """
+    """Train once."""
     training = search.task.training
     notes: list[str] = []
     settings = replace(training, seed=training.seed + number)
@@ -259,11 +250,8 @@ def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
 def _updates(search: Search, fit: Fit, plan: TimePlan | None, before: int) -> tuple[int, str]:
     """Return the planned updates of a training, and a note if there are few or none.
 
-    Args:
-        search: the search, with its budget.
-        fit: the training.
-        plan: the plan of the minutes, if any; without it, a training has `before` updates.
-        before: number of updates of the previous training, or 0.
+    `before` is the number of updates of the previous training, or 0. Without a plan of minutes, a
+    training has as many.
     """
     config, loop, most = search.task.config, fit.loop, most_updates(fit)
     amount, unit = config.budget

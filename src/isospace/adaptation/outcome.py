@@ -42,17 +42,7 @@ def finish(
     weight: float,
     notes: Sequence[str],
 ) -> FinishedRun:
-    """Select a candidate, test it, write the run, and show the verdict.
-
-    Args:
-        search: the text, the run, and the encoders.
-        tried: scores of all candidates on the validation items.
-        baselines: MRR of BM25, and of BM25 with the base model, on the validation pairs.
-        tuned: results of the trainings.
-        base: scores of the base model on the test items.
-        weight: weight of BM25 in the hybrid ranking.
-        notes: remarks for the user.
-    """
+    """Select a candidate, test it, write the run, and show the verdict."""
     config, data, run = search.task.config, search.task.data, search.run
     allowed = tried.allowed(config.max_drop)
     selected = allowed[choose([tried.mrr[candidate] for candidate in allowed])]

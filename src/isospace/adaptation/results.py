@@ -23,7 +23,6 @@ class CandidateScores:
     """One candidate model and its scores on the validation pairs.
 
     Attributes:
-        name: description of the candidate.
         kind: its row in the table.
         mrr: MRR on the validation pairs, 0 to 1.
         other_text: set -> change over the base model on the set's validation part, 0 to 1.
@@ -43,8 +42,6 @@ class BestOfKind:
 
     Attributes:
         kind: the row of the table.
-        name: description of the candidate.
-        selected: true if the candidate was selected.
         mrr: MRR on the validation pairs, 0 to 1.
         gain: gain of `mrr` over the base model; `None` for the base model. For the selected
             candidate the gain is too high, because the same pairs selected it.
@@ -90,11 +87,8 @@ class SearchResults:
         selected_on: description of the validation pairs.
         max_drop: largest drop on other text, in points of 100.
         other_text: description of the sets of other text.
-        better: the queries that gained most.
-        worse: the queries that lost most.
         seconds: wall clock of the whole search, with earlier sessions of a resumed run.
         baseline_gains: name in `baselines` -> gain of its MRR over the base model's.
-        format: format number of the file.
     """
 
     candidates: tuple[CandidateScores, ...]
@@ -186,12 +180,9 @@ class BaseModels:
     """Base models that one run of `adapt` compared, in the order in which they were named.
 
     Attributes:
-        models: scores of two or more models.
         selected: name of the model that is fine-tuned.
         gain: gain of the selected model over the second best, each in its selected version, on the
             test pairs.
-        verdict: a sentence on the gain.
-        format: format number of the file.
     """
 
     models: tuple[BaseModelScores, ...]

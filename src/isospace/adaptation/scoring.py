@@ -33,12 +33,8 @@ class Search:
 
     Attributes:
         task: the base model, the text, and the pairs.
-        run: the run of the search.
-        encoders: encoders of the candidates.
         parts: scores by cross-validation, for a small folder; else `None`.
         times: seconds of every kind of candidate.
-        progress: shows the progress.
-        stop: the stop request of a signal.
         base_models: comparison of the base models; `None` if the user named one.
     """
 

@@ -44,12 +44,9 @@ class Task:
     """One task: the base model, the text, and the pairs that select and test.
 
     Attributes:
-        config: the settings of the search.
         training: the settings of the first training.
         data: the texts, with the test pairs.
-        validation: the validation pairs.
         folds: the parts of a small folder, for cross-validation; else `None`.
-        notes: remarks for the user.
     """
 
     config: AdaptConfig

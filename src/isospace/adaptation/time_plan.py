@@ -68,7 +68,6 @@ class Amounts:
         share: the share of the validation and test pairs, and of their passages, that is used.
         fine_tunes: true if fine-tuning is expected to fit the budget.
         enough: minutes that would allow fine-tuning, if the budget is too short; else 0.
-        format: format number of the file.
     """
 
     fitted_on: int = FITTED_ON
@@ -159,9 +158,7 @@ class Passes:
     def joined(cls, several: Sequence[Passes], tokens: Sequence[float]) -> Passes:
         """Add the passes of several base models, in tokens of the first model.
 
-        Args:
-            several: the passes of each model.
-            tokens: seconds per token of each model.
+        `tokens` are the seconds per token of each model.
 
         >>> one = Passes(100, 60, 30, 80, 20, 10)
         >>> Passes.joined([one, one], [0.001, 0.01]).validating
@@ -237,10 +234,7 @@ def of_pairs(encoder: Encoder, pairs: TextPairs, *others: Asked) -> int:
 def tokens_of(encoder: Encoder, *asked: Asked, max_length: int | None = None) -> int:
     """Count the tokens of texts; a repeated text counts once for each prompt.
 
-    Args:
-        encoder: the encoder.
-        asked: the texts, with their sides.
-        max_length: number of tokens to which texts are cut; default: the encoder's own limit.
+    Texts are cut to `max_length` tokens; default: the encoder's own limit.
     """
     by_prompt: dict[str, tuple[Side | None, dict[str, None]]] = {}
     for side, texts in asked:
@@ -255,13 +249,7 @@ def tokens_of(encoder: Encoder, *asked: Asked, max_length: int | None = None) ->
 
 
 def seconds_per_token(encoder: Encoder, texts: Sequence[str], precision: Precision) -> float:
-    """Return the seconds that the encoder takes per token, timed on some of the texts.
-
-    Args:
-        encoder: the encoder.
-        texts: one document or more.
-        precision: the arithmetic.
-    """
+    """Return the seconds that the encoder takes per token, timed on some of the texts."""
     timed = [texts[place] for place in evenly(len(texts), _TIMED)]
     tokens = sum(map(len, encoder.tokens.ids(timed, side="document")))
     encoder.embed(timed[:_WARM], precision=precision, side="document")  # allocates memory
@@ -367,10 +355,7 @@ class TimePlan:
 def counted_from(started: float, read: float, budget: float) -> float:
     """Return the time at which a budget begins; reading the text counts `MOST_READING` at most.
 
-    Args:
-        started: the time at which the command began, in seconds.
-        read: the time at which it had read the text.
-        budget: the budget in seconds.
+    All times are in seconds; `started` is the start of the command, `read` the end of the reading.
 
     >>> counted_from(0, 40, 360), counted_from(0, 600, 360)
     (0, 420.0)

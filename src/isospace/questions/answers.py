@@ -82,7 +82,6 @@ class Reply:
     """The queries of one request.
 
     Attributes:
-        fate: outcome of the request.
         queries: type -> query.
         prompt_tokens: tokens that the server read, as it counts.
         answer_tokens: tokens that the server wrote.
@@ -97,13 +96,7 @@ class Reply:
 
 
 class Asker:
-    """Asks a language model for queries; several threads may share it.
-
-    Args:
-        endpoint: the client of the model.
-        archive: the file of answers.
-        prompts: the prompts.
-    """
+    """Asks a language model for queries; several threads may share it."""
 
     def __init__(self, endpoint: Endpoint, archive: Archive, prompts: Prompts) -> None:
         self._endpoint, self._archive, self._prompts = endpoint, archive, prompts
@@ -118,11 +111,6 @@ class Asker:
 
     def ask(self, number: int, types: Sequence[str], passage: str) -> Reply:
         """Ask for the queries of a passage, and once more if the first answer is not usable.
-
-        Args:
-            number: number of the request.
-            types: types of the queries.
-            passage: the passage with its title and heading.
 
         Raises:
             UserError: the server refuses all requests, or cannot be reached.
@@ -179,10 +167,6 @@ class Asker:
 
 def read_answer(text: str, types: Sequence[str]) -> tuple[Fate, dict[str, str] | None]:
     """Read the queries from an answer, which may have other text around its JSON.
-
-    Args:
-        text: the answer.
-        types: types of the requested queries.
 
     Returns:
         The outcome of the request, and type -> query; `None` if a second request may help.

@@ -21,9 +21,6 @@ class Generated:
     """A generated query.
 
     Attributes:
-        query: the query.
-        passage: the passage of the query.
-        type: the type of query.
         shared: share of the query's distinct words that occur in the passage, 0 to 1.
     """
 

@@ -34,7 +34,6 @@ class Prompts:
         request: text with the placeholders {types}, {passage} and perhaps {examples}.
         types: name -> description, sorted by name.
         examples: queries of real users; empty if the user gave none.
-        seed: seed of the draw of examples.
     """
 
     request: str
@@ -45,11 +44,6 @@ class Prompts:
     @classmethod
     def read(cls, folder: Path, examples: Sequence[str], seed: int) -> Prompts:
         """Read a folder of prompts.
-
-        Args:
-            folder: `DEFAULT`, or a folder of the user.
-            examples: queries of real users.
-            seed: seed of the draw of examples.
 
         Raises:
             UserError: a file is missing, empty or not UTF-8, or `request.txt` lacks a placeholder.
@@ -97,11 +91,7 @@ class Prompts:
     def text(self, number: int, types: Sequence[str], passage: str, again: bool = False) -> str:
         """Return the text of a request.
 
-        Args:
-            number: number of the request; its examples depend on it.
-            types: types of the queries.
-            passage: the passage with its title and heading.
-            again: true for a second request, after an unusable answer.
+        `again` marks a second request, after an unusable answer. The examples depend on `number`.
         """
         described = "\n".join(f'"{name}": {self.types[name]}' for name in types)
         shown = ""

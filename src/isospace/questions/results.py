@@ -25,14 +25,10 @@ class AskResults:
     """Counts of requests and queries.
 
     Attributes:
-        corpus: files and folders of the text.
-        llm: address and name of the language model.
         model: the base model of the filters.
         prompts: hash of the prompts and examples.
-        seed: seed of the selection.
         max_shared: largest share of words that a kept query shares with its passage.
         requests: outcome -> number of requests; see `answers.Fate`.
-        retried: number of requests that were made a second time.
         kept_before: number of requests whose answers earlier commands had kept.
         written: number of queries that the language model wrote.
         near_duplicates: number of queries dropped as repetitions.
@@ -43,7 +39,6 @@ class AskResults:
         prompt_tokens: tokens that the server read, as it counts; 0 if it does not count.
         answer_tokens: tokens that the server wrote, as it counts.
         money: cost of the tokens by the user's prices; `None` without prices.
-        format: format number of the file.
     """
 
     corpus: tuple[str, ...]

@@ -63,11 +63,8 @@ class TrainingFacts:
     """The facts of a training, besides the scores of its result.
 
     Attributes:
-        choice: the checkpoint that was kept.
         evaluations: all evaluations, the base model first; empty if nothing was trained.
-        steps: number of updates.
         longest: number of tokens to which texts were cut.
-        pooling: pooling of the encoder.
         precision: device and arithmetic, in words.
         seconds: wall-clock seconds, earlier sessions included.
         memory_mb: peak memory in MB, earlier sessions included.

@@ -51,7 +51,6 @@ class Fit:
     """One process of a training. Call `holding`, then `begin`, `measure_start` and `go`.
 
     Args:
-        config: the settings.
         progress: shows the stages, the bar and the lines.
         stop: tells when a signal asked to stop.
         data: the texts, if they are already loaded.
@@ -64,7 +63,6 @@ class Fit:
 
     Attributes:
         main: true in the first process.
-        evaluations: the evaluations so far.
         evaluated: the update of the last evaluation.
         paces: seconds of updates and evaluations in this session.
         begun: total updates of the stopped run that `begin` read; `None` for a new run.

@@ -27,7 +27,6 @@ class Step:
         step: number of the update; 1 for the first.
         sentences: sentences seen so far by all processes.
         terms: name -> term of the loss.
-        learning_rate: learning rate of this update.
         gradient_norm: norm of the gradient before clipping.
         seconds: wall-clock seconds of this update.
     """
@@ -47,10 +46,6 @@ class Step:
 
 class Loop:
     """Iterator over the updates of a training.
-
-    Args:
-        training: everything that updates read and change.
-        total_steps: number of updates.
 
     Attributes:
         step: number of updates done.

@@ -46,10 +46,6 @@ class RunResults:
     Attributes:
         isospace: the version that wrote the results.
         config: the settings, as in config.json.
-        origin: name and licence of the base model.
-        corpus: the training text.
-        pooling: pooling of the encoder.
-        steps: number of updates.
         benchmark: digest of the test items; runs with equal digests can be compared item by item.
         base: scores of the base model.
         adapted: scores of the selected model.
@@ -68,7 +64,6 @@ class RunResults:
         pairs: digest of the test pairs.
         candidate: post-processing of the selected weights, in words; empty without one, or if the
             base model is kept.
-        format: format number of the file.
     """
 
     isospace: str

@@ -399,8 +399,6 @@ class FinishedRun:
     """A finished run and its results.
 
     Attributes:
-        run: the folder of the run.
-        results: its results.
         earlier: true if the run was already finished, so that no progress was shown.
     """
 

@@ -42,7 +42,6 @@ class Choice:
 
     Attributes:
         step: the optimiser step of the checkpoint; 0 is the base model.
-        rule: the setting `select`.
         criterion: name of the measurement that selected it.
         value: that measurement of the checkpoint.
         base_value: that measurement of the base model.

@@ -262,15 +262,11 @@ class Training:
     """Everything that an update reads and changes.
 
     Attributes:
-        config: the settings.
         encoder: the encoder; trained in place.
         shipped: the encoder as it is measured and saved, sharing its weights.
         plan: the passes of an update.
         sources: the distinct inputs of the passes.
-        batches: the batches by number.
         modules: the head, and the auxiliary networks and memories by name.
-        optimizer: the optimiser of `parameters`.
-        parameters: all trained parameters.
         frozen: setting -> name in `modules` of the module that it made and that never changes.
         digests: setting -> hash of that module, or of the teacher.
         accelerator: device, processes and precision.
