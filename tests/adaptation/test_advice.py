@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isospace.adaptation.advice import advice
 from isospace.adaptation.candidates import BASE_MODEL, Candidate, allowed_candidates
+from isospace.adaptation.outcome import advice
 from isospace.statistics.choosing import (
     ChosenAmong,
     added_by_choosing,

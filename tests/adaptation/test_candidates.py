@@ -13,7 +13,7 @@ from isospace.adaptation.candidates import (
     MapChoice,
     allowed_candidates,
 )
-from isospace.operators.pair_whitening import PairMoments
+from isospace.operators.fitted_whitening import PairMoments
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
 

@@ -23,13 +23,12 @@ from isospace.adaptation.time_plan import (
     of_pairs,
     seconds_per_token,
 )
-from isospace.config import TrainConfig
 from isospace.statistics.choosing import added_by_choosing
 from isospace.statistics.counts import number_of
 from isospace.system.devices import peak_memory_mb
 from isospace.training.finish import TrainingFacts
 from isospace.training.fit import Fit
-from isospace.training.run import Run, begun
+from isospace.training.run import Run
 from isospace.training.schedule import FEWEST_UPDATES, evaluation_steps
 from isospace.training.selection import PAIRS, Choice
 from isospace.training.step import Diverged
@@ -135,7 +134,8 @@ def _train(
     training = search.task.training
     notes: list[str] = []
     settings = replace(training, seed=training.seed + number)
-    run = _run_of(search.run, number, settings)
+    folder = search.run.folder / "seeds" / str(number)  # of the first seed, the run itself
+    run = Run.opened(folder, settings) if number else search.run
     with search.times.timed(Candidate(1.0, search.encoders.through).kind):
 
         def due(updates: int, last: int) -> list[int]:
@@ -197,14 +197,6 @@ def _train(
         len(tried.keys() - {0, choice.step}) if tried else 0,
         fit.loop.total_steps == most_updates(fit),
     )
-
-
-def _run_of(run: Run, number: int, settings: TrainConfig) -> Run:
-    """Return the run of a training: the first uses the search's run, others a folder in it."""
-    folder = run.folder / "seeds" / str(number)
-    if not number:
-        return run
-    return Run(folder) if begun(folder) else Run.create(replace(settings, output=folder))
 
 
 def most_updates(fit: Fit) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from isospace.adaptation.advice import advice
+import numpy as np
+from scipy import stats
+
 from isospace.adaptation.candidates import BASE_MODEL, Candidate, best_of, by_kind
 from isospace.adaptation.changed_queries import changed_places, changed_queries, first_texts
 from isospace.adaptation.fine_tune import FineTuned
@@ -20,15 +23,25 @@ from isospace.adaptation.results import (
 from isospace.adaptation.scoring import Search, Tried, score_test, selected_of_parts
 from isospace.evaluation.scores import ADAPTED, BASE, CORRECTED_NOTE, table_rows
 from isospace.statistics.choosing import ChosenAmong, choose
-from isospace.statistics.gains import gain
+from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS, gain
 from isospace.statistics.influence import Scores
-from isospace.statistics.verdict import Verdict, VerdictKind, base_unless_adapted
+from isospace.statistics.verdict import (
+    POWER,
+    SMALLEST_GAIN,
+    Verdict,
+    VerdictKind,
+    base_unless_adapted,
+    pairs_needed,
+    rounded,
+)
 from isospace.training.finish import ModelScores, run_results, show_verdict, write_run
 from isospace.training.query_map import write_query_map
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun
 from isospace.training.selection import Choice
 
+FEWEST_OWN = 2 * FEWEST_GROUPS
+"""Fewest own pairs that are advised: with fewer, hardly `FEWEST_GROUPS` groups change."""
 _DEV_SETS = "dev sets of STS, which bound what may be lost"
 _SELECTED = "the selected candidate"  # its name if the verdict keeps the base model
 
@@ -255,3 +268,30 @@ def _show(search: Search, searched: SearchResults, results: RunResults) -> None:
     if search.task.config.queries_only and not results.ships_base:
         progress.line("deploy", "keep the index; encode queries with this model")
     progress.line("took", f"{searched.seconds:.0f} s; everything is in {search.run.folder}")
+
+
+def advice(verdict: Verdict, unit: str, before: Scores, after: Scores) -> str:
+    """Return advice on data for a clearer verdict; empty if the verdict is clear.
+
+    `unit` names the groups of pairs, in the plural; `before` and `after` are the scores of the
+    base model and of the adapted model on the pairs.
+    """
+    found = verdict.gain
+    if verdict.kind is VerdictKind.ADAPTED or (found is not None and found.high < SMALLEST_GAIN):
+        return ""
+    difference = (after.values - before.values).mean(0)
+    seen = SMALLEST_GAIN if found is None else max(abs(found.mean), SMALLEST_GAIN)
+    both = stats.norm.isf((1 - CONFIDENCE) / 2) + stats.norm.isf(1 - POWER)
+    own = max(FEWEST_OWN, (both * float(np.std(difference)) / seen) ** 2)
+    pairs = f"about {rounded(own)} pairs of your own, a query and its answer a line (`pairs` FILE)"
+    if found is None:
+        pairs = f"{FEWEST_OWN} or more {pairs.partition(' ')[2].partition(' ')[2]}"
+        return f"no candidate beats the base model on these pairs; more text may help, or {pairs}"
+    groups = len(np.unique(before.groups))
+    needed = groups * pairs_needed(found) / found.items
+    if found.changed_groups < FEWEST_GROUPS:
+        least = FEWEST_GROUPS * groups / max(1, found.changed_groups)
+        needed = max(needed, min(least, FEWEST_GROUPS * groups))
+    noun = "documents" if "documents" in unit else unit if groups < found.items else "pairs"
+    more = f"about {rounded(math.ceil(needed))} {noun} like these {groups:,}"
+    return f"to tell more, give {more}, or {pairs}"

@@ -77,11 +77,11 @@ class AskResults:
             (self.copies, f"copies (over {100 * self.max_shared:g} % shared words)"),
             (self.not_found, f"not among the first {DEPTH} for their query"),
         ]
-        told = ", ".join(f"{count:,} {what}" for count, what in dropped)
+        reasons = ", ".join(f"{count:,} {what}" for count, what in dropped)
         types = ", ".join(f"{count:,} {name}" for name, count in self.kept.items())
         return {
             "asked": asked,
             "tokens": tokens,
-            "dropped": f"{told}, of {number_of(self.written, 'queries')}",
+            "dropped": f"{reasons}, of {number_of(self.written, 'queries')}",
             "queries": f"{kept:,} kept" + (f": {types}" if types else ""),
         }

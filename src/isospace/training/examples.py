@@ -181,8 +181,8 @@ class Examples:
         """
         rows = self.rows if self.cropped is None else self.rows[~self.cropped]
         rows = rows[rows[:, 0] != rows[:, 1]]  # as those of queries without an answer are not
-        taken = rows[evenly(len(rows), most), :2].tolist()
-        first, second = ([self.texts[row[side]] for row in taken] for side in (0, 1))
+        kept = rows[evenly(len(rows), most), :2].tolist()
+        first, second = ([self.texts[row[side]] for row in kept] for side in (0, 1))
         return first, second
 
 

@@ -268,7 +268,7 @@ class Fit:
                 self.benchmark,
                 self.accelerator.mixed_precision,
                 self._vectors if step else cache_folder(),
-                Silent() if step else self.progress,  # beside the bar of training
+                Silent() if step else self.progress,  # the bar of training is shown
             )
             evaluation = {"step": float(step), **measurements}
         evaluation = broadcast(self.accelerator, evaluation)
@@ -377,6 +377,6 @@ def _plan_lines(loop: Loop) -> Iterator[tuple[str, str]]:
 
 
 def _progress_note(step: Step, speed: float) -> str:
-    """Return the text beside the bar: terms of the loss, speed and memory."""
+    """Return the text of the bar: terms of the loss, speed and memory."""
     terms = "  ".join(f"{name} {value:.4g}" for name, value in step.terms.items())
     return f"{terms}  {speed:.0f} sentences/s  {memory_gb():.1f} GB"

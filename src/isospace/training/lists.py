@@ -167,7 +167,7 @@ def make_lists(
     """Build the lists of a run; encode what is not in the cache.
 
     Examples may include queries without a passage. `choose_weight` returns the weight of BM25
-    beside an encoder; `progress` shows the teacher and its cost.
+    for an encoder; `progress` shows the teacher and its cost.
 
     Raises:
         UserError: the teacher cannot be used, or there is too little text to mine from.

@@ -143,7 +143,7 @@ def prepare(
         lists, examples = _with_lists(config, data, examples, encoder, progress)
     training = build_training(config, encoder, own, examples, accelerator, corpus.labels, lists)
     if cost := costs(training.auxiliaries):
-        progress.line("beside", cost)
+        progress.line("auxiliary", cost)
     return data, Loop(training)
 
 
@@ -313,8 +313,8 @@ def require_trainable(config: TrainConfig, encoder: Encoder) -> None:
     """Refuse a base model without trainable layers, or with modules that cannot be saved."""
     if encoder.is_frozen:
         raise UserError(
-            f"`model` {config.model}: its vectors are given, and nothing here can train it. Use "
-            "`isospace adapt` or `isospace whiten`, which put a linear map behind it"
+            f"`model` {config.model}: it cannot be fine-tuned, because its vectors come from a "
+            "server or a file. Use `isospace adapt` or `isospace whiten`, which add a linear map"
         )
     if not encoder.is_transformer:
         raise UserError(

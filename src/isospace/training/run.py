@@ -20,7 +20,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -153,6 +153,11 @@ class Run:
                 f"`output` {where}: cannot be written ({error.strerror}). Give another folder"
             ) from error
         return cls(folder)
+
+    @classmethod
+    def opened(cls, folder: Path, config: TrainConfig) -> Run:
+        """Return the run in a folder, or make one there with these settings."""
+        return cls(folder) if begun(folder) else cls.create(replace(config, output=folder))
 
     @property
     def config(self) -> TrainConfig:

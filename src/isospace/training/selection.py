@@ -141,7 +141,7 @@ def _reason(
             if step < max(collapsed, default=0)
             else "last checkpoint"
         )
-        return f"the {which} (step {step}), the corpus has no natural pairs to choose by"
+        return f"the {which} (step {step}), because the corpus has no natural pairs"
     if step == 0:
         which = " that has not collapsed" if collapsed and rule == "label-free" else ""
         return f"no checkpoint{which} beats the base model by {criterion} ({start[criterion]:.4f})"

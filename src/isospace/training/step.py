@@ -292,7 +292,7 @@ class Training:
 
     @property
     def auxiliaries(self) -> dict[str, Auxiliary]:
-        """The networks and memories beside the encoder, without the head."""
+        """The auxiliary networks and memories by name, without the head."""
         parts: Any = self.modules.items()
         return {name: part for name, part in parts if name != "head"}
 
