@@ -128,9 +128,9 @@ class AdaptConfig:
             if self.models.count(name) > 1:
                 raise UserError(f"`models`: {name} is named twice. Name each base model once")
         of_one = ("model", "queries_only", "pooling", "query_prompt", "document_prompt")
-        if name := self._changed(*of_one):
+        if one := self._changed(*of_one):
             raise UserError(
-                f"`{name}` is for one base model, and `models` names {len(self.models)}; leave "
+                f"`{one}` is for one base model, and `models` names {len(self.models)}; leave "
                 "one of the two out"
             )
 

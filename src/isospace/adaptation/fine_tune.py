@@ -179,8 +179,8 @@ def _train(
                 fit.go(None if plan is None else planned)
             except Diverged as error:
                 notes.append(
-                    f"A training stopped at update {error.step}, because it diverged "
-                    f"({error.term} {error.value:g})."
+                    f"A training diverged at update {error.step} ({error.term} {error.value:g}), "
+                    "and stopped there."
                 )
     choice, tried, weights = fit.choice, fit.tried, None
     if choice.step:
