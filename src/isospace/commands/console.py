@@ -46,10 +46,9 @@ class Console:
 
     Print results on standard output after the block, when the display is gone.
 
-    Args:
-        quiet: show nothing. Of several processes that share the work, only the first shows lines.
-        many_runs: a summary follows. So the display redraws the results of single runs, and shows
-            no tables of them.
+    A `quiet` console shows nothing, and of several processes only the first shows lines. After
+    `many_runs` a summary follows, so the display redraws the results of single runs, and shows no
+    tables of them.
     """
 
     def __init__(self, quiet: bool = False, many_runs: bool = False) -> None:

@@ -96,12 +96,7 @@ class LastLayers:
     Args:
         layers: all layers of the model, in order. Each maps states (batch, length, dim) to states,
             or to a tuple that begins with states.
-        count: number of last layers.
-
-    Attributes:
-        below: indices of the lower layers.
-        last: indices of the last layers.
-        described: description for a log line.
+        count: number of last layers. The slices `below` and `last` have the indices of both parts.
     """
 
     def __init__(self, layers: list[nn.Module], count: int) -> None:

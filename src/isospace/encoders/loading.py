@@ -169,12 +169,7 @@ def as_encoder(
 class _Making:
     """Settings of how a model computes vectors.
 
-    Attributes:
-        pooling: name in `POOLINGS`.
-        max_length: longest input in tokens; `None`: no limit is known.
-        normalised: true if vectors have length 1.
-        prompts: name -> text, as `SentenceTransformer.prompts`.
-        default_prompt_name: name of the prompt of texts without a side.
+    `pooling` is a name in `POOLINGS`. No `max_length` in tokens is known if it is `None`.
     """
 
     pooling: PoolingName

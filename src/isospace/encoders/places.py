@@ -40,11 +40,8 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 class Place(NamedTuple):
     """The location of a model.
 
-    Attributes:
-        path: path of a folder or file, or a name on the Hub.
-        local: true if only files on this machine may be used.
-        revision: Hub revision that the user pinned; `None`: the newest.
-        adapters: folders of peft adapters to merge, in this order.
+    `path` is a folder or file, or a name on the Hub, at the `revision` that the user pinned. If
+    `local`, only files on this machine may be used. The peft `adapters` are merged in this order.
     """
 
     path: str

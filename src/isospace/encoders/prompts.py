@@ -28,12 +28,8 @@ NAMES: dict[Side, tuple[str, ...]] = {
 class Prompts:
     """The prompts of queries, of documents, and of texts without a side.
 
-    Attributes:
-        plain: prompt of texts without a side.
-        query: prompt of queries.
-        document: prompt of documents.
-        default_route: the side whose modules encode texts without a side, in a model with a
-            `Router`; `None`: all texts share all modules.
+    In a model with a `Router`, `default_route` is the side whose modules encode texts without a
+    side; `None`: all texts share all modules.
     """
 
     plain: str = ""

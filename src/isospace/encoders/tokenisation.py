@@ -142,10 +142,8 @@ class Tokenisation:
     ) -> Batch:
         """Return a batch of token ids, padded to the longest row.
 
-        Args:
-            ids: token ids in the order of `Batch.input_ids`.
-            texts: number of texts per example.
-            sides: side of each text of an example.
+        The ids are in the order of `Batch.input_ids`. `sides` has the side of each text of an
+        example.
         """
         longest = max(1, *(len(row) for row in ids))  # a text of unknown words has no word vectors
         padded = np.full((len(ids), longest), self.tokenizer.pad_token_id, dtype=np.int64)

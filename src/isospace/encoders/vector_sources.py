@@ -23,7 +23,7 @@ from isospace.errors import UnknownText, UserError, first_line
 from isospace.system.cache import cache_folder, make_in_cache
 from isospace.system.consent import announce, current_consent, estimated_tokens
 from isospace.system.endpoints import Address, Endpoint, is_address
-from isospace.system.files import expanded, file_hash
+from isospace.system.files import expanded, file_hash, hash_of
 from isospace.system.progress import Progress
 from isospace.system.unicode import in_one_line, without_surrogates
 
@@ -46,10 +46,8 @@ OnBatch = Callable[[int], None] | None
 class VectorSource(Protocol):
     """A source of vectors for texts.
 
-    Attributes:
-        name: the name for `load_encoder`.
-        fingerprint: identifier of the model; equal fingerprints give a text the same vector.
-        probes: texts that have vectors.
+    `name` is the name for `load_encoder`. Equal fingerprints give a text the same vector. The
+    `probes` are texts that have vectors.
     """
 
     name: str
@@ -104,8 +102,8 @@ class EndpointVectors:
         self.address, self._source = address, source
         self.name = self.fingerprint = str(address)
         self.probes: tuple[str, ...] = (_PROBE,)
-        name = blake2b(self.name.encode(), digest_size=16).hexdigest()
-        self._store = VectorStore(cache_folder() / "endpoints" / f"{name}.sqlite")
+        file = f"{hash_of(self.name.encode())}.sqlite"
+        self._store = VectorStore(cache_folder() / "endpoints" / file)
         self._consent = current_consent()
         self._sent = self._agreed = 0
 

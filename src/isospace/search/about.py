@@ -32,10 +32,8 @@ TABLE = "texts.lance"
 class ApproximateIndex:
     """The size and quality of the approximate index.
 
-    Attributes:
-        rows: number of rows that it was trained on.
-        recall: mean share of the 10 nearest texts that it finds.
-        queries: number of the index's own texts used as queries; a query's own row does not count.
+    It was trained on `rows` rows. `recall` is the mean share of the 10 nearest texts that it finds
+    for `queries` of its own texts, whose own rows do not count.
     """
 
     rows: int

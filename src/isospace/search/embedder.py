@@ -56,10 +56,7 @@ class MemoryHit(NamedTuple):
 class MemoryIndex:
     """An index in memory: texts with their vectors.
 
-    Args:
-        texts: n texts.
-        vectors: (n, dim) vectors of length 1.
-        encode: function from queries (texts or vectors) to (queries, dim) vectors of length 1.
+    Vectors (n, dim) have length 1. `encode` maps queries (texts or vectors) to such vectors.
     """
 
     def __init__(

@@ -48,8 +48,6 @@ class Packing:
     Ids and mask are (batch, length), padded on the right.
 
     Attributes:
-        dtype: type of matrix products.
-        batch: number of sentences.
         length: padded length for attention, rounded up.
         ids: (packed tokens,) int64 token ids.
         positions: (packed tokens,) position of each token in its sentence.
