@@ -12,7 +12,6 @@ from typing import Literal, get_args
 import torch
 
 from isospace.operators import inverse_sqrt, whitening
-from isospace.operators.whitening import regularise
 
 ROUNDING = 1e-6
 """Rounding error of a vector, as a share of its length, when the batch of its sentence changes."""
@@ -375,6 +374,7 @@ class PairMoments:
             )
         if shrinkage is None:
             shrinkage = max(SHRINKAGE, self.within.ledoit_wolf())
-        values, axes = inverse_sqrt.eigensystem(regularise(covariance, shrinkage=shrinkage))
+        covariance = whitening.regularise(covariance, shrinkage=shrinkage)
+        values, axes = inverse_sqrt.eigensystem(covariance)
         present = values.sqrt() > self.texts.rounding
         return (axes * torch.where(present, values, 1.0) ** (-power / 2) * present) @ axes.T
