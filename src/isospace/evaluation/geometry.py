@@ -285,10 +285,8 @@ def correlation_rank(x: Embeddings, batch_sizes: Sequence[int] = BATCH_SIZES) ->
 def describe(x: Embeddings) -> dict[str, float]:
     """Return all measures of one array, ready for JSON.
 
-    Pass a few thousand sentences: time grows with the square of their number (uniformity, hubs).
-
-    Args:
-        x: embeddings `(sentence, dim)` of distinct sentences in random order.
+    Pass a few thousand distinct sentences in random order: time grows with the square of their
+    number (uniformity, hubs).
 
     Returns:
         sentences and dim; effective_rank, mean_cosine, isoscore, uniformity; hubness (skewness of

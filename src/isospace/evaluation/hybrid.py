@@ -42,11 +42,7 @@ _BlocksByWay = dict[Way, Callable[[], _Blocks]]
 
 
 def require_weight(bm25_weight: float) -> None:
-    """Refuse a weight that is negative, infinite or NaN.
-
-    Raises:
-        UserError: the weight is refused.
-    """
+    """Raise a `UserError` for a weight that is negative, infinite or NaN."""
     if not 0 <= bm25_weight < math.inf:
         raise UserError(f"`bm25_weight` {bm25_weight:g}: expected a number of 0 or more, such as 2")
 

@@ -43,14 +43,8 @@ _HELD = (Transformer, WeightedLayerPooling, Pooling, Normalize, Dropout)
 def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> float:
     """Write an encoder as a new Hugging Face folder, atomically.
 
-    Args:
-        encoder: the encoder to export.
-        folder: the output folder.
-        card: function from the usage of the folder to the text of README.md.
-
-    Returns:
-        The largest 1 - cosine between the encoder's vectors and those of the folder with the card's
-        pooling.
+    `card` returns the text of README.md for the usage of the folder. The result is the largest
+    1 - cosine between the encoder's vectors and those of the folder with the card's pooling.
 
     Raises:
         UserError: the folder cannot represent a module after the transformer, `transformers` alone

@@ -114,12 +114,8 @@ def _means(pieces: Tensor, starts: NDArray[np.int64], table: Tensor) -> Tensor:
 def initial_table(vectors: NDArray[np.float32], *bags: Bags) -> Tensor:
     """Return the initial (piece, dim) table.
 
-    It holds the encoder's vectors of the pieces, centred, scaled to length 1, and multiplied by SIF
-    weights.
-
-    Args:
-        vectors: (piece, dim) vectors from the encoder.
-        bags: texts for the counts of the pieces.
+    It holds the encoder's `vectors` of the pieces, centred, scaled to length 1, and multiplied by
+    SIF weights. The weights come from the counts of the pieces in `bags`.
     """
     counts = sum(np.bincount(one.pieces, minlength=len(vectors)) for one in bags)
     shares = torch.from_numpy(counts / np.sum(counts))

@@ -170,11 +170,9 @@ class Objective(ABC):
         return self.build_head(dim, seed)
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """Build the networks and memories that train beside the encoder; by default none.
+        """Build the networks and memories that train with the encoder; by default none.
 
-        Args:
-            encoder: before training.
-            seed: of weights and draws.
+        `seed` is that of their weights and draws.
 
         Raises:
             ValueError: the encoder cannot serve them.

@@ -43,12 +43,7 @@ class MaskedHead(Auxiliary):
             self.dense.bias.zero_()
 
     def forward(self, states: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        """Return the negative log-likelihood of tokens, summed.
-
-        Args:
-            states: (n, dim), of the places where tokens are guessed.
-            ids: (n,), the tokens.
-        """
+        """Return the negative log-likelihood of tokens `ids` (n,) at `states` (n, dim), summed."""
         hidden = self.norm(torch.nn.functional.gelu(self.dense(states)))
         return word_loss(hidden, self._words[0].weight.to(hidden), self.bias, ids)
 
@@ -126,14 +121,10 @@ class Decoder(Draws):
         self.crosses = torch.nn.ModuleList(crosses)
 
     def forward(self, sentences: torch.Tensor, target: TokenIds) -> torch.Tensor:
-        """Return the negative log-likelihood of a token given those before it.
+        """Return the negative log-likelihood of a token given those before it, a scalar.
 
-        Args:
-            sentences: (batch, dim).
-            target: the sentences' tokens.
-
-        Returns:
-            A scalar, the mean over all tokens but the first ones.
+        It is the mean over all tokens of `target` except the first ones, given the vectors
+        `sentences` (batch, dim).
         """
         states, labels = self.states(sentences, target)
         total: torch.Tensor = self.head(states, labels)
@@ -142,14 +133,9 @@ class Decoder(Draws):
     def states(
         self, sentences: torch.Tensor, target: TokenIds
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the states that tokens are guessed from, and these tokens.
+        """Return the states (token, dim) that tokens are guessed from, and these tokens (token,).
 
-        Args:
-            sentences: (batch, dim).
-            target: the sentences' tokens.
-
-        Returns:
-            (token, dim) and (token,), of all tokens but the first of each sentence.
+        They are all tokens of `target` except the first of each sentence.
         """
         [encoder] = self._encoder
         ids, seen, predicted = target.ids[:, :-1], target.mask[:, :-1], target.mask[:, 1:].bool()

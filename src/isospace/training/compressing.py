@@ -42,16 +42,8 @@ def measure_compression(
     """Measure what every form of small vectors loses.
 
     The queries are those of `config.own`; else the test pairs of `corpus`; else those of the run
-    that `model` names. `keep_measured` writes the results into the run.
-
-    Args:
-        model: minilm, a model folder, the folder of a run, or a Hub name.
-        config: files of your own, prompts, pooling and precision.
-        corpus: documents or files with pairs that belong together.
-        progress: shows the progress; default: the log.
-
-    Returns:
-        The results, one for each file of `config.own`.
+    that `model` names. There is a result for each file of `config.own`. `keep_measured` writes the
+    results into the run.
 
     Raises:
         UserError: no queries, or input that cannot be read.
@@ -116,9 +108,7 @@ def measured(model: str) -> CompressionResults | None:
 def loss_sentence(model: str, form: str) -> str:
     """Return a sentence on what a model loses by a form, or that it was not measured.
 
-    Args:
-        model: as `measure_compression` takes it.
-        form: name in `FORMS`, or a description of vectors that are compressed already.
+    `form` is a name in `FORMS`, or a description of vectors that are compressed already.
     """
     known = next((name for name in FORMS if name == form), None)
     if known is None:

@@ -200,12 +200,7 @@ def read_results(folder: Path) -> WhiteningResults:
 
 
 def sentence(verdict: Verdict, power: Power, unit: str) -> str:
-    """Return the sentence of a verdict for this command.
-
-    Args:
-        verdict: the verdict of the benchmark.
-        power: the tested power.
-        unit: name of the groups of pairs.
+    """Return the sentence of a verdict for this command; `unit` is the name of the groups of pairs.
 
     >>> from isospace.statistics.gains import Gain
     >>> gain = Gain(-0.02, -0.03, -0.01, 0.001, 900, 300, 500, 200)

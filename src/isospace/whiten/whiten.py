@@ -69,13 +69,7 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
 
     With `power="auto"`, the whitened model is written only if the verdict is a gain; otherwise the
     base model is written. A model with a given power, width or removal is written in any case.
-
-    Args:
-        config: the settings.
-        progress: shows the progress; default: the log.
-
-    Returns:
-        The results; `None` in every process except the first.
+    Every process except the first returns `None`.
 
     Raises:
         UserError: the input is invalid; most errors come before the corpus is encoded.
@@ -179,12 +173,6 @@ def _select_and_test(
     """Select a power on validation pairs, and test it on test pairs.
 
     With too few pairs, the same pairs select and test.
-
-    Args:
-        config: the settings.
-        task: the model and the texts.
-        maps: the map of every power.
-        fitted: facts about the fit of the maps.
     """
     benchmark = task.benchmark
     ranks: dict[Power, RetrievalScores] = {}
@@ -230,12 +218,9 @@ def _select_and_test(
 
 
 def try_powers(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, RetrievalScores]:
-    """Return the retrieval scores of the pairs for every power; `auto` takes the highest MRR.
+    """Return the retrieval scores of the pairs for every power; `auto` selects the highest MRR.
 
-    Args:
-        encode: the encoder, wrapped by `remembering`, so that texts are encoded only once.
-        maps: the map of each power.
-        pairs: validation pairs, on which no map was fitted.
+    Pass an encoder that remembers, so that it encodes each text once.
     """
     return {
         power: evaluate_retrieval(through(encode, fitted), pairs) for power, fitted in maps.items()
