@@ -74,18 +74,7 @@ class ArcCSE(Contrast):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{zhang-etal-2022-contrastive,
-    title = {A Contrastive Framework for Learning Sentence Representations from Pairwise and
-             Triple-wise Perspective in Angular Space},
-    author = {Zhang, Yuhao and Zhu, Hongji and Wang, Yongliang and Xu, Nan and Li, Xiaobo and
-              Zhao, Binqiang},
-    booktitle = {Proceedings of ACL 2022},
-    pages = {4892--4903},
-    year = {2022},
-    url = {https://aclanthology.org/2022.acl-long.336},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("zhang-etal-2022-contrastive")
 
     def __post_init__(self) -> None:
         """Refuse spans in the wrong order, and what nothing reads."""

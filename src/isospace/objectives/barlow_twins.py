@@ -35,16 +35,7 @@ class BarlowTwins(Projected, Objective):
     eps: NonNegativeFloat = 1e-5
     """Added to the variance of every column (batch norm's)."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{zbontar-etal-2021-barlow,
-    title = {Barlow Twins: Self-Supervised Learning via Redundancy Reduction},
-    author = {Zbontar, Jure and Jing, Li and Misra, Ishan and LeCun, Yann and Deny, St{\\'e}phane},
-    booktitle = {Proceedings of ICML 2021},
-    pages = {12310--12320},
-    year = {2021},
-    url = {https://arxiv.org/abs/2103.03230},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("zbontar-etal-2021-barlow")
     term_names: ClassVar[tuple[str, ...]] = ("on_diagonal", "off_diagonal")
     draws_together: ClassVar[bool] = True
 
@@ -88,7 +79,7 @@ class RankStudy(MLPOrNone, Objective):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = simcsepp.PAPER
+    paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "on_diagonal", "off_diagonal")
     draws_together: ClassVar[bool] = True
 

@@ -6,6 +6,8 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -22,17 +24,31 @@ Widths = Annotated[tuple[PositiveInt, ...], Strict(False)]
 """Units of a projector's layers, a tuple or a list."""
 
 
+@cache
+def _entries() -> dict[str, str]:
+    """Return citation key -> entry of papers.bib."""
+    text = Path(__file__).with_name("papers.bib").read_text(encoding="utf-8")
+    return {re.split("[{,]", entry)[1]: entry for entry in text.strip().split("\n\n")}
+
+
 @dataclass(frozen=True)
 class Paper:
-    """The publication of an objective.
+    """The publication of an objective, an entry of papers.bib.
 
     Attributes:
-        bibtex: one entry, or several, of which the first gives title, year and url.
-        own_title: replaces the entry's title.
+        key: citation key of the entry that gives title, year and url.
+        others: citation keys of further entries.
+        own_title: title that replaces the entry's.
     """
 
-    bibtex: str
+    key: str
+    others: tuple[str, ...] = ()
     own_title: str = ""
+
+    @property
+    def bibtex(self) -> str:
+        """The entries, separated by blank lines."""
+        return "\n\n".join(_entries()[key] for key in (self.key, *self.others))
 
     @property
     def title(self) -> str:

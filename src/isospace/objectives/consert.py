@@ -52,18 +52,7 @@ class ConSERT(Objective):
     variant: Variant = "paper"
     """paper: mean over 2N rows. released: 0.15 times the sum of the two directions' means."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{yan-etal-2021-consert,
-    title = {{ConSERT}: A Contrastive Framework for Self-Supervised Sentence Representation
-             Transfer},
-    author = {Yan, Yuanmeng and Li, Rumei and Wang, Sirui and Zhang, Fuzheng and Wu, Wei and
-              Xu, Weiran},
-    booktitle = {Proceedings of ACL-IJCNLP 2021},
-    pages = {5065--5075},
-    year = {2021},
-    url = {https://aclanthology.org/2021.acl-long.393},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("yan-etal-2021-consert")
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent",)
     draws_together: ClassVar[bool] = True
 

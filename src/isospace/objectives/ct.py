@@ -14,17 +14,6 @@ from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import View, Views
 
-PAPER = Paper(
-    """@inproceedings{carlsson-etal-2021-semantic,
-    title = {Semantic Re-tuning with Contrastive Tension},
-    author = {Carlsson, Fredrik and Gyllensten, Amaru Cuba and Gogoulou, Evangelia and
-              Hellqvist, Erik Ylip{\\"a}{\\"a} and Sahlgren, Magnus},
-    booktitle = {International Conference on Learning Representations},
-    year = {2021},
-    url = {https://openreview.net/forum?id=Ov_sMNau-PF},
-}""",
-)
-
 
 @settings
 class CT(Objective):
@@ -58,7 +47,7 @@ class CT(Objective):
     reduction: Literal["mean", "sum"] = "mean"
     """Over the pairs; the sum is that of sentence-transformers' version."""
 
-    paper: ClassVar[Paper] = PAPER
+    paper: ClassVar[Paper] = Paper("carlsson-etal-2021-semantic")
     term_names: ClassVar[tuple[str, ...]] = ("positives", "negatives")
 
     @property
@@ -105,7 +94,7 @@ class CTInBatch(Objective):
     scale: PositiveFloat = 20.0
     """s at the start, multiplies the cosines."""
 
-    paper: ClassVar[Paper] = PAPER
+    paper: ClassVar[Paper] = Paper("carlsson-etal-2021-semantic")
     term_names: ClassVar[tuple[str, ...]] = ("first_to_second", "second_to_first")
     draws_together: ClassVar[bool] = True
 

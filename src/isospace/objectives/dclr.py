@@ -63,16 +63,7 @@ class DCLR(MLPOrNone, Objective):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{zhou-etal-2022-debiased,
-    title = {Debiased Contrastive Learning of Unsupervised Sentence Representations},
-    author = {Zhou, Kun and Zhang, Beichen and Zhao, Wayne Xin and Wen, Ji-Rong},
-    booktitle = {Proceedings of ACL 2022},
-    pages = {6120--6130},
-    year = {2022},
-    url = {https://aclanthology.org/2022.acl-long.423},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("zhou-etal-2022-debiased")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
     draws_together: ClassVar[bool] = True
 

@@ -54,16 +54,7 @@ class DeCLUTR(Objective):
     mlm_weight: NonNegativeFloat = 1.0
     """lambda, of guessing 15 % of the anchors' tokens; 0 leaves it out."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{giorgi-etal-2021-declutr,
-    title = {{DeCLUTR}: Deep Contrastive Learning for Unsupervised Textual Representations},
-    author = {Giorgi, John and Nitski, Osvald and Wang, Bo and Bader, Gary},
-    booktitle = {Proceedings of ACL-IJCNLP 2021},
-    pages = {879--895},
-    year = {2021},
-    url = {https://aclanthology.org/2021.acl-long.72},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("giorgi-etal-2021-declutr")
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "masked_language")
 
     def __post_init__(self) -> None:

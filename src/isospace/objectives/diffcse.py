@@ -59,18 +59,7 @@ class DiffCSE(Contrast):
     """Positions where replacement is detected: tokens; words (without the first token); all,
     padding included (released code)."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{chuang-etal-2022-diffcse,
-    title = {{DiffCSE}: Difference-based Contrastive Learning for Sentence Embeddings},
-    author = {Chuang, Yung-Sung and Dangovski, Rumen and Luo, Hongyin and Zhang, Yang and Chang,
-              Shiyu and Solja{\\v{c}}i{\\'c}, Marin and Li, Shang-Wen and Yih, Scott and Kim, Yoon
-              and Glass, James},
-    booktitle = {Proceedings of NAACL 2022},
-    pages = {4207--4218},
-    year = {2022},
-    url = {https://aclanthology.org/2022.naacl-main.311},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("chuang-etal-2022-diffcse")
 
     def __post_init__(self) -> None:
         super().__post_init__()

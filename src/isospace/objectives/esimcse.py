@@ -44,18 +44,7 @@ class ESimCSE(Contrast):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{wu-etal-2022-esimcse,
-    title = {{ESimCSE}: Enhanced Sample Building Method for Contrastive Learning of Unsupervised
-             Sentence Embedding},
-    author = {Wu, Xing and Gao, Chaochen and Zang, Liangjun and Han, Jizhong and Wang, Zhongyuan
-              and Hu, Songlin},
-    booktitle = {Proceedings of COLING 2022},
-    pages = {3898--3907},
-    year = {2022},
-    url = {https://aclanthology.org/2022.coling-1.342},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("wu-etal-2022-esimcse")
 
     def __post_init__(self) -> None:
         super().__post_init__()

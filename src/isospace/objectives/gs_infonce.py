@@ -35,17 +35,7 @@ class GSInfoNCE(Contrast):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{wu-etal-2022-smoothed,
-    title = {Smoothed Contrastive Learning for Unsupervised Sentence Embedding},
-    author = {Wu, Xing and Gao, Chaochen and Su, Yipeng and Han, Jizhong and Wang, Zhongyuan and
-              Hu, Songlin},
-    booktitle = {Proceedings of COLING 2022},
-    pages = {4902--4906},
-    year = {2022},
-    url = {https://aclanthology.org/2022.coling-1.434},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("wu-etal-2022-smoothed")
 
     @property
     def plan(self) -> Plan:

@@ -45,16 +45,7 @@ class ISBERT(Objective):
     variant: Variant = "released"
     """released: no ReLU, log 2 taken off. paper: ReLU, and not."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{zhang-etal-2020-unsupervised,
-    title = {An Unsupervised Sentence Embedding Method by Mutual Information Maximization},
-    author = {Zhang, Yan and He, Ruidan and Liu, Zuozhu and Lim, Kwan Hui and Bing, Lidong},
-    booktitle = {Proceedings of EMNLP 2020},
-    pages = {1601--1610},
-    year = {2020},
-    url = {https://aclanthology.org/2020.emnlp-main.124},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("zhang-etal-2020-unsupervised")
     term_names: ClassVar[tuple[str, ...]] = ("own_tokens", "other_tokens")
 
     def __post_init__(self) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from isospace.objectives import simcsepp, whitenedcse
 from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast, Plan, tanh_mlp, with_group_whitening
 from isospace.operators import similarity
@@ -52,7 +51,8 @@ class Iso(Contrast):
     """Nothing after the whitening (best for trained sentence encoders), or the tanh MLP."""
 
     paper: ClassVar[Paper] = Paper(
-        whitenedcse.WhitenedCSE.paper.bibtex + "\n\n" + simcsepp.PAPER.bibtex,
+        "zhuo-etal-2023-whitenedcse",
+        others=("xu-etal-2023-simcse",),
         own_title="Own composition of WhitenedCSE and SimCSE++",
     )
 

@@ -46,16 +46,7 @@ class MixCSE(Contrast):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{zhang-etal-2022-mixing,
-    title = {Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives},
-    author = {Zhang, Yanzhao and Zhang, Richong and Mensah, Samuel and Liu, Xudong and Mao, Yongyi},
-    booktitle = {Proceedings of AAAI 2022},
-    pages = {11730--11738},
-    year = {2022},
-    url = {https://doi.org/10.1609/aaai.v36i10.21428},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("zhang-etal-2022-mixing")
 
     @property
     def plan(self) -> Plan:

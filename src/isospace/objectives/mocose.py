@@ -64,18 +64,7 @@ class MoCoSE(Objective):
     variant: Literal["corrected", "released"] = "corrected"
     """The copies follow only, that of the encoder without dropout; or as released."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{cao-etal-2022-exploring,
-    title = {Exploring the Impact of Negative Samples of Contrastive Learning: A Case Study of
-             Sentence Embedding},
-    author = {Cao, Rui and Wang, Yihao and Liang, Yuxin and Gao, Ling and Zheng, Jie and Ren, Jie
-              and Wang, Zheng},
-    booktitle = {Findings of ACL 2022},
-    pages = {3138--3152},
-    year = {2022},
-    url = {https://aclanthology.org/2022.findings-acl.248},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("cao-etal-2022-exploring")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
     draws_together: ClassVar[bool] = True
 

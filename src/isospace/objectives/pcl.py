@@ -60,18 +60,7 @@ class PCL(MLPOrNone, Objective):
     head: HeadChoice = "mlp"
     """Tanh MLP on both networks while training, or none."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{wu-etal-2022-pcl,
-    title = {{PCL}: Peer-Contrastive Learning with Diverse Augmentations for Unsupervised Sentence
-             Embeddings},
-    author = {Wu, Qiyu and Tao, Chongyang and Shen, Tao and Xu, Can and Geng, Xiubo and
-              Jiang, Daxin},
-    booktitle = {Proceedings of EMNLP 2022},
-    pages = {12052--12066},
-    year = {2022},
-    url = {https://aclanthology.org/2022.emnlp-main.826},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("wu-etal-2022-pcl")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "group", "kl_within", "kl_cross")
     draws_together: ClassVar[bool] = True
 

@@ -48,17 +48,7 @@ class PromptBERT(MLPOrNone, Objective):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{jiang-etal-2022-promptbert,
-    title = {{PromptBERT}: Improving {BERT} Sentence Embeddings with Prompts},
-    author = {Jiang, Ting and Jiao, Jian and Huang, Shaohan and Zhang, Zihan and Wang, Deqing and
-              Zhuang, Fuzhen and Wei, Furu and Huang, Haizhen and Deng, Denvy and Zhang, Qi},
-    booktitle = {Proceedings of EMNLP 2022},
-    pages = {8826--8837},
-    year = {2022},
-    url = {https://aclanthology.org/2022.emnlp-main.603},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("jiang-etal-2022-promptbert")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
     draws_together: ClassVar[bool] = True
 

@@ -67,25 +67,7 @@ class RankCSE(Contrast):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{liu-etal-2023-rankcse,
-    title = {{RankCSE}: Unsupervised Sentence Representations Learning via Learning to Rank},
-    author = {Liu, Jiduan and Liu, Jiahao and Wang, Qifan and Wang, Jingang and Wu, Wei and
-              Xian, Yunsen and Zhao, Dongyan and Chen, Kai and Yan, Rui},
-    booktitle = {Proceedings of ACL 2023},
-    year = {2023},
-    url = {https://aclanthology.org/2023.acl-long.771},
-}
-
-@inproceedings{wang-etal-2022-gpl,
-    title = {{GPL}: Generative Pseudo Labeling for Unsupervised Domain Adaptation of Dense
-             Retrieval},
-    author = {Wang, Kexin and Thakur, Nandan and Reimers, Nils and Gurevych, Iryna},
-    booktitle = {Proceedings of NAACL 2022},
-    year = {2022},
-    url = {https://aclanthology.org/2022.naacl-main.168},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("liu-etal-2023-rankcse", others=("wang-etal-2022-gpl",))
     takes_candidates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -34,16 +34,7 @@ class SBERTSoftmax(Objective):
     bias: bool = True
     """Add b to the logits, as the released code does; the paper prints none."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{reimers-gurevych-2019-sentence,
-    title = {Sentence-{BERT}: Sentence Embeddings using {S}iamese {BERT}-Networks},
-    author = {Reimers, Nils and Gurevych, Iryna},
-    booktitle = {Proceedings of EMNLP-IJCNLP 2019},
-    pages = {3982--3992},
-    year = {2019},
-    url = {https://aclanthology.org/D19-1410},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("reimers-gurevych-2019-sentence")
     term_names: ClassVar[tuple[str, ...]] = ("relation",)
     reads_labels: ClassVar[bool] = True
 

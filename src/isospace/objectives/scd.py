@@ -55,16 +55,7 @@ class SCD(Projected, Objective):
     variant: Literal["released", "printed"] = "released"
     """The correlation and its sign as in the code, or as printed in Eq. 3 and 4."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{klein-nabi-2022-scd,
-    title = {{SCD}: Self-Contrastive Decorrelation of Sentence Embeddings},
-    author = {Klein, Tassilo and Nabi, Moin},
-    booktitle = {Proceedings of ACL 2022},
-    pages = {394--400},
-    year = {2022},
-    url = {https://aclanthology.org/2022.acl-short.44},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("klein-nabi-2022-scd")
     term_names: ClassVar[tuple[str, ...]] = ("self_contrast", "on_diagonal", "off_diagonal")
     first_bias: ClassVar[bool] = True
 

@@ -39,16 +39,7 @@ class SimCSE(Contrast):
     hard_negative_weight: float = 0.0
     """w, added to the logit of the own hard negative; log alpha of Section 4, alpha = 1."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{gao-etal-2021-simcse,
-    title = {{SimCSE}: Simple Contrastive Learning of Sentence Embeddings},
-    author = {Gao, Tianyu and Yao, Xingcheng and Chen, Danqi},
-    booktitle = {Proceedings of EMNLP 2021},
-    pages = {6894--6910},
-    year = {2021},
-    url = {https://aclanthology.org/2021.emnlp-main.552},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("gao-etal-2021-simcse")
 
     def __post_init__(self) -> None:
         super().__post_init__()

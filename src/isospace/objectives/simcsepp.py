@@ -17,18 +17,6 @@ from isospace.views import View, Views
 
 Variant = Literal["released", "paper"]
 
-PAPER = Paper(
-    """@inproceedings{xu-etal-2023-simcse,
-    title = {{SimCSE++}: Improving Contrastive Learning for Sentence Embeddings from Two
-             Perspectives},
-    author = {Xu, Jiahao and Shao, Wei and Chen, Lihui and Liu, Lemao},
-    booktitle = {Proceedings of EMNLP 2023},
-    pages = {12028--12040},
-    year = {2023},
-    url = {https://aclanthology.org/2023.emnlp-main.737},
-}""",
-)
-
 
 @settings
 class OffDropout(MLPOrNone, Objective):
@@ -53,7 +41,7 @@ class OffDropout(MLPOrNone, Objective):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = PAPER
+    paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout",)
     draws_together: ClassVar[bool] = True
 
@@ -101,7 +89,7 @@ class DCL(MLPOrNone, Objective):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = PAPER
+    paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "dimension_contrast")
     draws_together: ClassVar[bool] = True
 
@@ -186,7 +174,7 @@ class NoiseStudy(Objective):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = PAPER
+    paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
     draws_together: ClassVar[bool] = True
 

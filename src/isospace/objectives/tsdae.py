@@ -36,17 +36,7 @@ class TSDAE(Objective):
     deletion_rate: Annotated[float, Field(ge=0, lt=1)] = 0.6
     """Chance of a word to be deleted (section 5.1); one word always stays."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{wang-etal-2021-tsdae,
-    title = {{TSDAE}: Using Transformer-based Sequential Denoising Auto-Encoder for Unsupervised
-             Sentence Embedding Learning},
-    author = {Wang, Kexin and Reimers, Nils and Gurevych, Iryna},
-    booktitle = {Findings of EMNLP 2021},
-    pages = {671--688},
-    year = {2021},
-    url = {https://aclanthology.org/2021.findings-emnlp.59},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("wang-etal-2021-tsdae")
     term_names: ClassVar[tuple[str, ...]] = ("reconstruction",)
     auxiliary_passes: ClassVar[tuple[str, ...]] = ("1 decoder",)
 

@@ -48,16 +48,7 @@ class VaSCL(Objective):
     temperature: PositiveFloat = 0.05
     """tau, divides the cosines."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{zhang-etal-2022-virtual,
-    title = {Virtual Augmentation Supported Contrastive Learning of Sentence Representations},
-    author = {Zhang, Dejiao and Xiao, Wei and Zhu, Henghui and Ma, Xiaofei and Arnold, Andrew},
-    booktitle = {Findings of ACL 2022},
-    pages = {864--876},
-    year = {2022},
-    url = {https://aclanthology.org/2022.findings-acl.70},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("zhang-etal-2022-virtual")
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "virtual")
     draws_together: ClassVar[bool] = True
 

@@ -9,21 +9,10 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from isospace.losses.contrastive import info_nce
 from isospace.losses.correlation import identity_distance, shared_variance, variance_hinge
-from isospace.objectives import vicreg
 from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper, Projected, Widths
 from isospace.objectives.simcsepp import Variant
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import Views
-
-PAPER = Paper(
-    """@inproceedings{bardes-etal-2022-vicreg,
-    title = {{VICReg}: Variance-Invariance-Covariance Regularization for Self-Supervised Learning},
-    author = {Bardes, Adrien and Ponce, Jean and LeCun, Yann},
-    booktitle = {Proceedings of ICLR 2022},
-    year = {2022},
-    url = {https://arxiv.org/abs/2105.04906},
-}""",
-)
 
 
 @settings
@@ -62,7 +51,7 @@ class VICReg(Projected, Objective):
     variant: Variant = "released"
     """Squared distance averaged over D and variances halved (released), or neither (paper)."""
 
-    paper: ClassVar[Paper] = PAPER
+    paper: ClassVar[Paper] = Paper("bardes-etal-2022-vicreg")
     draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -127,7 +116,7 @@ class CovarianceIdentity(MLPOrNone, Objective):
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
-    paper: ClassVar[Paper] = vicreg.PAPER
+    paper: ClassVar[Paper] = Paper("bardes-etal-2022-vicreg")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "covariance")
     draws_together: ClassVar[bool] = True
 

@@ -69,16 +69,7 @@ class WhitenedCSE(Objective):
     head: HeadChoice = "mlp"
     """Dense + tanh after the whitening, or whitening alone."""
 
-    paper: ClassVar[Paper] = Paper(
-        """@inproceedings{zhuo-etal-2023-whitenedcse,
-    title = {{WhitenedCSE}: Whitening-based Contrastive Learning of Sentence Embeddings},
-    author = {Zhuo, Wenjie and Sun, Yifan and Wang, Xiaohan and Zhu, Linchao and Yang, Yi},
-    booktitle = {Proceedings of ACL 2023},
-    pages = {12135--12148},
-    year = {2023},
-    url = {https://aclanthology.org/2023.acl-long.677},
-}""",
-    )
+    paper: ClassVar[Paper] = Paper("zhuo-etal-2023-whitenedcse")
     term_names: ClassVar[tuple[str, ...]] = ("multi_positive",)
     draws_together: ClassVar[bool] = True
 
