@@ -9,13 +9,13 @@ from typing import Annotated
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import LoadsModels, as_options
+from isospace.commands.options import as_options
 from isospace.commands.printing import print_json, print_table
 from isospace.errors import UserError
 
 
 @dataclass(frozen=True)
-class Report(LoadsModels):
+class Report:
     """Options of `isospace report`."""
 
     runs: Annotated[
