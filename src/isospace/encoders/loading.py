@@ -109,13 +109,13 @@ def load_encoder(
     unread = words is None and not is_sentence_transformer_model(
         place.path, revision=place.revision, local_files_only=place.local
     )
-    making = _take_making(model, name)
-    if unread and making is not None:
-        _follow(model, making)
+    exported = _take_exported(model, name)
+    if unread and exported is not None:
+        _apply_exported(model, exported)
     # float32 for every checkpoint: in half precision, small updates would be rounded away.
     encoder = Encoder(model.bfloat16() if half else model.float(), name)
     if unread:
-        pooling = _assumed_pooling(encoder, making, pooling)
+        pooling = _assumed_pooling(encoder, exported, pooling)
     if bidirectional:
         attend_both_ways(encoder)
     if pooling is not None:
@@ -166,8 +166,8 @@ def as_encoder(
 
 
 @dataclass(frozen=True)
-class _Making:
-    """Settings of how a model computes vectors.
+class _Exported:
+    """Settings that isospace wrote into the configuration of an exported model.
 
     `pooling` is a name in `POOLINGS`. No `max_length` in tokens is known if it is `None`.
     """
@@ -179,7 +179,7 @@ class _Making:
     default_prompt_name: str | None = None
 
 
-def _take_making(model: SentenceTransformer, source: str) -> _Making | None:
+def _take_exported(model: SentenceTransformer, source: str) -> _Exported | None:
     """Remove isospace's export settings from a model's configuration, and return them.
 
     Return `None` if the model was not exported by isospace.
@@ -193,9 +193,9 @@ def _take_making(model: SentenceTransformer, source: str) -> _Making | None:
         if name in settings:
             content[name] = settings.pop(name)
     try:
-        anything: Any = _Making
-        making: _Making = adapter(anything).validate_python({**content.pop(KEY), **content})
-        return making
+        anything: Any = _Exported
+        exported: _Exported = adapter(anything).validate_python({**content.pop(KEY), **content})
+        return exported
     except (ValidationError, TypeError) as error:
         problem = first_problem(error) if isinstance(error, ValidationError) else error
         raise UserError(
@@ -203,26 +203,22 @@ def _take_making(model: SentenceTransformer, source: str) -> _Making | None:
         ) from error
 
 
-def _follow(model: SentenceTransformer, making: _Making) -> None:
+def _apply_exported(model: SentenceTransformer, exported: _Exported) -> None:
     """Apply export settings, except the pooling, to a plain model."""
-    if making.max_length is not None:
-        model.max_seq_length = making.max_length
-    if making.normalised:
+    if exported.max_length is not None:
+        model.max_seq_length = exported.max_length
+    if exported.normalised:
         model.append(Normalize())
-    model.prompts = dict(making.prompts)
-    model.default_prompt_name = making.default_prompt_name
+    model.prompts = dict(exported.prompts)
+    model.default_prompt_name = exported.default_prompt_name
 
 
 def _assumed_pooling(
-    encoder: Encoder, making: _Making | None, given: PoolingName | None
+    encoder: Encoder, exported: _Exported | None, given: PoolingName | None
 ) -> PoolingName | None:
-    """Return the pooling for a plain model, and warn about assumed settings.
-
-    Returns:
-        The pooling; `None` to keep the encoder's pooling.
-    """
-    if making is not None:
-        return given or making.pooling
+    """Return the pooling of a plain model (`None`: as it is), and warn about assumed settings."""
+    if exported is not None:
+        return given or exported.pooling
     chosen = given
     if given is None and encoder.pooling == "mean" and is_causal(encoder):
         chosen = "lasttoken"  # only the last token sees the whole text

@@ -28,13 +28,13 @@ State: TypeAlias = Mapping[str, Tensor]
 """Name -> parameter or buffer, as `state_dict` returns them."""
 
 
-def merge(start: State, results: Sequence[State], share: float) -> dict[str, Tensor]:
+def merge(base: State, results: Sequence[State], share: float) -> dict[str, Tensor]:
     """Interpolate between the base model's weights and the mean of the results.
 
-    The merged weights are (1 - share) start + share mean(results), in float64.
+    The merged weights are (1 - share) base + share mean(results), in float64.
 
     Args:
-        start: weights of the base model.
+        base: weights of the base model.
         results: weights of one or more models that were fine-tuned from it.
         share: 0 gives the base model bit for bit; 1 gives the mean of the results, and a single
             result bit for bit.
@@ -52,31 +52,31 @@ def merge(start: State, results: Sequence[State], share: float) -> dict[str, Ten
             "models)"
         )
     for result in results:
-        _require_same_shapes(start, result)
+        _require_same_shapes(base, result)
     return {
         name: _between(own, [result[name] for result in results], share)
-        for name, own in start.items()
+        for name, own in base.items()
     }
 
 
-def _between(start: Tensor, results: Sequence[Tensor], share: float) -> Tensor:
-    start = start.detach().cpu().clone()
-    if share == 0 or not start.is_floating_point():
-        return start
+def _between(base: Tensor, results: Sequence[Tensor], share: float) -> Tensor:
+    base = base.detach().cpu().clone()
+    if share == 0 or not base.is_floating_point():
+        return base
     mean = reduce(operator.add, (result.detach().cpu().double() for result in results))
     mean /= len(results)
     # At share 0 and 1, interpolation would give the same numbers, but not the sign of a zero.
-    return (mean if share == 1 else torch.lerp(start.double(), mean, share)).to(start.dtype)
+    return (mean if share == 1 else torch.lerp(base.double(), mean, share)).to(base.dtype)
 
 
-def _require_same_shapes(start: State, result: State) -> None:
-    lacking = [name for name in (*start, *result) if name not in start or name not in result]
+def _require_same_shapes(base: State, result: State) -> None:
+    lacking = [name for name in (*base, *result) if name not in base or name not in result]
     if lacking:
         raise UserError(
             f"{', '.join(lacking[:3])}: only one of the models has these weights ({len(lacking)} "
             "in all). Merge models that were trained from one base model"
         )
-    for name, own in start.items():
+    for name, own in base.items():
         if own.shape != result[name].shape:
             raise UserError(
                 f"{name}: the shape is {tuple(own.shape)} in the base model and "
@@ -85,14 +85,14 @@ def _require_same_shapes(start: State, result: State) -> None:
             )
 
 
-def require_alike(start: Encoder, other: Encoder) -> None:
+def require_alike(base: Encoder, other: Encoder) -> None:
     """Refuse to merge an encoder that differs from the base model in more than its weights."""
-    here, there = _about(start), _about(other)
+    here, there = _about(base), _about(other)
     for name, value in here.items():
         theirs = there.get(name)  # another architecture may lack the setting
         if theirs != value:
             raise UserError(
-                f"{start.source} and {other.source}: {name} {value} and {theirs}. Merge models "
+                f"{base.source} and {other.source}: {name} {value} and {theirs}. Merge models "
                 "that were trained from one base model and make vectors in the same way"
             )
 

@@ -15,7 +15,7 @@ from isospace.corpus.tokens import Tokens
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import state_hash
-from isospace.encoders.readings import at_mask, convolved
+from isospace.encoders.trained_pooling import at_mask, convolved
 from isospace.errors import UserError
 from isospace.objectives.auxiliaries import Auxiliary
 from isospace.operators.convolutions import Convolutions
