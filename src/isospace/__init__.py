@@ -4,7 +4,7 @@ What Python users call is here, by one name each, and is imported when it is fir
 takes seconds. Everything else is reached through its package.
 
 - `load(model)`: an `Embedder`, which encodes, compares and searches texts.
-- `adapt(config)`: the best encoder for a text in the time there is; settings: `AdaptConfig`,
+- `adapt(config)`: the best encoder for a text within a budget of time; settings: `AdaptConfig`,
   `CorpusConfig`.
 - `ask(config)`: queries to train on, which a language model writes; settings: `AskConfig`.
 - `train(config)`: adapt an encoder to a corpus; settings: `TrainConfig`, `CorpusConfig`, and an

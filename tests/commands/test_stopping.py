@@ -41,5 +41,5 @@ def test_a_polite_kill_is_answered_and_the_copy_of_the_input_goes(toy_model, tmp
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "the same command goes on" in errors
+    assert "the same command resumes" in errors
     assert not list(temporary.glob("isospace-*"))

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 COMMANDS = {
-    "adapt": "Find the best encoder for a text in the time there is; say what it gains.",
+    "adapt": "Find the best encoder for a text within a budget of time, and say what it gains.",
     "ask": "Let a language model that you name write queries to train on.",
     "corpus": "Show what is understood of a text before anything is trained on it.",
     "train": "Adapt an encoder to a text without labels, and say whether that helped.",
@@ -23,7 +23,7 @@ COMMANDS = {
     "distill": "Make a much faster static copy of an encoder for one corpus, and measure its loss.",
     "merge": "Average the weights of a model and of what was trained from it.",
     "export": "Write a model in a format for others to load, and check the copy.",
-    "encode": "Turn text of any size into files of vectors; goes on where it was stopped.",
+    "encode": "Turn text of any size into files of vectors; a stopped run can be resumed.",
     "index": "Make text of any size searchable on disk, add to it, or delete from it.",
     "search": "List the texts of an index that are nearest to a query.",
     "report": "Make a page and tables from the folders of runs or of a comparison.",

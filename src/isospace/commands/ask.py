@@ -51,7 +51,7 @@ class Ask(LoadsModels, CallsEndpoints):
                     from isospace.questions.ask import ask
                 results = ask(config, console)
         except KeyboardInterrupt:
-            console.line("stopped", "the answers so far are kept; the same command goes on")
+            console.line("stopped", "the answers so far are kept; the same command resumes")
             return 1
         if self.json:
             print_json_text(to_json(results))

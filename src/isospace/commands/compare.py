@@ -50,7 +50,7 @@ class Compare(SharesWork):
     jobs: int = 1
     """Number of runs at a time, each with its part of the cores or a GPU of its own."""
     engine: Engine = "local"
-    """Where the runs go on: this machine, or a Ray cluster (RAY_ADDRESS names it) that shares the
+    """Where the runs take place: on this machine, or on a Ray cluster (RAY_ADDRESS) that shares the
     folder."""
     json: bool = False
     """Print results.json on standard output, and no progress."""

@@ -32,7 +32,7 @@ class _Arguments(EncodeConfig):
 
 @dataclass(frozen=True)
 class Encode(LoadsModels, CallsEndpoints):
-    """Turn text of any size into files of vectors; goes on where it was stopped."""
+    """Turn text of any size into files of vectors; a stopped run can be resumed."""
 
     config: _Arguments
     json: bool = False
@@ -50,7 +50,7 @@ class Encode(LoadsModels, CallsEndpoints):
                 encoded = encode(config, console)
         except KeyboardInterrupt:
             shards = f"{config.shard_folder} is kept; " if config.shard_folder.exists() else ""
-            console.line("stopped", f"{shards}the same command goes on")
+            console.line("stopped", f"{shards}the same command resumes")
             return 1
         if self.json:
             print_json({**asdict(encoded), "output": str(config.output)})

@@ -59,7 +59,7 @@ class Index(LoadsModels, CallsEndpoints):
                 indexed = index_files(config, console, weight)
         except KeyboardInterrupt:
             kept = f"{config.to} keeps what it has; " if config.to.exists() else ""
-            console.line("stopped", f"{kept}the same command goes on")
+            console.line("stopped", f"{kept}the same command resumes")
             return 1
         if self.json:
             print_json({**asdict(indexed), "index": str(config.to)})

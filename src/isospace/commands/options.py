@@ -76,7 +76,7 @@ class LooksInTexts(Encodes):
     encoding: str = "utf-8"
     """Encoding of the text files."""
     precision: Precision = "float32"
-    """bf16 is faster where the processor has it."""
+    """bf16 is faster on processors that support it."""
 
 
 @dataclass(frozen=True, kw_only=True)

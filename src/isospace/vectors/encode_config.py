@@ -81,7 +81,7 @@ class EncodeConfig:
     format: Format | None = None
     """Format of the shards; default: parquet, or what `output` ends in."""
     precision: Precision = "float32"
-    """bf16 is faster where the processor has it; a vector moves by a cosine of about 1e-4."""
+    """bf16 is faster on processors that support it; a vector changes by about 1e-4 (1 - cosine)."""
     max_length: Annotated[int, Field(ge=3)] | None = None
     """Cut texts to this number of tokens; default: the model's own limit."""
     shard_size: int = 16_384
@@ -165,7 +165,7 @@ class IndexConfig:
     standard input, or docstrings. A row without an id gets the id FILE:ROW, its passages FILE:ROW#1
     and on; indexing the file again replaces them."""
     to: PathOrText = Path("index")
-    """The folder of the index; made if it is not there, else added to."""
+    """The folder of the index, which is created, or to which texts are added."""
     model: NameOrPath | None = None
     """minilm, a model folder, a run's folder, a Hub name, an endpoint (http://HOST/v1#NAME), or
     vectors:FILE; default: the model of the index, and minilm for a new one."""
@@ -191,11 +191,10 @@ class IndexConfig:
     """For a new index: the form in which vectors are stored, such as pca-256-int8. `isospace
     evaluate RUN --compress` measures what each form loses. Default: float32."""
     sync: bool = False
-    """Delete the rows of all files that are not there any more, such as renamed ones. FILE can be
-    left out."""
+    """Delete the rows of files that no longer exist, such as renamed ones. FILE can be left out."""
     engine: Engine = "local"
     """Where texts are encoded: in this process, or on the machines of a Ray cluster (RAY_ADDRESS
-    names it); this process writes the index in any case."""
+    names it). This process writes the index."""
     workers: PositiveInt = 1
     """With `engine` ray: how many encode at once, each with the model in memory."""
 
