@@ -15,7 +15,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 
 test: .venv/test
 	$(MAKE) check
 
-# With long simulations and the encoding of very many sentences.
+# With what takes seconds and guards what is rare, and with all of a kind, not one of each.
 test-all: .venv/test
 	$(MAKE) check SELECT='-m ""'
 

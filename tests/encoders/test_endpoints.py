@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,6 +94,16 @@ def test_whitening_gains_what_it_gains_for_the_local_model(name, base, text, tmp
     assert np.allclose(graph, local.embed(TEXTS), atol=1e-5)
 
 
+@pytest.fixture(scope="module")
+def adapted(server, text, tmp_path_factory) -> Path:
+    """The folder of a run of adapt that mapped queries alone."""
+    output = tmp_path_factory.mktemp("adapted") / "run"
+    config = AdaptConfig(
+        model=f"{server.url}#toy", text=text, max_drop=100, queries_only=True, output=output
+    )
+    return adapt(config, progress=Silent()).run.folder
+
+
 @pytest.fixture(params=[False, True], ids=["both sides", "queries only"])
 def config(request, name, text, tmp_path) -> AdaptConfig:
     return AdaptConfig(
@@ -129,14 +140,9 @@ def test_adapt_tries_closed_forms_and_ships_the_map(config, server, base, tmp_pa
 
 
 def test_evaluate_index_search_and_encode_take_the_address_and_the_run(
-    name, base, text, tmp_path, capsys, server
+    name, base, adapted, tmp_path, capsys
 ):
-    run_folder = adapt(
-        AdaptConfig(
-            model=name, text=text, max_drop=100, queries_only=True, output=tmp_path / "run"
-        ),
-        progress=Silent(),
-    ).run.folder
+    run_folder = shutil.copytree(adapted, tmp_path / "run")
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{a}\t{b}\n" for a, b in zip(TEXTS[:20], TEXTS[20:], strict=True)))
     scores = [
@@ -285,13 +291,8 @@ def test_much_text_is_sent_only_with_consent(name, server):
     assert len(asked) == 1
 
 
-def test_no_text_goes_to_an_endpoint_that_a_file_alone_names(tmp_path, text, name, capsys):
-    folder = adapt(
-        AdaptConfig(
-            model=name, text=text, max_drop=100, queries_only=True, output=tmp_path / "run"
-        ),
-        progress=Silent(),
-    ).model_folder
+def test_no_text_goes_to_an_endpoint_that_a_file_alone_names(tmp_path, adapted, name, capsys):
+    folder = shutil.copytree(adapted / "model", tmp_path / "model")
     about = json.loads((folder / "frozen.json").read_text())
     elsewhere = "https://example.com/v1#toy"
     del about["sha256"]
