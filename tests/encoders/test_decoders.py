@@ -58,13 +58,6 @@ def test_another_pooling_is_taken_and_kept(tmp_path):
     assert load_encoder(str(tmp_path / "mean"), device="cpu").pooling == "mean"
 
 
-def test_what_is_no_decoder_keeps_the_mean(toy_model):
-    encoder = load_encoder(str(toy_model), device="cpu")
-    assert not is_causal(encoder)
-    assert encoder.pooling == "mean"
-    assert encoder.tokenizer.pad_token == "[PAD]"
-
-
 def test_every_token_sees_all_where_the_mask_goes_both_ways(model, tmp_path):
     """In sentence-transformers too, whatever the padding."""
     causal = load_encoder(str(model), "mean", device="cpu")

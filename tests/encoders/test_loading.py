@@ -12,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoTokenizer, BertModel
 
 from isospace.encoders.loading import as_encoder, load_encoder, weights_hash
-from isospace.encoders.places import MINILM_SHA256, wheel_minilm
+from isospace.encoders.places import wheel_minilm
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 
@@ -24,17 +24,19 @@ from isospace.errors import UserError
         ("/no/such/folder", "not a folder"),
         ("some-org/some-model", "Hub cannot be reached"),
         ("bert-base-uncased", "Hub cannot be reached"),
+        ("minilm", r"pip install 'isospace\[offline\]'"),
     ],
 )
 def test_missing_models_are_named(name, words, monkeypatch):
-    monkeypatch.setattr("isospace.encoders.places.try_to_load_from_cache", lambda *_: None)
+    monkeypatch.setattr("isospace.encoders.places.wheel_minilm", lambda: None)
+    monkeypatch.setattr("isospace.encoders.places.try_to_load_from_cache", lambda *_, **__: None)
     monkeypatch.setattr(
         "isospace.encoders.places.HfApi.model_info",
         lambda *_, **__: (_ for _ in ()).throw(OSError()),
     )
     with pytest.raises(UserError, match=words) as caught:
         load_encoder(name)
-    assert name in str(caught.value)
+    assert name in str(caught.value).lower()
     assert "\n" not in str(caught.value)
 
 
@@ -46,26 +48,10 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
         load_encoder(str(tmp_path))
 
 
-def test_minilm_without_the_extra_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr("isospace.encoders.places.wheel_minilm", lambda: None)
-    monkeypatch.setattr("isospace.encoders.places.try_to_load_from_cache", lambda *_: None)
-    monkeypatch.setattr(
-        "isospace.encoders.places.HfApi.model_info",
-        lambda *_, **__: (_ for _ in ()).throw(OSError()),
-    )
-    with pytest.raises(UserError, match=r"pip install 'isospace\[offline\]'"):
-        load_encoder("minilm")
-
-
 def test_tampered_minilm_is_refused(monkeypatch):
     monkeypatch.setattr("isospace.encoders.places.MINILM_SHA256", "0" * 64)
     with pytest.raises(UserError, match="sha256"):
         wheel_minilm()
-
-
-def test_minilm_is_the_published_model():
-    assert len(MINILM_SHA256) == 64
-    assert wheel_minilm() is not None
 
 
 def test_half_precision_weights_are_loaded_in_float32(toy_model, tmp_path):

@@ -59,18 +59,6 @@ def test_sides_have_functions_of_their_own_without_a_prompt(toy_model, tmp_path)
         assert np.array_equal(encode.documents(TEXTS), routed.embed(TEXTS))
 
 
-def test_what_needs_one_way_for_all_texts_refuses(toy_model, toy_corpus, tmp_path):
-    model = str(write_routed(toy_model, tmp_path)[1])
-    text = CorpusConfig(corpus=(str(toy_corpus),))
-    with pytest.raises(UserError, match="training"):
-        train(TrainConfig(text=text, model=model, output=tmp_path / "run"), progress=Silent())
-    with pytest.raises(UserError, match="whitening"):
-        whiten_model(WhitenConfig(text=text, model=model, output=tmp_path / "out"), Silent())
-    for target in ("hf", "onnx"):
-        with pytest.raises(UserError, match="Router"):
-            export(model, target, tmp_path / target, progress=Silent())
-
-
 @pytest.mark.parametrize("kind", ["static queries", "two poolings", "two layers", "nested"])
 def test_each_side_has_sentence_transformers_vectors(toy_model, tmp_path, kind):
     folder = write_asymmetric(toy_model, tmp_path / "model", kind)

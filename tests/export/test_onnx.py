@@ -25,10 +25,8 @@ from isospace.errors import UserError
 from isospace.export import onnx as onnx_export
 from isospace.export.onnx import GRAPH, INT8_GRAPH, Sample, encode_with_graph, save_onnx
 from isospace.training.card import Usage
-from isospace.views.edits import Template
 
 TEXTS = [*sentences(40, seed=3), "", "x", "the cat " * 90, "😀 大きさ"]
-TEMPLATE = Template(before="a text", after="[MASK]")
 
 
 def card(usage: Usage) -> str:

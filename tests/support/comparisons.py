@@ -44,7 +44,7 @@ def warm_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isospace.system.jobs._Process", WarmJob)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def base(toy_model: Path, toy_corpus: Path) -> TrainConfig:
     """What the candidates of a comparison share: a run of four updates."""
     return TrainConfig(
