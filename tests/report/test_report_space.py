@@ -62,11 +62,11 @@ def test_neighbours_by_hand():
         for i in (0, 1)
     )
     sample = Sample(tuple(angles), before, after)
-    (found,) = most_changed(sample, np.array([1, 1, 0, 1, 1, 1, 1.0]), 1)
-    assert [near.sentence for near in found.before] == ["b", "a", "d", "e", "f"]
-    assert [near.sentence for near in found.after] == ["g", "f", "e", "d", "a"]
-    assert [near.shared for near in found.before] == [False, True, True, True, True]
-    assert [near.shared for near in found.after] == [False, True, True, True, True]
+    [(sentence, *lists)] = most_changed(sample, np.array([1, 1, 0, 1, 1, 1, 1.0]), 1)
+    assert sentence == "c"
+    assert [[near for near, _, _ in one] for one in lists] == [list("badef"), list("gfeda")]
+    for one in lists:
+        assert [shared for _, _, shared in one] == [False, True, True, True, True]
 
 
 def test_maps_are_reproducible_and_equal_for_equal_spaces():

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from isospace.adaptation.results import (
-    ChangedQuery,
-    SearchResults,
-    read_base_models,
-    read_candidates,
-)
+from isospace.adaptation.results import SearchResults, read_base_models, read_candidates
 from isospace.evaluation.scores import BASE
 from isospace.report import figures
 from isospace.statistics.gains import Gain
@@ -18,25 +12,10 @@ from isospace.system.tables import Table
 from isospace.training.run import Run
 
 
-@dataclass(frozen=True)
-class CandidatesPart:
-    """Part of a page that shows the candidates."""
+def candidates_part(run: Run, number: int, split: bool) -> dict[str, Any] | None:
+    """Return the part of a page on a run of adapt; `None` for other runs.
 
-    picture: figures.Picture
-    base_models: Table | None
-    best: Table
-    tried: Table
-    better: tuple[ChangedQuery, ...]
-    worse: tuple[ChangedQuery, ...]
-
-
-def candidates_part(run: Run, number: int, split: bool) -> CandidatesPart | None:
-    """Return the part for a run of adapt; `None` for other runs.
-
-    Args:
-        run: the run.
-        number: number of the run on the page.
-        split: true if no validation pair is a test pair.
+    `number` is that of the run on the page; `split` is true if no validation pair is a test pair.
     """
     candidates = read_candidates(run.folder)
     if candidates is None:
@@ -74,9 +53,14 @@ def candidates_part(run: Run, number: int, split: bool) -> CandidatesPart | None
         "Other columns are changes on validation pairs of other text. What loses more there than "
         f"{candidates.max_drop:g} points is rejected.",
     )
-    return CandidatesPart(
-        picture, _base_models(run), best, tried, candidates.better, candidates.worse
-    )
+    return {
+        "picture": picture,
+        "base_models": _base_models(run),
+        "best": best,
+        "tried": tried,
+        "better": candidates.better,
+        "worse": candidates.worse,
+    }
 
 
 def _base_models(run: Run) -> Table | None:
@@ -95,35 +79,34 @@ def _base_models(run: Run) -> Table | None:
 
 
 def _marks(candidates: SearchResults) -> list[dict[str, Any]]:
-    marks: list[dict[str, Any]] = []
-    start = 100 * candidates.best[0].mrr
-    for one in candidates.best:
-        state = "selected" if one.selected else BASE if one.gain is None else "candidate"
-        label = f"{one.kind}: {100 * one.mrr:.2f} ({one.name})"
-        marks.append(_mark(one.kind, one.mrr, state, label, one.gain, start))
-    others = [
-        _mark(
-            name,
-            mrr,
-            "BM25",
-            f"{name}: {100 * mrr:.2f}",
-            candidates.baseline_gains.get(name),
-            start,
+    """Return the values of each candidate and baseline for `figures.candidates`, x 100.
+
+    An interval is that of the gain, added to the MRR of the base model.
+    """
+    base = candidates.best[0].mrr
+
+    def mark(
+        name: str, mrr: float, state: str, gain: Gain | None, note: str = ""
+    ) -> dict[str, Any]:
+        label = f"{name}: {100 * mrr:.2f}{note}"
+        values = {"name": name, "value": 100 * mrr, "state": state, "label": label}
+        if gain is None:
+            return values
+        interval = {"low": 100 * (base + gain.low), "high": 100 * (base + gain.high)}
+        return values | interval | {"label": f"{label}, gain {gain.points}"}
+
+    first, *others = [
+        mark(
+            one.kind,
+            one.mrr,
+            "selected" if one.selected else BASE if one.gain is None else "candidate",
+            one.gain,
+            f" ({one.name})",
         )
+        for one in candidates.best
+    ]
+    baselines = [
+        mark(name, mrr, "BM25", candidates.baseline_gains.get(name))
         for name, mrr in candidates.baselines.items()
     ]
-    return [marks[0], *others, *marks[1:]]
-
-
-def _mark(
-    name: str, mrr: float, state: str, label: str, gain: Gain | None, start: float
-) -> dict[str, Any]:
-    """Return the values of a point and its interval, x 100.
-
-    The interval is that of the gain, added to the base model's MRR `start`.
-    """
-    mark: dict[str, Any] = {"name": name, "value": 100 * mrr, "state": state, "label": label}
-    if gain is not None:
-        mark["label"] = f"{label}, gain {gain.points}"
-        mark |= {"low": start + 100 * gain.low, "high": start + 100 * gain.high}
-    return mark
+    return [first, *baselines, *others]

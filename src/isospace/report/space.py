@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.manifold import TSNE
@@ -64,53 +61,31 @@ def kept_shares(sample: Sample) -> NDArray[np.float64]:
     return common_neighbours(sample.before, sample.after, NEIGHBOURS) / NEIGHBOURS
 
 
-@dataclass(frozen=True)
-class SampleNeighbour:
-    """A sentence of the sample that is near a text."""
-
-    sentence: str
-    cosine: float
-    shared: bool
-
-
-@dataclass(frozen=True)
-class NeighboursBeforeAfter:
-    """The nearest sentences of the sample to a text, before and after, the nearest first."""
-
-    text: str
-    before: tuple[SampleNeighbour, ...]
-    after: tuple[SampleNeighbour, ...]
-
-
-def _lists(
-    vectors: Vectors, space: Vectors, own: NDArray[np.int64], sentences: Sequence[str]
-) -> list[dict[str, float]]:
-    """Return each vector's nearest sentences with their cosines, without the row `own`."""
-    return [
-        {sentences[row]: float(cosine) for row, cosine in zip(*near, strict=True)}
-        for near in nearest(unit_rows(vectors), unit_rows(space), LISTED, own)
-    ]
-
-
-def _marked(near: dict[str, float], other: dict[str, float]) -> tuple[SampleNeighbour, ...]:
-    return tuple(
-        SampleNeighbour(sentence, cosine, sentence in other) for sentence, cosine in near.items()
-    )
+Neighbours = list[tuple[str, float, bool]]
+"""The sentences of the sample nearest to a text, the nearest first: sentence, cosine, and true if
+the list of the other space has the sentence too."""
 
 
 def most_changed(
     sample: Sample, shares: NDArray[np.float64], count: int
-) -> list[NeighboursBeforeAfter]:
-    """Return the neighbours of the sentences that kept the fewest neighbours.
+) -> list[tuple[str, Neighbours, Neighbours]]:
+    """Return the sentences that kept the fewest neighbours, with those before and after.
 
     `shares` is the result of `kept_shares`; among equal shares the first sentences are used.
     """
     rows = np.argsort(shares, kind="stable")[:count]
-    first, second = (
-        _lists(space[rows], space, rows, sample.sentences)
+    before, after = (
+        [
+            {sample.sentences[place]: float(cosine) for place, cosine in zip(*near, strict=True)}
+            for near in nearest(unit_rows(space[rows]), unit_rows(space), LISTED, rows)
+        ]
         for space in (sample.before, sample.after)
     )
+
+    def marked(near: dict[str, float], other: dict[str, float]) -> Neighbours:
+        return [(sentence, cosine, sentence in other) for sentence, cosine in near.items()]
+
     return [
-        NeighboursBeforeAfter(sample.sentences[row], _marked(near, other), _marked(other, near))
-        for row, near, other in zip(rows, first, second, strict=True)
+        (sample.sentences[row], marked(near, other), marked(other, near))
+        for row, near, other in zip(rows, before, after, strict=True)
     ]

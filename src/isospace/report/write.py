@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import numpy as np
@@ -16,7 +16,7 @@ from isospace.errors import Stopped, UserError
 from isospace.evaluation.geometry import describe
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.report import figures, space
-from isospace.report.candidates import CandidatesPart, candidates_part
+from isospace.report.candidates import candidates_part
 from isospace.report.figures import Picture
 from isospace.report.papers import is_published
 from isospace.report.run_set import NamedRun, RunSet
@@ -40,34 +40,6 @@ MEASURES = {
     "hubness": "hubness (skewness of the 10-occurrence)",
 }
 """Measure of a space -> its name for people; docs/reference/protocols.md describes them."""
-
-
-@dataclass(frozen=True)
-class Space:
-    """Part of a page that shows the space of a run's sample."""
-
-    sentences: int
-    spectra: Picture
-    measures: Table
-    maps: tuple[Picture, ...]
-    mapped: int
-    rule: str
-    neighbours: list[space.NeighboursBeforeAfter]
-
-
-@dataclass(frozen=True)
-class Section:
-    """Part of the page on one run; fields that an unfinished or old run lacks are empty."""
-
-    name: str
-    verdict: str
-    bm25_sentence: str
-    resume: tuple[str, str]
-    candidates: CandidatesPart | None
-    losses: Picture | None
-    space: Space | None
-    facts: dict[str, str]
-    cleaning: Table | None
 
 
 def write_report(
@@ -181,7 +153,8 @@ def _evaluations_table(run_set: RunSet) -> Table:
     return Table("evaluations", "Every evaluation", rows)
 
 
-def _section(named: NamedRun, number: int, in_words: Callable[[str], str]) -> Section:
+def _section(named: NamedRun, number: int, in_words: Callable[[str], str]) -> dict[str, Any]:
+    """Return the part of the page on one run; what an unfinished or old run lacks is empty."""
     run, results = named.run, named.run.results
     losses = None
     if run.steps():
@@ -197,17 +170,17 @@ def _section(named: NamedRun, number: int, in_words: Callable[[str], str]) -> Se
         counts = results.corpus.counts.items()
         rows = [{"corpus": what, "lines": f"{lines:,}"} for what, lines in counts]
         cleaning = Table("cleaning", "What cleaning left", rows)
-    return Section(
-        name=named.name,
-        verdict="" if results is None else results.summary,
-        bm25_sentence=results.with_bm25.text if results and results.with_bm25 else "",
-        resume=(in_words(run.to_resume[0]), run.to_resume[1]),
-        candidates=candidates_part(run, number, results is None or results.split),
-        losses=losses,
-        space=_space(run, number),
-        facts={} if results is None else _facts(run, results),
-        cleaning=cleaning,
-    )
+    return {
+        "name": named.name,
+        "verdict": "" if results is None else results.summary,
+        "bm25_sentence": results.with_bm25.text if results and results.with_bm25 else "",
+        "resume": (in_words(run.to_resume[0]), run.to_resume[1]),
+        "candidates": candidates_part(run, number, results is None or results.split),
+        "losses": losses,
+        "space": _space(run, number),
+        "facts": {} if results is None else _facts(run, results),
+        "cleaning": cleaning,
+    }
 
 
 def _facts(run: Run, results: RunResults) -> dict[str, str]:
@@ -225,7 +198,7 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
     if config.lora is not None:
         dropout += f", adapters of rank {config.lora}"
     facts = {
-        "Start": f"{config.model}, pooling {results.pooling}",
+        "Base model": f"{config.model}, pooling {results.pooling}",
         "Text": f"{', '.join(texts)}; up to {config.text.held_out:,} sentences held out",
         "Objective": f"{objective_name(objective)} ({options}), from {paper.title} ({paper.year})",
         "Training": f"{number_of(results.steps, 'updates')} of "
@@ -243,41 +216,35 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
     return facts
 
 
-def _space(run: Run, number: int) -> Space | None:
+def _space(run: Run, number: int) -> dict[str, Any] | None:
     """Return the part on the space of the run's sample; `None` if it has too few sentences."""
     sample = run.sample
     if sample is None or len(sample.sentences) < space.SMALLEST_SAMPLE:
         return None
     kept_share = space.kept_shares(sample)
-    spectra = spectra_picture(
-        {"before": sample.before, "after": sample.after},
-        f"spectra-{number}",
-        "Line chart: singular values before and after",
-    )
-    return Space(
-        len(sample.sentences),
-        spectra,
-        _measures(sample),
-        tuple(maps(sample, kept_share, ("Before", "After"), f"-{number}")),
-        min(MAPPED, len(sample.sentences)),
-        f"The {EXAMPLES} sentences of the sample that kept the fewest of their ten neighbours.",
-        space.most_changed(sample, kept_share, EXAMPLES),
-    )
+    before, after = describe(sample.before), describe(sample.after)
+    measures = [
+        {"measure": title, "before": f"{before[key]:.4g}", "after": f"{after[key]:.4g}"}
+        for key, title in MEASURES.items()
+    ]
+    return {
+        "sentences": len(sample.sentences),
+        "spectra": spectra_picture(
+            {"before": sample.before, "after": sample.after},
+            f"spectra-{number}",
+            "Line chart: singular values before and after",
+        ),
+        "measures": Table("space", "The use of the space", measures),
+        "maps": list(maps(sample, kept_share, ("Before", "After"), f"-{number}")),
+        "mapped": min(MAPPED, len(sample.sentences)),
+        "neighbours": space.most_changed(sample, kept_share, EXAMPLES),
+    }
 
 
 def spectra_picture(spaces: Mapping[str, space.Vectors], name: str, description: str) -> Picture:
     """Draw `figures.spectra` with title and caption."""
     caption = "The flatter, the more evenly the space is used; the scale is logarithmic."
     return figures.picture(figures.spectra(spaces), name, description, "Singular values", caption)
-
-
-def _measures(sample: Sample) -> Table:
-    before, after = describe(sample.before), describe(sample.after)
-    rows = [
-        {"measure": title, "before": f"{before[key]:.4g}", "after": f"{after[key]:.4g}"}
-        for key, title in MEASURES.items()
-    ]
-    return Table("space", "The use of the space", rows)
 
 
 def maps(
