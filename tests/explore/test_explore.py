@@ -24,8 +24,7 @@ pytest.importorskip("starlette", reason="starlette is not installed (the extra e
 
 from starlette.testclient import TestClient
 
-from isospace.explore.app import HOST, make_app
-from isospace.explore.geometry import measure
+from isospace.explore.app import HOST, geometry_of, make_app
 
 QUERY = "the big dog runs in the city"
 
@@ -155,15 +154,16 @@ def test_similarities_are_those_of_a_loop(client, session):
 
 
 def test_geometry_is_what_the_measures_say(client, session):
-    measured = measure(session)
+    measured = geometry_of(session)
     described = [describe(model.sample) for model in session.models]
-    assert measured.measures[0].name == "effective rank"
-    assert measured.measures[0].values == tuple(f"{d['effective_rank']:.4g}" for d in described)
+    name, _, values = measured["measures"][0]
+    assert name == "effective rank"
+    assert values == [f"{d['effective_rank']:.4g}" for d in described]
     page = client.get("/geometry").text
     assert page.count("<svg") == 3
-    assert all(f">{value}<" in page for one in measured.measures for value in one.values)
+    assert all(f">{value}<" in page for *_, values in measured["measures"] for value in values)
     few = session_of(texts=TEXTS[:5])
-    assert measure(few) is None
+    assert geometry_of(few) is None
     page = TestClient(make_app(few), base_url=f"http://{HOST}").get("/geometry")
     assert "too few texts" in page.text
 

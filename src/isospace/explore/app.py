@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from isospace.errors import UserError
-from isospace.explore.geometry import Geometry, measure
+from isospace.evaluation.isotropy import describe
 from isospace.explore.session import (
     LONGEST,
     LONGEST_SHOWN,
@@ -31,7 +31,9 @@ from isospace.explore.session import (
     MOST_SENTENCES,
     Session,
 )
-from isospace.report.write import templates
+from isospace.report.space import SMALLEST_SAMPLE, kept_shares
+from isospace.report.write import MAPPED, MEASURES, maps, spectra_picture, templates
+from isospace.training.run import Sample
 
 HOST = "127.0.0.1"
 _NEIGHBOURS = 10
@@ -49,6 +51,17 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_MEANINGS = {
+    "effective_rank": "How many directions the vectors really use. More is more even.",
+    "isoscore": "Share of the directions that the variance spreads over, 0 to 1. "
+    "Higher is more even.",
+    "mean_cosine": "Of two different texts. Near 0 is even; high says that all texts look alike.",
+    "uniformity": "How texts spread over the sphere, from 0 (all in one place) down to about -4. "
+    "Lower is more even.",
+    "hubness": "Whether a few texts are neighbours of the many; 0 if all are found equally often. "
+    "Lower is more even.",
+}
+"""Measure of a space -> its meaning, and the direction of more even."""
 _FILES = {"explore.css": "text/css", "marks.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
@@ -112,11 +125,11 @@ class Pages:
 
     async def geometry(self, request: Request) -> Response:
         """Answer with measures, singular values and maps, computed at the first request."""
-        return self._page("geometry.html", geometry=self._measured)
+        return self._page("geometry.html", geometry=self._geometry)
 
     @cached_property
-    def _measured(self) -> Geometry | None:
-        return measure(self._session)
+    def _geometry(self) -> dict[str, Any] | None:
+        return geometry_of(self._session)
 
     async def file(self, request: Request) -> Response:
         """Answer with a file that the pages need."""
@@ -142,6 +155,31 @@ class Pages:
             **content,
         )
         return HTMLResponse(page, status if error else 200, headers=_HEADERS)
+
+
+def geometry_of(session: Session) -> dict[str, Any] | None:
+    """Measure and draw the space of each model, for geometry.html; `None` for too few texts."""
+    if len(session.sample) < SMALLEST_SAMPLE:
+        return None
+    vectors = [model.sample for model in session.models]
+    titles = [f"{model.letter}: {model.name}" for model in session.models]
+    spaces = dict(zip(titles, vectors, strict=True))
+    described = [describe(one) for one in vectors]
+    found = {
+        "sentences": len(session.sample),
+        "measures": [
+            (MEASURES[key], meaning, [f"{one[key]:.4g}" for one in described])
+            for key, meaning in _MEANINGS.items()
+        ],
+        "spectra": spectra_picture(spaces, "spectra", "Line chart: singular values"),
+        "maps": [],
+    }
+    if len(vectors) == 2:
+        both = Sample(tuple(text[:LONGEST_SHOWN] for text in session.sample), *vectors)
+        shares = kept_shares(both)
+        found["maps"] = list(maps(both, shares, (titles[0], titles[1])))
+        found |= {"mapped": min(MAPPED, len(session.sample)), "kept_share": float(shares.mean())}
+    return found
 
 
 def make_app(session: Session) -> Starlette:

@@ -59,18 +59,12 @@ class Model:
 
 @dataclass(frozen=True)
 class RankedNeighbour:
-    """A text of the corpus near a query.
-
-    Attributes:
-        text: the text.
-        cosine: its cosine with the query.
-        other_rank: its rank by the other model, from 1; `None` with one model.
-        shared: true if the other model lists the text too.
-    """
+    """A text of the corpus near a query, with its cosine; `shared` if both models list it."""
 
     text: str
     cosine: float
     other_rank: int | None
+    """Its rank by the other model, from 1; `None` with one model."""
     shared: bool
 
 
@@ -164,28 +158,22 @@ class Session:
             model.vectors @ unit_rows(sided(model.encode).queries([query]))[0]
             for model in self.models
         ]
-        count = len(self.texts)
         cut = (text[:LONGEST].rstrip() for text in self.texts)
         own = next((row for row, text in enumerate(cut) if text == query), None)
         if own is not None:
-            count -= 1
             for scores in cosines:
                 scores[own] = -np.inf
+        count = min(k, len(self.texts) - (own is not None))
         lists = []
-        for i, scores in enumerate(cosines):
-            others = cosines[1 - i] if len(cosines) == 2 else None
-            lists.append(self._ranked(highest(scores, min(k, count)), scores, others))
+        for scores, others in zip(cosines, cosines[::-1], strict=True):
+            neighbours = []
+            for row in highest(scores, count).tolist():
+                rank = _rank(others, row) if len(cosines) == 2 else None
+                shared = rank is not None and rank <= count
+                found = RankedNeighbour(self.texts[row], float(scores[row]), rank, shared)
+                neighbours.append(found)
+            lists.append(tuple(neighbours))
         return NeighboursByModel(query, tuple(lists), protocol(len(self.texts)))
-
-    def _ranked(
-        self, rows: np.ndarray, cosines: np.ndarray, others: np.ndarray | None
-    ) -> tuple[RankedNeighbour, ...]:
-        neighbours = []
-        for row in rows.tolist():
-            rank = None if others is None else _rank(others, row)
-            shared = rank is not None and rank <= len(rows)
-            neighbours.append(RankedNeighbour(self.texts[row], float(cosines[row]), rank, shared))
-        return tuple(neighbours)
 
     @cached_property
     def suggestion(self) -> tuple[str, ...]:
