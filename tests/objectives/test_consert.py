@@ -9,7 +9,7 @@ from golden_files import BASELINE, check, files, precisions, read, scalar, total
 
 from isospace.encoders.pooling import POOLINGS
 from isospace.objectives.consert import RELEASED_WEIGHT, ConSERT
-from isospace.views.perturbations import CutOff, ShuffledPositions
+from isospace.views.edits import CutOff, ShuffledPositions
 
 
 @pytest.mark.parametrize("of", ["features", "tokens", "elements"])

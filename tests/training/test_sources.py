@@ -13,8 +13,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.training.sources import Sources
 from isospace.views import View
-from isospace.views.edits import InsertTokens, Repeat, Template
-from isospace.views.perturbations import CutOff, ShuffledPositions
+from isospace.views.edits import CutOff, InsertTokens, Repeat, ShuffledPositions, Template
 
 PLAN = [
     View(0.0),

@@ -12,7 +12,7 @@ from isospace.losses.contrastive import nt_xent
 from isospace.objectives.base import Objective, Paper
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import Perturbation, View, Views
-from isospace.views.perturbations import CutOff, ShuffledPositions
+from isospace.views.edits import CutOff, ShuffledPositions
 
 Change = Literal["feature-cutoff", "token-cutoff", "element-cutoff", "shuffle", "none"]
 Variant = Literal["paper", "released"]

@@ -14,7 +14,7 @@ from isospace.objectives import auxiliaries, heads
 from isospace.objectives.base import Objective, Paper
 from isospace.system.settings import DropoutRate, settings
 from isospace.views import View, Views
-from isospace.views.perturbations import GradientSign
+from isospace.views.edits import GradientSign
 
 
 @settings
