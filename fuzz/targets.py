@@ -99,7 +99,7 @@ def _read_rows(ending: str, content: bytes, folder: Path) -> None:
         with _refusals():
             sources = reading.find(config.corpus, folder, config)
             reading.left_out(sources, reading.columns(config), config.strict)
-            list(reading.read_documents(sources, config, {}, {}, folder))
+            list(reading.read_documents(sources, config, {}, {}))
     for read in (rows_of_queries, load_own, load_pairs, load_scored_pairs):
         with _refusals():
             read(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isospace.corpus.relations import Role, Structure, heading_section
+from isospace.corpus.relations import RELATIONS, Role, Structure
 from isospace.corpus.staging import cut_long
 
 P, T, H = Role.PASSAGE, Role.TITLE, Role.HEADING
@@ -22,7 +22,7 @@ def test_a_part_ends_with_a_section_or_within_a_long_one():
     assert passages.tolist() == [7, 7, 10, 10, 3, 1, 1]
     assert cut.links.tolist() == [[0, 5], [6, 0]]
     # What is another part of a section has no heading there.
-    pairs = heading_section(cut)
+    pairs = RELATIONS["heading-section"](cut)
     assert len(pairs) == 7 + 7 + 10
     assert (cut.documents[pairs[:, 0]] == cut.documents[pairs[:, 1]]).all()
     same, owners = cut_long(structure, np.array([False, True, True]))

@@ -153,7 +153,7 @@ def _of_documents(
 ) -> _Built:
     """Build from documents: keep each passage once, with the titles and headings above it."""
     named = [source.name for source in sources if source.format == DOCSTRINGS]
-    read = read_documents(sources[len(named) :], config, counts, unreadable, folder)
+    read = read_documents(sources[len(named) :], config, counts, unreadable)
     docstrings = [one for name in named for one in read_docstrings(name)]
     versions = {what: version for name in named for what, version in versions_of(name).items()}
     pairs = Pairs()

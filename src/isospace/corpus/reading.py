@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, islice
@@ -137,15 +135,15 @@ def places(sources: Sequence[Source]) -> list[str | None]:
     documents = [source for source in sources if source.format in DOCUMENT_FORMATS]
     folders = [_path(source).parent for source in documents if source.name != STANDARD_INPUT]
     root = os.path.commonpath(folders) if folders else ""
-    return [_place(source, root) for source in sources]
 
+    def place(source: Source) -> str | None:
+        if source.format not in DOCUMENT_FORMATS:
+            return None
+        if source.name == STANDARD_INPUT:
+            return STANDARD_INPUT
+        return Path(os.path.relpath(_path(source), root)).as_posix()
 
-def _place(source: Source, root: str) -> str | None:
-    if source.format not in DOCUMENT_FORMATS:
-        return None
-    if source.name == STANDARD_INPUT:
-        return STANDARD_INPUT
-    return Path(os.path.relpath(_path(source), root)).as_posix()
+    return [*map(place, sources)]
 
 
 def _path(source: Source) -> Path:
@@ -164,27 +162,24 @@ def read_documents(
     config: CorpusConfig,
     counts: dict[str, int],
     unreadable: dict[str, UserError],
-    scratch: Path,
 ) -> Iterator[Document]:
     """Yield the documents of the files in order.
 
-    `unreadable` receives name -> error of files that were left out or hardly read.
+    Files of rows that were found in folders are first read to their ends, so that a damaged file
+    yields no row. `unreadable` receives name -> error of files that were left out or hardly read.
 
     Raises:
         UserError: the only file, or a file of rows that the user named, cannot be read; with
             `strict` any file.
     """
-    unreadable |= records.unreadable(sources, columns(config))
+    unreadable |= left_out(sources, columns(config), config.strict, whole=True)
     for source, place in zip(sources, places(sources), strict=True):
         if source.name in unreadable:
             continue
         try:
             if place is None:
                 rows = _rows(source, config, counts)
-                if config.document_column is not None:
-                    rows = _joined(rows)
-                in_folder = source.in_folder and len(sources) > 1
-                yield from _whole(rows, scratch) if in_folder else rows
+                yield from rows if config.document_column is None else _joined(rows)
             else:
                 document = read_file(source, place)
                 if document.warning:
@@ -192,7 +187,7 @@ def read_documents(
                     unreadable[source.name] = hardly_read(source, document, config.strict)
                 yield _counted(document, config, counts)
         except UserError as error:
-            if len(sources) == 1 or (place is None and not source.in_folder):
+            if len(sources) == 1 or place is None:
                 raise
             if config.strict:
                 raise not_left_out(error) from error
@@ -253,21 +248,6 @@ def is_unread(unreadable: Mapping[str, UserError], source: Source) -> bool:
     """Return true if nothing of a file was read."""
     error = unreadable.get(source.name)
     return error is not None and not isinstance(error, HardlyRead)
-
-
-def _whole(rows: Iterable[Document], scratch: Path) -> Iterator[Document]:
-    """Yield the rows of a file, or none if one of them cannot be read.
-
-    Rows are kept in a temporary file, so that they neither fill memory nor are read twice.
-    """
-    with tempfile.TemporaryFile("w+", encoding="ascii", dir=scratch) as kept:
-        for row in rows:
-            [section] = row.sections
-            kept.write(json.dumps([row.id, row.title, section.paragraphs, row.group]) + "\n")
-        kept.seek(0)
-        for line in kept:
-            id, title, paragraphs, group = json.loads(line)
-            yield row_document(id, title, paragraphs, group)
 
 
 def _joined(rows: Iterable[Document]) -> Iterator[Document]:

@@ -100,39 +100,21 @@ def _under(structure: Structure, role: Role, places: Rows) -> Rows:
     lines = np.flatnonzero(structure.roles == role)
     above[places[lines]] = lines
     passages = structure.passages
-    pairs = np.stack([above[places[passages]], passages], axis=1)
-    found: Rows = pairs[pairs[:, 0] >= 0]
-    return found
+    pairs: Rows = np.stack([above[places[passages]], passages], axis=1)
+    return pairs[pairs[:, 0] >= 0]
 
 
-def title_passage(structure: Structure) -> Rows:
-    """Pair the title of a document with each of its passages."""
-    return _under(structure, Role.TITLE, structure.documents)
-
-
-def heading_section(structure: Structure) -> Rows:
-    """Pair a heading with each passage directly under it."""
-    return _under(structure, Role.HEADING, structure.sections)
-
-
-def first_rest(structure: Structure) -> Rows:
-    """Pair the first sentence of a passage with the rest of the passage."""
-    first = np.flatnonzero(structure.roles == Role.FIRST)
-    return np.stack([first, first + 1], axis=1)
-
-
-def summary_next(structure: Structure) -> Rows:
-    """Pair the summary of a docstring with the paragraph after it."""
-    summary = np.flatnonzero(structure.roles == Role.SUMMARY)
-    return np.stack([summary, summary + 1], axis=1)
+def _with_next(structure: Structure, role: Role) -> Rows:
+    """Pair each line of this role with the line after it, (pair, 2)."""
+    lines = np.flatnonzero(structure.roles == role)
+    return np.stack([lines, lines + 1], axis=1)
 
 
 def neighbours(structure: Structure) -> Rows:
     """Pair two consecutive passages of a document."""
     passages = structure.passages
-    pairs = np.stack([passages[:-1], passages[1:]], axis=1)
-    found: Rows = pairs[structure.documents[pairs[:, 0]] == structure.documents[pairs[:, 1]]]
-    return found
+    pairs: Rows = np.stack([passages[:-1], passages[1:]], axis=1)
+    return pairs[structure.documents[pairs[:, 0]] == structure.documents[pairs[:, 1]]]
 
 
 def crops(structure: Structure) -> Rows:
@@ -148,22 +130,20 @@ def links(structure: Structure) -> Rows:
     size = 1 + int(max(documents.max(initial=-1), structure.links.max(initial=-1)))
     lead = np.full(size, -1)
     lead[documents] = passages[first]
-    pairs = lead[structure.links].reshape(-1, 2)
-    found: Rows = pairs[(pairs >= 0).all(axis=1)]
-    return found
+    pairs: Rows = lead[structure.links].reshape(-1, 2)
+    return pairs[(pairs >= 0).all(axis=1)]
 
 
 RELATIONS: dict[str, Callable[[Structure], Rows]] = {
-    "title-passage": title_passage,
-    "heading-section": heading_section,
-    FIRST_REST: first_rest,
-    "summary-next": summary_next,
+    "title-passage": lambda structure: _under(structure, Role.TITLE, structure.documents),
+    "heading-section": lambda structure: _under(structure, Role.HEADING, structure.sections),
+    FIRST_REST: lambda structure: _with_next(structure, Role.FIRST),
+    SUMMARY_NEXT: lambda structure: _with_next(structure, Role.SUMMARY),
     "neighbours": neighbours,
     "crops": crops,
     "links": links,
 }
 """Relation -> function that returns the (pair, 2) lines that belong together."""
-
 
 EVALUATION_RELATIONS = ("title-passage", "heading-section", FIRST_REST, "neighbours")
 """Relations for validation and test pairs: the first with `FEW_PAIRS` held-out pairs is used."""
@@ -343,13 +323,12 @@ def evaluation_pairs(
     dev = [i for i, pair in enumerate(groups) if validation.issuperset(pair)]
     test = [i for i, pair in enumerate(groups) if test_groups.issuperset(pair)]
     pairs = [(text[a], text[b]) for a, b in lines.tolist()]
-    unit = "groups of documents"
-    dev, test = (
-        [places[i] for i in evenly(len(places), at_most)]
+    split = (
+        np.array([places[i] for i in evenly(len(places), at_most)], np.int64)
         for places, at_most in ((dev, DEV_PAIRS), (test, TEST_PAIRS))
     )
-    split = np.array(dev, np.int64), np.array(test, np.int64)
-    return Pairs.at(pairs, [group for group, _ in groups], *split, unit, relation)
+    own = [group for group, _ in groups]
+    return Pairs.at(pairs, own, *split, "groups of documents", relation)
 
 
 def _whole(structure: Structure, sizes: Rows, repeats: NDArray[np.bool_]) -> NDArray[np.bool_]:

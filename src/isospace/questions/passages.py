@@ -12,7 +12,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from isospace.corpus.corpus import Corpus
-from isospace.corpus.relations import heading_section, title_passage
+from isospace.corpus.relations import RELATIONS
 
 CLUSTERS = 100
 """Largest number of clusters of passages."""
@@ -42,8 +42,8 @@ class Passages:
         if corpus.related is not None:
             structure = corpus.related.structure
             documents = structure.documents[lines]
-            for relation in (title_passage, heading_section):
-                pairs = relation(structure)
+            for relation in ("title-passage", "heading-section"):
+                pairs = RELATIONS[relation](structure)
                 places = np.searchsorted(lines, pairs[:, 1]).tolist()
                 for place, line in zip(places, pairs[:, 0].tolist(), strict=True):
                     above[place] += corpus[line] + "\n"
