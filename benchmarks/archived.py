@@ -21,7 +21,7 @@ from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError
 from isospace.recipes import STS_COLUMNS
 from isospace.report.papers import mean_sd
-from isospace.statistics.decision import Difference
+from isospace.statistics.verdict import Difference
 from isospace.system.progress import Logged
 from isospace.system.tables import markdown_table
 from isospace.training.run import Run

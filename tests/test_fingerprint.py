@@ -29,7 +29,7 @@ from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
 from isospace.objectives import OBJECTIVES
 from isospace.operators.fitted_whitening import Moments, Whitening
-from isospace.statistics.decision import holm
+from isospace.statistics.verdict import holm
 from isospace.training.build import build_training
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop

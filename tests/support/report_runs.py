@@ -31,9 +31,8 @@ from isospace.evaluation.scores import (
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
-from isospace.statistics.decision import Difference
 from isospace.statistics.gains import Gain
-from isospace.statistics.verdict import Verdict, VerdictKind
+from isospace.statistics.verdict import Difference, Verdict, VerdictKind
 from isospace.training.origin import Origin
 from isospace.training.results import CorpusFacts, RunResults, write_results
 from isospace.training.run import Run

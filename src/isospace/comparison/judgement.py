@@ -31,10 +31,17 @@ from isospace.evaluation.scores import (
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.statistics.choosing import ChosenAmong, choose, measured_gain
 from isospace.statistics.counts import number_of
-from isospace.statistics.decision import differences, holm
 from isospace.statistics.gains import Gain, gain, gain_by_seed
 from isospace.statistics.influence import Scores
-from isospace.statistics.verdict import VerdictKind, base_kept, counted, kind_of, reason
+from isospace.statistics.verdict import (
+    VerdictKind,
+    base_kept,
+    counted,
+    differences,
+    holm,
+    kind_of,
+    reason,
+)
 from isospace.training.run import Run
 from isospace.training.selection import LABELS, LAST, PAIRS
 
@@ -48,45 +55,29 @@ class _Row:
     """One row of a comparison: a base model, a baseline or a candidate.
 
     Attributes:
-        name: of the row.
+        name: name of the row.
+        base: name of the row of a candidate's base model; else the same name.
         states: scores of each seed.
         items: test item values of each seed.
         other_text: other text values of each seed; empty of archived runs.
         scores: column -> scores with what each item contributed.
-        runs: of a candidate; empty of other rows.
-        base: the row of a candidate's base model; else the row itself.
+        runs: runs of a candidate; empty of other rows.
         criterion: score that selected the checkpoints, mean over the seeds; `None` where the row
             cannot be selected.
     """
 
     name: str
+    base: str
     states: list[BenchmarkScores]
     items: list[Items]
     other_text: list[Items]
     scores: dict[str, Scores]
-    runs: Sequence[Run]
-    base: str
-    criterion: float | None
-
-    @classmethod
-    def score(
-        cls,
-        name: str,
-        shared: SharedItems,
-        states: list[BenchmarkScores],
-        items: list[Items],
-        other_text: list[Items],
-        runs: Sequence[Run] = (),
-        base: str | None = None,
-        criterion: float | None = None,
-    ) -> _Row:
-        """Score the items of a row."""
-        scores = shared.scores(items)
-        return cls(name, states, items, other_text, scores, runs, base or name, criterion)
+    runs: Sequence[Run] = ()
+    criterion: float | None = None
 
     @property
     def adapted(self) -> bool:
-        """Whether a run of the row preferred a checkpoint to its base model."""
+        """True if a run of the row preferred a checkpoint to its base model."""
         return any(map(_adapted, self.runs))
 
     def by_seed(self) -> dict[str, list[float]]:
@@ -184,54 +175,38 @@ def _judged_rows(runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> dict
         base = known.setdefault(_identity(first), f"{_BASE_OF}{name}" if known else BASE)
         if base not in rows:
             selects = base != BASE or done[0].choice.criterion != LAST
-            rows[base] = _Row.score(
-                base,
-                shared,
-                [done[0].base],
-                [first.items("before")],
-                [first.items("other_text_before")],
-                criterion=_criterion(first, step=0) if selects else None,
-            )
-        rows[name] = _Row.score(
-            name,
-            shared,
-            [one.adapted for one in done],
-            [run.items("after") for run in seeds],
-            [run.items("other_text_after") for run in seeds],
-            seeds,
-            base,
-            float(np.mean([_criterion(run) for run in seeds])),
-        )
+            criterion = _criterion(first, step=0) if selects else None
+            items, other_text = [first.items("before")], [first.items("other_text_before")]
+            scores = shared.scores(items)
+            rows[base] = _Row(base, base, [done[0].base], items, other_text, scores, (), criterion)
+        states = [one.adapted for one in done]
+        items = [run.items("after") for run in seeds]
+        other_text = [run.items("other_text_after") for run in seeds]
+        criterion = float(np.mean([_criterion(run) for run in seeds]))
+        scores = shared.scores(items)
+        rows[name] = _Row(name, base, states, items, other_text, scores, seeds, criterion)
     return rows
 
 
 def _baseline_row(name: str, models: Sequence[Baseline], shared: SharedItems) -> _Row:
-    return _Row.score(
-        name,
-        shared,
-        [one.about.scores for one in models],
-        [one.items for one in models],
-        [one.other_text for one in models],
-    )
+    states, items = [one.about.scores for one in models], [one.items for one in models]
+    other_text = [one.other_text for one in models]
+    return _Row(name, name, states, items, other_text, shared.scores(items))
 
 
 @dataclass(frozen=True)
 class _Judge:
-    """Select a row by the criterion, which uses no test item, and judge it once.
+    """Selects a row by the criterion, which uses no test item, and tests it once.
 
-    Where the corpus has too few pairs to split, the same pairs selected the checkpoints and select
-    the row. The interval then holds for all rows at once.
-
-    Attributes:
-        rows: base models and candidates by name.
-        shared: the test items.
-        column: score that the verdict is about.
-        protocol: how the scores were made.
+    If the corpus has too few pairs to split, the same pairs selected the checkpoints and select the
+    row. The interval then holds for all rows at once.
     """
 
     rows: Mapping[str, _Row]
+    """Base models and candidates by name."""
     shared: SharedItems
     column: str
+    """The score that the verdict is about."""
     protocol: ComparisonProtocol
 
     def verdict(self) -> ComparisonVerdict:
@@ -315,7 +290,7 @@ class _Judge:
             return load if best is None else "", folder
         words = ""
         if best is not None and len(seeds) > 1:
-            # The mean of all seeds must not stand for the one that is shipped.
+            # The gain of the shipped seed differs from the mean of all seeds.
             own = self._gain_of_seed(row, seeds.index(best))
             words += f" Its model, seed {best.config.seed} by the same, gains "
             words += f"{100 * own.mean:+.2f} ({own.interval})."
@@ -359,7 +334,7 @@ def _selection_bias(run: Run) -> float:
 
 
 def _adapted(run: Run) -> bool:
-    """Whether a run preferred a checkpoint to its base model."""
+    """Return true if a run preferred a checkpoint to its base model."""
     return run.finished.choice.step > 0
 
 

@@ -12,13 +12,12 @@ import numpy as np
 from isospace.errors import UserError
 from isospace.evaluation.other_text import other_text_sentence
 from isospace.evaluation.scores import ADAPTED, BASE, HYBRID_ADAPTED, HYBRID_BASE, recommendation
-from isospace.statistics.decision import Difference
 from isospace.statistics.gains import Gain
-from isospace.statistics.verdict import VerdictKind
+from isospace.statistics.verdict import Difference, VerdictKind
 from isospace.system import typed_json
 
 FORMAT = 10
-"""Of results.json. `compare` writes a file of another format anew, from the finished runs."""
+"""Format number. `compare` writes a file of another format anew, from the finished runs."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +25,13 @@ class ComparisonProtocol:
     """Protocol of a comparison, in words.
 
     Attributes:
-        pairs: how MRR (and R@k) was measured.
-        sts: how the STS sets were scored, `None` without data.
-        checkpoints: how checkpoints were selected.
-        labels: the labels that selected them, `None` where none did.
-        unseen: which test pairs are left out because the labels have them, `None` where none are.
-        split: whether validation and test pairs differ.
-        criterion: the score that selected among the rows, in words.
+        pairs: protocol of MRR and R@k.
+        sts: protocol of the STS sets; `None` without data.
+        checkpoints: rule that selected checkpoints.
+        labels: the labels that selected checkpoints; `None` if none did.
+        unseen: the test pairs left out because the labels have them; `None` if none are.
+        split: true if no validation pair is a test pair.
+        criterion: the score that selected among the rows.
     """
 
     pairs: str
@@ -73,10 +72,10 @@ class BM25Row:
     """Scores of BM25, alone or in hybrid search with the runs of one row.
 
     Attributes:
-        scores: column -> of each seed.
-        weight: of BM25; `None` of it alone.
-        over_base: gain in MRR over the row "base model", its encoder alone.
-        over_alone: gain in MRR over the encoders of its row alone; `None` of BM25 alone.
+        scores: column -> scores of the seeds.
+        weight: weight of BM25; `None` for BM25 alone.
+        over_base: gain in MRR over the row "base model", without BM25.
+        over_alone: gain in MRR over the encoders of the row alone; `None` for BM25 alone.
     """
 
     scores: dict[str, SeedScores]
@@ -90,11 +89,11 @@ class ComparisonVerdict:
     """Verdict of a comparison.
 
     Attributes:
-        kind: "adapted": take `name`; all else: stay with the base model.
-        name: the row that was selected and judged, a candidate or another base model; `None` where
-            the base model was selected, so that there was nothing to judge.
+        kind: "adapted": use the model of `name`; all else: keep the base model.
+        name: the row that was selected and tested, a candidate or another base model; `None` if the
+            base model was selected, so that there was nothing to test.
         text: the sentence.
-        model: the folder to load where `name` is advised, if there is one.
+        model: the folder to load if `name` is advised and has one.
     """
 
     kind: VerdictKind
@@ -108,25 +107,25 @@ class ComparisonResults:
     """Results of a finished comparison.
 
     Attributes:
-        measure: the score that the verdict is about: "MRR" of the pairs, or the STS "Avg"; where
-            labels chose the checkpoints "Avg unseen", without the test pairs that the labels have.
-        protocol: how the numbers were made.
+        measure: the score that the verdict is about: "MRR" of the pairs, or the STS "Avg"; if
+            labels selected the checkpoints, "Avg unseen", without the test pairs in the labels.
+        protocol: protocol of the numbers.
         settings: row -> the settings that its runs share.
         runs: row -> the folders of its runs, relative to the comparison's.
-        baselines: row -> the model that was scored as it is, once; or those of its seeds.
-        criterion: row -> the score that selected its checkpoints and the judged row, 0 to 1,
-            mean over the seeds; of a base model only where it could be selected.
-        scores: row -> score -> of each seed. "base model" is what the first row's runs began with,
+        baselines: row -> the model that was scored once, or the models of its seeds.
+        criterion: row -> the score that selected its checkpoints and the tested row, 0 to 1, mean
+            over the seeds; of a base model only if it could be selected.
+        scores: row -> score -> scores of the seeds. "base model" is that of the first row's runs,
             "base model of NAME" another base model.
         gains: row -> score -> gain.
         differences: score -> every pair of candidates and baselines, the largest difference first.
         verdict: what is advised.
         with_bm25: "BM25", and "ROW + BM25" of each row -> its scores; empty of archived runs
             without BM25.
-        bm25_sentence: BM25 and hybrid search compared with the row that is judged, in words.
+        bm25_sentence: BM25 and hybrid search compared with the tested row, in words.
         other_text: row -> set of other text -> gain over the row "base model"; empty of archived
             runs without it.
-        format: of the file.
+        format: format number of the file.
     """
 
     measure: str
@@ -175,12 +174,13 @@ class ComparisonResults:
         flat = {
             row: {**settings, **settings["objective"]} for row, settings in self.settings.items()
         }
-        shared = set.intersection(*(set(settings) for settings in flat.values()))
+        first, *others = flat.values()
         names = [
             name
-            for name in next(iter(flat.values()))
-            if name in shared - {"objective", "name"}
-            and any(settings[name] != next(iter(flat.values()))[name] for settings in flat.values())
+            for name, value in first.items()
+            if name not in ("objective", "name")
+            and all(name in settings for settings in others)
+            and any(settings[name] != value for settings in others)
         ]
         return {row: {name: flat[row][name] for name in names} for row in flat if names}
 
@@ -203,7 +203,7 @@ def read_results(path: Path) -> ComparisonResults:
 
 
 def _is_whole(results: ComparisonResults) -> bool:
-    """Tell whether every row has what the tables ask it for."""
+    """Return true if every row has what the tables need."""
     measure, columns = results.measure, {frozenset(row) for row in results.gains.values()}
     pairs = [
         sorted(sorted((one.ahead, one.behind)) for one in differences)

@@ -24,12 +24,12 @@ class SharedItems:
     """The test items of runs that were scored on one benchmark.
 
     Attributes:
-        gold: STS set -> (pair,) of its pairs that no label chose by.
+        gold: STS set -> (pair,) gold scores of the pairs that are not among the labels.
         groups: "MRR" -> (pair,) group of each of the verdict's pairs; STS set -> (pair, 2) numbers
             of the sentences of the same pairs as `gold`.
-        unseen: STS set -> (pair,) whether a pair is one of these.
-        complete: whether all seven sets were scored.
-        labels: what chose the checkpoints, `None` where no labels did.
+        unseen: STS set -> (pair,) true for pairs that are not among the labels.
+        complete: true if all seven sets have such pairs.
+        labels: the labels that selected the checkpoints; `None` if none did.
     """
 
     gold: Items
@@ -40,16 +40,13 @@ class SharedItems:
 
     @classmethod
     def of_run(cls, run: Run) -> SharedItems:
-        """Return those of a finished run."""
+        """Return the test items of a finished run."""
         parts = {part: run.items(part) for part in ("group", "gold", "seen")}
         return cls.of_test_pairs(parts, run.finished.labels)
 
     @classmethod
     def of_test_pairs(cls, test_pairs: Mapping[str, Items], labels: str | None) -> SharedItems:
-        """Return those of a benchmark before any run.
-
-        `test_pairs` are those of `Benchmark.test_pairs`; `labels` chose the checkpoints.
-        """
+        """Return the test items of a benchmark, from `Benchmark.test_pairs`."""
         unseen = {column: ~seen for column, seen in test_pairs["seen"].items()}
         left = [column for column, usable in unseen.items() if usable.sum() > 1]
         gold, groups = (
@@ -60,7 +57,7 @@ class SharedItems:
         return cls(gold, groups, unseen, len(left) == len(PAPER_COLUMNS), labels)
 
     def shown(self, column: str) -> str | None:
-        """Return the name of a score of these pairs, `None` where there is none."""
+        """Return the name of a score of these pairs; `None` for an incomplete average."""
         if column == "Avg" and not self.complete:
             return None
         names = list(self.unseen) if column == "Avg" else [column]
@@ -69,7 +66,7 @@ class SharedItems:
 
     @property
     def why_incomplete(self) -> str:
-        """Why there is no average of all seven sets."""
+        """The reason why there is no average of all seven sets."""
         gone = [column for column in self.unseen if column not in self.gold]
         if gone:
             return f"the labels, {self.labels}, leave too few test pairs of {', '.join(gone)}"
@@ -77,7 +74,7 @@ class SharedItems:
 
     @property
     def unseen_in_words(self) -> str | None:
-        """What "unseen" means, `None` where no pair is left out."""
+        """The meaning of "unseen"; `None` if no pair is left out."""
         pairs = np.concatenate([*self.unseen.values(), np.array([], dtype=bool)])
         if pairs.all():
             return None

@@ -27,9 +27,6 @@ _QUOTED = (
 MEAN_SD = "mean ± standard deviation of the seeds"
 """Meaning of ± in every table."""
 
-Start = tuple[str, str]
-"""Base model and pooling."""
-
 
 def mean_sd(values: Sequence[float], digits: int = 2, sign: Literal["", "+"] = "") -> str:
     """Format a mean and, for several values, their standard deviation (divisor n - 1).
@@ -74,10 +71,6 @@ def scores_of(results: RunResults, state: State) -> BenchmarkScores:
     return results.base if state == "base model" else results.adapted
 
 
-def _known(row: Mapping[str, float | None]) -> dict[str, float]:
-    return {name: value for name, value in row.items() if value is not None}
-
-
 def papers_table(run_set: RunSet) -> Table | None:
     """Return the papers' table of STS scores; `None` if there are no scores."""
     groups = {
@@ -87,16 +80,15 @@ def papers_table(run_set: RunSet) -> Table | None:
     }
     if not groups:
         return None
-    starts: dict[tuple[Start, str], dict[str, str]] = {}
+    bases: dict[tuple[tuple[str, str], str], dict[str, str]] = {}
     ours = []
     for group, runs in groups.items():
         done, encoder = finished(runs), _encoder(runs)
         # Alignment and uniformity of a base model depend on the corpus.
         which = (encoder, done[0].corpus.digest)
-        name = (
-            f"base model of {group}" if encoder in [known for known, _ in starts] else "base model"
-        )
-        starts.setdefault(which, _our_row(name, encoder, done[:1], "base model"))
+        again = any(encoder == known for known, _ in bases)
+        name = f"base model of {group}" if again else "base model"
+        bases.setdefault(which, _our_row(name, encoder, done[:1], "base model"))
         ours.append(_our_row(group + not_shipped(done), encoder, done, "adapted"))
     note = (
         f"Spearman x 100, {MEAN_SD}: 'all' for STS12-16, test for STS-B and SICK-R. "
@@ -105,11 +97,11 @@ def papers_table(run_set: RunSet) -> Table | None:
     )
     if any(_ours("stsb-dev") == row["source"] for row in ours):
         note += (
-            " STS-B dev was drawn from the same sets: 1,131 of its 1,500 pairs, which chose the "
-            "checkpoints of rows that say so, are test pairs of STS12-16."
+            " STS-B dev was drawn from the same sets: 1,131 of its 1,500 pairs are test pairs of "
+            "STS12-16. It selected the checkpoints of rows that say so."
         )
     published = _published(groups.values(), STS_COLUMNS, lambda recipe: recipe.published)
-    return Table("sts", "STS, in the papers' columns", [*starts.values(), *ours, *published], note)
+    return Table("sts", "STS, in the papers' columns", [*bases.values(), *ours, *published], note)
 
 
 def transfer_table(run_set: RunSet) -> Table | None:
@@ -131,7 +123,7 @@ def transfer_table(run_set: RunSet) -> Table | None:
     for (group, protocol), runs in groups.items():
         scores = [run.transfer[protocol] for run in runs]
         protocols += [score["row_protocol"] for score in scores]
-        row = _means(group, TRANSFER_COLUMNS, [_known(score["row"]) for score in scores])
+        row = _means(group, TRANSFER_COLUMNS, [score["row"] for score in scores])
         labels = finished(runs)[0].labels if _is_adapted(runs[0]) else None
         source = f"{_ours(labels)}, {protocol}"
         ours.append(row | {"base model": ", ".join(_encoder(runs)), "source": source})
@@ -156,7 +148,8 @@ def is_published(row: Mapping[str, str]) -> bool:
     return row.get("source", "").startswith(_PUBLISHED)
 
 
-def _encoder(runs: Sequence[Run]) -> Start:
+def _encoder(runs: Sequence[Run]) -> tuple[str, str]:
+    """Return base model and pooling of runs with the same settings."""
     return runs[0].config.model, finished(runs)[0].pooling
 
 
@@ -165,29 +158,29 @@ def _ours(labels: str | None) -> str:
 
 
 def _means(
-    name: str, columns: Sequence[str], scores: Sequence[Mapping[str, float]]
+    name: str, columns: Sequence[str], scores: Sequence[Mapping[str, float | None]]
 ) -> dict[str, str]:
     row = {"": name, "n": str(len(scores))}
     for column in columns:
-        values = [score[column] for score in scores if column in score]
+        values = [value for score in scores if (value := score.get(column)) is not None]
         row[column] = mean_sd(values) if values else ""
     return row
 
 
-def _our_row(name: str, encoder: Start, done: Sequence[RunResults], state: State) -> dict[str, str]:
+def _our_row(
+    name: str, encoder: tuple[str, str], done: Sequence[RunResults], state: State
+) -> dict[str, str]:
     labels = done[0].labels if state == "adapted" else None
     row = _means(name, STS_COLUMNS, sts_rows(done, state)) | {"n": str(len(done))}
     # A result has these measures only if its weights were evaluated in training.
     unmeasured = (one.candidate or (one.not_shipped and not one.choice.step) for one in done)
     evaluated = all(one.evaluations for one in done)  # false if nothing was trained
     if evaluated and (state == "base model" or not any(unmeasured)):
+        steps = [0 if state == "base model" else one.choice.step for one in done]
+        found = [one.evaluation(step) for one, step in zip(done, steps, strict=True)]
         for measure in ("alignment", "uniformity"):
-            row[measure] = mean_sd([_evaluation(results, state)[measure] for results in done], 3)
+            row[measure] = mean_sd([values[measure] for values in found], 3)
     return {**row, "base model": ", ".join(encoder), "source": _ours(labels)}
-
-
-def _evaluation(results: RunResults, state: State) -> dict[str, float]:
-    return results.evaluation(0 if state == "base model" else results.choice.step)
 
 
 def _published(
@@ -200,23 +193,23 @@ def _published(
     Rows that lack a column are left out.
     """
     kinds = {type(runs[0].config.objective) for runs in groups}
-    starts = {(Path(model).name, pooling) for model, pooling in map(_encoder, groups)}
+    encoders = {(Path(model).name, pooling) for model, pooling in map(_encoder, groups)}
 
-    def same_start(recipe: Recipe) -> bool:
-        return (Path(recipe.config.model).name, recipe.config.pooling) in starts
+    def same_encoder(recipe: Recipe) -> bool:
+        return (Path(recipe.config.model).name, recipe.config.pooling) in encoders
 
     quoted = [
         (name, recipe)
         for name, recipe in RECIPES.items()
         if type(recipe.config.objective) in kinds
-        and Path(recipe.config.model).name in {model for model, _ in starts}
+        and Path(recipe.config.model).name in {model for model, _ in encoders}
         and set(columns) <= scores(recipe).keys()
     ]
-    quoted.sort(key=lambda row: not same_start(row[1]))
+    quoted.sort(key=lambda row: not same_encoder(row[1]))
     return [
         {
             "": f"{name}, {_PUBLISHED}",
-            "source": f"{_PUBLISHED if same_start(recipe) else _OTHER}: {recipe.table}",
+            "source": f"{_PUBLISHED if same_encoder(recipe) else _OTHER}: {recipe.table}",
             "base model": f"{recipe.config.model}, {recipe.config.pooling}",
             **{column: f"{scores(recipe)[column]:.2f}" for column in columns},
         }

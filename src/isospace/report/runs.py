@@ -103,15 +103,15 @@ def _shipped(done: Sequence[RunResults]) -> str:
 
 def _corrected_mrr(results: RunResults) -> float:
     """Return the MRR of the result, without selection bias if the test pairs selected it."""
-    gain, start = results.verdict.gain, results.base.pairs.mrr
+    gain = results.verdict.gain
     # If the base model was kept, the gain belongs to the best of the other candidates.
     if gain is None or results.adapted.pairs == results.base.pairs:
         return results.adapted.pairs.mrr
-    return start + gain.mean
+    return results.base.pairs.mrr + gain.mean
 
 
 def _kept(done: Sequence[RunResults]) -> str:
-    """Return a text on what was selected and by which rule, including the use of labels."""
+    """Return what was selected and by which rule, including the use of labels."""
     words = [
         results.candidate or (f"step {results.choice.step}" if results.choice.step else BASE)
         for results in done
@@ -141,7 +141,7 @@ def retrieval_table(run_set: RunSet) -> Table | None:
         note += f" {GAIN}: of single runs, with 95 % intervals for other pairs."
     if any(CORRECTED in row for row in rows):
         note += f" {CORRECTED_NOTE}."
-    return Table("retrieval", "Retrieval of test pairs: before and after, beside BM25", rows, note)
+    return Table("retrieval", "Retrieval of test pairs: before and after, with BM25", rows, note)
 
 
 def _state_rows(done: Sequence[RunResults]) -> list[dict[str, str]]:

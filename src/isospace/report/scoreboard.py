@@ -19,8 +19,8 @@ from isospace.evaluation.scores import BASE, GAIN
 from isospace.report.papers import mean_sd, papers_table, transfer_table
 from isospace.report.run_set import RunSet
 from isospace.report.runs import other_text_table, retrieval_table, runs_table, sts_leads
-from isospace.statistics.decision import Difference
 from isospace.statistics.gains import CONFIDENCE
+from isospace.statistics.verdict import Difference
 from isospace.system.tables import Table
 
 
@@ -55,10 +55,7 @@ def comparison_tables(name: str, results: ComparisonResults) -> list[Table]:
 
 
 def comparison_table(name: str, results: ComparisonResults) -> Table:
-    """Return the main table: mean and sd over seeds, gains over the base model, Holm's p.
-
-    The papers' columns are in another table.
-    """
+    """Return the main table: mean and sd over seeds, gains over the base model, Holm's p."""
     measure, criterion = results.measure, results.protocol.criterion
     rows = []
     for candidate, columns in results.scores.items():
@@ -70,22 +67,22 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
             row["seeds"] = "" if candidate in results.baselines else str(found.over_base.seeds)
             row[f"gain in {measure}"] = f"{100 * found.over_base.mean:+.2f}"
             row["95 % interval"] = found.over_base.interval
-            row["p (Holm)"] = _p(found.holm_p)
+            row["p (Holm)"] = f"{found.holm_p:.3g}"
         row[criterion] = "" if chose is None else f"{100 * chose:.2f}"
         rows.append(row | scores)
     protocol = results.protocol
     seeds = max(columns[measure].n for columns in results.scores.values())
     spread = f", mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
     note = (
-        f"x 100{spread}. {_protocol(protocol)} {criterion}, mean over the seeds, chose the row "
-        "that is judged. A gain is the difference of unrounded means. "
+        f"x 100{spread}. {_protocol(protocol)} {criterion}, mean over the seeds, selected the row "
+        "of the verdict. A gain is the difference of unrounded means. "
         f"{_baselines(results)}{_settings_that_differ(results)}The interval is "
         f"{chance(results)}. p is of the gain over the base model, corrected for all rows (Holm)."
     )
     if measure == "MRR" and not protocol.split:
         note += (
-            " The pairs are too few to split: they chose the checkpoints too, which intervals and "
-            "p of MRR in these tables do not allow for; the verdict does."
+            " The pairs are too few to split: they selected the checkpoints too. The verdict "
+            "allows for that; intervals and p of MRR in these tables do not."
         )
     return Table("comparison", f"Comparison {name}", rows, note)
 
@@ -96,8 +93,8 @@ def _baselines(results: ComparisonResults) -> str:
         return ""
     rows = ", ".join(f"{row} ({model})" for row, model in results.baselines.items())
     return (
-        f"Baselines, scored once as they are: {rows}; nothing was chosen among them, so the "
-        "verdict is never on one, and their gains are judged for other test items alone. "
+        f"Baselines, scored once: {rows}. No baseline can be selected, so the verdict is never "
+        "about one, and their intervals are for other test items alone. "
     )
 
 
@@ -110,15 +107,11 @@ def _settings_that_differ(results: ComparisonResults) -> str:
     return f"Settings that differ: {'; '.join(rows)}. " if rows else ""
 
 
-def _p(value: float) -> str:
-    return f"{value:.3g}"
-
-
 def _protocol(protocol: ComparisonProtocol) -> str:
     sts = f" STS: {protocol.sts}." if protocol.sts else ""
     unseen = f" Unseen: {protocol.unseen}." if protocol.unseen else ""
-    chosen = f"Checkpoints chosen by {protocol.checkpoints}."
-    return f"Retrieval: {protocol.pairs}.{sts}{unseen} {chosen}"
+    selected = f"Checkpoints selected by {protocol.checkpoints}."
+    return f"Retrieval: {protocol.pairs}.{sts}{unseen} {selected}"
 
 
 def gains_table(name: str, results: ComparisonResults) -> Table | None:
@@ -160,7 +153,7 @@ def differences_table(name: str, results: ComparisonResults) -> Table | None:
             "": f"{one.ahead} over {one.behind}",
             f"difference in {measure}": f"{100 * one.gain.mean:+.2f}",
             "95 % interval": one.gain.interval,
-            "p (Holm)": _p(one.holm_p),
+            "p (Holm)": f"{one.holm_p:.3g}",
             "found": _found(one),
         }
         for one in found
@@ -224,18 +217,18 @@ def bm25_table(name: str, results: ComparisonResults) -> Table | None:
             cells["MRR over its row alone"] = over_alone.points
             scores["weight of BM25"] = f"{found.weight:g}"
         rows.append(cells | scores)
-    chosen = "nothing was chosen among these rows"
+    selected = "nothing was selected among these rows"
     if not results.protocol.split:
-        chosen = (
-            "the same pairs chose the checkpoints, which flatters all but BM25 and the base models"
+        selected = (
+            "the same pairs selected the checkpoints, which overstates all but BM25 and the base "
+            "models"
         )
-    start = mean_sd(mrr[BASE].seeds)
     note = (
-        f"x 100; the base model alone has an MRR of {start}. Fused: cosine and BM25. In brackets "
-        f"95 % intervals {chance(results)}, each by itself; {chosen}. The weight was chosen "
-        "by each base model on the validation pairs, where there are such."
+        f"x 100; the base model alone has an MRR of {mean_sd(mrr[BASE].seeds)}. + BM25: cosine and "
+        f"BM25 fused. In brackets 95 % intervals {chance(results)}, each by itself; {selected}. "
+        "The validation pairs, if there are any, selected the weight for each base model."
     )
-    return Table("bm25", f"Comparison {name}: beside BM25", rows, note)
+    return Table("bm25", f"Comparison {name}: BM25 and hybrid search", rows, note)
 
 
 def retrieval_cells(columns: Mapping[str, SeedScores], measure: str) -> dict[str, str]:
@@ -246,7 +239,7 @@ def retrieval_cells(columns: Mapping[str, SeedScores], measure: str) -> dict[str
 
 
 def chance(results: ComparisonResults) -> str:
-    """Return a text on the kinds of chance that intervals and p cover."""
+    """Return in words what intervals and p hold for."""
     seeds = {one.over_base.seeds for columns in results.gains.values() for one in columns.values()}
     return "for other test items" if seeds == {1} else "for other seeds and other test items"
 
@@ -261,7 +254,7 @@ def other_text_gains_table(name: str, results: ComparisonResults) -> Table | Non
     ]
     note = (
         f"Gain over the base model x 100: {PROTOCOL}. In brackets 95 % intervals "
-        f"{chance(results)}, each by itself; nothing was chosen by these sets."
+        f"{chance(results)}, each by itself; nothing was selected by these sets."
     )
     return Table("other-text-gains", f"Comparison {name}: other text", rows, note)
 

@@ -1,17 +1,27 @@
-"""Verdicts on a gain over the base model, and the gains that a set of items can show."""
+"""Verdicts on a gain over the base model, the gains that items can show, and tests of all rows.
+
+Rows of a comparison are tested in pairs, and corrected for the number of pairs (Holm 1979,
+Scandinavian Journal of Statistics 6).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 from scipy import stats
 
 from isospace.statistics.counts import number_of
 from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS, Gain, standard_error
+from isospace.statistics.gains import gain as gain_of
 from isospace.statistics.influence import Scores
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 SMALLEST_GAIN = 0.01
 """The smallest gain worth having: one point of 100.
@@ -159,3 +169,55 @@ def rounded(count: float) -> str:
     """Round a number of items up to two digits."""
     size = 10 ** max(0, math.floor(math.log10(count)) - 1)
     return f"{math.ceil(count / size) * size:,}"
+
+
+def holm(p: Mapping[_Key, float]) -> dict[_Key, float]:
+    """Return Holm's adjusted p-values, which control the probability of any false finding.
+
+    >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
+    {'a': 0.03, 'b': 0.06, 'c': 0.06}
+    """
+    adjusted, highest = dict(p), 0.0
+    for place, name in enumerate(sorted(p, key=lambda name: p[name])):
+        highest = max(highest, min(1.0, (len(p) - place) * p[name]))
+        adjusted[name] = highest
+    return adjusted
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Difference of two rows of a comparison in one score.
+
+    Attributes:
+        ahead: name of the row with the higher mean.
+        behind: name of the other row.
+        gain: gain of `ahead` over `behind`.
+        holm_p: p of the gain, corrected for all pairs of rows.
+    """
+
+    ahead: str
+    behind: str
+    gain: Gain
+    holm_p: float
+
+    @property
+    def shown(self) -> bool:
+        """True if the corrected p shows that `ahead` is better."""
+        return self.holm_p < 1 - CONFIDENCE
+
+    @property
+    def equivalent(self) -> bool:
+        """True if the 95 % interval lies within plus and minus `SMALLEST_GAIN`.
+
+        This equals two one-sided tests at 2.5 % (Schuirmann 1987).
+        """
+        return self.gain.low > -SMALLEST_GAIN and self.gain.high < SMALLEST_GAIN
+
+
+def differences(rows: Mapping[str, Scores]) -> tuple[Difference, ...]:
+    """Compare every pair of rows in one score, largest difference first."""
+    pairs = [(a, b) if rows[a].mean >= rows[b].mean else (b, a) for a, b in combinations(rows, 2)]
+    gains = {(ahead, behind): gain_of(rows[ahead], rows[behind]) for ahead, behind in pairs}
+    adjusted = holm({pair: found.p for pair, found in gains.items()})
+    ordered = sorted(gains, key=lambda pair: -gains[pair].mean)
+    return tuple(Difference(*pair, gains[pair], adjusted[pair]) for pair in ordered)
