@@ -14,7 +14,7 @@ import numpy as np
 
 from common import lines
 from isospace.config import CorpusConfig, TrainConfig
-from isospace.corpus.tokens import tokenise
+from isospace.corpus.lines import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.trained import train_last
 from isospace.objectives import SimCSE

@@ -69,7 +69,7 @@ def own_loop(
 ) -> Loop:
     """Isospace's own loop, as `isospace train` runs it between two evaluations."""
     from isospace.corpus.corpus import load_corpus
-    from isospace.corpus.tokens import tokenise
+    from isospace.corpus.lines import tokenise
     from isospace.encoders.loading import load_encoder
     from isospace.objectives import OBJECTIVES
     from isospace.system.cache import cache_folder

@@ -21,7 +21,7 @@ from accelerate import Accelerator
 from toy import sentences, write_toy_model
 
 from isospace.config import TrainConfig
-from isospace.corpus.tokens import tokenise
+from isospace.corpus.lines import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation import geometry, own, retrieval, sts
 from isospace.evaluation.classifiers import PROTOCOLS, nested_k_fold

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -19,7 +18,6 @@ from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.examples import Labels
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import SBERTSoftmax, SimCSE
@@ -116,17 +114,6 @@ def test_what_is_no_label_is_named_by_file_and_line(tmp_path, label, shown):
     made[3] = (*made[3][:2], label)
     with pytest.raises(UserError, match=rf'a\.jsonl:4: "label" is {shown}, expected a label'):
         load(tmp_path, put(tmp_path / "a.jsonl", made))
-
-
-def test_classes_of_some_rows_are_sorted_and_numbered_without_gaps():
-    labels = Labels("label")
-    made = random.Random(0).choices(["c", "a", "d", "b"], k=50)
-    for label in made:
-        labels.add(label, "")
-    kept = np.flatnonzero([label != "b" for label in made])
-    classes, numbers = labels.at(kept)
-    assert classes == ["a", "c", "d"]
-    assert [classes[number] for number in numbers] == [made[row] for row in kept]
 
 
 @pytest.fixture

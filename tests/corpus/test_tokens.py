@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isospace.corpus.tokens import Tokens, tokenise
+from isospace.corpus.lines import Tokens, tokenise
 
 
 def encode(texts: list[str]) -> list[list[int]]:

@@ -14,7 +14,7 @@ from toy import sentences, write_toy_roberta
 from transformers import AutoModel, AutoTokenizer
 from warm import WarmProcess
 
-from isospace.corpus.tokens import tokenise
+from isospace.corpus.lines import tokenise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.saving import save_model

@@ -16,7 +16,7 @@ from loops import CONFIG
 from objective_views import loss, random
 from toy import sentences
 
-from isospace.corpus.tokens import tokenise
+from isospace.corpus.lines import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.losses import masking_triplet

@@ -19,7 +19,7 @@ from report_runs import (
 )
 
 from isospace.adaptation.adapt_config import AdaptConfig
-from isospace.comparison.results import read_results, write_results
+from isospace.comparison.results import read_results
 from isospace.config import CorpusConfig
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.objectives import ConSERT, SimCSE
@@ -36,6 +36,7 @@ from isospace.report.scoreboard import (
     gains_table,
     other_text_gains_table,
 )
+from isospace.system import typed_json
 from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.tables import Table, write_tables
 from isospace.training.run import Run
@@ -143,7 +144,7 @@ def test_sts_scores_come_first_where_nobody_gave_pairs(tmp_path):
     assert names[0] == "comparison"
     halves = "MRR, halves of held-out sentences (first to second)"
     path = tmp_path / "which" / "results.json"
-    write_results(path, replace(comparison, protocol=replace(comparison.protocol, pairs=halves)))
+    typed_json.write(path, replace(comparison, protocol=replace(comparison.protocol, pairs=halves)))
     for cell in tmp_path.glob("which/*/seed-*"):
         run = Run(cell)
         change(run, verdict=replace(run.finished.verdict, protocol=halves))

@@ -15,7 +15,7 @@ from accelerate import Accelerator
 from toy import sentences
 
 from isospace.config import TrainConfig
-from isospace.corpus.tokens import tokenise
+from isospace.corpus.lines import tokenise
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder

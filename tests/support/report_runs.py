@@ -18,7 +18,6 @@ from isospace.comparison.results import (
     RowGain,
     SeedScores,
 )
-from isospace.comparison.results import write_results as write_comparison_results
 from isospace.config import TrainConfig
 from isospace.evaluation.other_text import OtherTextScores
 from isospace.evaluation.scores import (
@@ -33,6 +32,7 @@ from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Difference, Verdict, VerdictKind
+from isospace.system import typed_json
 from isospace.training.origin import Origin
 from isospace.training.results import CorpusFacts, RunResults, write_results
 from isospace.training.run import Run
@@ -200,7 +200,7 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
             "dcl": {"definitions": replace(LOST, mean=0.001, low=-0.003, high=0.005)},
         },
     )
-    write_comparison_results(folder / "results.json", results)
+    typed_json.write(folder / "results.json", results)
     return results
 
 

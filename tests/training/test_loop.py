@@ -24,7 +24,7 @@ from toy import sentences, write_toy_model
 from warm import run_together
 
 from isospace.config import objective_name
-from isospace.corpus.tokens import tokenise
+from isospace.corpus.lines import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.objectives import DCLR, PCL, DiffCSE, MoCoSE, SimCSE

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from isospace.comparison.baselines import Baseline
 from isospace.comparison.cells import Cell, SaidOnce, require_runnable, run_cells
 from isospace.comparison.judgement import judge_runs
-from isospace.comparison.results import ComparisonResults, write_results
+from isospace.comparison.results import ComparisonResults
 from isospace.comparison.shared_items import SharedItems
 from isospace.config import CorpusConfig, TrainConfig, shared_options
 from isospace.errors import UserError
@@ -27,6 +27,7 @@ from isospace.evaluation.scores import BASE
 from isospace.evaluation.sts import sts_data
 from isospace.objectives import OBJECTIVES
 from isospace.statistics.verdict import detectable_gain
+from isospace.system import typed_json
 from isospace.system.cluster import Engine, connected
 from isospace.system.files import expanded, require_writable
 from isospace.system.launch import is_main_process
@@ -164,7 +165,7 @@ def compare(
             runs = {n: [Run(cell.folder) for cell in cells if cell.name == n] for n in settings}
             rows = {name: [(scored | scored_now)[name]] for name in baselines}
             results = judge_runs(runs, "Avg" if measure == "sts" else "MRR", rows)
-            write_results(folder / _RESULTS, results)
+            typed_json.write(folder / _RESULTS, results)
         return results
 
 
@@ -224,12 +225,12 @@ def require_alike(candidates: Mapping[str, TrainConfig]) -> None:
 
 def _require_other_names(baselines: Mapping[str, str], candidates: Mapping[str, Any]) -> None:
     """Refuse a baseline whose name or folder another row has."""
-    taken = {_slug(name): name for name in (BASE, *candidates)}
+    rows = {_slug(name): name for name in (BASE, *candidates)}
     for name in baselines:
-        if _slug(name) in taken or name.startswith(f"{BASE} of "):
-            other = taken.get(_slug(name), f"a {BASE}")
+        if _slug(name) in rows or name.startswith(f"{BASE} of "):
+            other = rows.get(_slug(name), f"a {BASE}")
             raise UserError(f"`baselines` {name}: {other} is a row already. Give another name")
-        taken[_slug(name)] = name
+        rows[_slug(name)] = name
 
 
 def _scored_before(folder: Path, baselines: Mapping[str, str]) -> dict[str, Baseline]:
@@ -260,7 +261,7 @@ def _score(
 
 
 def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
-    """Refuse, before hours of training, a comparison that `judge_runs` could not judge."""
+    """Refuse, before hours of training, a comparison that `judge_runs` would refuse."""
     shared = _shared_items(config, benchmark)
     if not shared.complete:
         raise UserError(f"`verdict_on` sts: no average of the STS sets: {shared.why_incomplete}")

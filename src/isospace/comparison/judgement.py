@@ -47,7 +47,7 @@ from isospace.training.selection import LABELS, LAST, PAIRS
 
 _BASE_OF = f"{BASE} of "
 _ROUNDING = 0.005
-"""Largest mean difference of one encoder's reciprocal ranks on two machines, beside one pair."""
+"""Largest mean difference of one encoder's reciprocal ranks on two machines, without one pair."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class _Judge:
         return ComparisonVerdict(kind, row.name, text + advice, model)
 
     def _selected(self) -> _Row:
-        """Return the row to judge: a base model, or a candidate of which a run was adapted."""
+        """Return the row to test: a base model, or a candidate of which a run was adapted."""
         rows = [row for row in self.rows.values() if row.criterion is not None]
         row = rows[choose([row.criterion or 0.0 for row in rows])]
         return row if row.adapted else self.rows[row.base]
@@ -278,7 +278,7 @@ class _Judge:
         return f"{number_of(found.items, 'pairs')} of {number_of(found.groups, 'sentences')}"
 
     def _model(self, row: _Row) -> tuple[str, str | None]:
-        """Return what there is to say about the advised model, and its folder."""
+        """Return the sentences about the advised model, and its folder."""
         candidate = bool(row.runs)
         seeds = row.runs or self.rows[row.name.removeprefix(_BASE_OF)].runs
         shipping = [run for run in seeds if run.finished.ships_base != candidate]
@@ -303,7 +303,7 @@ class _Judge:
         return words, folder
 
     def _gain_of_seed(self, row: _Row, place: int) -> Gain:
-        """Return the gain of one seed over the base model, every run a candidate of its own."""
+        """Return the gain of one seed over the base model; every run is a candidate."""
         scores = {
             f"{one.name}/{number}": self.shared.scores([items])[self.column]
             for one in self.rows.values()
@@ -392,7 +392,7 @@ def _pair_columns(seeds: Sequence[PairScores]) -> dict[str, SeedScores]:
 
 
 def _columns(scores: BenchmarkScores) -> dict[str, float]:
-    """Return scores x 100: of the pairs, and the papers' row where there is data."""
+    """Return scores x 100: of the pairs, and the papers' row if there is data."""
     columns = {column: 100 * value for column, value in scores.pairs.row().items()}
     return columns if scores.sts is None else columns | scores.sts.known()
 
@@ -434,7 +434,7 @@ def _require_one_base(runs: Sequence[Run]) -> None:
 
 
 def _identity(run: Run) -> tuple[str | None, ...]:
-    """Return what tells one base model from another: encoder, pooling and prompts."""
+    """Return the identity of a run's base model: encoder, pooling and prompts."""
     config = run.config
     return config.model, run.finished.pooling, config.query_prompt, config.document_prompt
 

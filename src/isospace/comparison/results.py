@@ -185,11 +185,6 @@ class ComparisonResults:
         return {row: {name: flat[row][name] for name in names} for row in flat if names}
 
 
-def write_results(path: Path, results: ComparisonResults) -> None:
-    """Write results.json."""
-    typed_json.write(path, results)
-
-
 def read_results(path: Path) -> ComparisonResults:
     """Read results.json.
 

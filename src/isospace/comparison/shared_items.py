@@ -1,4 +1,4 @@
-"""The test items that the runs of a comparison share, without those that chose the checkpoints.
+"""The test items of all runs of a comparison, without those that selected the checkpoints.
 
 STS-B was drawn from STS12 to STS17, so three quarters of its dev set are test pairs of other years.
 A checkpoint that these pairs selected cannot be tested on them. They are left out, and the score
@@ -46,7 +46,7 @@ class SharedItems:
 
     @classmethod
     def of_test_pairs(cls, test_pairs: Mapping[str, Items], labels: str | None) -> SharedItems:
-        """Return the test items of a benchmark, from `Benchmark.test_pairs`."""
+        """Return the test items of a benchmark; `test_pairs` are as in `Benchmark.test_pairs`."""
         unseen = {column: ~seen for column, seen in test_pairs["seen"].items()}
         left = [column for column, usable in unseen.items() if usable.sum() > 1]
         gold, groups = (

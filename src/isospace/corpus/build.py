@@ -24,9 +24,10 @@ from isospace.corpus.docstrings import (
     without_references,
 )
 from isospace.corpus.examples import (
-    Labels,
     belonging,
     hold_out,
+    label_of,
+    numbered,
     same_texts,
     select_examples,
     select_passages,
@@ -220,7 +221,7 @@ def _of_examples(
     """Build from rows of several texts; each row is an example on consecutive lines."""
     keys = array("Q")
     references = _references(excluded, config)
-    labels = Labels(config.label_column) if config.label_column is not None else None
+    labels: list[str] = []
     width = len(config.columns)
     with tempfile.TemporaryFile(dir=folder) as staged:
         usable = _usable(sources, config, counts, unreadable, keys, labels)
@@ -240,13 +241,13 @@ def _of_examples(
         classes: list[str] = []
         positive = None
         content: tuple[Any, ...] = (digest, {})
-        if labels is not None:
-            classes, numbers = labels.at(rows_kept)
+        if labels:
+            classes, numbers = numbered([labels[row] for row in rows_kept.tolist()])
             positive = belonging(classes, numbers, config.positive_label)
             np.save(folder / "labels.npy", numbers)
             content = (*content, classes, hash_of(numbers.tobytes()))
         held, train = hold_out(examples, same, groups, count, positive)
-        in_pairs, side = labels is None or positive is not None, 0
+        in_pairs, side = not labels or positive is not None, 0
         if in_pairs and len(held) < FEWEST_PAIRS:
             # With few answers to many questions, or the reverse, only one side can be held out.
             in_pairs, side = False, int(np.argmax([len(np.unique(same[:, i])) for i in (0, 1)]))
@@ -271,12 +272,12 @@ def _usable(
     counts: dict[str, int],
     unreadable: dict[str, UserError],
     keys: array[int],
-    labels: Labels | None,
+    labels: list[str],
 ) -> Iterator[str]:
     """Yield the clean texts of rows whose texts all have a usable length; count the other rows.
 
     A missing text counts as empty. For each yielded row, `keys` receives a hash of its group if
-    `group` is set (0 for no group), and `labels` receives its label.
+    `group` is set (0 for no group), and `labels` its label if `label_column` is set.
     """
     wanted, width = columns(config), len(config.columns)
     # Read files of folders to their ends first, so that a damaged file yields no row.
@@ -298,6 +299,6 @@ def _usable(
             else:
                 if config.group is not None:
                     keys.append(name_hash(group_key(values[width])))
-                if labels is not None:
-                    labels.add(values[-1], f"{file}:{line}")
+                if config.label_column is not None:
+                    labels.append(label_of(values[-1], f"{file}:{line}", config.label_column))
                 yield from texts

@@ -241,8 +241,8 @@ def _warn_of_unreadable(corpus: Corpus, sources: Sequence[Source]) -> None:
         names.setdefault((unread, reason), []).append(sources[place].name)
     for (unread, reason), files in names.items():
         more = f" and {len(files) - 3:,} more files" if len(files) > 3 else ""
-        verb = "not read" if unread else "hardly read"
-        logger.warning("%s: %s%s%s", verb, ", ".join(files[:3]), more, reason)
+        what = "not read" if unread else "hardly read"
+        logger.warning("%s: %s%s%s", what, ", ".join(files[:3]), more, reason)
 
 
 def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:

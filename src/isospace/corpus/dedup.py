@@ -214,19 +214,13 @@ def first_equal(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     return first[place]
 
 
-def _groups(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the stable sort order of the keys, and for each place where its equal keys begin."""
-    order = np.argsort(keys, kind="stable")
-    begins = np.ones(len(keys), dtype=bool)
-    begins[1:] = keys[order[1:]] != keys[order[:-1]]
-    heads = np.maximum.accumulate(np.where(begins, np.arange(len(keys)), 0))
-    return order, heads
-
-
 def _candidates(keys: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
     """Pair each text with the first and the last earlier text that has the same key in a band."""
-    order, heads = _groups(keys)
-    for place in np.flatnonzero(heads != np.arange(len(keys))):
+    order, places = np.argsort(keys, kind="stable"), np.arange(len(keys))
+    begins = np.ones(len(keys), dtype=bool)
+    begins[1:] = keys[order[1:]] != keys[order[:-1]]
+    heads = np.maximum.accumulate(np.where(begins, places, 0))  # where equal keys begin
+    for place in np.flatnonzero(heads != places):
         later = int(order[place])
         yield int(order[heads[place]]), later
         if heads[place] != place - 1:

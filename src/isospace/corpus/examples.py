@@ -6,7 +6,7 @@ of an example are consecutive lines of a `corpus.Corpus`. This module works on p
 
 from __future__ import annotations
 
-from array import array
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -190,42 +190,31 @@ ENTAILMENT = "entailment"
 """The label of texts that belong together, as in corpora for natural language inference."""
 
 
-class Labels:
-    """The labels of rows, collected row by row."""
+def label_of(value: Any, place: str, column: str | None) -> str:
+    """Return a cell of the label column as text; `place` names file and line in the error.
 
-    def __init__(self, column: str) -> None:
-        self._column = column
-        self._names: dict[str, int] = {}
-        self._numbers = array("q")
+    Raises:
+        UserError: the label is missing or blank, or neither text nor a whole number.
+    """
+    label = without_surrogates(str(value).strip()) if isinstance(value, str | int) else ""
+    if not label:
+        raise UserError(
+            f'{place}: "{column}" is {value!r}, expected a label, text or a whole number. Remove '
+            "the row, or name another column with `label_column`."
+        )
+    return sys.intern(label)  # rows share a few texts
 
-    def add(self, value: Any, place: str) -> None:
-        """Add the label of the next row; `place` names file and line in the error.
 
-        Raises:
-            UserError: the label is missing or blank, or neither text nor a whole number.
-        """
-        label = without_surrogates(str(value).strip()) if isinstance(value, str | int) else ""
-        if not label:
-            raise UserError(
-                f'{place}: "{self._column}" is {value!r}, expected a label, text or a whole '
-                "number. Remove the row, or name another column with `label_column`."
-            )
-        self._numbers.append(self._names.setdefault(label, len(self._names)))
+def numbered(labels: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the distinct labels, sorted, and the position of each row's label, (row,).
 
-    def at(self, rows: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
-        """Return the classes of these rows, sorted, and the position of each row's class.
-
-        >>> labels = Labels("label")
-        >>> for value in ("neutral", "entailment", "contradiction", " neutral"):
-        ...     labels.add(value, "pairs.csv:2")
-        >>> classes, numbers = labels.at(np.array([0, 1, 3]))
-        >>> classes, numbers.tolist()
-        (['entailment', 'neutral'], [1, 0, 1])
-        """
-        found, numbers = np.unique(np.array(self._numbers)[rows], return_inverse=True)
-        names = [list(self._names)[number] for number in found]
-        order = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
-        return [names[place] for place in order], np.argsort(order)[numbers]
+    >>> classes, numbers = numbered(["neutral", "entailment", "neutral"])
+    >>> classes, numbers.tolist()
+    (['entailment', 'neutral'], [1, 0, 1])
+    """
+    classes = sorted(set(labels))
+    places = {name: place for place, name in enumerate(classes)}
+    return classes, np.array([places[label] for label in labels], dtype=np.int64)
 
 
 def belonging(

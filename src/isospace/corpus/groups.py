@@ -128,15 +128,15 @@ def whole_groups(
     [False, False, False, True, True]
     """
     sizes = np.bincount(groups)
-    taken = np.zeros(len(sizes), dtype=bool)
+    selected = np.zeros(len(sizes), dtype=bool)
     largest = count if largest is None else largest
     for group in order:
         if sizes[group] <= min(count, largest):
-            taken[group] = True
+            selected[group] = True
             count -= int(sizes[group])
         if count <= 0:
             break
-    return taken[groups]
+    return selected[groups]
 
 
 def split_groups(

@@ -116,7 +116,7 @@ def _why_missing(related: Related, name: str, train: int, held: int) -> str:
     if not train + held:
         return "each text is in several documents"
     if name in EVALUATION_RELATIONS and held < FEW_PAIRS:
-        return f"fewer than {FEW_PAIRS} held-out pairs: too few to judge by"
+        return f"fewer than {FEW_PAIRS} held-out pairs: too few to test with"
     return ""
 
 

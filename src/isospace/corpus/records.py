@@ -248,15 +248,9 @@ def _parquet_records(source: Source, columns: Sequence[Column]) -> Iterator[Reco
             schema = file.schema_arrow
             for column in columns:
                 _check_parquet_column(source, column, schema)
-            known = set(schema.names)
-            names = list(dict.fromkeys(one.name for one in columns if one.name in known))
+            names = list(dict.fromkeys(one.name for one in columns if one.name in schema.names))
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
-                values = [
-                    _parquet_values(source, batch, one)
-                    if one.name in known
-                    else [None] * len(batch)
-                    for one in columns
-                ]
+                values = [_parquet_values(source, batch, one) for one in columns]
                 for row in zip(*values, strict=True):
                     number += 1
                     yield Record(source.name, number, row)
@@ -279,6 +273,8 @@ def _check_parquet_column(source: Source, column: Column, schema: pa.Schema) -> 
 
 
 def _parquet_values(source: Source, batch: pa.RecordBatch, column: Column) -> list[Any]:
+    if column.name not in batch.schema.names:  # it is optional
+        return [None] * len(batch)
     try:
         values: list[Any] = batch.column(column.name).to_pylist()
     except (ValueError, OverflowError) as error:

@@ -7,7 +7,7 @@ import os
 import posixpath
 import shutil
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,9 +118,13 @@ def _each_once(sources: Iterable[Source]) -> list[Source]:
             repeated.append(source.name)
             found[place] = replace(first, in_folder=first.in_folder and source.in_folder)
     if repeated:
-        more = f" and {len(repeated) - 10} more" if len(repeated) > 10 else ""
-        logger.warning("already read under another path: %s%s", ", ".join(repeated[:10]), more)
+        logger.warning("already read under another path: %s", _first_of(repeated))
     return list(found.values())
+
+
+def _first_of(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return f"{', '.join(names[:10])}{more}"
 
 
 def require_there(files: Iterable[str]) -> None:
@@ -182,9 +186,8 @@ def _source(
     compression = COMPRESSION.get(path.suffix.lower())
     inner = path.with_suffix("") if compression else path
     ending = inner.suffix.lower().removeprefix(".")
-    for known in FORMATS:
-        if ending == known and not (compression and known == "parquet"):
-            return Source(path, str(path), known, compression, encoding, delimiter)
+    if ending in FORMATS and not (compression and ending == "parquet"):
+        return Source(path, str(path), ending, compression, encoding, delimiter)
     document = format_of(inner.name) if documents else None
     return Source(path, str(path), document, compression, encoding) if document else None
 
@@ -195,40 +198,34 @@ def _folder_sources(
     def refuse(error: OSError) -> None:
         raise UserError(f"{error.filename} cannot be listed: {error.strerror}.")
 
-    walk, outputs = [], []
+    paths: list[Path] = []
+    links: list[str] = []  # links to folders are not followed, since they can form a circle
+    outputs = []
     for root, below, names in os.walk(folder, onerror=refuse):
-        if root != str(folder) and _is_output(names):
+        if root != str(folder) and any(marks <= set(names) for marks in _OUTPUTS):
             outputs.append(root)
             below.clear()
         else:
-            walk.append((root, below, names))
-    paths = sorted(Path(root, name) for root, _, names in walk for name in names)
-    # Skip pipes, which have no end. Keep broken links: the reader of the format reports them.
-    by_path = {
-        path: _source(path, encoding, delimiter, documents)
-        if path.is_file() or not path.exists()
-        else None
-        for path in paths
-    }
-    # Links to folders are not followed, since they can form a circle.
-    folders = sorted(Path(root, name) for root, names, _ in walk for name in names)
-    links = [str(path) for path in folders if path.is_symlink()]
-    sources = [replace(source, in_folder=True) for source in by_path.values() if source is not None]
-    ignored = [str(path) for path, source in by_path.items() if source is None] + links + outputs
+            paths += (Path(root, name) for name in names)
+            links += (os.path.join(root, name) for name in below if Path(root, name).is_symlink())
+    sources, ignored = [], []
+    for path in sorted(paths):
+        # Skip pipes, which have no end. Keep broken links: the reader of the format reports them.
+        readable = path.is_file() or not path.exists()
+        source = _source(path, encoding, delimiter, documents) if readable else None
+        if source is None:
+            ignored.append(str(path))
+        else:
+            sources.append(replace(source, in_folder=True))
+    ignored += [*sorted(links), *outputs]
     if not sources:
         raise UserError(
             f"{folder}: this folder has no file that isospace reads. Expected "
             f"{_supported(documents)}."
         )
     if ignored:
-        more = f" and {len(ignored) - 10} more" if len(ignored) > 10 else ""
-        logger.warning("%s: not read: %s%s", folder, ", ".join(ignored[:10]), more)
+        logger.warning("%s: not read: %s", folder, _first_of(ignored))
     return sources
-
-
-def _is_output(names: Collection[str]) -> bool:
-    """Return true if isospace wrote a folder with these files."""
-    return any(marks <= set(names) for marks in _OUTPUTS)
 
 
 def _spool_standard_input(spool: Path, encoding: str) -> Source:
@@ -246,14 +243,12 @@ def _spool_url(url: str, spool: Path, documents: bool) -> list[tuple[str, Path]]
     folder = spool / f"url-{len(list(spool.glob('url-*')))}"
     try:
         store, place = fsspec.core.url_to_fs(url)
-        if not store.isdir(place):
-            names = {place: posixpath.basename(place)}
-        else:
-            names = {path: posixpath.relpath(path, place) for path in sorted(store.find(place))}
+        names = {place: posixpath.basename(place)}
+        if store.isdir(place):
             names = {
                 path: name
-                for path, name in names.items()
-                if _source(Path(name), None, None, documents) is not None
+                for path in sorted(store.find(place))
+                if _source(Path(name := posixpath.relpath(path, place)), None, None, documents)
             }
         for path, name in names.items():
             if name.startswith(".."):

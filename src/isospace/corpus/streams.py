@@ -6,7 +6,6 @@ import codecs
 import io
 import lzma
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -26,6 +25,8 @@ LINE_LIMIT = 1 << 24
 """Largest number of characters in a line. In txt files the rest of a longer line is skipped; in
 other formats a longer line is an error."""
 
+_UNREADABLE = (OSError, lzma.LZMAError, EOFError)
+"""Errors of a file that cannot be read or decompressed; a bad name is a UnicodeError."""
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -73,7 +74,7 @@ def read_bytes(source: Source) -> bytes:
                 if len(content) > LARGEST:
                     raise UnreadableDocument(f"It is larger than {LARGEST >> 20} MB. Split it.")
         return bytes(content)
-    except (OSError, UnicodeError) as error:  # UnicodeError: the file's name
+    except (*_UNREADABLE, UnicodeError) as error:
         raise UnreadableDocument(f"It {_why_unreadable(source, error)}") from error
 
 
@@ -82,7 +83,7 @@ def is_blank(source: Source) -> bool:
     try:
         with open_bytes(source) as raw:
             return not any(chunk.strip() for chunk in iter(partial(raw.read, 1 << 16), b""))
-    except (OSError, UnicodeError):  # UnicodeError: the file's name
+    except (*_UNREADABLE, UnicodeError):
         return False
 
 
@@ -114,7 +115,7 @@ def first_bytes(source: Source, count: int) -> bytes:
     try:
         with open_bytes(source) as raw:
             return raw.read(count)
-    except (OSError, UnicodeError) as error:  # UnicodeError: the file's name
+    except (*_UNREADABLE, UnicodeError) as error:
         raise cannot_be_read(source, error) from error
 
 
@@ -136,7 +137,7 @@ def lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, 
         encoding = "utf-8-sig"  # else a byte order mark becomes part of the first column
     try:
         raw = open_bytes(source)
-    except (OSError, UnicodeError) as error:  # UnicodeError: the file's name
+    except (*_UNREADABLE, UnicodeError) as error:
         raise cannot_be_read(source, error) from error
     try:
         with io.TextIOWrapper(raw, encoding=encoding, newline=newline) as text:
@@ -148,7 +149,7 @@ def lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, 
                     line = text.readline(LINE_LIMIT)
     except UnicodeError as error:
         raise _undecodable(source, encoding) from error
-    except OSError as error:
+    except _UNREADABLE as error:
         raise cannot_be_read(source, error) from error
 
 
@@ -158,29 +159,9 @@ def open_bytes(source: Source) -> BinaryIO:
     Arrow's stream is used because it reports a truncated .zst file.
     """
     if source.compression == "xz":  # Arrow does not read xz
-        return cast(BinaryIO, _Xz(source.path))
+        return cast(BinaryIO, lzma.open(source.path))
     stream: BinaryIO = pa.input_stream(source.path, compression=source.compression)
     return stream
-
-
-class _Xz(lzma.LZMAFile):
-    """Decompressed bytes of an .xz file; all errors are OSErrors, as for other files."""
-
-    def read(self, size: int | None = -1) -> bytes:
-        with _as_os_error():
-            return super().read(size)
-
-    def read1(self, size: int = -1) -> bytes:
-        with _as_os_error():
-            return super().read1(size)
-
-
-@contextmanager
-def _as_os_error() -> Iterator[None]:
-    try:
-        yield
-    except (lzma.LZMAError, EOFError) as error:
-        raise OSError(str(error)) from error
 
 
 def _undecodable(source: Source, encoding: str) -> UserError:

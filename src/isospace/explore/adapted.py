@@ -58,7 +58,8 @@ class Adapted:
         if self.kept_base:
             return ChangedQueries()
         better, worse = (
-            tuple(map(_shown, told)) for told in (self.candidates.better, self.candidates.worse)
+            tuple(map(_shown, queries))
+            for queries in (self.candidates.better, self.candidates.worse)
         )
         return ChangedQueries(better, worse)
 

@@ -116,8 +116,8 @@ class ChangedQueries:
 
     def find(self, query: str) -> ChangedQuery | None:
         """Return the change of a query, or `None` if the query is not listed."""
-        told = (*self.gained, *self.lost)
-        return next((one for one in told if clean(one.query[:LONGEST]) == query), None)
+        known = (*self.gained, *self.lost)
+        return next((one for one in known if clean(one.query[:LONGEST]) == query), None)
 
     @staticmethod
     def is_right(one: ChangedQuery, text: str) -> bool:

@@ -59,7 +59,7 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
     measure, criterion = results.measure, results.protocol.criterion
     rows = []
     for candidate, columns in results.scores.items():
-        scores, chose = retrieval_cells(columns, measure), results.criterion.get(candidate)
+        scores, selected_by = retrieval_cells(columns, measure), results.criterion.get(candidate)
         row = {"": candidate, measure: scores[measure]}
         row |= dict.fromkeys((f"gain in {measure}", "95 % interval", "p (Holm)", "seeds"), "")
         if candidate in results.gains:
@@ -68,7 +68,7 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
             row[f"gain in {measure}"] = f"{100 * found.over_base.mean:+.2f}"
             row["95 % interval"] = found.over_base.interval
             row["p (Holm)"] = f"{found.holm_p:.3g}"
-        row[criterion] = "" if chose is None else f"{100 * chose:.2f}"
+        row[criterion] = "" if selected_by is None else f"{100 * selected_by:.2f}"
         rows.append(row | scores)
     protocol = results.protocol
     seeds = max(columns[measure].n for columns in results.scores.values())

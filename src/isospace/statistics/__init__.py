@@ -1,1 +1,1 @@
-"""The judge: paired scores with groups to gain, interval and verdict, by pure functions."""
+"""Paired scores with groups to gain, interval and verdict, by pure functions."""

@@ -12,11 +12,11 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 
 def cosine(x: NDArray[Any], y: NDArray[Any]) -> FloatArray:
-    """Return the cosine of `x[i]` and `y[i]`, 0 where it is undefined (a zero row, NaN).
+    """Return the cosine of `x[i]` and `y[i]`; 0 if it is undefined (a zero row, NaN).
 
-    Computed in float64 and rounded to float32: equal rows have exactly 1, so that pairs of equal
-    sentences tie. In plain floating point their order would be an accident of the last bit, which
-    moves Spearman by up to 0.0007 in a set with many of them (STS12's SMTeuroparl: 65 of 459).
+    It is computed in float64 and rounded to float32. So equal rows have exactly 1, and pairs of
+    equal sentences tie. Otherwise the last bit would order them, which changes Spearman by up to
+    0.0007 in a set with many of them (STS12's SMTeuroparl: 65 of 459).
 
     >>> cosine(np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([[4.0, 3.0], [1.0, 0.0]]))
     array([0.95999998, 0.        ])
@@ -28,7 +28,7 @@ def cosine(x: NDArray[Any], y: NDArray[Any]) -> FloatArray:
 
 
 def pearson(x: FloatArray, y: FloatArray) -> float:
-    """Return Pearson's correlation; 0 where a column is constant, for then it orders nothing.
+    """Return Pearson's correlation; 0 if a column is constant.
 
     >>> round(pearson(np.array([1.0, 2.0, 3.0]), np.array([6.0, 4.0, 2.0])), 6)
     -1.0

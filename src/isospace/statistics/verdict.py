@@ -26,15 +26,15 @@ _Key = TypeVar("_Key", bound=Hashable)
 SMALLEST_GAIN = 0.01
 """The smallest gain worth having: one point of 100.
 
-A judgement, not an estimate: less is seldom worth another model to keep and new vectors for all
-texts, however sure it is.
+This is a convention, not an estimate. A smaller gain seldom justifies another model to keep and new
+vectors for all texts.
 """
 
 POWER = 0.8
-"""The share of cases in which a gain should show, where numbers of items are advised."""
+"""The power of the test for which a number of items is advised."""
 
 GAIN_ERROR_SHARE = 0.5
-"""Standard error of a gain over that of the base model's score, before there is a gain.
+"""Ratio of a gain's standard error to that of the base model's score, if the gain is unknown.
 
 docs/results/placebo.md has it for real gains.
 """
@@ -62,11 +62,11 @@ class Verdict:
 def kind_of(gain: Gain) -> VerdictKind:
     """Return the kind of verdict on a gain over the base model.
 
-    - "keep the base model": its interval lies below zero;
-    - "no gain worth having": its interval lies below `SMALLEST_GAIN`;
-    - "adapted": its interval lies above zero, it is `SMALLEST_GAIN` or more itself, and
+    - "keep the base model": the interval lies below zero;
+    - "no gain worth having": the interval lies below `SMALLEST_GAIN`;
+    - "adapted": the interval lies above zero, the gain is `SMALLEST_GAIN` or more, and
       `FEWEST_GROUPS` or more groups of items changed;
-    - "cannot tell": all else.
+    - "cannot tell": all other gains.
     """
     if gain.high < 0:
         return VerdictKind.KEEP_BASE
@@ -79,10 +79,7 @@ def kind_of(gain: Gain) -> VerdictKind:
 
 
 def judge(gain: Gain, protocol: str, unit: str = "groups") -> Verdict:
-    """Say what a gain over the base model means.
-
-    `unit` is what the groups of items are called.
-    """
+    """Return the verdict on a gain; `unit` is the name of the groups of items."""
     kind = kind_of(gain)
     count = counted(gain, unit)
     text = f"{kind.value.capitalize()}: {gain} in {protocol}; {count}{reason(kind, gain)}."
@@ -90,9 +87,9 @@ def judge(gain: Gain, protocol: str, unit: str = "groups") -> Verdict:
 
 
 def base_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
-    """Return the verdict where nothing better than the base model was found.
+    """Return the verdict if nothing better than the base model was found.
 
-    `best` is the gain of the best of the others, where the same items chose.
+    `best` is the gain of the best other candidate, if the same items selected.
     """
     judged = "nothing to judge by" if best is None else f"the best other: {best} in"
     text = f"{VerdictKind.KEEP_BASE.value.capitalize()}: {reason}; {judged} {protocol}."
@@ -100,7 +97,7 @@ def base_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
 
 
 def base_unless_adapted(verdict: Verdict) -> Verdict:
-    """Say "keep the base model" where no gain worth having is shown."""
+    """Return "keep the base model" for every verdict but "adapted"."""
     if verdict.kind in (VerdictKind.ADAPTED, VerdictKind.KEEP_BASE):
         return verdict
     kept, text = VerdictKind.KEEP_BASE, verdict.text
@@ -110,7 +107,7 @@ def base_unless_adapted(verdict: Verdict) -> Verdict:
 
 
 def counted(gain: Gain, unit: str) -> str:
-    """Say how many pairs there are, in how many groups, and how many changed if not all."""
+    """Return the number of pairs, of their groups, and of changed pairs if not all changed."""
     groups = "" if gain.groups == gain.items else f" in {number_of(gain.groups, unit)}"
     changed = "" if gain.changed == gain.items else f", {gain.changed:,} changed"
     if not gain.changed:
@@ -119,7 +116,7 @@ def counted(gain: Gain, unit: str) -> str:
 
 
 def reason(kind: VerdictKind, gain: Gain) -> str:
-    """Say what the interval leaves open, and what would tell; empty where nothing."""
+    """Return what the interval leaves open and what would decide it; "" for nothing."""
     smallest = f"less than {100 * SMALLEST_GAIN:.2f}"
     if kind is VerdictKind.TOO_SMALL:
         return f"; {smallest}"
@@ -129,19 +126,18 @@ def reason(kind: VerdictKind, gain: Gain) -> str:
         if gain.changed_groups < FEWEST_GROUPS:
             return f"; {number_of(gain.changed_groups, 'groups')} changed of {FEWEST_GROUPS} needed"
         if gain.low <= 0:
-            needed = pairs_needed(
-                gain
-            )  # an estimate less what choosing added may seem to need fewer
+            # A gain without its selection bias may seem to need fewer pairs than there are.
+            needed = pairs_needed(gain)
             return f"; about {rounded(needed)} pairs would tell" if needed > gain.items else ""
     return f"; beyond chance, maybe {smallest}" if gain.low < SMALLEST_GAIN else ""
 
 
 def pairs_needed(gain: Gain) -> float:
-    """Count the items that would decide in `POWER` of the cases, if the gain is what it seems.
+    """Return the number of items that would decide with `POWER`, if the gain is the true gain.
 
-    They show that a gain of `SMALLEST_GAIN` or more is above zero, or that a smaller one is below
-    `SMALLEST_GAIN`. No number of items decides about a gain just below it; half of `SMALLEST_GAIN`
-    stands for the distance there.
+    They show that a gain of `SMALLEST_GAIN` or more is above zero, or that a smaller gain is below
+    `SMALLEST_GAIN`. No number of items decides about a gain just below it, so the distance is half
+    of `SMALLEST_GAIN` or more.
     """
     away = gain.mean if gain.mean >= SMALLEST_GAIN else SMALLEST_GAIN - gain.mean
     ahead = stats.norm.isf((1 - CONFIDENCE) / 2)
@@ -150,9 +146,9 @@ def pairs_needed(gain: Gain) -> float:
 
 
 def detectable_gain(base: Scores, unit: str = "groups", items: str = "pairs") -> str:
-    """Say which gain these items would show in `POWER` of the cases, before there is one.
+    """Return in words the gain that these items would show with `POWER`, before it is measured.
 
-    The error of a gain is guessed from the base model's score by `GAIN_ERROR_SHARE`.
+    The error of a gain is estimated from the base model's score by `GAIN_ERROR_SHARE`.
     """
     count, groups = len(base.groups), len(np.unique(base.groups))
     in_groups = "" if groups == count else f" in {number_of(groups, unit)}"
@@ -166,7 +162,7 @@ def detectable_gain(base: Scores, unit: str = "groups", items: str = "pairs") ->
 
 
 def rounded(count: float) -> str:
-    """Round a number of items up to two digits."""
+    """Return a number of items rounded up to two digits."""
     size = 10 ** max(0, math.floor(math.log10(count)) - 1)
     return f"{math.ceil(count / size) * size:,}"
 

@@ -17,7 +17,7 @@ from accelerate import Accelerator
 from numpy.typing import NDArray
 
 from isospace.config import TrainConfig
-from isospace.corpus.tokens import Tokens
+from isospace.corpus.lines import Tokens
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import side_of

@@ -11,7 +11,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from isospace.config import TrainConfig, objective_name
-from isospace.corpus.tokens import Tokens
+from isospace.corpus.lines import Tokens
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import state_hash

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
+from isospace.corpus.lines import Tokens
 from isospace.corpus.relations import FEW_PAIRS, RELATIONS, Related
-from isospace.corpus.tokens import Tokens
 from isospace.errors import TooLittle, UserError
 from isospace.statistics.counts import number_of
 from isospace.training.queries import Queries, read_queries

@@ -12,8 +12,8 @@ from accelerate import Accelerator
 
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.corpus.lines import Tokens, tokenise
 from isospace.corpus.overview import Coverage, coverage, describe_pairs, sample
-from isospace.corpus.tokens import Tokens, tokenise
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way

@@ -18,8 +18,8 @@ class Repeat(Edit):
     """Repetition of some tokens in place (ESimCSE, section 3.1, as released).
 
     Attributes:
-        rate: at most this share of the tokens, the special ones counted, and at most 9; the bound
-            itself is not drawn.
+        rate: the number of repeated tokens is below this share of all tokens, special tokens
+            included, and below 10.
     """
 
     rate: float = 0.32
@@ -32,7 +32,7 @@ class Repeat(Edit):
         return self.doubled(ids, random.permutation(places)[:count])
 
     def bound(self, length: int) -> int:
-        """Return the bound: fewer of `length` tokens than this are doubled; 0: none."""
+        """Return the bound of the number of repeated tokens, which stays below it."""
         return min(10, int(self.rate * length))
 
     def adds(self, ids: Ids, vocabulary: Vocabulary) -> int:
@@ -53,7 +53,7 @@ class DeleteWords(Edit):
     """Deletion of whole words, drawn word by word, but never of all (TSDAE, section 3).
 
     Attributes:
-        rate: chance of a word to be left out.
+        rate: probability of each word to be deleted.
     """
 
     rate: float = 0.6
@@ -68,7 +68,7 @@ class DeleteWords(Edit):
         return np.concatenate([ids[: inner.start], ids[inner][kept[words]], ids[inner.stop :]])
 
     def kept(self, draws: NDArray[np.float64], fallback: int) -> NDArray[np.bool_]:
-        """Return which words stay, given uniform `draws`; `fallback` stays if no other does."""
+        """Return true for words to keep, by uniform `draws`; keep `fallback` if all would go."""
         kept = draws > self.rate
         if not kept.any():
             kept[fallback] = True
@@ -83,7 +83,7 @@ class MaskTokens(Edit):
     """Masking of tokens, drawn token by token (masked language modelling).
 
     Attributes:
-        rate: chance of a token between the special ones to be masked.
+        rate: probability of each token between the special ones to be masked.
     """
 
     rate: float = 0.15
@@ -107,7 +107,7 @@ class MaskSpan(Edit):
     With one `stream` a longer span holds every shorter one, in sentences of any length.
 
     Attributes:
-        share: of the tokens between the special ones, rounded up to whole tokens.
+        share: share of the tokens between the special ones, rounded up to whole tokens.
     """
 
     share: float = 0.2
@@ -121,7 +121,7 @@ class MaskSpan(Edit):
         return edited
 
     def span(self, tokens: int, place: float) -> slice:
-        """Return the span among so many tokens; `place` in [0, 1) runs from first to last."""
+        """Return the span of a number of tokens; `place` is in [0, 1)."""
         size = math.ceil(self.share * tokens)
         start = int(place * (tokens - size + 1))
         return slice(start, start + size)
@@ -135,9 +135,9 @@ class Template(Edit):
     """A text around the sentence (PromptBERT, section 3).
 
     Attributes:
-        before: in front of the sentence; [MASK] is the tokenizer's own mask token, here and behind.
-        after: behind it.
-        empty: leaves the sentence out, and its positions free.
+        before: text before the sentence; in both texts [MASK] is the tokenizer's mask token.
+        after: text after the sentence.
+        empty: true to leave out the sentence, with its positions free.
     """
 
     before: str = ""
@@ -146,18 +146,18 @@ class Template(Edit):
 
     @property
     def needs_mask(self) -> bool:  # type: ignore[override]
-        """True where the template holds a mask token."""
+        """True if the template has a mask token."""
         return "[MASK]" in self.before + self.after
 
     @property
     def moves(self) -> bool:  # type: ignore[override]
-        """True where the sentence is left out."""
+        """True if the sentence is left out."""
         return self.empty
 
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
         """Put the template's tokens inside the special ones.
 
-        A mask token in the text itself is left out, because the template's is read.
+        A mask token in the sentence is left out, because that of the template is read.
         """
         inner = vocabulary.inner(ids)
         words = ids[:0] if self.empty else ids[inner]
@@ -237,13 +237,8 @@ class DeleteTokens(_OfWords):
     def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
         """Draw a remaining token and delete its first occurrence, until the share is reached."""
         for _ in range(round(self.rate * len(words))):
-            words = self.without(words, int(random.choice(words)))
+            words = np.delete(words, np.argmax(words == random.choice(words)))
         return words
-
-    @staticmethod
-    def without(words: Ids, token: int) -> Ids:
-        """Delete the first occurrence of `token`."""
-        return np.delete(words, np.argmax(words == token))
 
     def __str__(self) -> str:
         return "with tokens deleted"
@@ -255,7 +250,7 @@ class InsertTokens(_OfWords):
 
     Attributes:
         rate: share of the tokens between the special ones that is added, rounded.
-        max_length: no sentence gets longer than that, in tokens with the special ones.
+        max_length: largest length of a sentence, in tokens with the special ones.
     """
 
     rate: float = 0.2
@@ -297,8 +292,8 @@ class CutOff(Perturbation):
     """Setting some embeddings to 0, without scaling up the rest (ConSERT, section 3.3).
 
     Attributes:
-        of: features are set to 0 at all tokens, tokens in all features, elements one by one.
-        rate: the share, rounded down.
+        of: "features" are set to 0 at all tokens, "tokens" in all features, "elements" one by one.
+        rate: share that is set to 0, rounded down.
     """
 
     of: Literal["features", "tokens", "elements"] = "features"
@@ -320,7 +315,7 @@ class CutOff(Perturbation):
 class GradientSign(Perturbation):
     """A step of the word embeddings along the sign of their last gradient (MoCoSE).
 
-    Views of one `stream` move alike; an auxiliary `LastGradient` gives the step.
+    Views of one `stream` have the same step, which an auxiliary `LastGradient` gives.
     """
 
     added_by = "gradient"

@@ -18,9 +18,9 @@ class Sampling:
 
     Attributes:
         anchors: number of spans that are far from each other.
-        positives: number for each anchor.
-        shortest: tokens of the shortest span, without the special ones.
-        longest: tokens of the longest span.
+        positives: number of positives of each anchor.
+        shortest: number of tokens of the shortest span, without the special ones.
+        longest: number of tokens of the longest span.
         strategy: "free": a positive overlaps or touches its anchor; "subsuming": it lies within the
             anchor; "adjacent": it touches the anchor.
     """
@@ -33,7 +33,7 @@ class Sampling:
 
     @property
     def needs(self) -> int:
-        """The tokens that a document must have."""
+        """Least number of tokens of a document."""
         return 2 * self.anchors * self.longest
 
     def draw(self, n: int, random: np.random.Generator) -> tuple[list[slice], list[list[slice]]]:

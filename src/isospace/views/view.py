@@ -21,7 +21,7 @@ Ids = NDArray[np.int64]
 Read = Literal["pooled", "mask", "tokens"]
 
 NO_TARGET = -100
-"""In the place of a token id: no token is to be guessed here (PyTorch's own mark)."""
+"""Instead of a token id: no token is to be predicted here (`ignore_index` of PyTorch)."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Vocabulary:
 
     Attributes:
         special: ids of the tokens that enclose and pad sentences.
-        mask: id of the mask token; `None` where the tokenizer has none.
+        mask: id of the mask token; `None` if the tokenizer has none.
         encode: returns the ids of a text, without special tokens.
         size: number of ids.
         begins: (id,) true where a token begins a word; `None`: every token does.
@@ -56,7 +56,7 @@ class Vocabulary:
     def inner(self, ids: Ids) -> slice:
         """Return the slice of the tokens between the enclosing special ones."""
         words = np.flatnonzero(~np.isin(ids, list(self.special)))
-        middle = len(ids) // 2  # of nothing but special tokens
+        middle = len(ids) // 2  # if all tokens are special
         return slice(int(words[0]), int(words[-1]) + 1) if len(words) else slice(middle, middle)
 
     def words(self, ids: Ids) -> Ids:
@@ -71,21 +71,21 @@ class Edit(ABC):
     """A change of a sentence's token ids before the encoder.
 
     Attributes:
-        stream: edits of one stream see the same draws for a sentence; by default every view has
-            draws of its own.
+        stream: edits of one stream have the same draws for a sentence; default: each view has
+            other draws.
     """
 
     stream: str = ""
 
     needs_mask = False
-    """True where the tokenizer must have a mask token."""
+    """True if the tokenizer must have a mask token."""
     needs = 0
-    """Tokens that a text must have, special ones not counted."""
+    """Least number of tokens of a text, without special tokens."""
     whole = False
-    """True where the edit reads the whole text, not cut to the run's `max_length`; then all edits
-    of a plan must."""
+    """True if the edit reads the whole text, not cut to the run's `max_length`; then all edits of a
+    plan must."""
     moves = False
-    """True where tokens have positions other than their places."""
+    """True if tokens have positions other than their places."""
 
     @abstractmethod
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
@@ -93,19 +93,19 @@ class Edit(ABC):
 
         Args:
             ids: (token,) with the special tokens.
-            random: for the draws.
-            vocabulary: of the encoder's tokenizer.
+            random: generator of the draws.
+            vocabulary: vocabulary of the encoder's tokenizer.
 
         Returns:
             (token',) with the special tokens.
         """
 
     def positions(self, ids: Ids, vocabulary: Vocabulary) -> Ids:
-        """Return the positions (token',) of the edited tokens, where the edit `moves` them."""
+        """Return the positions (token',) of the edited tokens, if the edit `moves` them."""
         raise NotImplementedError
 
     def adds(self, ids: Ids, vocabulary: Vocabulary) -> int:
-        """Return how many tokens the edit may add; where there is no room, `ids` are cut first."""
+        """Return how many tokens the edit may add; `ids` are cut first to leave room."""
         return 0
 
     @abstractmethod
@@ -115,11 +115,7 @@ class Edit(ABC):
 
 @dataclass(frozen=True)
 class Perturbation(ABC):
-    """A change of a sentence's embeddings before the first layer.
-
-    Attributes:
-        stream: as of `Edit`.
-    """
+    """A change of a sentence's embeddings before the first layer; `stream` is that of `Edit`."""
 
     stream: str = field(default="", kw_only=True)
 
@@ -131,7 +127,7 @@ class Perturbation(ABC):
         return np.arange(length)
 
     def kept(self, length: int, dim: int, random: np.random.Generator) -> NDArray[np.bool_]:
-        """Return what is not set to 0, broadcastable to (length, dim); by default everything."""
+        """Return true for values not set to 0, broadcastable to (length, dim); default: all."""
         return np.ones((1, 1), dtype=bool)
 
     @abstractmethod
@@ -141,18 +137,17 @@ class Perturbation(ABC):
 
 @dataclass(frozen=True)
 class View:
-    """One encoding of the batch: which text, changed how, by which network under which noise.
+    """One encoding of the batch: the text, its changes, the network and its dropout.
 
     Attributes:
-        dropout: the network's rate; `None` is its own, 0.0 a clean pass.
-        text: which text of an example: 0 the sentence itself (the anchor), 1 its paired positive
-            (of labelled pairs the second text), 2 its hard negative; mined texts follow.
-            Lines of text have text 0 only.
-        edit: of the tokens, before they are encoded.
-        perturb: of their embeddings, before the first layer.
+        dropout: dropout rate; `None` is the network's own rate, 0.0 a clean pass.
+        text: position of the text in the example: 0 the anchor, 1 its positive (of labelled pairs
+            the second text), 2 its hard negative, then mined texts. Lines have text 0 only.
+        edit: edit of the tokens.
+        perturb: change of the embeddings, before the first layer.
         by: "encoder", or the name of an auxiliary network.
         read: the pooled vector, the state at the mask token, or the states of all tokens.
-        of_anchor: over pairs of texts, true for a view of the anchor's text, as the first view of a
+        of_anchor: with pairs of texts, true for a view of the anchor's text, as the first view of a
             plan always is; other views are of the positive's text.
     """
 
@@ -166,7 +161,7 @@ class View:
 
     @property
     def changes_embeddings(self) -> bool:
-        """True where the view needs another embedding step than the network's own."""
+        """True if the embeddings are not those of the network's own embedding step."""
         return self.perturb is not None or (self.edit is not None and self.edit.moves)
 
     def __str__(self) -> str:
@@ -179,7 +174,7 @@ class View:
 
 
 def describe_views(plan: Sequence[View]) -> str:
-    """Name the views in words, equal ones counted together.
+    """Return the views in words; equal views are counted.
 
     >>> describe_views([View(), View(), View(dropout=0.0)])
     '2 dropout + 1 clean'
@@ -215,21 +210,21 @@ class TokenIds:
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """A batch as an objective sees it; the view is always the first axis.
+    """The batch that an objective gets; the view is always the first axis.
 
     Attributes:
-        encoded: (view, batch, dim), one vector a sentence, in the order of the plan.
+        encoded: (view, batch, dim), one vector for each sentence, in the order of the plan.
         projected: (view', batch, dim'), the head's output.
-        tokens: place in the plan -> states, of the views that read all tokens; in `encoded` these
-            views have the mean of their tokens.
-        auxiliaries: name -> what `Objective.build_auxiliaries` made.
+        tokens: position in the plan -> states, for views that read all tokens; `encoded` has the
+            mean of the tokens of these views.
+        auxiliaries: name -> network or memory that `Objective.build_auxiliaries` made.
         inputs: the token ids of `Objective.inputs`.
         labels: (batch,) int64, the class of each example; `None` without labels.
         candidates: (candidate, batch, dim'), texts mined for each example, after the head; `None`
             without mining.
-        teacher: (batch, batch + candidates) a teacher's scores of the second texts, then of the
-            own candidates, for each first text; NaN for what it does not score. `None` without one.
-        paired: true where the views are of two texts that belong together (`View.of_anchor`).
+        teacher: (batch, batch + candidates), a teacher's scores for each first text of the second
+            texts, then of its own candidates; NaN if it does not score one. `None` without teacher.
+        paired: true if the views are of two texts that belong together (`View.of_anchor`).
 
     Raises:
         ValueError: not three axes, fewer than 2 sentences, unequal batches, not floating point,

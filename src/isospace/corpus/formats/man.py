@@ -36,7 +36,7 @@ _SECTIONS = {
 _KIND = {
     name.replace("_", " "): kind for kind, names in _SECTIONS.items() for name in names.split()
 }
-LEFT_OUT = {
+_LEFT_OUT = {
     "synopsis": "synopses",
     "see also": "lists of references",
     "authors": "authors and bug reports",
@@ -71,11 +71,6 @@ def section_kind(heading: str) -> str | None:
     return _KIND.get(heading.upper().strip(" :"))
 
 
-def references(text: str) -> list[str]:
-    """Return the man pages that a text mentions, such as "ls(1)"."""
-    return [f"{name}({section})" for name, section in _REFERENCE.findall(text)]
-
-
 def read_man(content: bytes, encoding: str | None) -> Draft:
     """Read a man page; its title is the text of NAME, such as "ls - list directory contents"."""
     text = _decoded(content, encoding)
@@ -86,9 +81,9 @@ def read_man(content: bytes, encoding: str | None) -> Draft:
             return draft
         raise UnreadableDocument("It is not a man page: it has no .TH, .Dd or .so line.")
     html = _as_html(text)
-    name = _TITLE.search(html)
+    head = _TITLE.search(html)
     # Set a title, so that no section heading becomes the title.
-    page = name[1] if name else "man page"
+    page = head[1] if head else "man page"
     draft.title = page = page.lower() if page.isupper() else page
     html = _BULLET.sub("", _WITHOUT.sub("", html))
     html = _TERM.sub(r'<div class="Bd-indent">\1: ', html)
@@ -103,9 +98,9 @@ def read_man(content: bytes, encoding: str | None) -> Draft:
             draft.sections.append((heading, level, paragraphs))
         elif kind != "name":
             text = " ".join(paragraphs)
-            draft.leave_out(LEFT_OUT[kind], int(level <= 1), text)
-            for other_page in references(text) if kind == "see also" else ():
-                draft.link(other_page)
+            draft.leave_out(_LEFT_OUT[kind], int(level <= 1), text)
+            for name, section in _REFERENCE.findall(text) if kind == "see also" else ():
+                draft.link(f"{name}({section})")
         elif paragraphs and draft.title == page:
             draft.title = _DASH.sub(" - ", paragraphs[0], count=1).removesuffix(" - ")
             draft.sections.append(("", 0, paragraphs[1:]))

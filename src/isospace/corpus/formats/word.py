@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from isospace.corpus.documents import LARGEST, UnreadableDocument
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from docx.document import Document
     from docx.table import Table
     from docx.text.paragraph import Paragraph
+    from typing_extensions import TypeIs
 
 _HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
 _CODE = re.compile(r"html preformatted|macro text|plain text|.*\bcode\b.*|source.*", re.IGNORECASE)
@@ -59,28 +61,26 @@ def _read(document: Document) -> Iterator[Paragraph | Table]:
 
     Layout tables are opened only if they hold at least as much text as there is outside tables.
     """
-    from docx.table import Table
-
     blocks = list(_blocks(document, document.element.body))
-    tables = {id(one): letters(_words(one._tbl)) for one in blocks if isinstance(one, Table)}
-    placing = {id(one) for one in blocks if isinstance(one, Table) and _places_text(one)}
-    inside = sum(tables[one] for one in placing)
-    outside = sum(letters(_text(one)) for one in blocks if not isinstance(one, Table))
-    for block in blocks:
-        if isinstance(block, Table) and id(block) in placing and inside >= outside:
-            yield from _within(document, block)
-        else:
-            yield block
+    placing = [one for one in blocks if _is_table(one) and _places_text(one)]
+    inside = sum(letters(_words(one._tbl)) for one in placing)
+    if inside < sum(letters(_text(one)) for one in blocks if not _is_table(one)):
+        yield from blocks
+    else:
+        yield from chain.from_iterable(_opened(document, one) for one in blocks)
 
 
-def _within(document: Document, table: Table) -> Iterator[Paragraph | Table]:
-    from docx.table import Table
+def _opened(document: Document, block: Paragraph | Table) -> Iterator[Paragraph | Table]:
+    """Yield a block, or the content of a table that is used only for layout."""
+    if _is_table(block) and _places_text(block):
+        for part in _blocks(document, block._tbl):
+            yield from _opened(document, part)
+    else:
+        yield block
 
-    for block in _blocks(document, table._tbl):
-        if isinstance(block, Table) and _places_text(block):
-            yield from _within(document, block)
-        else:
-            yield block
+
+def _is_table(block: Paragraph | Table) -> TypeIs[Table]:
+    return hasattr(block, "rows")
 
 
 def _blocks(document: Document, above: Any) -> Iterator[Paragraph | Table]:
@@ -115,15 +115,13 @@ def _text(paragraph: Paragraph) -> str:
 
 
 def _draft(blocks: list[Paragraph | Table], named: str) -> Draft:
-    from docx.table import Table
-
     draft = Draft()
     draft.title = "" if named == "Word Document" else named  # default title of python-docx
-    titles = [_text(block) for block in blocks if not isinstance(block, Table) and _is_title(block)]
+    titles = [_text(block) for block in blocks if not _is_table(block) and _is_title(block)]
     draft.title = next(filter(None, map(one_line, titles)), draft.title)
     numbering = None  # numbering of the previous paragraph
     for block in blocks:
-        if isinstance(block, Table):
+        if _is_table(block):
             draft.leave_out("tables", text=_words(block._tbl))
         elif one_line(_text(block)) != draft.title or not _is_title(block):
             before, numbering = numbering, _numbering(block)
