@@ -112,9 +112,9 @@ def _with_next(structure: Structure, role: Role) -> Rows:
 
 def neighbours(structure: Structure) -> Rows:
     """Pair two consecutive passages of a document."""
-    passages = structure.passages
-    pairs: Rows = np.stack([passages[:-1], passages[1:]], axis=1)
-    return pairs[structure.documents[pairs[:, 0]] == structure.documents[pairs[:, 1]]]
+    before, after = structure.passages[:-1], structure.passages[1:]
+    same = structure.documents[before] == structure.documents[after]
+    return np.stack([before[same], after[same]], axis=1)
 
 
 def crops(structure: Structure) -> Rows:
@@ -323,12 +323,12 @@ def evaluation_pairs(
     dev = [i for i, pair in enumerate(groups) if validation.issuperset(pair)]
     test = [i for i, pair in enumerate(groups) if test_groups.issuperset(pair)]
     pairs = [(text[a], text[b]) for a, b in lines.tolist()]
-    split = (
+    dev_lines, test_lines = (
         np.array([places[i] for i in evenly(len(places), at_most)], np.int64)
         for places, at_most in ((dev, DEV_PAIRS), (test, TEST_PAIRS))
     )
     own = [group for group, _ in groups]
-    return Pairs.at(pairs, own, *split, "groups of documents", relation)
+    return Pairs.at(pairs, own, dev_lines, test_lines, "groups of documents", relation)
 
 
 def _whole(structure: Structure, sizes: Rows, repeats: NDArray[np.bool_]) -> NDArray[np.bool_]:
