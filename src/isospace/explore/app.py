@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from isospace.errors import UserError
-from isospace.evaluation.isotropy import describe
+from isospace.evaluation.geometry import describe
 from isospace.explore.session import (
     LONGEST,
     LONGEST_SHOWN,
