@@ -326,8 +326,7 @@ def test_the_command_line(setting, tmp_path, capsys):
     assert (defaults.config.power, defaults.config.whitening.shrinkage) == ("auto", "ledoit-wolf")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("by", ["texts", "pairs"])
+@pytest.mark.parametrize("by", [pytest.param("texts", marks=pytest.mark.exhaustive), "pairs"])
 def test_two_processes_equal_one(of_columns, tmp_path, by):
     setting = replace(of_columns, power=0.5, by=by)
     whiten_model(replace(setting, output=tmp_path / "1"))

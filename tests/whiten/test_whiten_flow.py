@@ -77,7 +77,7 @@ def test_moments_are_not_enough_for_a_flow():
         Whitening(kind="flow").fit(Moments.from_vectors(torch.randn(9, 8)), 1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_two_processes_equal_one(setting, tmp_path):
     """The vectors come in the order of the text, whichever process has encoded them."""
     setting = replace(setting, power=1)
