@@ -1,4 +1,4 @@
-"""Comparisons that take hours: their finished runs lie in an archive, from which they go on."""
+"""Comparisons that take hours: finished runs are kept in an archive, and are not run again."""
 
 from __future__ import annotations
 

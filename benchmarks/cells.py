@@ -1,4 +1,4 @@
-"""Cells of a table: many trainings, each a process of its own, a few side by side, resumable."""
+"""Cells of a table: many resumable trainings in processes, a few at a time."""
 
 from __future__ import annotations
 

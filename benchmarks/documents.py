@@ -1,4 +1,4 @@
-"""Corpora of documents, and objectives on their texts: what relations.py and domains.py share."""
+"""Corpora of documents, and objectives on their texts, shared by relations.py and domains.py."""
 
 from __future__ import annotations
 

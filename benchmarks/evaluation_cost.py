@@ -1,9 +1,9 @@
-"""What an evaluation costs beside the training between two of them.
+"""Time of an evaluation compared with the time of training between two evaluations.
 
     OMP_NUM_THREADS=1 python benchmarks/evaluation_cost.py [--corpus FILE] [--precision float32]
 
-Trains by the recipe `dropout` up to its second evaluation, and prints both times as seconds of the
-processor, so that what runs beside it hardly counts.
+Trains by the recipe `dropout` up to its second evaluation, and prints both times as processor
+seconds, which other processes hardly change.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A folder of documents as people have them, of what the machine's packages install.
+"""A folder of mixed documents, copied from the packages of this machine.
 
     python benchmarks/mixed_documents.py FOLDER [--count 200] [--language de]
 
 Man pages, HTML and text from /usr/share, Markdown and reStructuredText from the installed Python
-packages, evenly over all that there are; with --language man pages in that language alone. isospace
-reads man pages by mandoc (Debian's package mandoc). The documents differ from machine to machine:
-for trying things out, not for tables.
+packages, evenly spaced among all files; with --language only man pages in that language. isospace
+reads man pages by mandoc (Debian's package mandoc). The documents differ between machines, so use
+them for trials and not for tables.
 """
 
 from __future__ import annotations

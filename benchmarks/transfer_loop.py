@@ -1,14 +1,14 @@
-"""The transfer tasks by SentEval's way, one classifier and one batch at a time, beside isospace's.
+"""Transfer tasks with one classifier and one batch at a time, as in SentEval, and by isospace.
 
     OMP_NUM_THREADS=1 python benchmarks/transfer_loop.py SENTEVAL EMBEDDINGS [--every N]
         [--protocol senteval-fast] [--tasks T ...]
 
 SENTEVAL is the folder with the tasks in SentEval's layout. EMBEDDINGS is an .npz file with `texts`
-(lines) and their `vectors`; it is made with all-MiniLM-L6-v2 if it is not there. Both ways get the
-same vectors, in one run, and their accuracies and the ratio of their times are printed.
+(lines) and their `vectors`; without the file, all-MiniLM-L6-v2 makes it. Both get the same vectors
+in one run. The script prints the accuracies and the ratio of the times.
 
-SentEval's way needs an hour or more for the seven tasks. `--every N` trains every N-th of its
-classifiers and multiplies the time by the share left out; there are no accuracies then.
+SentEval's loop needs an hour or more for the seven tasks. `--every N` trains every N-th of its
+classifiers and scales the time; it gives no accuracies.
 """
 
 from __future__ import annotations

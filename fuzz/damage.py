@@ -1,6 +1,6 @@
-"""Damage that leaves the outside of a file whole: of JSON a value, of an archive a member.
+"""Damage inside a format: a changed value of JSON, a changed member of an archive.
 
-Changed bytes alone seldom come further than the parser of a format.
+Files with changed bytes seldom get past the parser of their format.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _ODD = (
 
 
 def damaged(content: bytes, draw: random.Random) -> bytes:
-    """Another content of about the same form."""
+    """Return a damaged content of about the same form."""
     for form in draw.sample((_json, _json_lines, _zip, _gzip), 4):
-        # A target of a folder has a byte before the file.
+        # For a target of a folder, the first byte selects the file.
         for begin in (0, 1):
             if (made := form(content[begin:], draw)) is not None:
                 return content[:begin] + made
@@ -30,7 +30,7 @@ def damaged(content: bytes, draw: random.Random) -> bytes:
 
 
 def _bytes(content: bytes, draw: random.Random) -> bytes:
-    """Cut, changed in a bit or a few bytes, or repeated in part."""
+    """Cut the content, change a bit or a few bytes, or repeat a part."""
     place = draw.randrange(len(content) + 1)
     end = min(len(content), place + draw.choice((1, 2, 8, 100)))
     middle = draw.choice(
@@ -69,7 +69,7 @@ def _json_lines(content: bytes, draw: random.Random) -> bytes | None:
 
 
 def _changed(value: Any, draw: random.Random) -> Any:
-    """One node, at any depth, is another, is gone, or moves."""
+    """Replace, remove or move one node at any depth."""
     if not isinstance(value, dict | list) or not value or draw.random() < 0.1:
         return draw.choice(_ODD)
     key: Any = draw.choice(list(value)) if isinstance(value, dict) else draw.randrange(len(value))
@@ -89,7 +89,7 @@ def _zip(content: bytes, draw: random.Random) -> bytes | None:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = {info.filename: archive.read(info) for info in archive.infolist()}
-    except Exception:  # zipfile has several, of damage that is there already
+    except Exception:  # zipfile raises several for damaged archives
         return None
     if not members:
         return None
@@ -103,7 +103,7 @@ def _zip(content: bytes, draw: random.Random) -> bytes | None:
         with zipfile.ZipFile(out, "w", draw.choice((0, 8))) as archive:
             for member, inner in members.items():
                 archive.writestr(member, inner)
-    except (ValueError, IndexError):  # a name that zipfile does not write
+    except (ValueError, IndexError):  # zipfile cannot write such a name
         return None
     return out.getvalue()
 

@@ -1,8 +1,8 @@
 """Fuzz one target, or each in turn: python fuzz/fuzz.py [TARGET] [SECONDS].
 
 Needs atheris (pip install atheris), which has wheels for Linux. A finding ends the target with a
-traceback and leaves the content that made it, crash-*, in the folder that is said at the beginning;
-python fuzz/fuzz.py TARGET FILE runs that content again.
+traceback, and its content is kept as a file crash-*. `python fuzz/fuzz.py TARGET FILE` runs that
+content again.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from damage import damaged
 
 SECONDS = 600
 MEGABYTES = 4096
-"""That a target may take, libraries and all."""
+"""Largest memory of a target, libraries included."""
 SLOWEST = 20
-"""Seconds for one content: more is a hang."""
+"""Seconds for one content; longer is a hang."""
 
 
 def fuzz(name: str, seconds: int, repeated: list[str]) -> None:
-    """Fuzz in this process, which libFuzzer ends."""
+    """Fuzz a target in this process, which libFuzzer ends."""
     import atheris
 
-    warnings.simplefilter("ignore")  # of libraries, about contents
+    warnings.simplefilter("ignore")  # warnings of libraries about contents
     with tempfile.TemporaryDirectory(prefix="isospace-fuzz-") as scratch:
         folder, seeds = Path(scratch, "read"), Path(scratch, "seeds")
         for made in (folder, seeds):
             made.mkdir()
-        # What is imported in here is followed: readers import their libraries when they are called.
+        # Imports are instrumented here; readers import their libraries when they are called.
         with atheris.instrument_imports(include=["isospace", "pypdf", "docutils", "docx"]):
             from targets import TARGETS, run
 
@@ -57,7 +57,7 @@ def fuzz(name: str, seconds: int, repeated: list[str]) -> None:
 
 
 def _mutated(atheris: Any, content: bytes, largest: int, seed: int) -> bytes:
-    """As libFuzzer does it, or inside of what the bytes are."""
+    """Mutate as libFuzzer does, or inside the format."""
     draw = random.Random(seed)
     if draw.random() < 0.5:
         return bytes(atheris.Mutate(content, len(content)))
@@ -66,7 +66,7 @@ def _mutated(atheris: Any, content: bytes, largest: int, seed: int) -> bytes:
 
 
 def main() -> int:
-    """One target here, each of several in a process of its own."""
+    """Fuzz one target in this process, or every target in its own process."""
     words = sys.argv[1:]
     if words and words[0] != "all":
         seconds = int(words[1]) if len(words) > 1 and words[1].isdigit() else SECONDS

@@ -1,7 +1,7 @@
-"""What is fed with bytes: every reader of users' files, and small valid files to begin with.
+"""Targets of the fuzzer: every reader of users' files, with small valid files to begin with.
 
-A reader succeeds or raises `UserError`; anything else that comes out of it is a finding. A target
-of a folder takes a byte that names one of its files, and the new content of that file.
+A reader succeeds or raises `UserError`; any other error is a finding. The content for a target of a
+folder is a byte that selects one of its files, and the new content of that file.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Target:
     """A reader.
 
     Attributes:
-        seeds: makes valid contents, in a folder of their own.
-        read: reads a content; the folder is for what the reader needs on disk.
+        seeds: function that returns valid contents, made in an empty folder.
+        read: function that reads a content; it may write to the folder.
     """
 
     seeds: Callable[[Path], list[bytes]]
@@ -46,10 +46,10 @@ class Target:
 
 
 def run(target: Target, content: bytes, folder: Path) -> bool:
-    """Read a content; returns whether it was taken.
+    """Read a content; return true if it was accepted.
 
     Raises:
-        Exception: a finding: any but a UserError with a reason in it.
+        Exception: a finding, that is any error except a UserError with a message.
     """
     try:
         target.read(content, folder)
@@ -85,7 +85,7 @@ def _parquet() -> bytes:
 
 
 def _read_rows(ending: str, content: bytes, folder: Path) -> None:
-    """As a corpus, row by row, as queries, and as a file to be scored on."""
+    """Read as a corpus, row by row, as queries, and as pairs to evaluate on."""
     from isospace.corpus import reading
     from isospace.corpus.records import read_rows
     from isospace.corpus.sources import file_source
@@ -110,7 +110,7 @@ def _read_rows(ending: str, content: bytes, folder: Path) -> None:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Several readers are asked about one content."""
+    """Accept a UserError, so that the next reader gets the content too."""
     try:
         yield
     except UserError as error:
@@ -125,7 +125,7 @@ def _compressed(folder: Path) -> list[bytes]:
     zstd = pa.BufferOutputStream()
     with pa.CompressedOutputStream(zstd, "zstd") as out:
         out.write(_csv("\t"))
-    # The first byte says which of the two it is.
+    # The first byte selects the compression.
     return [b"\0" + gzip.compress(_csv("\t")), b"\1" + zstd.getvalue().to_pybytes()]
 
 
@@ -138,7 +138,7 @@ def _make_corpus(folder: Path) -> list[bytes]:
 
 
 def _read_corpus(content: bytes, folder: Path) -> None:
-    """Cleaned and kept, as `isospace corpus` reads it."""
+    """Read and clean as `isospace corpus` does."""
     from isospace.corpus.corpus import load_corpus
     from isospace.corpus.overview import overview
 
@@ -172,7 +172,7 @@ def _pdf() -> bytes:
 
 
 def _word() -> bytes:
-    """Without python-docx's styles, which are most of its bytes."""
+    """Return a small Word document."""
     import docx
 
     document = docx.Document()
@@ -210,7 +210,7 @@ def _read_docstrings(content: bytes, folder: Path) -> None:
 
 
 def _without_sum(content: bytes) -> bytes:
-    """JSON without the sum of it, by which all damage would be refused before it is read."""
+    """Remove the checksum of JSON; with it, all damage would be refused before it is parsed."""
     with suppress(ValueError):  # no JSON
         values = json.loads(content)
         if isinstance(values, dict):
@@ -219,9 +219,9 @@ def _without_sum(content: bytes) -> bytes:
 
 
 def _folder(make: Callable[[Path], Any], read: Callable[[Path], object], *names: str) -> Target:
-    """A folder as `make` writes it, read by `read`.
+    """Return the target of a folder that `make` writes and `read` reads.
 
-    `names` are the files that are damaged; all that are there, where none is named.
+    `names` are the files to damage; default: all.
     """
     intact: dict[Path, bytes] = {}
 
@@ -273,7 +273,7 @@ def _make_run(folder: Path) -> None:
 
 
 def _read_run(folder: Path) -> None:
-    """As `report` does, without its pictures, and as a run that is gone on with."""
+    """Read as `report` does, without pictures, and as a run that is resumed."""
     from isospace.adaptation.results import read_candidates
     from isospace.report.run_set import collect
     from isospace.report.scoreboard import all_tables
@@ -419,7 +419,7 @@ def _make_model(folder: Path) -> None:
     plain = write_toy_model(folder.with_name("plain"), hidden_size=8, num_hidden_layers=1)
     save_model(load_encoder(str(plain), device="cpu"), folder, "---\nlicense: mit\n---\n# Card\n")
     shutil.rmtree(plain)
-    (folder / SUMS).unlink()  # by which all damage would be refused before it is read
+    (folder / SUMS).unlink()  # with it, all damage would be refused before it is parsed
 
 
 def _read_sums(content: bytes, folder: Path) -> None:
@@ -437,7 +437,7 @@ def _sums(folder: Path) -> list[bytes]:
 
 
 def _read_model(folder: Path) -> None:
-    """As an encoder and as a teacher; an encoder that loads encodes."""
+    """Load as an encoder and as a teacher."""
     from isospace.encoders.cross import is_cross_encoder
     from isospace.encoders.loading import load_encoder
     from isospace.training.origin import Origin
@@ -449,7 +449,7 @@ def _read_model(folder: Path) -> None:
 
 
 def _read_vectors(content: bytes, folder: Path) -> None:
-    """The first byte says how it is packed."""
+    """Read word vectors; the first byte selects the compression."""
     from isospace.encoders.words import read_vectors
 
     endings = (".txt", ".gz", ".zst", ".zip")
@@ -571,4 +571,4 @@ TARGETS: dict[str, Target] = {
     "judged": _folder(_make_judged, _read_judged, "corpus.jsonl", "queries.tsv", "qrels.txt"),
     "senteval": _folder(_make_senteval, _read_senteval, *_SENTEVAL),
 }
-"""By the names that `make fuzz TARGET=...` takes."""
+"""Name for `make fuzz TARGET=...` -> target."""
