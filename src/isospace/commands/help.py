@@ -69,7 +69,7 @@ EVERYDAY = {
 }
 """Command -> its everyday options, in the order of its help."""
 
-_TITLES = {"config": "main", "text": "text", "whitening": "whitening"}
+_TITLES = {"config": "main", "text": "text", "reading": "reading", "whitening": "whitening"}
 """Field with nested settings -> title of their group."""
 
 
@@ -89,8 +89,10 @@ def show_help(kind: type[Any], command: str, summary: str, words: Sequence[str],
     of_objective = command == "train" and not set(words).isdisjoint(OBJECTIVES)
     found = list(_fields(kind, base))
     if everyday is None or ALL in words or of_objective:
-        common = {one.name for part in COMMON for one in fields(part)}
-        found.sort(key=lambda one: not one.group and one.name in common)
+        inherited = [part for part in COMMON if issubclass(kind, part)]
+        common = {one.name for part in inherited for one in fields(part)}
+        found = [one._replace(group=one.group or "common" * (one.name in common)) for one in found]
+        found.sort(key=lambda one: one.group == "common")
         shown = _grouped(kind.__name__, found)
     else:
         asked = []

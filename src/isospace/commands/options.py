@@ -88,7 +88,7 @@ class SharesWork(LoadsModels):
     are any. Torchrun does the same on several machines."""
 
 
-COMMON = (Encodes, SharesWork, CallsEndpoints)
+COMMON = (LoadsModels, Encodes, SharesWork, CallsEndpoints)
 """Classes whose options a help text shows after those of the command itself."""
 
 _QUOTED = r"""(?<![^\s(\[{])(['"])(?:\\.|(?!\1).)*\1"""
