@@ -153,14 +153,9 @@ def measure_forms(
 ) -> CompressionResults:
     """Measure every form on test queries, and select the smallest form with a small loss.
 
-    Args:
-        encode: the model's encoders, which remember or cache vectors.
-        model: name of the model.
-        test: pairs or judged queries that measure the losses.
-        described: description of the test queries.
-        fit_on: texts of the corpus; at most `FITTED_ON` of them are encoded.
-        validation: pairs that select, none of them a test pair; default: the test queries select.
-        other_text: set -> pairs of other text.
+    Pass encoders that remember or cache vectors. `described` is the description of the test
+    queries. At most `FITTED_ON` texts of `fit_on` are encoded. The validation pairs must not be
+    test pairs; without them the test queries select.
     """
     fitted_on = [fit_on[place] for place in evenly(len(fit_on), FITTED_ON)]
     vectors = encode.documents(fitted_on)

@@ -83,12 +83,7 @@ def evaluate_own(
     - scored pairs: the correlation of cosine and score.
     - labelled sentences: `knn_accuracy` and `cluster_nmi`.
 
-    Args:
-        encode: the encoder; `PromptedEncoders` if queries and documents have prompts.
-        data: the file or folder.
-        bm25_weight: weight of BM25 in hybrid search.
-        encode_afresh: the encoder without a cache, for the documents of judged queries; default:
-            `encode`.
+    `encode_afresh` is the encoder without a cache, for the documents of judged queries.
     """
     content = data.content
     kind: OwnKind

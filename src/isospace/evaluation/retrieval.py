@@ -124,18 +124,12 @@ def rank_scores(
     bearers: NDArray[np.int64] | None = None,
     own_scores: NDArray[Any] | None = None,
 ) -> RetrievalScores:
-    """Rank targets as `rank_targets` does, by any score.
+    """Rank targets as `rank_targets` does, by the scores (query, target) in blocks.
 
-    Args:
-        blocks: the row of a block's first query, and scores (query, target), which are overwritten.
-        candidates: number of targets.
-        own: as in `rank_targets`.
-        left_out: as in `rank_targets`.
-        second_half: as in `rank_targets`.
-        score: name of the score, for the protocol.
-        bearers: (target,) the query that has the displacement by a target; -1 if the target is
-            not part of the sample. Default: the first query with this target.
-        own_scores: (query,) scores of the right targets, in place of those in the blocks.
+    The blocks are overwritten. `score` is the name of the scores, for the protocol. `bearers`
+    (target,) is the query that has the displacement by a target, or -1 if the target is not part of
+    the sample; default: the first query with this target. `own_scores` (query,) replace the scores
+    of the right targets in the blocks.
     """
     ranks, displacement = np.empty(len(own)), np.zeros((2, candidates))
     if second_half is None:

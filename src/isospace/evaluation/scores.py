@@ -173,12 +173,8 @@ class BM25Gains:
     ) -> BM25Gains:
         """Compare the ways of search with the shipped model alone, and with the base model.
 
-        Args:
-            ways: way of search -> its scores.
-            base: scores of the base model.
-            adapted: scores of the adapted model, if there is one.
-            not_shipped: name of the adapted model, if the base model is shipped.
-            among: the candidates, if the test pairs selected the adapted model.
+        Pass the name of the adapted model as `not_shipped` if the base model is shipped, and the
+        candidates as `among` if the test pairs selected the adapted model.
         """
         # Selection by the test pairs also raises the score of hybrid search with the adapted model.
         over_base = {

@@ -177,18 +177,12 @@ def train_table(
     seed: int,
     on_update: Callable[[int], None],
 ) -> tuple[Tensor, tuple[tuple[int, float], ...]]:
-    """Train word vectors on pairs; `SparseAdam` updates only the rows that a batch uses.
+    """Train a table (piece, dim) on two or more pairs, and return it with its evaluations.
 
-    Args:
-        table: initial table (piece, dim).
-        pairs: two or more pairs.
-        score: validation score of a table, higher is better. The function returns the best of
-            `EVALUATIONS` tables, evenly spread over the training; `None`: the last table.
-        seed: seed of the order of the pairs.
-        on_update: called with 1 after each update.
-
-    Returns:
-        The table, and the updates and score of each evaluation.
+    `SparseAdam` updates only the rows that a batch uses. `score` returns the validation score of a
+    table, higher is better: the result is the best of `EVALUATIONS` tables, evenly spread over the
+    training, with the updates and score of each. Without `score` it is the last table. `seed` gives
+    the order of the pairs.
     """
     weights = table.clone()
     rate = RATE * float(weights.norm(dim=1).mean())

@@ -102,12 +102,9 @@ def fit_texts(
 
 
 def fit_rows(corpus: Corpus, texts: int, count: int | None) -> NDArray[np.int64]:
-    """Return the corpus rows of the texts to fit on, (n,), n <= `count`.
+    """Return the corpus rows of the texts to fit on, evenly spread, (n,), n <= `count`.
 
-    Args:
-        corpus: corpus with the training examples.
-        texts: number of texts per example, in consecutive rows.
-        count: number of texts, evenly spread over all; `None`: all texts.
+    An example has `texts` consecutive rows.
     """
     rows = (corpus.train_rows[:, None] + np.arange(texts)).ravel()
     if count is None or count >= len(rows):
