@@ -276,11 +276,11 @@ def _usable(
 ) -> Iterator[str]:
     """Yield the clean texts of rows whose texts all have a usable length; count the other rows.
 
-    A missing text counts as empty. For each yielded row, `keys` receives a hash of its group if
-    `group` is set (0 for no group), and `labels` its label if `label_column` is set.
+    Files of folders are first read to their ends, so that a damaged file yields no row. A missing
+    text counts as empty. For each yielded row, `keys` receives a hash of its group if `group` is
+    set (0 for no group), and `labels` its label if `label_column` is set.
     """
     wanted, width = columns(config), len(config.columns)
-    # Read files of folders to their ends first, so that a damaged file yields no row.
     unreadable |= left_out(sources, wanted, config.strict, whole=True)
     for source in sources:
         if source.name in unreadable:

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
-from isospace.corpus import records
 from isospace.corpus.build import build
 from isospace.corpus.docstrings import versions_of
 from isospace.corpus.formats import DOCUMENT_FORMATS
@@ -268,11 +267,7 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
         for setting in ("title_column", "document_column"):
             require_columns(sources, config.corpus, setting, getattr(config, setting))
     _require_columns_of_all(config, sources, own_pairs)
-    if config.columns:  # files in folders are checked when they are read
-        named = [source for source in sources if not source.in_folder]
-        records.unreadable(named, columns(config))
-    else:
-        left_out(sources, columns(config), config.strict)
+    left_out(sources, columns(config), config.strict)
 
 
 def _require_columns_of_all(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
