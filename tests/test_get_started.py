@@ -21,7 +21,7 @@ def test_shown_outputs_are_of_the_newest_form(toy_model, tmp_path, monkeypatch, 
     pytest.importorskip("lancedb")
     script = runpy.run_path(str(ROOT / "scripts" / "refresh_get_started.py"))
     monkeypatch.chdir(tmp_path)
-    smaller = SMALLER | {"docstrings:$P/sklearn": str(write_documents(tmp_path / "docs", 200))}
+    smaller = SMALLER | {"docstrings:$P/sklearn": str(write_documents(tmp_path / "docs", 100))}
 
     def run(command: str) -> list[str] | None:
         program, *words = shlex.split(command)
