@@ -42,12 +42,12 @@ def test_label_free(evaluations, step):
         (
             [START, evaluation(1, 1.5), evaluation(2, 9.0)],
             2,
-            "the last checkpoint (step 2), the corpus",
+            "the last checkpoint (step 2), because the corpus",
         ),
         (
             [START, evaluation(1, 1.5), evaluation(2, 1.0, rank=49.0)],
             1,
-            "the last checkpoint that has not collapsed (step 1), the corpus",
+            "the last checkpoint that has not collapsed (step 1), because the corpus",
         ),
         ([START, evaluation(1, 1.0, overlap=0.05)], 0, "every checkpoint has collapsed; "),
     ],
