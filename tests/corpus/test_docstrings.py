@@ -375,7 +375,6 @@ def test_a_changed_file_is_another_corpus(tmp_path):
     assert load(tmp_path / "src", tmp_path / "cache").digest != digest
 
 
-@pytest.mark.exhaustive
 def test_a_real_package_gives_prose_and_pairs(monkeypatch):
     assert "numpy" in installed_packages()
     monkeypatch.setattr(docstrings, "installed_packages", lambda: {"numpy": ""})
