@@ -8,6 +8,12 @@ FOLDER holds the corpora as benchmarks/corpora.py makes them, and RUNS the runs 
 benchmarks/domains.py writes them to its `--output`. The static twins of each run stay in
 `--output`. Nothing that is there is made or measured again. What the page needs is in
 docs/results/cheap.json, from which --draw draws the page again.
+
+model2vec's own distillation is measured if it is in OUTPUT/CORPUS/model2vec. It needs packages of
+its own (`pip install 'model2vec[distill]'` in another environment):
+
+    from model2vec.distill import distill
+    distill("RUNS/minilm/CORPUS/adapt-0/model").save_pretrained("OUTPUT/CORPUS/model2vec")
 """
 
 from __future__ import annotations
@@ -17,21 +23,30 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from model2vec import StaticModel
 
 from common import draw, gain_cell, mean_gain, points
 from documents import SOURCES
 from isospace.config import DistillConfig
 from isospace.evaluation.compression import CompressionResults
+from isospace.evaluation.hybrid import rank_pairs
+from isospace.evaluation.pairs import PromptedEncoders
+from isospace.evaluation.retrieval import mrr_of_items, mrr_scores
 from isospace.export.distill import distill
 from isospace.export.twin_results import TwinResults, read_results
 from isospace.operators.forms import FORMS, FULL
+from isospace.statistics.gains import gain
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
 from isospace.training.compressing import measure_compression
+from isospace.training.prepare import load_data
+from isospace.training.run import Run
 
 RECORD = Path(__file__).parent.parent / "docs" / "results" / "cheap.json"
 PAGE = RECORD.with_suffix(".md")
@@ -42,6 +57,7 @@ SMALL = "small vectors"
 """The part that the forms of small vectors have."""
 PARTS = {"twins": TWINS, "small": SMALL}
 RUN = Path("minilm", "{corpus}", "adapt-0")
+PEER = "model2vec"
 KINDS = {"twin": False, "queries": True}
 """Folder of a twin -> whether it is for queries alone."""
 
@@ -104,7 +120,28 @@ def measure_twins(corpus: str, run: Path, folder: Path, output: Path) -> dict[st
         if not found:
             found["encoder"] = _encoder_row(results)
         found[results.name] = _twin_row(results)
+    peer = output / corpus / PEER
+    if peer.is_dir():
+        found[PEER] = _peer_row(Run(run), peer, found["encoder"]["nDCG@10"])
     return found
+
+
+def _peer_row(run: Run, folder: Path, encoder: float) -> dict[str, Any]:
+    """Score model2vec's own distillation of a run's model on the run's test pairs."""
+    model = StaticModel.from_pretrained(folder)
+    encode = PromptedEncoders(*[partial(model.encode, max_length=None)] * 3)
+    data = load_data(replace(run.config, views="pairs", batch_size=2, data=None))
+    weight = data.benchmark.choose_weight(encode, data.held_out)
+    found, with_bm25 = rank_pairs(encode, data.benchmark.pairs, weight)
+    groups = data.benchmark.pairs.group_numbers()
+    adapted = mrr_of_items([run.items("after")], "MRR", groups)
+    return {
+        "nDCG@10": found.row()["nDCG@10"],
+        "share": found.row()["nDCG@10"] / encoder,
+        "MRR": found.mrr,
+        "change": points(gain(mrr_scores(data.benchmark.pairs, found), adapted)),
+        "hybrid": with_bm25.hybrid.mrr,
+    }
 
 
 def _encoder_row(results: TwinResults) -> dict[str, Any]:
@@ -164,21 +201,23 @@ def twins_table(record: Mapping[str, Any]) -> str:
         for name, own in found.items():
             if name == "encoder":
                 continue
-            rows.append(
-                {
-                    "corpus": "",
-                    "model": name,
-                    "nDCG@10": f"{100 * own['nDCG@10']:.2f}",
-                    "of the encoder's": f"{100 * own['share']:.1f} %",
-                    "MRR": f"{100 * own['MRR']:.2f}",
-                    "change in MRR": gain_cell(own["change"]),
-                    "over the base model": gain_cell(own["over base"]) if own["over base"] else "",
-                    "MRR + BM25": f"{100 * own['hybrid']:.2f}",
-                    "definitions": gain_cell(own["other text"]["definitions"]),
-                    "texts a second": f"{own['speed'][0]:,.0f} "
-                    f"({own['speed'][0] / own['speed'][1]:,.0f} times)",
-                }
-            )
+            row = {
+                "corpus": "",
+                "model": name,
+                "nDCG@10": f"{100 * own['nDCG@10']:.2f}",
+                "of the encoder's": f"{100 * own['share']:.1f} %",
+                "MRR": f"{100 * own['MRR']:.2f}",
+                "change in MRR": gain_cell(own["change"]),
+                "over the base model": gain_cell(own["over base"]) if own.get("over base") else "",
+                "MRR + BM25": f"{100 * own['hybrid']:.2f}",
+                "definitions": "",
+                "texts a second": "",
+            }
+            if name != PEER:
+                twin, encoders = own["speed"]
+                row["definitions"] = gain_cell(own["other text"]["definitions"])
+                row["texts a second"] = f"{twin:,.0f} ({twin / encoders:,.0f} times)"
+            rows.append(row)
     return markdown_table(rows)
 
 

@@ -286,7 +286,7 @@ class _Study:
             output=output,
             budget=(tokens, "tokens"),
         )
-        finished = adapt(config)
+        finished = adapt(resume=output) if output.exists() else adapt(config)
         about: dict[str, Any] = {"seconds": time.monotonic() - started}
         run, found = finished.run, read_candidates(output)
         assert found is not None
