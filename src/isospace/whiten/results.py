@@ -23,7 +23,7 @@ from isospace.training.card import CLASSIC, Usage, heading
 from isospace.training.origin import Origin
 from isospace.whiten.whiten_config import By, Power
 
-FORMAT = 6
+FORMAT = 7
 """Format number of whitening.json."""
 FILE = "whitening.json"
 
