@@ -22,7 +22,7 @@ from common import draw, lines
 from contest import machine
 from isospace.commands.console import Console
 from isospace.search import SearchIndex
-from isospace.search.rows import SLICE
+from isospace.search.database import SLICE
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "search.md"
 K = 10
