@@ -357,7 +357,7 @@ def _shards(folder: Path) -> tuple[Any, Any]:
     from isospace.vectors.shards import Shards
     from isospace.vectors.vector_files import FileLayout
 
-    layout = FileLayout("parquet", "float32", 3, "text", {})
+    layout = FileLayout("parquet", 3, "text", {})
     folder.mkdir(exist_ok=True)
     return layout, Shards(folder, layout.to_json(), 4, 2, ".parquet")
 

@@ -46,9 +46,9 @@ def test_what_was_understood_is_shown(folder, capsys):
     assert found["files"] == {"html": 9, "markdown": 9}
     why = {name: relation["why"] for name, relation in found["relations"].items()}
     assert why == {
-        "title-passage": "fewer than 100 held-out pairs: too few to judge by",
+        "title-passage": "fewer than 100 held-out pairs: too few to test with",
         "heading-section": "no headings",
-        "first-rest": "fewer than 100 held-out pairs: too few to judge by",
+        "first-rest": "fewer than 100 held-out pairs: too few to test with",
         "summary-next": "no docstrings",
         "neighbours": "no document of two passages or more",
         "crops": "",

@@ -122,7 +122,7 @@ def test_adapt_tries_closed_forms_and_ships_the_map(config, server, base, tmp_pa
     assert set(server.sent.values()) == {1}
     assert finished.results.steps == 0
     candidates = json.loads((finished.run.folder / "candidates.json").read_text())
-    assert config.queries_only or any("fine-tuned" in note for note in candidates["notes"])
+    assert config.queries_only or any("linear maps" in note for note in candidates["notes"])
     if config.queries_only:  # which is tried alike for a local model
         local = adapt(replace(config, model=str(base), output=tmp_path / "local"), None, Silent())
         ours, theirs = finished.results.verdict.gain, local.results.verdict.gain
