@@ -26,7 +26,7 @@ _LOCK = ".lock"
 _WORDS = {
     "model": "model",
     "dim": "model, of another width",
-    "dtype": "`compress`: the type of numbers",
+    "dtype": "`compress`",
     "text": "text to encode",
     "key": "`id_column`",
 }
