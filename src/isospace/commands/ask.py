@@ -59,6 +59,10 @@ class Ask(LoadsModels, CallsEndpoints):
         for label, line in results.lines.items():
             console.line(label, line)
         console.line("file", f"{config.output}; counts in {config.counts_file}")
-        where = " ".join(map(shlex.quote, text.corpus))
-        console.line("use", f"isospace adapt {where} --queries {shlex.quote(str(config.output))}")
+        if any(results.kept.values()):
+            where = " ".join(map(shlex.quote, text.corpus))
+            use = f"isospace adapt {where} --queries {shlex.quote(str(config.output))}"
+        else:
+            use = "no query was kept: try another language model, or your own prompts (--prompts)"
+        console.line("use", use)
         return 0
