@@ -225,7 +225,7 @@ def _settings(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _objective(value: Any) -> Objective:
-    """An objective as it is, or made of its JSON: a name of the table and hyper-parameters."""
+    """Return an objective as it is, or make it of its JSON: name and hyper-parameters."""
     if isinstance(value, Objective):
         if type(value) not in OBJECTIVES.values():
             raise UserError(
@@ -371,11 +371,11 @@ class TrainConfig:
     """Trackers that get the metrics too; each needs its own package."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings in JSON's own types."""
+        """Return the settings in JSON's own types."""
         return to_dict(self)
 
     def to_json(self) -> str:
-        """The settings as JSON; `from_json` reads it back."""
+        """Return the settings as JSON; `from_json` reads it back."""
         return json.dumps(self.to_dict(), indent=2)
 
     @classmethod
@@ -383,8 +383,7 @@ class TrainConfig:
         """Read settings from the JSON that `to_json` wrote.
 
         Raises:
-            UserError: not such JSON, a field that this version does not know, or a value that it
-                cannot have.
+            UserError: the text is not such JSON, or a setting is unknown or has an invalid value.
         """
         try:
             values = json.loads(text)
@@ -392,8 +391,6 @@ class TrainConfig:
             raise UserError(f"not the settings of a run: {error}") from error
         if not isinstance(values, dict) or not {"text", "objective"} <= set(values):
             raise UserError("not the settings of a run: the keys text and objective are missing")
-        for gone in ("similar", "hold_to_base"):  # of runs that were made before these went
-            values.pop(gone, None)
         try:
             return cls(**values)
         except UserError as error:
@@ -401,15 +398,15 @@ class TrainConfig:
 
 
 def objective_name(objective: Objective) -> str:
-    """The objective's name in the table."""
+    """Return the objective's name in the table."""
     return next(name for name, kind in OBJECTIVES.items() if type(objective) is kind)
 
 
 def shared_options(base: Objective, kind: type[Objective]) -> dict[str, Any]:
-    """The options that `base` sets away from its defaults, as far as they are options of `kind`.
+    """Return the options of `base` that differ from their defaults and are options of `kind` too.
 
-    An option of the same name is the same one where its default is the same too: SimCSE's and
-    DCL's `temperature` 0.05 is one setting, the 1.0 of SCD, which has no softmax, is another.
+    Two objectives share an option if its name and its default are the same. SimCSE and DCL share
+    the `temperature` 0.05. The `temperature` 1.0 of SCD, which has no softmax, is another option.
     """
     ours, usual, other = base.to_json(), type(base)().to_json(), kind().to_json()
     return {
