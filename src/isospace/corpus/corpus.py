@@ -26,7 +26,7 @@ from isospace.corpus.lines import Lines
 from isospace.corpus.passages import check_language
 from isospace.corpus.reading import FOLDER, columns, find, left_out, places
 from isospace.corpus.relations import Related
-from isospace.corpus.sources import DOCSTRINGS, require_columns
+from isospace.corpus.sources import DOCSTRINGS, listed, require_columns
 from isospace.corpus.streams import Source
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
@@ -239,9 +239,8 @@ def _warn_of_unreadable(corpus: Corpus, sources: Sequence[Source]) -> None:
     for place, unread, reason in corpus.unreadable:
         names.setdefault((unread, reason), []).append(sources[place].name)
     for (unread, reason), files in names.items():
-        more = f" and {len(files) - 3:,} more files" if len(files) > 3 else ""
         what = "not read" if unread else "hardly read"
-        logger.warning("%s: %s%s%s", what, ", ".join(files[:3]), more, reason)
+        logger.warning("%s: %s%s", what, listed(files, most=3), reason)
 
 
 def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:

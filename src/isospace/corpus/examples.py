@@ -190,7 +190,7 @@ ENTAILMENT = "entailment"
 """The label of texts that belong together, as in corpora for natural language inference."""
 
 
-def label_of(value: Any, place: str, column: str | None) -> str:
+def label_of(value: Any, place: str, column: str) -> str:
     """Return a cell of the label column as text; `place` names file and line in the error.
 
     Raises:

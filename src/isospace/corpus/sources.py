@@ -118,13 +118,18 @@ def _each_once(sources: Iterable[Source]) -> list[Source]:
             repeated.append(source.name)
             found[place] = replace(first, in_folder=first.in_folder and source.in_folder)
     if repeated:
-        logger.warning("already read under another path: %s", _first_of(repeated))
+        logger.warning("already read under another path: %s", listed(repeated))
     return list(found.values())
 
 
-def _first_of(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return f"{', '.join(names[:10])}{more}"
+def listed(names: Sequence[str], most: int = 10) -> str:
+    """Return the first names as text, and the number of the others.
+
+    >>> listed(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def require_there(files: Iterable[str]) -> None:
@@ -224,7 +229,7 @@ def _folder_sources(
             f"{_supported(documents)}."
         )
     if ignored:
-        logger.warning("%s: not read: %s", folder, _first_of(ignored))
+        logger.warning("%s: not read: %s", folder, listed(ignored))
     return sources
 
 

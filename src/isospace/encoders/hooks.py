@@ -104,7 +104,7 @@ class LastLayers:
         self.below, self.last = slice(lower), slice(lower, None)
         self.described = f"trains {count} of {len(layers)} layers"
         self._lower, self._first = layers[self.below], layers[self.last][0]
-        self._beside: int | None = None
+        self._other_outputs: int | None = None
         """Number of outputs of a layer after its states; `None` if it returns no tuple."""
 
     def states_below(self, run: Callable[[], Any]) -> Tensor:
@@ -117,7 +117,7 @@ class LastLayers:
         """
 
         def note(_layer: nn.Module, _inputs: Any, output: Any) -> None:
-            self._beside = len(output) - 1 if isinstance(output, tuple) else None
+            self._other_outputs = len(output) - 1 if isinstance(output, tuple) else None
 
         def reached(_layer: nn.Module, inputs: tuple[Any, ...]) -> None:
             if inputs:
@@ -138,7 +138,7 @@ class LastLayers:
         """Run the last layers on these states inside the block; skip the lower layers."""
 
         def passed_on(own: Tensor, *_: Any, **__: Any) -> Any:
-            return own if self._beside is None else (own, *[None] * self._beside)
+            return own if self._other_outputs is None else (own, *[None] * self._other_outputs)
 
         def replaced(_layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
             return (states, *inputs[1:])

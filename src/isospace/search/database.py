@@ -21,6 +21,7 @@ from isospace.operators.compression import Compression
 from isospace.operators.forms import RESCORED
 from isospace.operators.nearest import highest, nearest
 from isospace.search.columns import ColumnType, Value, bad_filter, condition_of, reason_of
+from isospace.vectors.vector_files import as_lists
 
 SLICE = 8192
 """Number of rows that are encoded, written or deleted together; a kill loses at most these."""
@@ -173,9 +174,9 @@ class Database:
         values = zip(*rows.values(), strict=True)
         names = "text", *self.columns, _FILE, _PASSAGE_OF
         columns = dict(zip(names, values, strict=True))
-        stored = {"vector": _lists(self.compression.numbers(vectors))}
+        stored = {"vector": as_lists(self.compression.numbers(vectors))}
         if self.compression.form.rescored:
-            stored[_BITS] = _lists(self.compression.bits(vectors))
+            stored[_BITS] = as_lists(self.compression.bits(vectors))
         with self._working("written"):
             table = pa.table({"id": list(rows), **stored, **columns}, self._schema)
             merge = self._table.merge_insert("id").when_matched_update_all()
@@ -343,11 +344,6 @@ class Database:
 
 def _filtered(query: Any, condition: str | None) -> Any:
     return query if condition is None else query.where(condition)
-
-
-def _lists(numbers: np.ndarray) -> pa.FixedSizeListArray:
-    """Return rows of numbers as an Arrow column."""
-    return pa.FixedSizeListArray.from_arrays(pa.array(numbers.reshape(-1)), numbers.shape[1])
 
 
 def lancedb() -> Any:

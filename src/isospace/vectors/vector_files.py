@@ -99,11 +99,9 @@ class FileLayout:
                 np.save(contents, values)
                 file.write(contents.getbuffer())
                 return
-            flat = pa.array(values.reshape(-1))
-            columns = [pa.array(keys), pa.FixedSizeListArray.from_arrays(flat, self.width)]
+            columns = [pa.array(keys), as_lists(values)]
             if self._has_bits and self.compression is not None:
-                bits = pa.array(self.compression.bits(vectors).reshape(-1))
-                columns.append(pa.FixedSizeListArray.from_arrays(bits, -(-self.width // 8)))
+                columns.append(as_lists(self.compression.bits(vectors)))
             with self._writer(file) as writer:
                 writer.write_table(pa.Table.from_arrays(columns, schema=self.schema))
 
@@ -147,3 +145,8 @@ class FileLayout:
         if self.compression is not None:
             settings["compress"] = self.compression.name
         return settings
+
+
+def as_lists(numbers: NDArray[Any]) -> pa.FixedSizeListArray:
+    """Return numbers (n, width) as an Arrow column of n lists."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(numbers.reshape(-1)), numbers.shape[1])
