@@ -1,7 +1,7 @@
 """Adapt a sentence encoder to your own text, without labels, and measure whether that helped.
 
-What Python users call is here, by one name each, and is imported when it is first used: torch
-takes seconds. Everything else is reached through its package.
+The names for Python users are here. Each is imported when it is first used, because torch takes
+seconds. Import everything else from its package.
 
 - `load(model)`: an `Embedder`, which encodes, compares and searches texts.
 - `adapt(config)`: the best encoder for a text within a budget of time; settings: `AdaptConfig`,
@@ -13,11 +13,11 @@ takes seconds. Everything else is reached through its package.
 - `evaluate(model, config)`: score a model; settings: `EvaluateConfig`.
 - `whiten_model(config)`: whiten a model after the fact; settings: `WhitenConfig`.
 - `distill(config)`: a static twin of an encoder; settings: `DistillConfig`.
-- `merge_models(base, models, share, to)`: weights between a base model and what was trained from
-  it.
-- `keep_texts(texts, path)`: what a generator gives, in a file to train on.
+- `merge_models(base, models, share, to)`: weights between a base model and models that were
+  trained from it.
+- `keep_texts(texts, path)`: write the texts of a generator to a file to train on.
 - `ObjectiveLoss`: an objective in sentence-transformers' own trainer.
-- `UserError`, `Stopped`: what is raised for bad input, and for work that ended early.
+- `UserError`, `Stopped`: the errors for bad input, and for work that ended early.
 """
 
 from __future__ import annotations

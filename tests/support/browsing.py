@@ -57,10 +57,9 @@ def requests(browser: Any) -> list[str]:
 
 
 def require_readable(browser: Any, width: int, scheme: str, texts: int) -> str:
-    """Show a page: it fits, and its texts, so many at least, are large and of enough contrast.
+    """Show a page, and require that it fits and that its texts are readable; return its colour.
 
-    Returns:
-        The colour of its paper.
+    The page must have more texts than `texts`. Each must be large and have enough contrast.
     """
     show(browser, width, scheme)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
@@ -75,7 +74,7 @@ def require_readable(browser: Any, width: int, scheme: str, texts: int) -> str:
 
 
 def provoke(browser: Any) -> None:
-    """Send every element the events that attacks wait for."""
+    """Send every element the events that can start the code of an attack."""
     browser.execute_script(
         "document.querySelectorAll('*').forEach((one) => { for (const kind of ['mouseover', "
         "'focus', 'load', 'error']) one.dispatchEvent(new Event(kind)) })"

@@ -1,4 +1,4 @@
-"""Indexing in one call, by settings of a few words."""
+"""Indexing by one call with the settings as arguments."""
 
 from __future__ import annotations
 

@@ -81,11 +81,11 @@ OF_EACH_KIND = (
     "whitenedcse", "mocose", "pcl", "vascl", "diffcse", "declutr", "is-bert", "tsdae", "triples",
     "gradient step", "pairs with a queue", "last layers in passes", "adapters", "mined in passes",
 )  # fmt: skip
-"""Heads, queues, networks, steps, detectors, spans and lists."""
+"""Objectives that together have every kind of head, queue, network, step, detector, span and list."""
 
 
 def of_each_kind() -> list[Any]:
-    """`NAMES` as parameters of a test, of which `make test` runs those of `OF_EACH_KIND`."""
+    """Return `NAMES` as parameters of a test; `make test` runs only those of `OF_EACH_KIND`."""
     long = pytest.mark.exhaustive
     return [pytest.param(name, marks=() if name in OF_EACH_KIND else long) for name in NAMES]
 
@@ -179,7 +179,7 @@ def views_of(loop: Loop, batch: int | Batch) -> list[Views]:
 def save_clean_terms(
     model: Path, folder: Path, dtype: torch.dtype, names: tuple[str, ...] = NAMES
 ) -> None:
-    """The terms and gradients of objectives, in a file of this process's rank."""
+    """Save the terms and gradients of objectives in a file with the rank of this process."""
     torch.set_default_dtype(dtype)
     found = {name: clean_terms(model, folder, name) for name in names}
     rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0

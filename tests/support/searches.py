@@ -20,7 +20,7 @@ NOISE, CONTENT = WORDS[:10], WORDS[10:]
 
 
 def write_documents(file: Path, count: int = 2100) -> Path:
-    """Documents whose second passages say the words of their titles again, among others."""
+    """Write documents whose second passages repeat words of their titles, among other words."""
     draw = random.Random(0)
     with file.open("w", encoding="utf-8") as out:
         for text in sentences(count, seed=4):

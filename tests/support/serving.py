@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 
 @contextmanager
 def serving(app: Starlette) -> Iterator[str]:
-    """The address of an app on a free port of this machine, until the block ends."""
+    """Run an app on a free port inside the block, and give its address."""
     config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
@@ -24,7 +24,7 @@ def serving(app: Starlette) -> Iterator[str]:
 
 @contextmanager
 def running(server: uvicorn.Server, listener: socket.socket) -> Iterator[int]:
-    """The port of a server that runs on a socket, until the block ends."""
+    """Run a server on a socket inside the block, and give its port."""
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

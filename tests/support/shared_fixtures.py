@@ -116,7 +116,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def half_split() -> Iterator[None]:
-    """Half as many pairs as usual are enough to be split into those that select and that test."""
+    """Halve the number of pairs that is enough for a split into validation and test pairs."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("corpus.groups", "adaptation.task"):
             patch.setattr(f"isospace.{module}.SMALLEST_SPLIT", 200)

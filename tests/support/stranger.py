@@ -14,7 +14,7 @@ from transformers import AutoModel, AutoTokenizer
 def save_vectors(outputs: dict[Path, Path], texts: list[str]) -> None:
     """Load model folders where neither isospace nor peft can be imported, and write their vectors.
 
-    A folder of transformers alone is read at the first token.
+    In a folder for transformers alone, the state of the first token is the vector.
     """
     assert "isospace" not in sys.modules
     sys.modules["isospace"] = sys.modules["peft"] = None  # type: ignore[assignment]  # imports fail

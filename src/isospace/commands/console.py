@@ -46,7 +46,7 @@ class Console:
 
     Print results on standard output after the block, when the display is gone.
 
-    A `quiet` console shows nothing, and of several processes only the first shows lines. After
+    A `quiet` console shows nothing. Of several processes, only the first shows lines. With
     `many_runs` a summary follows, so the display redraws the results of single runs, and shows no
     tables of them.
     """

@@ -68,7 +68,7 @@ class Index(LoadsModels, CallsEndpoints):
         console.line("index", f"{number_of(indexed.rows, 'rows')} in {config.to}")
         how = indexed.approximate.text if indexed.approximate else "exact"
         if config.compress is not None:
-            console.line("compressed", loss_sentence(config.model or "minilm", config.compress))
+            console.line("compressed", loss_sentence(config.model_if_new, config.compress))
         folder = shlex.quote(str(config.to))
         console.line("search", f"{how}; isospace search 'a query' --index {folder}")
         return 0
@@ -78,7 +78,7 @@ class Index(LoadsModels, CallsEndpoints):
 
         config = self.config
         if config.inputs:
-            raise UserError("--delete: takes no files; add them by another command")
+            raise UserError("--delete: takes no files. Add them by another command")
         for options in (config, config.reading):
             for one in fields(options):
                 if one.name not in ("to", "reading") and getattr(options, one.name) != one.default:

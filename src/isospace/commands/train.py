@@ -116,5 +116,5 @@ def _no_objective(word: str) -> str:
     from isospace.corpus.sources import is_docstrings
 
     if is_docstrings(word) or Path(word).exists():
-        return f"{word}: is a text and no objective. Run isospace train --corpus {word}"
+        return f"{word}: is a text, not an objective. Run isospace train --corpus {word}"
     return no_such("objective", word, OBJECTIVES)

@@ -47,7 +47,8 @@ from isospace.training.selection import LABELS, LAST, PAIRS
 
 _BASE_OF = f"{BASE} of "
 _ROUNDING = 0.005
-"""Largest mean difference of one encoder's reciprocal ranks on two machines, without one pair."""
+"""Largest mean difference of one encoder's reciprocal ranks on two machines. One more pair
+may differ by any amount."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ def _baseline_row(name: str, models: Sequence[Baseline], shared: SharedItems) ->
 
 @dataclass(frozen=True)
 class _Judge:
-    """Selects a row by the criterion, which uses no test item, and tests it once.
+    """The verdict on the row that the criterion selects; the criterion uses no test item.
 
     If the corpus has too few pairs to split, the same pairs selected the checkpoints and select the
     row. The interval then holds for all rows at once.

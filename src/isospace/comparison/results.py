@@ -111,7 +111,7 @@ class ComparisonResults:
             labels selected the checkpoints, "Avg unseen", without the test pairs in the labels.
         protocol: protocol of the numbers.
         settings: row -> the settings that its runs share.
-        runs: row -> the folders of its runs, relative to the comparison's.
+        runs: row -> the folders of its runs, relative to that of the comparison.
         baselines: row -> the model that was scored once, or the models of its seeds.
         criterion: row -> the score that selected its checkpoints and the tested row, 0 to 1, mean
             over the seeds; of a base model only if it could be selected.

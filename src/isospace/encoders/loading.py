@@ -169,7 +169,7 @@ def as_encoder(
 class _Exported:
     """Settings that isospace wrote into the configuration of an exported model.
 
-    `pooling` is a name in `POOLINGS`. No `max_length` in tokens is known if it is `None`.
+    `pooling` is a name in `POOLINGS`. `max_length` is in tokens; `None`: no limit is known.
     """
 
     pooling: PoolingName

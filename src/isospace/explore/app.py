@@ -52,16 +52,17 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _MEANINGS = {
-    "effective_rank": "How many directions the vectors really use. More is more even.",
+    "effective_rank": "Number of directions that the vectors use. More is more even.",
     "isoscore": "Share of the directions that the variance spreads over, 0 to 1. "
     "Higher is more even.",
-    "mean_cosine": "Of two different texts. Near 0 is even; high says that all texts look alike.",
-    "uniformity": "How texts spread over the sphere, from 0 (all in one place) down to about -4. "
+    "mean_cosine": "Mean cosine of two different texts. Near 0 is even; near 1 all texts look "
+    "alike.",
+    "uniformity": "Spread of the texts over the sphere, from 0 (all in one place) to about -4. "
     "Lower is more even.",
-    "hubness": "Whether a few texts are neighbours of the many; 0 if all are found equally often. "
-    "Lower is more even.",
+    "hubness": "0 if all texts are neighbours equally often; high if a few texts are neighbours of "
+    "many. Lower is more even.",
 }
-"""Measure of a space -> its meaning, and the direction of more even."""
+"""Measure of a space -> its meaning, and the values of an even space."""
 _FILES = {"explore.css": "text/css", "marks.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 

@@ -32,8 +32,8 @@ TABLE = "texts.lance"
 class ApproximateIndex:
     """The size and quality of the approximate index.
 
-    It was trained on `rows` rows. `recall` is the mean share of the 10 nearest texts that it finds
-    for `queries` of its own texts, whose own rows do not count.
+    It was trained on `rows` rows. `recall` is the mean share of the 10 nearest texts that it finds.
+    The queries of this measure are `queries` texts of the index; the row of a query does not count.
     """
 
     rows: int
@@ -144,7 +144,7 @@ def require_room(folder: Path) -> None:
 def load_model(
     folder: Path, about: About, model: str | None, query_prompt: str | None = None
 ) -> Encoder:
-    """Load the model of an index; refuse a model other than the index was made with.
+    """Load the model of an index; refuse a model that did not make the index.
 
     `model` is its new location; `None`: the location in `about`. `query_prompt` is as for
     `load_encoder`; default: the prompt of the index.

@@ -104,7 +104,7 @@ def index_files(
         if about is None:
             index = SearchIndex.create(
                 to,
-                config.model or "minilm",
+                config.model_if_new,
                 columns,
                 *prompts,
                 bm25_weight,

@@ -46,7 +46,7 @@ class Consent:
     def require_named(self, address: str, source: str = "") -> None:
         """Refuse to send text to an endpoint that only a file names; this machine is allowed.
 
-        `source` is the file or folder that names it, if any.
+        `source` is the file or folder that names the endpoint, if any.
         """
         if re.match(r"https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])[:/]", address):
             return

@@ -114,7 +114,8 @@ class Answer:
 class Endpoint:
     """The client of a model behind an address; several threads may share it.
 
-    A request may take `seconds`, and has so many `retries` after the first answer.
+    `seconds` is the time limit of a request. After the first answer of the endpoint, a failed
+    request is sent again up to `retries` times.
 
     Raises:
         UserError: the extra `endpoints` is not installed, or the key is missing.
@@ -186,7 +187,7 @@ class Endpoint:
         )
         choices = getattr(answer, "choices", None)
         if not choices or not choices[0].message:
-            raise UserError(f"{self.address}: the response of /chat/completions is no answer")
+            raise UserError(f"{self.address}: the response of /chat/completions holds no answer")
         message, used = choices[0].message, answer.usage
         refused = bool(message.refusal) or choices[0].finish_reason == "content_filter"
         read, wrote = (used.prompt_tokens, used.completion_tokens) if used else (0, 0)

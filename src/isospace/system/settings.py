@@ -94,8 +94,8 @@ def settings(cls: type[T]) -> type[T]:
 def refuse_idle(values: Any, needed: str, *names: str) -> None:
     """Refuse settings that have no effect without the value of another setting.
 
-    `needed` is the other setting with its value, such as "`whitening` zca". The settings `names`
-    may have their defaults.
+    `needed` is the other setting with its value, such as "`whitening` zca". Settings of `names`
+    that have their defaults are not refused.
     """
     for one in fields(values):
         value = getattr(values, one.name)

@@ -74,10 +74,10 @@ class EncodeConfig:
     encoding: str = "utf-8"
     """Encoding of the text files."""
     compress: NameOrPath | None = None
-    """Form of the stored vectors: float16, int8, binary, or a smaller one such as pca-256-int8.
-    What it needs is fitted on the texts and kept beside the vectors. For queries (`as` query) give
-    the compressed vectors of the documents instead: their folder, or their file. Default: the
-    model's own vectors, in float32."""
+    """Form of the stored vectors: float16, int8, binary, or a smaller form such as pca-256-int8.
+    The form is fitted on the texts and saved with the vectors. For queries (`as` query), give the
+    folder or file of the documents' compressed vectors instead. Default: the model's own vectors,
+    in float32."""
     format: Format | None = None
     """Format of the shards; default: parquet, or what `output` ends in."""
     precision: Precision = "float32"
@@ -165,14 +165,14 @@ class IndexConfig:
     standard input, or docstrings. A row without an id gets the id FILE:ROW, its passages FILE:ROW#1
     and on; indexing the file again replaces them."""
     to: PathOrText = Path("index")
-    """The folder of the index, which is created, or to which texts are added."""
+    """The folder of the index. It is created, or texts are added to it."""
     model: NameOrPath | None = None
     """minilm, a model folder, a run's folder, a Hub name, an endpoint (http://HOST/v1#NAME), or
     vectors:FILE; default: the model of the index, and minilm for a new one."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
     id_column: str | None = None
-    """Which column holds ids; a row replaces the one that has its id, also within the files."""
+    """Which column holds ids. A row replaces earlier rows with the same id."""
     keep: tuple[str, ...] = ()
     """Other columns to keep, to filter by and to show; default: those of the index."""
     encoding: str = "utf-8"
@@ -196,9 +196,14 @@ class IndexConfig:
     """Where texts are encoded: in this process, or on the machines of a Ray cluster (RAY_ADDRESS
     names it). This process writes the index."""
     workers: PositiveInt = 1
-    """With `engine` ray: how many encode at once, each with the model in memory."""
+    """With `engine` ray: number of workers, each with the model in memory."""
 
     def __post_init__(self) -> None:
         """Refuse `workers` without a cluster."""
         if self.engine == "local":
             refuse_idle(self, "`engine` ray", "workers")
+
+    @property
+    def model_if_new(self) -> str:
+        """Model of the index, if the index does not exist yet."""
+        return self.model or "minilm"
