@@ -22,7 +22,7 @@ from isospace.system.typed_json import to_json
 # Two settings in the form of the command line; the class below has their help.
 @settings
 class _Arguments(AskConfig):
-    """What to ask about, and whom."""
+    """The text to ask about, and the language model."""
 
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
 
@@ -35,7 +35,7 @@ class Ask(LoadsModels, CallsEndpoints):
     """The text whose passages the queries are for: folders or files, or docstrings for those of
     installed Python packages."""
     config: _Arguments = field(default_factory=_Arguments)
-    """What to ask about, and whom."""
+    """The text to ask about, and the language model."""
     json: bool = False
     """Print the counts as JSON and no progress."""
 

@@ -24,7 +24,7 @@ _SHOWN = 160
 
 @dataclass(frozen=True)
 class _Arguments(CorpusConfig):
-    """What to read and how to clean it."""
+    """The text to read, and the settings of its cleaning."""
 
     corpus: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
 

@@ -20,7 +20,7 @@ from isospace.system.typed_json import to_json
 # Two settings in the form of the command line; the class below has their help.
 @settings
 class _Arguments(DistillConfig):
-    """What to distill."""
+    """The model to distill, and the corpus."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = DistillConfig.model
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
@@ -31,7 +31,7 @@ class Distill(LoadsModels):
     """Options of `isospace distill`."""
 
     config: _Arguments = field(default_factory=_Arguments)
-    """What to distill."""
+    """The model to distill, and the corpus."""
     json: bool = False
     """Print everything as JSON, and no progress."""
 

@@ -22,7 +22,7 @@ from isospace.vectors.encode_config import EncodeConfig
 # Four settings in the form of the command line; `EncodeConfig` has their help.
 @settings
 class _Arguments(EncodeConfig):
-    """What to encode, by which model, into what."""
+    """The texts to encode, the model and the output."""
 
     model: Annotated[str, tyro.conf.Positional]
     inputs: Annotated[tuple[str, ...], tyro.conf.Positional]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # A setting in the form of the command line; `IndexConfig` has its help.
 @settings
 class _Arguments(IndexConfig):
-    """What to index, into which folder."""
+    """The files to index, and the folder of the index."""
 
     inputs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
 

@@ -20,7 +20,7 @@ from isospace.whiten.whiten_config import WhitenConfig
 # Two settings in the form of the command line; the class below has their help.
 @settings
 class _Arguments(WhitenConfig):
-    """What to whiten, by what, and how far."""
+    """The model to whiten, the texts or pairs, and the power."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = WhitenConfig.model
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None

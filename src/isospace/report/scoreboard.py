@@ -77,7 +77,7 @@ def comparison_table(name: str, results: ComparisonResults) -> Table:
         f"x 100{spread}. {_protocol(protocol)} {criterion}, mean over the seeds, selected the row "
         "of the verdict. A gain is the difference of unrounded means. "
         f"{_baselines(results)}{_settings_that_differ(results)}The interval is "
-        f"{chance(results)}. p is of the gain over the base model, corrected for all rows (Holm)."
+        f"{_scope(results)}. p is of the gain over the base model, corrected for all rows (Holm)."
     )
     if measure == "MRR" and not protocol.split:
         note += (
@@ -126,7 +126,7 @@ def gains_table(name: str, results: ComparisonResults) -> Table | None:
     ]
     note = (
         "Gain over the base model x 100, mean over the seeds, and its 95 % interval "
-        f"{chance(results)}. * p below 5 %, corrected for the rows (Holm) but not for the number "
+        f"{_scope(results)}. * p below 5 %, corrected for the rows (Holm) but not for the number "
         "of scores."
     )
     return Table("gains", f"Comparison {name}: gains in every score", rows, note)
@@ -159,7 +159,7 @@ def differences_table(name: str, results: ComparisonResults) -> Table | None:
         for one in found
     ]
     note = (
-        f"Difference of the means over the seeds x 100, and its 95 % interval {chance(results)}, "
+        f"Difference of the means over the seeds x 100, and its 95 % interval {_scope(results)}, "
         f"of this pair alone. p is {_corrected(len(found))}. Shown: p below 5 %. Within a point: "
         "the interval lies between -1 and +1. Cannot tell: neither; they may be equal or not."
     )
@@ -225,7 +225,7 @@ def bm25_table(name: str, results: ComparisonResults) -> Table | None:
         )
     note = (
         f"x 100; the base model alone has an MRR of {mean_sd(mrr[BASE].seeds)}. + BM25: cosine and "
-        f"BM25 fused. In brackets 95 % intervals {chance(results)}, each by itself; {selected}. "
+        f"BM25 fused. In brackets 95 % intervals {_scope(results)}, each by itself; {selected}. "
         "The validation pairs, if there are any, selected the weight for each base model."
     )
     return Table("bm25", f"Comparison {name}: BM25 and hybrid search", rows, note)
@@ -238,8 +238,8 @@ def retrieval_cells(columns: Mapping[str, SeedScores], measure: str) -> dict[str
     return {name: mean_sd(columns[name].seeds) for name in shown if name in columns}
 
 
-def chance(results: ComparisonResults) -> str:
-    """Return in words what intervals and p hold for."""
+def _scope(results: ComparisonResults) -> str:
+    """Return in words for which other data intervals and p are valid."""
     seeds = {one.over_base.seeds for columns in results.gains.values() for one in columns.values()}
     return "for other test items" if seeds == {1} else "for other seeds and other test items"
 
@@ -254,7 +254,7 @@ def other_text_gains_table(name: str, results: ComparisonResults) -> Table | Non
     ]
     note = (
         f"Gain over the base model x 100: {PROTOCOL}. In brackets 95 % intervals "
-        f"{chance(results)}, each by itself; nothing was selected by these sets."
+        f"{_scope(results)}, each by itself; nothing was selected by these sets."
     )
     return Table("other-text-gains", f"Comparison {name}: other text", rows, note)
 

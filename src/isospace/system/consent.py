@@ -1,4 +1,4 @@
-"""What the user of this process allows: text sent to an endpoint, and code of models that runs.
+"""Consent of the user: to send text to an endpoint, and to run the code of models.
 
 The key of an endpoint comes from an environment variable that the user names; it is neither written
 nor logged. A file can never allow code, not even the settings of a run or of an index.

@@ -86,8 +86,8 @@ class TextFile(NamedTuple):
 class RowsSeen:
     """Number and hash of the rows seen so far.
 
-    Missing are rows whose text is null, and keys of rows without an id if ids are read. The names
-    with `first` have the position of the first such row.
+    `missing` counts rows whose text is null. `missing_keys` counts rows without an id, if ids are
+    read. `first_missing` and `first_missing_key` are the positions of the first such rows.
     """
 
     def __init__(self) -> None:
