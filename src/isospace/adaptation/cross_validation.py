@@ -361,12 +361,14 @@ def _train(
         Silent(),
         stop,
         data,
+        run,
+        how_to_resume,
         start_competes=False,
         due=lambda total, _: [total],
         vectors=file.parent,
     )
     encoders.put_behind(fit.encoder)
-    with fit.holding(run, how_to_resume):
+    with fit.holding():
         fit.begin()
         fit.measure_start(updates)
         with suppress(Diverged):

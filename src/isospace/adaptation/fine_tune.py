@@ -35,25 +35,69 @@ from isospace.training.step import Diverged
 
 
 @dataclass(frozen=True)
-class FineTuned:
-    """Results of all trainings of a search.
+class EndedTraining:
+    """One training of a search, after its end.
 
     Attributes:
-        facts: facts about the first training that was kept, or about the first one if none was.
-        weights: the weights of each kept training.
-        steps: the update of the checkpoint of each kept training.
-        selection_bias: average gain that comes only from selecting checkpoints by the test pairs.
-        unseen: number of checkpoints that were not kept, if the test pairs select checkpoints.
+        weights: the weights that were kept; `None` if no checkpoint was.
+        selection_bias: gain that comes only from selecting the checkpoint by the test pairs.
+        unseen: number of checkpoints that were not kept, if the test pairs select the checkpoint.
+        exhausted: true if the training had the largest number of updates (`most_updates`).
         plan: the plan of the remaining minutes; `None` for a budget in tokens or a resumed run.
     """
 
     facts: TrainingFacts
-    weights: tuple[Weights, ...] = ()
-    steps: tuple[int, ...] = ()
+    weights: Weights | None = None
     selection_bias: float = 0.0
     unseen: int = 0
+    exhausted: bool = False
     plan: TimePlan | None = None
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FineTuned:
+    """All trainings of a search, one or more."""
+
+    trainings: tuple[EndedTraining, ...]
+
+    @property
+    def facts(self) -> TrainingFacts:
+        """Facts about the first training that was kept, or about the first one if none was."""
+        return (self._kept or self.trainings)[0].facts
+
+    @property
+    def weights(self) -> tuple[Weights, ...]:
+        """The weights of each kept training."""
+        return tuple(one.weights for one in self.trainings if one.weights is not None)
+
+    @property
+    def selection_bias(self) -> float:
+        """Average gain that comes only from selecting checkpoints by the test pairs."""
+        return float(np.mean([one.selection_bias for one in self._kept])) if self._kept else 0.0
+
+    @property
+    def unseen(self) -> int:
+        """Number of checkpoints that were not kept, if the test pairs select checkpoints."""
+        return sum(one.unseen for one in self.trainings)
+
+    @property
+    def plan(self) -> TimePlan | None:
+        """The plan of the remaining minutes; `None` for a budget in tokens or a resumed run."""
+        return self.trainings[-1].plan
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks for the user."""
+        notes = tuple(note for one in self.trainings for note in one.notes)
+        trained = [one for one in self.trainings if one.facts.steps]
+        if trained and all(one.exhausted for one in trained):
+            notes += (f"Each training ends after {MOST_EPOCHS:g} passes over its examples.",)
+        return notes
+
+    @property
+    def _kept(self) -> tuple[EndedTraining, ...]:
+        return tuple(one for one in self.trainings if one.weights is not None)
 
 
 def nothing_trained(search: Search, base_mrr: float, amounts: Amounts) -> FineTuned:
@@ -77,7 +121,7 @@ def nothing_trained(search: Search, base_mrr: float, amounts: Amounts) -> FineTu
         seconds=search.times.whole,
         memory_mb=peak_memory_mb(),
     )
-    return FineTuned(facts, notes=notes)
+    return FineTuned((EndedTraining(facts, notes=notes),))
 
 
 def fine_tune(search: Search, until: float | None) -> FineTuned:
@@ -88,49 +132,19 @@ def fine_tune(search: Search, until: float | None) -> FineTuned:
         until: the time at which the search must end. `None` for a budget in tokens, and for a
             resumed training, which keeps its planned length.
     """
-    seeds = search.task.config.seeds
-    plan: TimePlan | None = None
-    ended: list[_Ended] = []
-    for number in range(seeds):
-        one = _train(search, number, until, plan, ended[-1].updates if ended else 0)
-        ended.append(one)
-        plan = one.plan
-        if not one.updates:
+    trainings: list[EndedTraining] = []
+    for number in range(search.task.config.seeds):
+        trainings.append(_train(search, number, until, trainings[-1] if trainings else None))
+        if not trainings[-1].facts.steps:
             break
-    kept = [one for one in ended if one.weights is not None]
-    notes = [note for one in ended for note in one.notes]
-    trained = [one for one in ended if one.updates]
-    if trained and all(one.exhausted for one in trained):
-        notes.append(f"Each training ends after {MOST_EPOCHS:g} passes over its examples.")
-    return FineTuned(
-        (kept or ended)[0].facts,
-        tuple(one.weights for one in kept if one.weights is not None),
-        tuple(one.facts.choice.step for one in kept),
-        float(np.mean([one.selection_bias for one in kept])) if kept else 0.0,
-        sum(one.unseen for one in ended),
-        plan,
-        tuple(notes),
-    )
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """One training that has ended; its fields are like those of `FineTuned`."""
-
-    facts: TrainingFacts
-    updates: int
-    plan: TimePlan | None
-    notes: tuple[str, ...]
-    weights: Weights | None = None
-    selection_bias: float = 0.0
-    unseen: int = 0
-    exhausted: bool = False
+    return FineTuned(tuple(trainings))
 
 
 def _train(
-    search: Search, number: int, until: float | None, plan: TimePlan | None, before: int
-) -> _Ended:
+    search: Search, number: int, until: float | None, previous: EndedTraining | None
+) -> EndedTraining:
     """Train once."""
+    plan, before = (previous.plan, previous.facts.steps) if previous else (None, 0)
     training = search.task.training
     notes: list[str] = []
     settings = replace(training, seed=training.seed + number)
@@ -149,6 +163,8 @@ def _train(
             search.progress,
             search.stop,
             search.task.data,
+            run,
+            search.run.how_to_resume,
             start_competes=False,
             due=due,
             vectors=search.encoders.folder,
@@ -168,13 +184,13 @@ def _train(
             updates = plan.updates(time.monotonic(), fit.loop.step, fit.evaluated)
             return max(updates, FEWEST_UPDATES)
 
-        with fit.holding(run, search.run.how_to_resume):
+        with fit.holding():
             fit.begin()
             updates, note = _updates(search, fit, plan, before)
             notes += filter(None, [note])
             fit.measure_start(updates)
             if not updates:
-                return _Ended(TrainingFacts.of(fit), 0, plan, tuple(notes))
+                return EndedTraining(TrainingFacts.of(fit), plan=plan, notes=tuple(notes))
             try:
                 fit.go(None if plan is None else planned)
             except Diverged as error:
@@ -187,15 +203,14 @@ def _train(
         weights = search.encoders.read_trained(run.kept_weights)
     else:
         notes.append(f"A training gave no candidate: {choice.reason}.")
-    return _Ended(
+    return EndedTraining(
         TrainingFacts.of(fit),
-        updates,
-        plan,
-        tuple(notes),
         weights,
         added_by_choosing(list(tried.values())) if tried and choice.step else 0.0,
         len(tried.keys() - {0, choice.step}) if tried else 0,
         fit.loop.total_steps == most_updates(fit),
+        plan,
+        tuple(notes),
     )
 
 

@@ -70,7 +70,7 @@ def finish(
         run.config,
         data,
         tuned.facts,
-        tuned.steps[0] if selected.share else 0,
+        tuned.facts.choice.step if selected.share else 0,
         base,
         adapted,
         verdict,

@@ -54,6 +54,8 @@ class Fit:
         progress: shows the stages, the bar and the lines.
         stop: tells when a signal asked to stop.
         data: the texts, if they are already loaded.
+        run: the run to fill or to resume; default: a new one, made after the settings are checked.
+        how_to_resume: advice on how to resume a stopped run; default: that of `run`.
         start_competes: keep the base model if no checkpoint beats it.
         due: (updates in all, last evaluated update) -> updates to evaluate after; default:
             `evaluation_steps` of the settings.
@@ -74,6 +76,8 @@ class Fit:
         progress: Progress,
         stop: StopRequest,
         data: Data | None = None,
+        run: Run | None = None,
+        how_to_resume: str = "",
         start_competes: bool = True,
         due: Callable[[int, int], Sequence[int]] | None = None,
         vectors: Path | None = None,
@@ -95,9 +99,6 @@ class Fit:
         self.evaluations = Evaluations(config, self.held_out, self.benchmark, start_competes)
         self.paces, self._budget = Paces(), Budget(self.loop)
         self.evaluated = 0
-        self.run: Run
-        self._how_to_resume: str
-        """Set by `holding`, because the settings are checked before there is a run."""
         self._saved_step, self._saved_at = 0, time.monotonic()
         self.begun: int | None = None
         self._state: dict[str, Any] | None = None
@@ -108,6 +109,13 @@ class Fit:
             "model": weights_hash(self.encoder, *SIDES),
             **self.training.digests,
         }
+        self.run = run or self._new_run()
+        self._how_to_resume = how_to_resume or self.run.how_to_resume
+
+    def _new_run(self) -> Run:
+        """Make the folder of a run in the first process, and return the run in all of them."""
+        folder = Run.create(self.config).folder if self.main else None
+        return Run(broadcast(self.accelerator, folder))
 
     def _file_digests(self) -> dict[str, str]:
         """Map settings to the digests of their files (queries, labels and pairs)."""
@@ -119,19 +127,19 @@ class Fit:
         return {name: own for name, own in found.items() if getattr(self.config, name) is not None}
 
     @contextmanager
-    def holding(self, run: Run, how_to_resume: str) -> Iterator[None]:
+    def holding(self) -> Iterator[None]:
         """Lock the run's folder while the other methods write into it.
 
         Raises:
             Stopped: the loss diverged, the disk is full, or a signal came (`Interrupted`). The
                 message says how to continue.
         """
-        self.run, self._how_to_resume = run, how_to_resume
+        run = self.run
         if self.config.trackers:
             self.accelerator.project_configuration.logging_dir = str(run.folder)
             self.accelerator.init_trackers("isospace")
         try:
-            with working_in(run.folder, how_to_resume, "checkpoints/.lock"):
+            with working_in(run.folder, self._how_to_resume, "checkpoints/.lock"):
                 yield
         except Diverged as error:
             raise Stopped(

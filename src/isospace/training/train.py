@@ -54,7 +54,7 @@ def train(
     """
 
     def begin(config: TrainConfig, run: Run | None, stop: StopRequest) -> FinishedRun:
-        return _trained(Fit(config, progress or Logged(), stop), run)
+        return _trained(Fit(config, progress or Logged(), stop, run=run))
 
     return start_or_resume(config, resume, _settings, begin)
 
@@ -70,13 +70,10 @@ def _settings(run: Run) -> TrainConfig:
     return run.config
 
 
-def _trained(fit: Fit, run: Run | None) -> FinishedRun:
+def _trained(fit: Fit) -> FinishedRun:
     """Do one process's part of a run: start or resume, train, select, score, write."""
     benchmark, progress = fit.benchmark, fit.progress
-    if run is None:
-        folder = Run.create(fit.config).folder if fit.main else None
-        run = Run(broadcast(fit.accelerator, folder))
-    with fit.holding(run, run.how_to_resume):
+    with fit.holding():
         fit.begin()
         fit.show_too_little()
         progress.line(BASE, f"scoring the encoder ({benchmark.protocol}) ...")
@@ -88,13 +85,13 @@ def _trained(fit: Fit, run: Run | None) -> FinishedRun:
             progress.line("pairs", benchmark.detectable_gain(before.measured))
             progress.line("checked on", fit.data.other_text.described)
         fit.go()
-        results = None if before is None else _judged(fit, run, before)
-        return FinishedRun(run, broadcast(fit.accelerator, results))
+        results = None if before is None else _tested(fit, before)
+        return FinishedRun(fit.run, broadcast(fit.accelerator, results))
 
 
-def _judged(fit: Fit, run: Run, before: ModelScores) -> RunResults:
+def _tested(fit: Fit, before: ModelScores) -> RunResults:
     """Load the kept checkpoint, score it, make the verdict, and write the model."""
-    choice, encoder, data = fit.choice, fit.training.shipped, fit.data
+    run, choice, encoder, data = fit.run, fit.choice, fit.training.shipped, fit.data
     checkpoint.put_weights(run.kept_weights, encoder.model)
     after = before
     if choice.step:
