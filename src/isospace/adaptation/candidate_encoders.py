@@ -54,7 +54,7 @@ class CandidateEncoders:
         config: settings; they name the base model and give the length to which texts are cut.
         corpus: the corpus; maps are fitted on its pairs or passages.
         encoder: the base model without a final normalisation.
-        maps: the maps to try, not yet fitted.
+        maps: the maps to try, not yet fitted; all on pairs, or all on single texts.
         through: the map in `maps` that training goes through; `None` unless maps are fitted on
             pairs.
         trained: final weights of the trainings, which are averaged.
@@ -83,7 +83,7 @@ class CandidateEncoders:
         parts: Sequence[Corpus] = (),
         queries_only: bool = False,
     ) -> CandidateEncoders:
-        """Load the base model, and choose the maps: fitted on pairs if the text has enough.
+        """Load the base model, and select the maps: fitted on pairs if the text has enough.
 
         Args:
             config: settings that name the base model.
@@ -140,7 +140,7 @@ class CandidateEncoders:
     @cached_property
     def fit_texts(self) -> tuple[Asked, ...]:
         """Texts on which maps are fitted, with their sides."""
-        if self.maps is not TEXT_MAPS:
+        if not self.maps[0].of_texts:
             first, second = _related_texts(self.config, self.corpus, self.fitted_on)
             return ("query", first), ("document", second)
         columns = max(1, len(self.config.text.columns))

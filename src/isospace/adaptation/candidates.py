@@ -30,10 +30,12 @@ class MapKind(NamedTuple):
 
     Attributes:
         fit: returns the map from the moments of some vectors and a power, the map's strength.
+        of_texts: true if the map is fitted on single texts, and not on pairs.
         of_queries: true if documents keep their vectors.
     """
 
     fit: Callable[[PairMoments, float], WhiteningMap]
+    of_texts: bool = False
     of_queries: bool = False
 
 
@@ -41,7 +43,7 @@ BY_PAIRS, BY_TEXTS = "whitened by pairs", "whitened by single texts"
 QUERIES_BY_PAIRS = "queries whitened by pairs"
 KINDS: dict[str, MapKind] = {
     BY_PAIRS: MapKind(PairMoments.fit),
-    BY_TEXTS: MapKind(lambda moments, power: Whitening().fit(moments.texts, power)),
+    BY_TEXTS: MapKind(lambda moments, power: Whitening().fit(moments.texts, power), of_texts=True),
     QUERIES_BY_PAIRS: MapKind(PairMoments.fit_queries, of_queries=True),
 }
 """Name of a kind of maps, which is also its row in the table of a search -> the kind."""
@@ -67,6 +69,11 @@ class MapChoice:
     def fit(self, moments: PairMoments) -> WhiteningMap:
         """Fit the map to the moments of some vectors."""
         return KINDS[self.kind].fit(moments, self.power)
+
+    @property
+    def of_texts(self) -> bool:
+        """True if the map is fitted on single texts, and not on pairs."""
+        return KINDS[self.kind].of_texts
 
     @property
     def of_queries(self) -> bool:
