@@ -38,7 +38,7 @@ from isospace.evaluation.compression import CompressionResults
 from isospace.evaluation.hybrid import rank_pairs
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import mrr_of_items, mrr_scores
-from isospace.export.distill import distill
+from isospace.export.distill import distill, text_settings
 from isospace.export.twin_results import TwinResults, read_results
 from isospace.operators.forms import FORMS, FULL
 from isospace.statistics.gains import gain
@@ -109,12 +109,12 @@ def keep(part: str, corpus: str, found: Any) -> None:
 def measure_twins(corpus: str, run: Path, folder: Path, output: Path) -> dict[str, Any]:
     """Make the static twins of a run where they are missing; return their scores."""
     found = {}
+    config = DistillConfig(str(run), SOURCES[corpus].text(folder))
     for name, queries_only in KINDS.items():
         place = output / corpus / name
         if not place.is_dir():
             started = time.monotonic()
-            text = SOURCES[corpus].text(folder)
-            distill(DistillConfig(str(run), text, queries_only, output=place))
+            distill(replace(config, queries_only=queries_only, output=place))
             print(f"{corpus}: {name} {time.monotonic() - started:.0f} s", flush=True)
         results = read_results(place)
         if not found:
@@ -122,15 +122,16 @@ def measure_twins(corpus: str, run: Path, folder: Path, output: Path) -> dict[st
         found[results.name] = _twin_row(results)
     peer = output / corpus / PEER
     if peer.is_dir():
-        found[PEER] = _peer_row(Run(run), peer, found["encoder"]["nDCG@10"])
+        found[PEER] = _peer_row(config, peer, found["encoder"]["nDCG@10"])
     return found
 
 
-def _peer_row(run: Run, folder: Path, encoder: float) -> dict[str, Any]:
+def _peer_row(config: DistillConfig, folder: Path, encoder: float) -> dict[str, Any]:
     """Score model2vec's own distillation of a run's model on the run's test pairs."""
+    run = Run(Path(config.model))
     model = StaticModel.from_pretrained(folder)
     encode = PromptedEncoders(*[partial(model.encode, max_length=None)] * 3)
-    data = load_data(replace(run.config, views="pairs", batch_size=2, data=None))
+    data = load_data(text_settings(config, run))
     weight = data.benchmark.choose_weight(encode, data.held_out)
     found, with_bm25 = rank_pairs(encode, data.benchmark.pairs, weight)
     groups = data.benchmark.pairs.group_numbers()

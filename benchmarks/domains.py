@@ -61,7 +61,7 @@ from isospace.system.cache import cache_folder
 from isospace.system.files import write_text
 from isospace.training.examples import Examples
 from isospace.training.prepare import load_data, start_of
-from isospace.training.run import Run
+from isospace.training.run import Run, begun
 from isospace.training.train import train
 from isospace.whiten.fitting import FITTED_ON
 from isospace.whiten.fold import drop_normalize, through
@@ -275,8 +275,7 @@ class _Study:
         return through(cached(encoder, folder), fitted), time.monotonic() - started
 
     def _adapted(self, row: str, output: Path) -> tuple[Encoder, dict[str, Any]]:
-        """Run `adapt`; return the model, and what is known of all its candidates."""
-        started = time.monotonic()
+        """Run `adapt`, or resume it; return the model, and the facts about its candidates."""
         tokens = ADAPT_TOKENS[row] if self.tokens is None else min(ADAPT_TOKENS[row], self.tokens)
         config = AdaptConfig(
             text=self.source.text(self.folder),
@@ -286,11 +285,11 @@ class _Study:
             output=output,
             budget=(tokens, "tokens"),
         )
-        finished = adapt(resume=output) if output.exists() else adapt(config)
-        about: dict[str, Any] = {"seconds": time.monotonic() - started}
-        run, found = finished.run, read_candidates(output)
+        run = (adapt(resume=output) if begun(output) else adapt(config)).run
+        found = read_candidates(output)
         assert found is not None
-        about |= {
+        about: dict[str, Any] = {
+            "seconds": found.seconds,
             "selected": found.selected.name,
             "verdict": run.finished.verdict.text,
             "ships base model": run.finished.ships_base,

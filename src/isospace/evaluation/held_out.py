@@ -22,9 +22,8 @@ NEIGHBOURS = 10
 PAIRS = 500
 SENTENCES = 128
 NOISY_SENTENCES = 64
-"""Sentences measured under dropout. The sizes here do not depend on the machine: an evaluation
-should cost less than a tenth of the training between two evaluations
-(`benchmarks/evaluation_cost.py` measures it)."""
+"""Sentences measured under dropout. The sizes here do not depend on the machine. They keep the cost
+of an evaluation below a tenth of the training between two evaluations."""
 DISTRACTORS = 1_000
 """Largest number of training passages that are candidates of the validation pairs."""
 

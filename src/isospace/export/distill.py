@@ -131,17 +131,20 @@ def _load(config: DistillConfig, progress: Progress) -> _Task:
             f"`model` {config.model}: not the folder of a run, so its corpus is not known. "
             "Give the folder of a run, or name the corpus (`corpus`)"
         )
-    settings = find("pairs").config if run is None else run.config
-    text = config.text if config.text.corpus else settings.text
-    settings = replace(
-        settings, text=text, views="pairs", batch_size=2, data=sts_data(settings.data)
-    )
+    settings = text_settings(config, run)
     encoder = load_encoder(config.model)
     require_one_way(encoder.prompts, config.model, "distillation")
     data = load_data(replace(settings, model=config.model), other_text_selects=True)
     say_corpus(data.corpus, settings.pairs is not None, progress)
     encode = remembering(cached(encoder, cache_folder(), progress=progress))
     return _Task(config, settings, run, encoder, encode, data, progress)
+
+
+def text_settings(config: DistillConfig, run: Run | None) -> TrainConfig:
+    """Return the settings by which texts and pairs are read, for the model of a run or another."""
+    settings = find("pairs").config if run is None else run.config
+    text = config.text if config.text.corpus else settings.text
+    return replace(settings, text=text, views="pairs", batch_size=2, data=sts_data(settings.data))
 
 
 def _training_texts(
