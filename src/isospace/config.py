@@ -86,7 +86,7 @@ def amount_of(units: Any) -> tyro.constructors.PrimitiveConstructorSpec[tuple[fl
 
 
 def _as_list(value: Any) -> Any:
-    """One name or path, or several, as a tuple of names."""
+    """Return one or several names or paths as a tuple of names."""
     if isinstance(value, str | PathLike):
         value = (value,)
     if isinstance(value, tuple | list):

@@ -80,7 +80,7 @@ def test_values_of_other_types(toy_model, tmp_path):
         index_files,
         (str(tmp_path / "t.parquet"),),
         tmp_path / "index",
-        keep=("day", "price", "good", "huge", "missing"),
+        keep=["day", "price", "good", "huge", "missing"],
         progress=Silent(),
     )
     index_it(model=str(toy_model))

@@ -34,7 +34,6 @@ class Adapt(LoadsModels, CallsEndpoints):
     """The text to adapt to: folders or files, or docstrings for those of installed Python
     packages."""
     config: _Arguments = field(default_factory=_Arguments)
-    """Adapt a base model to a text within a budget of time."""
     resume: Path | None = None
     """Continue the run in this folder with its own settings."""
     json: bool = False

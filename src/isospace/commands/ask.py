@@ -35,7 +35,6 @@ class Ask(LoadsModels, CallsEndpoints):
     """The text whose passages the queries are for: folders or files, or docstrings for those of
     installed Python packages."""
     config: _Arguments = field(default_factory=_Arguments)
-    """The text to ask about, and the language model."""
     json: bool = False
     """Print the counts as JSON and no progress."""
 

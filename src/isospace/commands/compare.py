@@ -39,7 +39,6 @@ class Compare(SharesWork):
         default_factory=dict
     )
     config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)
-    """How every candidate is trained, and where the results go."""
     seeds: int = 3
     """Number of trainings of each candidate: with --seed, --seed + 1, and so on."""
     verdict_on: Literal["pairs", "sts"] = "pairs"

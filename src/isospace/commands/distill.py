@@ -31,7 +31,6 @@ class Distill(LoadsModels):
     """Options of `isospace distill`."""
 
     config: _Arguments = field(default_factory=_Arguments)
-    """The model to distill, and the corpus."""
     json: bool = False
     """Print everything as JSON, and no progress."""
 

@@ -25,7 +25,6 @@ class Evaluate(LoadsModels, CallsEndpoints):
     """minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word vectors, an
     endpoint (http://HOST/v1#NAME), or vectors:FILE. Several are rows of one table."""
     config: EvaluateConfig = field(default_factory=EvaluateConfig)
-    """What they are scored on, and how."""
     subsets: bool = False
     """Also print every sub-set of the STS sets, and their scores by each way to average in use:
     all, mean and wmean."""

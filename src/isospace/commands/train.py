@@ -39,7 +39,6 @@ class Train(SharesWork, CallsEndpoints):
     """Options of `isospace train`."""
 
     config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)
-    """How to train, and where the result goes."""
     objective: _ObjectiveChoice = field(
         default_factory=lambda: find(DEFAULT_RECIPE).config.objective
     )

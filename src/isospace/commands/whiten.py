@@ -31,7 +31,6 @@ class Whiten(SharesWork, CallsEndpoints):
     """Options of `isospace whiten`."""
 
     config: _Arguments = field(default_factory=_Arguments)
-    """What to whiten, and how far."""
     json: bool = False
     """Print everything as JSON, and no progress."""
 

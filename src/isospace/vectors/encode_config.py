@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, PositiveInt
 
-from isospace.config import CorpusConfig, Files, Layout
+from isospace.config import CorpusConfig, Files, Layout, Names
 from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
@@ -173,7 +173,7 @@ class IndexConfig:
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
     id_column: str | None = None
     """Which column holds ids. A row replaces earlier rows with the same id."""
-    keep: tuple[str, ...] = ()
+    keep: Names = ()
     """Other columns to keep, to filter by and to show; default: those of the index."""
     encoding: str = "utf-8"
     """Encoding of the text files."""
