@@ -257,7 +257,7 @@ class _Judge:
     ) -> Gain:
         """Return the gain of one row over another.
 
-        `scores` are of each row that could be selected; default: of all seeds of every row.
+        `scores` has the scores of every row that could be selected; default: of all its seeds.
         """
         scores = scores or {row.name: row.scores[self.column] for row in self.rows.values()}
         if self.column != "MRR" or self.protocol.split:

@@ -323,12 +323,12 @@ def evaluation_pairs(
     dev = [i for i, pair in enumerate(groups) if validation.issuperset(pair)]
     test = [i for i, pair in enumerate(groups) if test_groups.issuperset(pair)]
     pairs = [(text[a], text[b]) for a, b in lines.tolist()]
-    dev_lines, test_lines = (
+    dev_places, test_places = (
         np.array([places[i] for i in evenly(len(places), at_most)], np.int64)
         for places, at_most in ((dev, DEV_PAIRS), (test, TEST_PAIRS))
     )
     own = [group for group, _ in groups]
-    return Pairs.at(pairs, own, dev_lines, test_lines, "groups of documents", relation)
+    return Pairs.at(pairs, own, dev_places, test_places, "groups of documents", relation)
 
 
 def _whole(structure: Structure, sizes: Rows, repeats: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -25,8 +25,8 @@ LINE_LIMIT = 1 << 24
 """Largest number of characters in a line. In txt files the rest of a longer line is skipped; in
 other formats a longer line is an error."""
 
-_UNREADABLE = (OSError, lzma.LZMAError, EOFError)
-"""Errors of a file that cannot be read or decompressed; a bad name is a UnicodeError."""
+_UNREADABLE = (OSError, lzma.LZMAError, EOFError, UnicodeError)
+"""Errors of a file that cannot be read or decompressed; UnicodeError: its name is no text."""
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -74,7 +74,7 @@ def read_bytes(source: Source) -> bytes:
                 if len(content) > LARGEST:
                     raise UnreadableDocument(f"It is larger than {LARGEST >> 20} MB. Split it.")
         return bytes(content)
-    except (*_UNREADABLE, UnicodeError) as error:
+    except _UNREADABLE as error:
         raise UnreadableDocument(f"It {_why_unreadable(source, error)}") from error
 
 
@@ -83,7 +83,7 @@ def is_blank(source: Source) -> bool:
     try:
         with open_bytes(source) as raw:
             return not any(chunk.strip() for chunk in iter(partial(raw.read, 1 << 16), b""))
-    except (*_UNREADABLE, UnicodeError):
+    except _UNREADABLE:
         return False
 
 
@@ -115,7 +115,7 @@ def first_bytes(source: Source, count: int) -> bytes:
     try:
         with open_bytes(source) as raw:
             return raw.read(count)
-    except (*_UNREADABLE, UnicodeError) as error:
+    except _UNREADABLE as error:
         raise cannot_be_read(source, error) from error
 
 
@@ -137,7 +137,7 @@ def lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, 
         encoding = "utf-8-sig"  # else a byte order mark becomes part of the first column
     try:
         raw = open_bytes(source)
-    except (*_UNREADABLE, UnicodeError) as error:
+    except _UNREADABLE as error:
         raise cannot_be_read(source, error) from error
     try:
         with io.TextIOWrapper(raw, encoding=encoding, newline=newline) as text:

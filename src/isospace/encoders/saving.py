@@ -213,18 +213,17 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
         UserError: a module needs custom code, the reloaded folder gives different vectors, or the
             folder exists and must not be replaced.
     """
-    frozen = encoder if isinstance(encoder, FrozenEncoder) else None
-    if frozen is None:
+    if not isinstance(encoder, FrozenEncoder):
         require_classic(encoder)
     with atomic_folder(folder, replace) as building:
-        if frozen is None:
-            _write_classic(encoder, building)
+        if isinstance(encoder, FrozenEncoder):
+            write_maps(encoder, building)
         else:
-            write_maps(frozen, building)
+            _write_classic(encoder, building)
         (building / "README.md").write_text(card, encoding="utf-8")
         write_sums(building)
-        if frozen is not None:
-            return parity_of_maps(frozen, building)
+        if isinstance(encoder, FrozenEncoder):
+            return parity_of_maps(encoder, building)
         measured = {side: encoder.embed(PROBES, side=side) for side in encoder.prompts.sides}
         return parity_of_sides(measured, building, PROBES, encoder, _tolerance(encoder))
 
