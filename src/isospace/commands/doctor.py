@@ -104,11 +104,9 @@ def _imports() -> Finding:
     cost = f"{time.monotonic() - begun:.2f} s"
     if not done.returncode:
         return Finding("imports", True, cost)
-    [*_, reason] = [
-        f"the interpreter ended with status {done.returncode}",
-        *done.stderr.splitlines(),
-    ]
-    return Finding("imports", False, reason)
+    lines = done.stderr.splitlines()
+    ended = f"the interpreter ended with status {done.returncode}"
+    return Finding("imports", False, lines[-1] if lines else ended)
 
 
 def _minilm() -> Finding:

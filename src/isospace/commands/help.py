@@ -91,7 +91,10 @@ def show_help(kind: type[Any], command: str, summary: str, words: Sequence[str],
     if everyday is None or ALL in words or of_objective:
         inherited = [part for part in COMMON if issubclass(kind, part)]
         common = {one.name for part in inherited for one in fields(part)}
-        found = [one._replace(group=one.group or "common" * (one.name in common)) for one in found]
+        found = [
+            one._replace(group="common") if not one.group and one.name in common else one
+            for one in found
+        ]
         found.sort(key=lambda one: one.group == "common")
         shown = _grouped(kind.__name__, found)
     else:

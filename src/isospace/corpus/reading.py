@@ -143,7 +143,7 @@ def places(sources: Sequence[Source]) -> list[str | None]:
             return STANDARD_INPUT
         return Path(os.path.relpath(_path(source), root)).as_posix()
 
-    return [*map(place, sources)]
+    return list(map(place, sources))
 
 
 def _path(source: Source) -> Path:

@@ -272,7 +272,7 @@ class InsertTokens(_OfWords):
         return max(0, min(round(self.rate * words), self.max_length - length))
 
     def __str__(self) -> str:
-        return "with tokens repeated elsewhere"
+        return "with tokens repeated at other places"
 
 
 @dataclass(frozen=True)
