@@ -256,7 +256,7 @@ def small_tables(record: Mapping[str, Any]) -> dict[str, str]:
         )
         changes = {corpus: own["forms"][name]["changes"]["MRR"] for corpus, own in record.items()}
         each.append({"form": name} | {corpus: gain_cell(own) for corpus, own in changes.items()})
-    chosen = [
+    selected = [
         {
             "corpus": corpus,
             "smallest form": own["smallest"],
@@ -266,7 +266,7 @@ def small_tables(record: Mapping[str, Any]) -> dict[str, str]:
         }
         for corpus, own in record.items()
     ]
-    tables = {SMALL: means, f"{SMALL}, each corpus": each, f"{SMALL}, selected": chosen}
+    tables = {SMALL: means, f"{SMALL}, each corpus": each, f"{SMALL}, selected": selected}
     return {name: markdown_table(rows) for name, rows in tables.items()}
 
 

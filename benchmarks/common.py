@@ -43,7 +43,7 @@ def draw(path: Path, parts: Mapping[str, str]) -> None:
 
 def points(found: Gain) -> list[float]:
     """Return a gain and the ends of its interval, in points."""
-    # Adding zero makes -0.0, which a rounded loss of nothing gives, 0.0.
+    # A small loss is rounded to -0.0, and adding 0.0 gives 0.0.
     return [round(100 * value, 3) + 0.0 for value in (found.mean, found.low, found.high)]
 
 

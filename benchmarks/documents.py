@@ -27,14 +27,14 @@ class Source:
 
     Attributes:
         place: how it is named where it lies in {folder}.
-        judge: the relation whose pairs judge.
+        test_relation: the relation whose pairs are the test pairs.
         relations: those that have pairs to train on; none where that is not asked.
         title_column: of records.
         group: of records, what is held out together.
     """
 
     place: str
-    judge: RelationName
+    test_relation: RelationName
     relations: tuple[RelationName, ...] = ()
     title_column: str | None = None
     group: str | None = None
@@ -43,7 +43,7 @@ class Source:
         """The settings of the corpus in a folder of corpora."""
         return CorpusConfig(
             corpus=(self.place.format(folder=folder),),
-            test_relation=self.judge,
+            test_relation=self.test_relation,
             title_column=self.title_column,
             group=self.group,
         )

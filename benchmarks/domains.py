@@ -408,7 +408,7 @@ class _Summary:
         }
 
     def _known(self, row: str) -> dict[str, Any]:
-        """Return what is known of a row beside its gains."""
+        """Return the facts about a row, without its gains."""
         about = self.about[row]
         known: dict[str, Any] = {"seeds": len(about)}
         sts, before = [one["sts"] for one in about], self.about[BASE][0]["sts"]

@@ -66,7 +66,7 @@ class Domain:
     """Text of one kind, in disjoint parts."""
 
     fit: Sequence[str]
-    choose: TextPairs
+    validation: TextPairs
     halves: TextPairs
     test: TextPairs
 
@@ -174,7 +174,7 @@ def _what(domains: dict[str, Domain]) -> str:
             [
                 name,
                 f"{len(domain.fit):,} sentences",
-                f"{len(domain.choose):,} {domain.choose.name}",
+                f"{len(domain.validation):,} {domain.validation.name}",
                 f"{len(domain.test):,} {domain.test.name}",
             ]
             for name, domain in domains.items()
@@ -212,7 +212,7 @@ def _own(encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]) -> s
     rows = []
     for name, domain in domains.items():
         scores, cells = _scores(encode, maps[name], domain)
-        picked = _best(_mrr(encode, maps[name], domain.choose))
+        picked = _best(_mrr(encode, maps[name], domain.validation))
         regret = f"{100 * (max(scores.values()) - scores[picked]):.2f}"
         gain = _gain(encode, maps[name], domain, picked)
         rows.append([name, *cells, name_of(picked), regret, gain])
@@ -227,7 +227,7 @@ def _other(
     for name, domain in domains.items():
         for source in domains:
             if source != name:
-                picked = _best(_mrr(encode, maps[source], domains[source].choose))
+                picked = _best(_mrr(encode, maps[source], domains[source].validation))
                 rows[name, source] = [_gain(encode, maps[source], domain, picked)]
     return rows
 
@@ -239,7 +239,7 @@ def _choosers(
     rows = {}
     for name, domain in domains.items():
         tested = _mrr(encode, maps[name], domain.test)
-        for pairs in dict.fromkeys([domain.choose, domain.halves]):
+        for pairs in dict.fromkeys([domain.validation, domain.halves]):
             picked = _best(_mrr(encode, maps[name], pairs))
             regret = 100 * (max(tested.values()) - tested[picked])
             rows[name, pairs.name] = [name_of(picked), f"{regret:.2f}"]

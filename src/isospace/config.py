@@ -361,8 +361,8 @@ class TrainConfig:
     sts_sets: Annotated[tuple[STSColumn, ...], Strict(False)] = get_args(STSColumn)
     """STS sets of `data` to score. The papers' average needs all seven."""
     other_text: Files = ()
-    """Other text, in files or folders, for the other-domain check. It is checked beside two small
-    sets that isospace carries and the STS sets of `data`."""
+    """Other text, in files or folders, for the other-domain check. isospace also checks its own two
+    small sets, and the STS sets of `data`."""
     output: PathOrText | None = None
     """The folder of the run. Default: a new folder in runs/, named by date, objective and model."""
     checkpoint_minutes: NonNegativeFloat = 2.0

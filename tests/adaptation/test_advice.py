@@ -19,7 +19,7 @@ from isospace.statistics.choosing import (
 )
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
-from isospace.statistics.verdict import VerdictKind, base_kept, judge, kind_of
+from isospace.statistics.verdict import VerdictKind, base_kept, kind_of, verdict_of
 
 CASES, RUNGS, GROUPS, SIZE = 400, 20, 150, 2
 
@@ -188,7 +188,7 @@ def judged(gains, groups):
     """The two scores of pairs that gain so much each, and the verdict on them."""
     before = mean_scores(np.full((1, len(gains)), 0.5), groups)
     after = mean_scores(0.5 + np.array(gains)[None], groups)
-    return judge(gain(after, before), "MRR", "groups of documents"), before, after
+    return verdict_of(gain(after, before), "MRR", "groups of documents"), before, after
 
 
 def test_what_would_tell_is_said_in_documents_and_in_pairs():

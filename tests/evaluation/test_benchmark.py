@@ -56,7 +56,7 @@ def test_a_start_that_was_kept_has_no_interval():
     found = benchmark_of(made_pairs(3)).verdict(start, start, "no checkpoint beats the base model")
     assert (found.kind, found.gain) == (VerdictKind.KEEP_BASE, None)
     assert found.text == (
-        "Keep the base model: no checkpoint beats the base model; nothing to judge by MRR, "
+        "Keep the base model: no checkpoint beats the base model; no other model was tested in MRR, "
         "held-out pairs (anchor to positive)."
     )
 

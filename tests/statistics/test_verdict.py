@@ -12,8 +12,8 @@ from isospace.statistics.verdict import (
     detectable_gain,
     differences,
     holm,
-    judge,
     kind_of,
+    verdict_of,
 )
 
 
@@ -41,7 +41,7 @@ def of(mean, low, high, **changes):
     ],
 )
 def test_the_four_verdicts(found, kind, words):
-    verdict = judge(found, "MRR")
+    verdict = verdict_of(found, "MRR")
     assert verdict.kind is kind_of(found) is kind
     assert words in verdict.text
     assert verdict.text.startswith(kind.value.capitalize())
@@ -49,16 +49,16 @@ def test_the_four_verdicts(found, kind, words):
 
 def test_what_is_needed_shrinks_as_the_square_of_the_interval():
     found = of(0.02, -0.01, 0.05)
-    text = judge(found, "MRR").text
+    text = verdict_of(found, "MRR").text
     # Half of 6 points is 1.96 errors; 2.80 of them show in 80 %: 300 * (2.80 * 1.53 / 2)^2.
     assert "about 1,400 pairs would tell" in text
     # Below a point the question is whether it is less than one: 300 * (0.55 * 1.43 / 0.5)^2.
-    assert "about 750 pairs would tell" in judge(of(0.005, -0.0005, 0.0105), "MRR").text
+    assert "about 750 pairs would tell" in verdict_of(of(0.005, -0.0005, 0.0105), "MRR").text
 
 
 def test_what_is_needed_is_more_than_there_is():
     """Choosing had added so much that an estimate at the interval's end said 370 pairs of 385."""
-    text = judge(of(-0.0404, -0.0404, 0.0287, items=385, groups=385, candidates=7), "MRR").text
+    text = verdict_of(of(-0.0404, -0.0404, 0.0287, items=385, groups=385, candidates=7), "MRR").text
     assert text.startswith("Cannot tell")
     assert "would tell" not in text
 

@@ -41,7 +41,7 @@ def test_the_default_trains_on_relations_other_than_the_judging_one(base, corpus
     few = replace(base, relations=("heading-section",))
     found = Examples.from_corpus(few, corpus)
     assert len(found) == corpus.related.counts()["heading-section"] > 50
-    assert found.summary == f"{len(found)} heading-section; title-passage tests"
+    assert found.summary == f"{len(found)} heading-section; test pairs: title-passage"
     roles = corpus.related.structure.roles[found.rows]
     assert (roles == [Role.HEADING, Role.PASSAGE]).all()
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from isospace.training.selection import choose
+from isospace.training.selection import select_checkpoint
 
 
 def evaluation(step, loss, rank=100.0, overlap=0.8, **more):
@@ -33,7 +33,7 @@ START = evaluation(0, 2.0, overlap=1.0)
     ],
 )
 def test_label_free(evaluations, step):
-    assert choose(evaluations, "label-free", True).step == step
+    assert select_checkpoint(evaluations, "label-free", True).step == step
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_label_free(evaluations, step):
     ],
 )
 def test_without_natural_pairs_it_is_the_last_that_has_not_collapsed(evaluations, step, reason):
-    choice = choose(evaluations, "label-free", False)
+    choice = select_checkpoint(evaluations, "label-free", False)
     assert (choice.step, choice.criterion) == (step, "step")
     assert choice.reason.startswith(reason)
 
@@ -65,14 +65,14 @@ def test_labels_and_last():
         evaluation(2, 3.0, labels_spearman=0.9),
         evaluation(3, 3.0, labels_spearman=0.85),
     ]
-    assert choose(evaluations, "labels", False).step == 2
-    assert choose(evaluations, "last", True).step == 3
-    assert choose(evaluations[:2], "labels", True).step == 0
+    assert select_checkpoint(evaluations, "labels", False).step == 2
+    assert select_checkpoint(evaluations, "last", True).step == 3
+    assert select_checkpoint(evaluations[:2], "labels", True).step == 0
 
 
 def test_a_start_that_does_not_compete_is_kept_where_all_else_has_collapsed():
     def chosen(*evaluations):
-        return choose([START, *evaluations], "label-free", True, start_competes=False)
+        return select_checkpoint([START, *evaluations], "label-free", True, start_competes=False)
 
     assert chosen(evaluation(5, 2.1), evaluation(9, 2.5)).step == 5
     assert chosen(evaluation(5, 2.1, rank=10.0), evaluation(9, 2.5)).step == 9

@@ -66,8 +66,8 @@ class AdaptConfig:
     """Largest drop on other text, in points of 100; a candidate that drops more is rejected. Give
     0.5 for a model that must serve other text too."""
     other_text: Files = ()
-    """Other text, in files or folders, for the other-domain check. Two small sets of
-    isospace and the STS sets of `data` are always checked."""
+    """Other text, in files or folders, for the other-domain check. isospace also checks its own two
+    small sets, and the STS sets of `data`."""
     seeds: Annotated[int, Field(ge=1)] = 1
     """Number of trainings that share the budget; their weights are averaged."""
     teacher: NameOrPath | None = None

@@ -42,7 +42,7 @@ from isospace.training.selection import Choice
 
 FEWEST_OWN = 2 * FEWEST_GROUPS
 """Fewest own pairs that are advised: with fewer, hardly `FEWEST_GROUPS` groups change."""
-_DEV_SETS = "dev sets of STS, which bound what may be lost"
+_DEV_SETS = "dev sets of STS, which limit the drop"
 _SELECTED = "the selected candidate"  # its name if the verdict keeps the base model
 
 
@@ -279,14 +279,16 @@ def advice(verdict: Verdict, unit: str, before: Scores, after: Scores) -> str:
     found = verdict.gain
     if verdict.kind is VerdictKind.ADAPTED or (found is not None and found.high < SMALLEST_GAIN):
         return ""
+    own_pairs = "pairs of your own, a query and its answer a line (`pairs` FILE)"
+    if found is None:
+        return (
+            "no candidate beats the base model on these pairs; more text may help, or "
+            f"{FEWEST_OWN} or more {own_pairs}"
+        )
     difference = (after.values - before.values).mean(0)
-    seen = SMALLEST_GAIN if found is None else max(abs(found.mean), SMALLEST_GAIN)
+    seen = max(abs(found.mean), SMALLEST_GAIN)
     both = stats.norm.isf((1 - CONFIDENCE) / 2) + stats.norm.isf(1 - POWER)
     own = max(FEWEST_OWN, (both * float(np.std(difference)) / seen) ** 2)
-    pairs = f"about {rounded(own)} pairs of your own, a query and its answer a line (`pairs` FILE)"
-    if found is None:
-        pairs = f"{FEWEST_OWN} or more {pairs.partition(' ')[2].partition(' ')[2]}"
-        return f"no candidate beats the base model on these pairs; more text may help, or {pairs}"
     groups = len(np.unique(before.groups))
     needed = groups * pairs_needed(found) / found.items
     if found.changed_groups < FEWEST_GROUPS:
@@ -294,4 +296,4 @@ def advice(verdict: Verdict, unit: str, before: Scores, after: Scores) -> str:
         needed = max(needed, min(least, FEWEST_GROUPS * groups))
     noun = "documents" if "documents" in unit else unit if groups < found.items else "pairs"
     more = f"about {rounded(math.ceil(needed))} {noun} like these {groups:,}"
-    return f"to tell more, give {more}, or {pairs}"
+    return f"to tell more, give {more}, or about {rounded(own)} {own_pairs}"

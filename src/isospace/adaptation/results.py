@@ -149,7 +149,7 @@ def _validation(name: str) -> str:
     return f"{name}, validation"
 
 
-_BASE_MODELS = "base_models.json"
+_BASE_MODELS, _BASE_MODELS_FORMAT = "base_models.json", 1
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class BaseModels:
     selected: str
     gain: Gain
     verdict: str
-    format: int = 1
+    format: int = _BASE_MODELS_FORMAT
 
     def rows(self, name: str = "", mrr: float = 0.0) -> list[dict[str, str]]:
         """Return the table of all models, x 100.
@@ -242,4 +242,4 @@ def read_base_models(folder: Path) -> BaseModels | None:
     Raises:
         UserError: the file is damaged, or has another format.
     """
-    return _read(folder / _BASE_MODELS, BaseModels, "base models of a run", 1)
+    return _read(folder / _BASE_MODELS, BaseModels, "base models of a run", _BASE_MODELS_FORMAT)

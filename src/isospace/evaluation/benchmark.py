@@ -48,7 +48,7 @@ from isospace.operators.fusion import WEIGHT
 from isospace.statistics.choosing import ChosenAmong, best_other, judge_chosen, measured_gain
 from isospace.statistics.gains import CONFIDENCE, sign_flip_p
 from isospace.statistics.influence import Scores
-from isospace.statistics.verdict import Verdict, base_kept, detectable_gain, judge
+from isospace.statistics.verdict import Verdict, base_kept, detectable_gain, verdict_of
 
 FEW_GROUPS = 100
 """With fewer changed groups the verdict also gives the p-value of a sign-flip test."""
@@ -296,7 +296,7 @@ class Benchmark:
         found = measured_gain(result, start, among, self.confidence)
         if among is None and found.changed_groups < FEW_GROUPS:
             found = replace(found, flip_p=sign_flip_p(result, start))
-        return judge(found, self.protocol, self.pairs.unit)
+        return verdict_of(found, self.protocol, self.pairs.unit)
 
 
 def _digest(content: object) -> str:

@@ -1,4 +1,4 @@
-"""Geometry of embeddings: alignment, uniformity, rank, neighbours, isotropy; and its two tasks.
+"""Geometry of embeddings: alignment, uniformity, rank, neighbours, isotropy; two tasks.
 
 Every measure takes numpy arrays or torch tensors of shape `(sentence, dim)`. It computes in
 float64 (neighbours in float32), in chunks of bounded memory.

@@ -297,7 +297,7 @@ def read_user_file(
     if not names and source.format != "jsonl":
         _require_no_header(f"{path}:{rows[0][0]}", [_values(row) for _, row in rows])
     kind = kind or _recognise(path, names, [row for _, row in rows])
-    columns = _choose(f"{path}:{line}", kind, names)
+    columns = _columns_to_read(f"{path}:{line}", kind, names)
     cells = [(line, _cells(path, line, row, kind, columns)) for line, row in rows]
     return UserFile(path, kind, columns, cells, group, groups)
 
@@ -455,7 +455,7 @@ def match_columns(kind: DataKind, names: Sequence[str]) -> tuple[str, ...] | Non
     return tuple(columns)
 
 
-def _choose(where: str, kind: DataKind, names: tuple[str, ...]) -> tuple[str, ...]:
+def _columns_to_read(where: str, kind: DataKind, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the columns to read; empty if the file has no names."""
     if not names:
         return ()

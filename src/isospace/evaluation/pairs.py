@@ -205,7 +205,7 @@ def hash_texts(texts: Iterable[str], about: bytes = b"") -> str:
 def encode_distinct(
     encode: Encode, texts: Iterable[str]
 ) -> tuple[dict[str, int], NDArray[np.float32]]:
-    """Encode each distinct text once: text -> row, and the embeddings (distinct text, dim)."""
+    """Encode each distinct text once; return text -> row, and the embeddings (text, dim)."""
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     embeddings = np.asarray(encode(list(rows)))
     if embeddings.ndim != 2 or len(embeddings) != len(rows):

@@ -283,7 +283,10 @@ def paper_columns(tasks: Mapping[str, STSSet]) -> dict[str, STSSet]:
 def sts_test_pairs(
     tasks: Mapping[str, STSSet], labelled: NDArray[np.int64]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return the STS part of `Benchmark.test_pairs`; `labelled` has ids of selecting pairs."""
+    """Return the STS part of `Benchmark.test_pairs`.
+
+    `labelled` has the ids of the labelled pairs that select checkpoints.
+    """
     tests = {column: list(task.subsets.values()) for column, task in paper_columns(tasks).items()}
     return {
         "group": numbered_sentences(tests),

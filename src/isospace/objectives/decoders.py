@@ -121,7 +121,7 @@ class Decoder(Draws):
         self.crosses = torch.nn.ModuleList(crosses)
 
     def forward(self, sentences: torch.Tensor, target: TokenIds) -> torch.Tensor:
-        """Return the negative log-likelihood of a token given those before it, a scalar.
+        """Return the negative log-likelihood of a token given the tokens before it, a scalar.
 
         It is the mean over all tokens of `target` except the first ones, given the vectors
         `sentences` (batch, dim).

@@ -96,7 +96,7 @@ class Reply:
 
 
 class Asker:
-    """Asks a language model for queries; several threads may share it."""
+    """A client that asks a language model for queries; several threads may share it."""
 
     def __init__(self, endpoint: Endpoint, archive: Archive, prompts: Prompts) -> None:
         self._endpoint, self._archive, self._prompts = endpoint, archive, prompts

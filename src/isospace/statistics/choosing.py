@@ -4,7 +4,7 @@ Items are split by groups. Validation items select (at most a third of all, at m
 items test the selected candidate once. The first candidate is the base model.
 
 1. Select the candidate with the highest mean on the validation items.
-2. Test it on the test items (`verdict.judge`).
+2. Test it on the test items (`verdict.verdict_of`).
 
 Below `corpus.groups.SMALLEST_SPLIT` pairs a split would leave too few on either side. Then all
 items select and test. The interval covers every candidate at once (max-t, with multipliers for the

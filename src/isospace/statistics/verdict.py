@@ -78,7 +78,7 @@ def kind_of(gain: Gain) -> VerdictKind:
     return VerdictKind.CANNOT_TELL
 
 
-def judge(gain: Gain, protocol: str, unit: str = "groups") -> Verdict:
+def verdict_of(gain: Gain, protocol: str, unit: str = "groups") -> Verdict:
     """Return the verdict on a gain; `unit` is the name of the groups of items."""
     kind = kind_of(gain)
     count = counted(gain, unit)
@@ -91,8 +91,8 @@ def base_kept(reason: str, protocol: str, best: Gain | None = None) -> Verdict:
 
     `best` is the gain of the best other candidate, if the same items selected.
     """
-    judged = "nothing to judge by" if best is None else f"the best other: {best} in"
-    text = f"{VerdictKind.KEEP_BASE.value.capitalize()}: {reason}; {judged} {protocol}."
+    tested = "no other model was tested in" if best is None else f"the best other: {best} in"
+    text = f"{VerdictKind.KEEP_BASE.value.capitalize()}: {reason}; {tested} {protocol}."
     return Verdict(VerdictKind.KEEP_BASE, text, protocol, best)
 
 
@@ -107,7 +107,7 @@ def base_unless_adapted(verdict: Verdict) -> Verdict:
 
 
 def counted(gain: Gain, unit: str) -> str:
-    """Return the number of pairs, of their groups, and of changed pairs if not all changed."""
+    """Count in words the pairs, their groups, and the changed pairs if not all changed."""
     groups = "" if gain.groups == gain.items else f" in {number_of(gain.groups, unit)}"
     changed = "" if gain.changed == gain.items else f", {gain.changed:,} changed"
     if not gain.changed:

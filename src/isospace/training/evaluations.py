@@ -20,7 +20,7 @@ from isospace.evaluation.vector_cache import cached
 from isospace.statistics.influence import Scores, mean_scores
 from isospace.system.progress import Progress
 from isospace.training.checkpoint import random_state, set_random_state
-from isospace.training.selection import Choice, choose
+from isospace.training.selection import Choice, select_checkpoint
 from isospace.views import View
 
 
@@ -133,7 +133,7 @@ class Evaluations:
     def choice(self) -> Choice:
         """The checkpoint to keep so far."""
         natural = self._held_out.natural
-        return choose(self.measured, self._config.select, natural, self._start_competes)
+        return select_checkpoint(self.measured, self._config.select, natural, self._start_competes)
 
     @property
     def newest(self) -> str:

@@ -180,7 +180,7 @@ class Examples:
         no two different texts that belong together.
         """
         rows = self.rows if self.cropped is None else self.rows[~self.cropped]
-        rows = rows[rows[:, 0] != rows[:, 1]]  # as those of queries without an answer are not
+        rows = rows[rows[:, 0] != rows[:, 1]]  # a query without an answer is on both sides
         kept = rows[evenly(len(rows), most), :2].tolist()
         first, second = ([self.texts[row[side]] for row in kept] for side in (0, 1))
         return first, second
@@ -219,7 +219,7 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
     rows[without, 1] = len(corpus) + np.arange(len(without))
     summary = ", ".join(f"{counts[name]:,} {name}" for name in names) or "no relation has 100 pairs"
     if tested:
-        summary += f"; {tested} tests" + (" too" if tested in names else "")
+        summary += f"; test pairs: {tested}" + (", also trained on" if tested in names else "")
     return Examples(rows, texts, origins, crops if crops.any() else None, summary=summary)
 
 

@@ -70,7 +70,7 @@ def map_vectors(vectors):  # one vector of WHAT, or (n, dim) of several
 
 
 def usage_of(encoder: Encoder) -> Usage:
-    """Return how a model is loaded, and how one that maps queries or given vectors is deployed."""
+    """Return the usage of a model, with the code that maps queries or vectors of a server."""
     if isinstance(encoder, FrozenEncoder):
         return _usage_of_maps(encoder)
     usage = classic_usage(encoder.prompts)
@@ -81,7 +81,7 @@ def usage_of(encoder: Encoder) -> Usage:
 
 
 def _usage_of_maps(encoder: FrozenEncoder) -> Usage:
-    """Say how the maps behind given vectors are applied, with isospace and without."""
+    """Return the usage of a folder of maps, with isospace and without it."""
     name, prompts = encoder.given.name, encoder.prompts
     text = f"""The vectors come from `{name}`, and this folder maps them. With isospace:
 

@@ -439,7 +439,7 @@ def require_free(folder: Path | None) -> None:
     if folder is None:
         require_writable(_RUNS, inside=True)
         return
-    # Files that a kill left before the run began. Beside other files they are the user's own.
+    # A kill may leave these files before the run begins. With other files, they are the user's.
     names = (".config.json.*.tmp", f".{ADAPT_SETTINGS}.*.tmp", ADAPT_SETTINGS)
     torn = {path for name in names for path in folder.glob(name)}
     if torn and torn == set(folder.iterdir()):

@@ -66,7 +66,7 @@ def is_collapsed(evaluation: Mapping[str, float], start: Mapping[str, float]) ->
     )
 
 
-def choose(
+def select_checkpoint(
     evaluations: Sequence[Mapping[str, float]],
     rule: Rule,
     natural_pairs: bool,
@@ -84,7 +84,7 @@ def choose(
 
     >>> start = {"step": 0, "pairs_mrr": 0.4, "effective_rank": 90.0, "neighbour_overlap": 1.0}
     >>> later = {"step": 9, "pairs_mrr": 0.3, "effective_rank": 95.0, "neighbour_overlap": 0.7}
-    >>> [choose([start, later], "label-free", natural).step for natural in (True, False)]
+    >>> [select_checkpoint([start, later], "label-free", natural).step for natural in (True, False)]
     [0, 9]
     """
     criterion = {"labels": LABELS, "last": LAST}.get(rule, PAIRS if natural_pairs else LAST)

@@ -122,8 +122,8 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
         require_classic(encoder)
     elif config.whitening.kind == "flow":
         raise UserError(
-            f"`kind` flow: the vectors of {config.model} are given, and only a linear map can be "
-            "put behind them. Give another `kind`"
+            f"`kind` flow: the vectors of {config.model} come from a server or a file, and only a "
+            "linear map can be added. Give another `kind`"
         )
     refusing(lambda: config.whitening.kept(encoder.dim))
     if config.whitening.kind == "flow":
