@@ -15,6 +15,7 @@ import lzma
 import math
 import shutil
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +44,19 @@ _SHIFT = " shift"
 _LEVELS = 256
 
 
+_GONE = ("similar", "hold_to_base")
+"""Settings of the archived runs that isospace no longer has. No archived run used them."""
+
+
 def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
     """Return the results of each cell, and its stored items; nothing where there is no file."""
     if not archive.exists():
         return {}, {}
     arrays = dict(np.load(io.BytesIO(lzma.decompress(archive.read_bytes()))))
     results: dict[str, Any] = json.loads(arrays.pop(_TEXTS).tobytes())
+    configs = [cell["config"] for cell in results.values() if cell and "config" in cell]
+    for config, name in product(configs, _GONE):
+        config.pop(name, None)
     for column, rows in arrays.items():
         if rows.dtype == np.uint8:
             arrays[column] = np.cumsum(rows, axis=0, dtype=np.uint8)
