@@ -30,6 +30,8 @@ from isospace.statistics.counts import number_of
 from isospace.system.files import expanded
 from isospace.system.quiet import warn_once
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Triples:
@@ -210,8 +212,6 @@ _PARSERS: dict[DataKind, Callable[[UserFile], Any]] = {
     "labelled": _as_labelled,
 }
 
-
-logger = logging.getLogger(__name__)
 
 _FIRST = (
     "anchor", "query", "question", "premise", "sentence1", "text1", "first", "a", "summary",

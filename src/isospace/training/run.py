@@ -135,7 +135,7 @@ class Run:
             config: the settings.
             work: the part of a new folder's name that describes the work; default: the objective.
             adapt: the settings of `adapt` as JSON, if it makes the run.
-            models: number of base models; a new folder's name has the name of a single one.
+            models: number of base models; a single one gives its name to a new folder.
 
         Raises:
             UserError: the folder is not empty, or cannot be written.

@@ -93,7 +93,10 @@ def fit_maps(
 def fit_texts(
     config: WhitenConfig, corpus: Corpus, own: slice = slice(None)
 ) -> tuple[tuple[Side, list[str]], ...]:
-    """Return the texts for fitting, or the part `own` of them, with their sides: two for pairs."""
+    """Return the texts to fit on with their sides: two sides for pairs, one for single texts.
+
+    `own` selects a part of the texts.
+    """
     pairs = None if config.by == "texts" or config.why_not_pairs else _pairs(config, corpus)
     if pairs is not None:
         return ("query", pairs[0][own]), ("document", pairs[1][own])
