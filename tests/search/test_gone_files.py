@@ -21,7 +21,7 @@ TEXTS = {
 @pytest.fixture
 def kb(toy_model, tmp_path, monkeypatch):
     """A folder of documents, indexed from the folder that holds it."""
-    work = tmp_path / "work"
+    work = tmp_path / "parent"
     (work / "kb").mkdir(parents=True)
     monkeypatch.chdir(work)
     for name, text in TEXTS.items():
@@ -42,7 +42,7 @@ def test_a_file_is_indexed_once_however_its_path_is_spelled(kb, tmp_path, monkey
     assert ids() == ALL
     (tmp_path / "link").symlink_to(kb)
     (tmp_path / "link.md").symlink_to(kb / "cat.md")
-    spelled = ["./kb", "../work/kb", str(kb), f"{tmp_path}/link", f"{tmp_path}/link.md", "kb//dog.md"]  # fmt: skip
+    spelled = ["./kb", "../parent/kb", str(kb), f"{tmp_path}/link", f"{tmp_path}/link.md", "kb//dog.md"]  # fmt: skip
     for path in spelled:
         assert index_files(path, "index", progress=Silent()).changes.added == 0, path
     assert index_files(spelled, "index", progress=Silent()).changes.added == 0
@@ -53,7 +53,7 @@ def test_a_file_is_indexed_once_however_its_path_is_spelled(kb, tmp_path, monkey
 
 
 def test_one_command_with_two_spellings_makes_one_row_a_text(kb, toy_model):
-    index_files(["kb", "../work/kb", str(kb)], "new", str(toy_model), progress=Silent())
+    index_files(["kb", "../parent/kb", str(kb)], "new", str(toy_model), progress=Silent())
     assert ids("new") == ALL
     Path("t.csv").write_text("key,text\n,a cat\nx,a dog\n")
     index_files(["t.csv", "./t.csv"], "rows", str(toy_model), id_column="key", progress=Silent())
