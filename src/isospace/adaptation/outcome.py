@@ -295,5 +295,6 @@ def advice(verdict: Verdict, unit: str, before: Scores, after: Scores) -> str:
         least = FEWEST_GROUPS * groups / max(1, found.changed_groups)
         needed = max(needed, min(least, FEWEST_GROUPS * groups))
     noun = "documents" if "documents" in unit else unit if groups < found.items else "pairs"
-    more = f"about {rounded(math.ceil(needed))} {noun} like these {groups:,}"
-    return f"to tell more, give {more}, or about {rounded(own)} {own_pairs}"
+    more = f"to tell more, give about {rounded(math.ceil(needed))} {noun} like these {groups:,}"
+    # Pairs need no second number of pairs, which another rule estimates.
+    return more if noun == "pairs" else f"{more}, or about {rounded(own)} {own_pairs}"
