@@ -203,7 +203,7 @@ def test_a_stopped_cell_is_gone_on_with(base, tmp_path, monkeypatch):
     settings = {"simcse": candidate("simcse", base)}
     whole = compare(settings, 1, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr("isospace.training.train._judged", lambda *_: (_ for _ in ()).throw(OSError))
+        patch.setattr("isospace.training.train._tested", lambda *_: (_ for _ in ()).throw(OSError))
         with pytest.raises(Stopped, match="nothing is lost"):
             compare(settings, 1, tmp_path / "broken")
     [stopped] = (tmp_path / "broken").glob("*/*")

@@ -376,7 +376,7 @@ def _of_run(folder: Path) -> Any:
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     steps = [record.get("step") for record in map(json.loads, lines) if record["kind"] == "step"]
-    kept = ("steps", "base model", "adapted", "choice", "model_step", "evaluations")
+    kept = ("steps", "base", "adapted", "choice", "model_step", "evaluations")
     return [_of_model(folder / "model"), steps, [results[name] for name in kept]]
 
 

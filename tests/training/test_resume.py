@@ -33,12 +33,12 @@ def test_a_resumed_run_is_examined_as_it_was_begun(config, monkeypatch):
     assert results.base.sts is None
 
 
-def command(config: TrainConfig, updates: int = 30) -> list[str]:
+def command(config: TrainConfig, updates: int = 30, batch: int = 16) -> list[str]:
     """The words of `isospace` that train this run."""
     return [
         "train",
         "--corpus", *config.text.corpus, "--no-near-duplicates", "--model", config.model,
-        "--batch-size", "16", "--budget", str(16 * updates), "sentences", "--learning-rate", "1e-3",
+        "--batch-size", str(batch), "--budget", str(batch * updates), "sentences", "--learning-rate", "1e-3",
         "--evaluations", "3", "--select", "last", "--output", str(config.output), "whitenedcse",
     ]  # fmt: skip
 
@@ -123,8 +123,8 @@ def test_ctrl_c_ends_cleanly_and_resumes(config, whole):
 def test_several_processes_share_a_run_and_go_on_with_it(config, tmp_path, world):
     """Of three processes it is the order that decides a sum."""
     stopped = replace(config, output=tmp_path / "stopped")
-    run_together(world, isospace_main, command(config, 12))
-    processes = together(world, isospace_main, command(stopped, 12))
+    run_together(world, isospace_main, command(config, 12, 6 * world))
+    processes = together(world, isospace_main, command(stopped, 12, 6 * world))
     wait_for_steps(tmp_path / "stopped", 5, *processes)
     for process in processes:  # as torchrun passes it on
         process.send(signal.SIGTERM)
