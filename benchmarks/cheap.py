@@ -53,6 +53,8 @@ PAGE = RECORD.with_suffix(".md")
 CORPORA = ("docstrings", "foldoc", "debian-en", "debian-de", "debian-ja", "python-docs")
 TWINS = "static twins"
 """The part of the record and of the page that the twins have."""
+CHANGES = "changes by static twins"
+"""The page's table of the twins' changes."""
 SMALL = "small vectors"
 """The part that the forms of small vectors have."""
 PARTS = {"twins": TWINS, "small": SMALL}
@@ -89,7 +91,7 @@ def main() -> None:
             keep(SMALL, corpus, small_rows(results))
     record = read_record()
     if TWINS in record:
-        draw(PAGE, {TWINS: twins_table(record[TWINS])})
+        draw(PAGE, twins_tables(record[TWINS]))
     if SMALL in record:
         draw(PAGE, small_tables(record[SMALL]))
 
@@ -178,48 +180,34 @@ def _twin_row(results: TwinResults) -> dict[str, Any]:
     }
 
 
-def twins_table(record: Mapping[str, Any]) -> str:
-    """Draw the table of static twins."""
-    if not record:
-        return "No corpus has been measured yet."
-    rows = []
-    for corpus, found in record.items():
-        encoder = found["encoder"]
-        rows.append(
-            {
-                "corpus": corpus,
-                "model": "adapted encoder",
-                "nDCG@10": f"{100 * encoder['nDCG@10']:.2f}",
-                "of the encoder's": "",
-                "MRR": f"{100 * encoder['MRR']:.2f}",
-                "change in MRR": "",
-                "over the base model": "",
-                "MRR + BM25": f"{100 * encoder['hybrid']:.2f}",
-                "definitions": "",
-                "texts a second": f"{found['static twin']['speed'][1]:,.0f}",
-            }
-        )
-        for name, own in found.items():
-            if name == "encoder":
+def twins_tables(record: Mapping[str, Any]) -> dict[str, str]:
+    """Draw what static models find of what the encoder finds, and what else they change."""
+    found, more = [], []
+    for corpus, models in record.items():
+        found.append({"corpus": corpus} | {name: _found(own) for name, own in models.items()})
+        for name, own in models.items():
+            if name in ("encoder", PEER):
                 continue
-            row = {
-                "corpus": "",
-                "model": name,
-                "nDCG@10": f"{100 * own['nDCG@10']:.2f}",
-                "of the encoder's": f"{100 * own['share']:.1f} %",
-                "MRR": f"{100 * own['MRR']:.2f}",
-                "change in MRR": gain_cell(own["change"]),
-                "over the base model": gain_cell(own["over base"]) if own.get("over base") else "",
-                "MRR + BM25": f"{100 * own['hybrid']:.2f}",
-                "definitions": "",
-                "texts a second": "",
-            }
-            if name != PEER:
-                twin, encoders = own["speed"]
-                row["definitions"] = gain_cell(own["other text"]["definitions"])
-                row["texts a second"] = f"{twin:,.0f} ({twin / encoders:,.0f} times)"
-            rows.append(row)
-    return markdown_table(rows)
+            twin, encoder = own["speed"]
+            more.append(
+                {
+                    "corpus": corpus,
+                    "model": name,
+                    "minus the encoder": gain_cell(own["change"]),
+                    "minus the base model": gain_cell(own["over base"] or own["change"]),
+                    "MRR with BM25": f"{100 * own['hybrid']:.1f}",
+                    "encoder with BM25": f"{100 * models['encoder']['hybrid']:.1f}",
+                    "definitions": f"{own['other text']['definitions'][0]:+.1f}",
+                    "speed": f"{twin / encoder:,.0f} times",
+                }
+            )
+    return {TWINS: markdown_table(found), CHANGES: markdown_table(more)}
+
+
+def _found(own: Mapping[str, Any]) -> str:
+    """Return a model's nDCG@10 as a cell, with its share of the encoder's."""
+    value = f"{100 * own['nDCG@10']:.1f}"
+    return f"{value} ({100 * own['share']:.0f} %)" if "share" in own else value
 
 
 def small_rows(results: CompressionResults) -> dict[str, Any]:
