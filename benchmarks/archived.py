@@ -15,8 +15,8 @@ from cell_archive import BASELINES, pack, unpack
 from common import gain_cell, points
 from isospace.comparison.baselines import Baseline
 from isospace.comparison.compare import Measure, compare
-from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults
+from isospace.comparison.runs import compare_runs
 from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError
 from isospace.recipes import STS_COLUMNS
@@ -105,7 +105,7 @@ def judged_again(
         there = {name: list(map(Run, found)) for name, found in runs.items() if found}
         scored = {name: Baseline.read(Path(folder, BASELINES, name)) for name in names}
         baselines = {name: [found] for name, found in scored.items() if found}
-        return judge_runs(there, measure, baselines)
+        return compare_runs(there, measure, baselines)
 
 
 def papers_columns(results: ComparisonResults) -> str:

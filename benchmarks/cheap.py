@@ -134,7 +134,7 @@ def _peer_row(config: DistillConfig, folder: Path, encoder: float) -> dict[str, 
     model = StaticModel.from_pretrained(folder)
     encode = PromptedEncoders(*[partial(model.encode, max_length=None)] * 3)
     data = load_data(text_settings(config, run))
-    weight = data.benchmark.choose_weight(encode, data.held_out)
+    weight = data.benchmark.select_weight(encode, data.held_out)
     found, with_bm25 = rank_pairs(encode, data.benchmark.pairs, weight)
     groups = data.benchmark.pairs.group_numbers()
     adapted = mrr_of_items([run.items("after")], "MRR", groups)

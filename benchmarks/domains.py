@@ -194,7 +194,7 @@ class _Study:
         self.encoder = start_of(self.config)
         drop_normalize(self.encoder)
         self.encode = cached(self.encoder, cache_folder())
-        self.weight = self.data.benchmark.choose_weight(self.encode, self.data.held_out)
+        self.weight = self.data.benchmark.select_weight(self.encode, self.data.held_out)
 
     def _set(self, config: TrainConfig) -> TrainConfig:
         tokens = self.tokens or config.budget[0]

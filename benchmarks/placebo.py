@@ -37,10 +37,10 @@ from isospace.evaluation.retrieval import RetrievalScores, rank_targets
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts_data
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.nearest import unit_rows
-from isospace.statistics.choosing import ChosenAmong, best_other, choose, judge_chosen
 from isospace.statistics.correlation import spearman
 from isospace.statistics.gains import Gain, gain, standard_error
 from isospace.statistics.influence import Scores, mean_scores, spearman_scores
+from isospace.statistics.selection import SelectedAmong, best_other, best_position, gain_of_selected
 from isospace.statistics.verdict import VerdictKind, kind_of
 from isospace.system.cache import cache_folder
 from isospace.system.files import write_text
@@ -582,12 +582,12 @@ def _chosen(
     for values, groups in drawn(random, population, size, 1, samples):
         everything = np.concatenate([np.zeros((1, size)), values])
         if split:
-            place = told = choose([float(mean) for mean in everything[:, :third].mean(1)])
+            place = told = best_position([float(mean) for mean in everything[:, :third].mean(1)])
             reported = judged(everything[[place], third:], groups[third:])
         else:
             scores = [mean_scores(row[None], groups) for row in everything]
-            place, told = choose(scores), best_other(scores)
-            reported = judge_chosen(ChosenAmong(scores, told))
+            place, told = best_position(scores), best_other(scores)
+            reported = gain_of_selected(SelectedAmong(scores, told))
         adapted.count += bool(place) and kind_of(reported) is VerdictKind.ADAPTED
         covered.count += reported.low <= truth[told] <= reported.high
         off.append(reported.mean - truth[told])

@@ -35,9 +35,9 @@ from isospace.evaluation.pairs import Candidates, TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, Targets, mrr_scores
 from isospace.operators.fitted_whitening import PairMoments
 from isospace.operators.nearest import unit_rows
-from isospace.statistics.choosing import choose, choose_by_others
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import Scores
+from isospace.statistics.selection import best_by_others, best_position
 from isospace.statistics.verdict import VerdictKind, kind_of
 from isospace.system.files import write_text
 from placebo import PAGE, rows
@@ -190,7 +190,7 @@ def judged(random: np.random.Generator, world: str, documents: int) -> tuple[boo
     for part, (one, own) in enumerate(zip(made, left_out, strict=True)):
         for place, candidate in enumerate(CANDIDATES):
             values[place, parts == part] = values_of(own, one.sides(own, candidate))
-    selected = [CANDIDATES[place] for place in choose_by_others(values, parts)]
+    selected = [CANDIDATES[place] for place in best_by_others(values, parts)]
     scores = [
         joined(
             folder,
@@ -203,7 +203,7 @@ def judged(random: np.random.Generator, world: str, documents: int) -> tuple[boo
         for selected_of_parts in (selected, [BASE_MODEL] * FOLDS)
     ]
     reported = gain(*scores, STRICTER)
-    chosen = CANDIDATES[choose([float(own.mean()) for own in values])]
+    chosen = CANDIDATES[best_position([float(own.mean()) for own in values])]
     truth = []
     for part, (one, candidate) in enumerate(zip(made, selected, strict=True)):
         new = other.take(theirs == part)

@@ -43,7 +43,7 @@ from isospace.statistics.verdict import VerdictKind
 from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.training import fit as fit_module
 from isospace.training.prepare import load_data
-from isospace.training.run import Run, chosen_weight
+from isospace.training.run import Run, selected_weight
 from isospace.training.step import Diverged
 from isospace.training.train import train
 from isospace.views import View
@@ -134,7 +134,7 @@ def test_what_is_written_is_what_was_judged(adapted, config):
     texts = sentences(5)
     theirs = SentenceTransformer(str(adapted.model_folder)).encode(texts)
     assert np.allclose(theirs, model.embed(texts), atol=1e-5)
-    assert chosen_weight(str(adapted.run.folder)) == results.base.with_bm25.weight
+    assert selected_weight(str(adapted.run.folder)) == results.base.with_bm25.weight
     card = (adapted.model_folder / "README.md").read_text(encoding="utf-8")
     assert results.summary in card
     assert results.kept in card

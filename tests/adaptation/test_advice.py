@@ -10,15 +10,15 @@ from scipy import stats
 
 from isospace.adaptation.candidates import BASE_MODEL, Candidate, allowed_candidates
 from isospace.adaptation.outcome import advice
-from isospace.statistics.choosing import (
-    ChosenAmong,
-    added_by_choosing,
-    best_other,
-    choose,
-    judge_chosen,
-)
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
+from isospace.statistics.selection import (
+    SelectedAmong,
+    added_by_selecting,
+    best_other,
+    best_position,
+    gain_of_selected,
+)
 from isospace.statistics.verdict import VerdictKind, base_kept, kind_of, verdict_of
 
 CASES, RUNGS, GROUPS, SIZE = 400, 20, 150, 2
@@ -42,14 +42,14 @@ def test_what_gains_nothing_is_advised_as_rarely_as_the_level_says(split):
     adapted = 0
     for _ in range(CASES):
         choosing = drawn(rng, [0.0] * RUNGS)
-        place = choose(choosing)
+        place = best_position(choosing)
         if place == 0:
             continue
         if split:
             judging = drawn(rng, [0.0] * RUNGS)
             found = gain(judging[place], judging[0])
         else:
-            found = judge_chosen(ChosenAmong(choosing, place))
+            found = gain_of_selected(SelectedAmong(choosing, place))
         adapted += kind_of(found) is VerdictKind.ADAPTED
     assert adapted <= stats.binom.ppf(0.99, CASES, 0.025)
 
@@ -59,7 +59,7 @@ def test_a_rung_that_gains_is_found_and_the_judged_gain_is_not_flattered():
     true = [0.0] * (RUNGS - 1) + [0.05]
     told, chose = [], []
     for _ in range(60):
-        place = choose(drawn(rng, true))
+        place = best_position(drawn(rng, true))
         judging = drawn(rng, true)
         if place:
             told.append(gain(judging[place], judging[0]).mean - true[place - 1])
@@ -97,7 +97,7 @@ def test_gains_of_what_chose_do_not_carry_over_to_a_relation_that_it_has_not_see
         if choosing == "flattered":
             true = np.array([0.0] * (RUNGS - 1) + [0.08])
         chose = drawn(rng, true)
-        place = choose(chose)
+        place = best_position(chose)
         if place == 0:
             continue
         judging = drawn(rng, [0.0] * RUNGS)
@@ -122,13 +122,13 @@ def test_evaluations_of_a_training_count_among_what_the_same_pairs_chose(cases):
         start, *others = drawn(rng, [0.0] * (maps + evaluations))
         tried = [start, *others[maps:]]
         candidates = [start, *others[:maps], tried[best_other(tried)]]
-        place = choose(candidates)
+        place = best_position(candidates)
         if place == 0:
             continue
-        flattered = added_by_choosing(tried) if place > maps else 0.0
-        found = judge_chosen(ChosenAmong(candidates, place, evaluations - 1, flattered))
+        flattered = added_by_selecting(tried) if place > maps else 0.0
+        found = gain_of_selected(SelectedAmong(candidates, place, evaluations - 1, flattered))
         wrong += adapted(found)
-        without_unseen += adapted(judge_chosen(ChosenAmong(candidates, place)))
+        without_unseen += adapted(gain_of_selected(SelectedAmong(candidates, place)))
         told.append(found.mean)
         without_flattered.append(found.mean + flattered)
     assert wrong <= most(cases, 0.025)
@@ -153,7 +153,7 @@ def test_what_may_be_lost_elsewhere_is_chosen_by_one_part_and_told_by_another(ca
         changes = {state: {"away": gain(own, away[0])} for state, own in found.items()}
         allowed = allowed_candidates(changes, max_drop=0.5)
         places = [list(found).index(state) for state in allowed]
-        place = places[choose([home[at] for at in places])]
+        place = places[best_position([home[at] for at in places])]
         if place == 0:
             continue
         taken += 1

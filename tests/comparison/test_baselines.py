@@ -15,8 +15,8 @@ from toy import WORDS
 
 from isospace.comparison.baselines import Baseline, BaselineScores, named_models
 from isospace.comparison.compare import candidate, compare
-from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import read_results
+from isospace.comparison.runs import compare_runs
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.statistics.verdict import VerdictKind
@@ -75,7 +75,7 @@ def test_baselines_are_rows_and_change_no_verdict(base, tmp_path, words, monkeyp
         assert compare(settings, 2, folder) == alone
     runs = {"simcse": [Run(folder / "simcse" / f"seed-{seed}") for seed in (42, 43)]}
     there = {name: [Baseline.read(folder / "baselines" / name)] for name in models}
-    assert judge_runs(runs, "MRR", there) == found
+    assert compare_runs(runs, "MRR", there) == found
 
 
 def test_baselines_are_scored_on_the_sts_sets_too(base, tmp_path, words):
@@ -153,7 +153,7 @@ def test_a_baseline_that_is_far_ahead_is_not_advised(tmp_path):
     run.write_items(**items, group={"MRR": np.arange(30)}, gold={}, seen={})
     about = BaselineScores("best", run.finished.benchmark, run.finished.adapted)
     best = Baseline(about, {"MRR": 1 / (1 + np.arange(30) % 2)}, {})
-    alone, found = (judge_runs({"a": [run]}, "MRR", rows) for rows in ({}, {"best": [best]}))
+    alone, found = (compare_runs({"a": [run]}, "MRR", rows) for rows in ({}, {"best": [best]}))
     means = {name: columns["MRR"].over_base.mean for name, columns in found.gains.items()}
     assert means["best"] > means["a"] > 0
     assert found.verdict == alone.verdict
@@ -162,4 +162,4 @@ def test_a_baseline_that_is_far_ahead_is_not_advised(tmp_path):
     assert found.criterion == {"base model": 0.5, "a": 0.54}
     other = replace(best, about=replace(about, benchmark="other"))
     with pytest.raises(UserError, match="`baselines` best: was scored on other test items"):
-        judge_runs({"a": [run]}, "MRR", {"best": [other]})
+        compare_runs({"a": [run]}, "MRR", {"best": [other]})

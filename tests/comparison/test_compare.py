@@ -22,8 +22,8 @@ from isospace.cli import main
 from isospace.commands.compare import _how_to_load
 from isospace.commands.options import as_options
 from isospace.comparison.compare import candidate, compare
-from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import read_results
+from isospace.comparison.runs import compare_runs
 from isospace.errors import Stopped, UserError
 from isospace.evaluation.other_text import other_text_sentence
 from isospace.objectives import DCL, SCD, SimCSEPP
@@ -216,7 +216,7 @@ def test_the_verdict_goes_while_cells_are_missing(base, tmp_path):
     settings = {"simcse": candidate("simcse", base)}
     compare(settings, 1, tmp_path / "c")
     with pytest.raises(UserError, match="not all seven STS sets"):
-        judge_runs({"simcse": [Run(tmp_path / "c" / "simcse" / "seed-42")]}, "Avg")
+        compare_runs({"simcse": [Run(tmp_path / "c" / "simcse" / "seed-42")]}, "Avg")
     settings["dcl"] = candidate("dcl:learning_rate=1e30", base)
     with pytest.raises(Stopped):
         compare(settings, 1, tmp_path / "c")

@@ -27,7 +27,7 @@ def test_an_evaluation_measures_a_fixed_part_of_much_text():
     assert list(held_out.pairs)[:2] == [(LARGE[0], LARGE[2000]), (LARGE[4], LARGE[2004])]
     clean, noisy = Recorder(), Recorder()
     held_out.measure(clean, noisy)
-    assert clean.counts == [SENTENCES, 2 * PAIRS]  # in one call, as `choose_weight` makes it
+    assert clean.counts == [SENTENCES, 2 * PAIRS]  # in one call, as `select_weight` makes it
     assert noisy.counts == [NOISY_SENTENCES, NOISY_SENTENCES]
 
 

@@ -12,11 +12,11 @@ from isospace.evaluation.bm25 import BM25, bm25_terms
 from isospace.evaluation.hybrid import (
     NO_SHARED,
     WEIGHTS,
-    choose_weight,
     compare_judged,
     compare_pairs,
     gains_over_first,
     rank_pairs,
+    select_weight,
 )
 from isospace.evaluation.pairs import Candidates, PromptedEncoders, TextPairs
 from isospace.evaluation.ranking import MEASURES, JudgedQueries
@@ -169,16 +169,16 @@ def test_a_query_among_the_candidates_does_not_scale_what_is_fused():
         own_cosines, shared = (np.delete(row[i], len(QUERIES) + i) for row in (cosines, found))
         hybrid = own_cosines + WEIGHT * own_cosines.std() * shared / shared.max()
         assert rank == 1 + (hybrid > hybrid[i] + 1e-6).sum()
-    assert choose_weight(random, pairs) == max(WEIGHTS)
+    assert select_weight(random, pairs) == max(WEIGHTS)
 
 
 def test_pairs_choose_how_much_bm25_counts():
     # An encoder that knows nothing should hardly count, one that knows all should not be spoiled.
     pairs = TextPairs("toy", QUERIES, DOCUMENTS)
-    assert choose_weight(random, pairs) == max(WEIGHTS)
-    assert choose_weight(meaning, pairs) == WEIGHTS[0] == WEIGHT  # all are as good
+    assert select_weight(random, pairs) == max(WEIGHTS)
+    assert select_weight(meaning, pairs) == WEIGHTS[0] == WEIGHT  # all are as good
     weights = {weight: rank_pairs(random, pairs, weight)[1].hybrid.mrr for weight in WEIGHTS}
-    assert weights[choose_weight(random, pairs)] == max(weights.values())
+    assert weights[select_weight(random, pairs)] == max(weights.values())
 
 
 def test_a_collapsed_encoder_gains_nothing_and_loses_to_bm25():

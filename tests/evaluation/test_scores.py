@@ -17,9 +17,9 @@ from isospace.evaluation.scores import (
     table_rows,
 )
 from isospace.objectives import SimCSE
-from isospace.statistics.choosing import ChosenAmong, judge_chosen
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
+from isospace.statistics.selection import SelectedAmong, gain_of_selected
 from isospace.training.card import model_card
 
 RNG = np.random.default_rng(0)
@@ -68,11 +68,11 @@ def test_what_the_same_pairs_chose_is_corrected_and_nothing_is_held_against_it()
     noise = RNG.normal(0, 0.1, (15, 200))
     noise -= noise.mean(1, keepdims=True) - np.linspace(0, 0.017, 15)[:, None]
     candidates = [START, *(mean_scores(START.values + row, np.arange(200)) for row in noise)]
-    among = ChosenAmong(candidates, 15)
+    among = SelectedAmong(candidates, 15)
     ways = WAYS | {"adapted + BM25": candidates[15]}
     found = BM25Gains.compare(ways, START, candidates[15], among=among)
     corrected = found.over_base["adapted + BM25"]
-    assert corrected == judge_chosen(among)
+    assert corrected == gain_of_selected(among)
     plain = gain(candidates[15], START)
     assert corrected.low < 0 < plain.low
     assert found.gains == found.over_base

@@ -21,7 +21,7 @@ from isospace.search.index import SearchIndex
 from isospace.training.batches import Order
 from isospace.training.examples import Examples
 from isospace.training.prepare import load_data
-from isospace.training.run import chosen_weight
+from isospace.training.run import selected_weight
 from isospace.training.train import train
 
 
@@ -50,7 +50,7 @@ def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
         asked.append(pairs)
         return 1.5
 
-    monkeypatch.setattr(benchmark_module, "choose_weight", chosen)
+    monkeypatch.setattr(benchmark_module, "select_weight", chosen)
     with caplog.at_level("INFO", "isospace"):
         finished = train(documents)
     results, data = finished.results, load_data(documents)
@@ -77,7 +77,7 @@ def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
     index = SearchIndex.open(to)
     assert "weight 1.5" in index.search("the cat", hybrid=True).protocol
     assert "weight 3" in index.search("the cat", hybrid=True, bm25_weight=3).protocol
-    assert chosen_weight(documents.model) is chosen_weight("minilm") is None
+    assert selected_weight(documents.model) is selected_weight("minilm") is None
 
 
 def test_an_epoch_is_a_pass_though_batches_keep_alike_pairs_apart(toy_model, tmp_path):

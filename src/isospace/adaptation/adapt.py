@@ -185,7 +185,7 @@ def _search(search: Search, tried: Tried, amounts: Amounts, begins: float) -> Fi
         notes.append(search.base_models.verdict)
     notes += filter(None, [amounts.words(config)])
     with search.times.timed(BASE):
-        weight = data.benchmark.choose_weight(search.encoders.encode(BASE_MODEL), data.held_out)
+        weight = data.benchmark.select_weight(search.encoders.encode(BASE_MODEL), data.held_out)
         base = score_test(search, BASE_MODEL, [], weight) if search.parts else None
         baselines = validate_baselines(search, weight, base)
     progress.table(

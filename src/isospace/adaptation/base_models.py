@@ -18,10 +18,10 @@ from isospace.adaptation.scoring import Search, Tried, score_test_pairs, try_clo
 from isospace.adaptation.task import Task
 from isospace.corpus.examples import evenly
 from isospace.evaluation.benchmark import Benchmark
-from isospace.statistics.choosing import ChosenAmong, choose, measured_gain
 from isospace.statistics.counts import number_of
 from isospace.statistics.gains import Gain
 from isospace.statistics.influence import Scores
+from isospace.statistics.selection import SelectedAmong, best_position, measured_gain
 from isospace.statistics.verdict import counted
 from isospace.system.progress import Progress
 
@@ -98,9 +98,9 @@ def compare_base_models(searches: Sequence[Search], paces: Sequence[Pace]) -> tu
     for number, (search, pace) in enumerate(zip(searches, paces, strict=True), start=1):
         progress.line("base model", f"{number} of {len(searches)}: {search.task.config.model}")
         compared.append(_closed_forms(search, pace))
-    best = compared[choose([one.validation for one in compared])]
+    best = compared[best_position([one.validation for one in compared])]
     others = [one for one in compared if one is not best]
-    second = others[choose([one.validation for one in others])]
+    second = others[best_position([one.validation for one in others])]
     found = _gain(compared, best, second)
     verdict = _verdict(task.data.benchmark, found, best.scores, second.scores)
     models = BaseModels(tuple(one.scores for one in compared), best.scores.name, found, verdict)
@@ -129,7 +129,7 @@ def _closed_forms(search: Search, pace: Pace) -> _Compared:
     """Score a base model with and without each map, and the best of these on the test pairs."""
     tried, task = try_closed_forms(search), search.task
     allowed = tried.allowed(task.config.max_drop)
-    selected = allowed[choose([tried.mrr[candidate] for candidate in allowed])]
+    selected = allowed[best_position([tried.mrr[candidate] for candidate in allowed])]
     base, test = (score_test_pairs(search, one, allowed) for one in (BASE_MODEL, selected))
     scores = BaseModelScores(
         task.config.model,
@@ -150,7 +150,7 @@ def _gain(compared: Sequence[_Compared], best: _Compared, second: _Compared) -> 
         others = [one for one in compared if one is not second]
         maps = sum(len(one.tried.scores) - 1 for one in compared)
         scores = [second.test, *(one.test for one in others)]
-        among = ChosenAmong(scores, 1 + others.index(best), unseen=maps)
+        among = SelectedAmong(scores, 1 + others.index(best), unseen=maps)
     return measured_gain(best.test, second.test, among, benchmark.confidence)
 
 

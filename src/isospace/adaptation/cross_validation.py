@@ -43,10 +43,10 @@ from isospace.evaluation.hybrid import BaselineRanks, rank_pairs
 from isospace.evaluation.pairs import Candidates, PromptedEncoders, TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval, mrr_scores
 from isospace.evaluation.sts import evaluate_sts
-from isospace.statistics.choosing import choose_by_others
 from isospace.statistics.counts import number_of
 from isospace.statistics.gains import FEWEST_GROUPS
 from isospace.statistics.influence import Scores
+from isospace.statistics.selection import best_by_others
 from isospace.system.progress import Progress, Silent
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
@@ -289,7 +289,7 @@ class CrossValidated:
     def selected(self, allowed: Sequence[Candidate]) -> list[Candidate]:
         """Select a candidate for each part by the pairs of the other parts."""
         values = np.concatenate([self.scores(candidate).values for candidate in allowed])
-        return [allowed[place] for place in choose_by_others(values, self.folds.parts)]
+        return [allowed[place] for place in best_by_others(values, self.folds.parts)]
 
     def measured(
         self,

@@ -23,8 +23,8 @@ from isospace.adaptation.time_plan import (
     of_pairs,
     seconds_per_token,
 )
-from isospace.statistics.choosing import added_by_choosing
 from isospace.statistics.counts import number_of
+from isospace.statistics.selection import added_by_selecting
 from isospace.system.devices import peak_memory_mb
 from isospace.training.finish import TrainingFacts
 from isospace.training.fit import Fit
@@ -206,7 +206,7 @@ def _train(
     return EndedTraining(
         TrainingFacts.of(fit),
         weights,
-        added_by_choosing(list(tried.values())) if tried and choice.step else 0.0,
+        added_by_selecting(list(tried.values())) if tried and choice.step else 0.0,
         len(tried.keys() - {0, choice.step}) if tried else 0,
         fit.loop.total_steps == most_updates(fit),
         plan,

@@ -22,9 +22,9 @@ from isospace.adaptation.results import (
 )
 from isospace.adaptation.scoring import Search, Tried, score_test, selected_of_parts
 from isospace.evaluation.scores import ADAPTED, BASE, CORRECTED_NOTE, table_rows
-from isospace.statistics.choosing import ChosenAmong, choose
 from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS, gain
 from isospace.statistics.influence import Scores
+from isospace.statistics.selection import SelectedAmong, best_position
 from isospace.statistics.verdict import (
     POWER,
     SMALLEST_GAIN,
@@ -58,7 +58,7 @@ def finish(
     """Select a candidate, test it, write the run, and show the verdict."""
     config, data, run = search.task.config, search.task.data, search.run
     allowed = tried.allowed(config.max_drop)
-    selected = allowed[choose([tried.mrr[candidate] for candidate in allowed])]
+    selected = allowed[best_position([tried.mrr[candidate] for candidate in allowed])]
     adapted = base
     if selected != BASE_MODEL:
         adapted = score_test(search, selected, allowed, weight)
@@ -191,13 +191,13 @@ def _rejected_note(tried: Tried, selected: Candidate, max_drop: float) -> list[s
 
 def _among(
     tried: Tried, selected: Candidate, allowed: Sequence[Candidate], tuned: FineTuned
-) -> ChosenAmong:
+) -> SelectedAmong:
     """Return the candidates among which the test pairs selected.
 
     If the base model is kept, rejected candidates are included: the verdict then reports the best
     of all others.
     """
-    return ChosenAmong.named(
+    return SelectedAmong.named(
         {candidate: found.pairs for candidate, found in tried.scores.items()},
         selected,
         allowed=None if selected == BASE_MODEL else allowed,

@@ -45,7 +45,7 @@ class Index(LoadsModels, CallsEndpoints):
         from isospace.search.columns import check_names
         from isospace.search.files import index_files
         from isospace.training.compressing import loss_sentence
-        from isospace.training.run import chosen_weight
+        from isospace.training.run import selected_weight
 
         config, console = self.config, Console(self.json)
         if self.delete is not None:
@@ -53,7 +53,7 @@ class Index(LoadsModels, CallsEndpoints):
         check_names(config.keep)  # before the files are read
         if config.model is not None:
             resolve(config.model)
-        weight = None if config.model is None else chosen_weight(config.model)
+        weight = None if config.model is None else selected_weight(config.model)
         try:
             with console, polite_stop():
                 indexed = index_files(config, console, weight)

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from isospace.comparison.baselines import Baseline
 from isospace.comparison.cells import Cell, SaidOnce, require_runnable, run_cells
-from isospace.comparison.judgement import judge_runs
 from isospace.comparison.results import ComparisonResults
+from isospace.comparison.runs import compare_runs
 from isospace.comparison.shared_items import SharedItems
 from isospace.config import CorpusConfig, TrainConfig, shared_options
 from isospace.errors import UserError
@@ -164,7 +164,7 @@ def compare(
                 return None
             runs = {n: [Run(cell.folder) for cell in cells if cell.name == n] for n in settings}
             rows = {name: [(scored | scored_now)[name]] for name in baselines}
-            results = judge_runs(runs, "Avg" if measure == "sts" else "MRR", rows)
+            results = compare_runs(runs, "Avg" if measure == "sts" else "MRR", rows)
             typed_json.write(folder / _RESULTS, results)
         return results
 
@@ -261,7 +261,7 @@ def _score(
 
 
 def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
-    """Refuse, before hours of training, a comparison that `judge_runs` would refuse."""
+    """Refuse, before hours of training, a comparison that `compare_runs` would refuse."""
     shared = _shared_items(config, benchmark)
     if not shared.complete:
         raise UserError(f"`verdict_on` sts: no average of the STS sets: {shared.why_incomplete}")

@@ -145,7 +145,7 @@ class ComparisonResults:
 
     @property
     def other_text_gains(self) -> dict[str, Gain]:
-        """Gain of the judged row on each set of other text; empty where none was judged."""
+        """Gain of the selected row on each set of other text; empty where none was tested."""
         return self.other_text.get(self.verdict.name or "", {})
 
     @property

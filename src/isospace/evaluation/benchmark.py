@@ -17,8 +17,8 @@ from isospace.evaluation.held_out import HeldOut, candidate_passages, natural_pa
 from isospace.evaluation.hybrid import (
     NO_SHARED,
     BaselineRanks,
-    choose_weight,
     rank_pairs,
+    select_weight,
 )
 from isospace.evaluation.pairs import (
     Asked,
@@ -45,9 +45,9 @@ from isospace.evaluation.sts import (
     sts_test_pairs,
 )
 from isospace.operators.fusion import WEIGHT
-from isospace.statistics.choosing import ChosenAmong, best_other, judge_chosen, measured_gain
 from isospace.statistics.gains import CONFIDENCE, sign_flip_p
 from isospace.statistics.influence import Scores
+from isospace.statistics.selection import SelectedAmong, best_other, gain_of_selected, measured_gain
 from isospace.statistics.verdict import Verdict, base_kept, detectable_gain, verdict_of
 
 FEW_GROUPS = 100
@@ -185,7 +185,7 @@ class Benchmark:
         plain = [text for test in tests for text in (*test.first, *test.second)]
         return (*self.pairs.asked, ("document", (*bare, *self.sample)), (None, plain))
 
-    def choose_weight(self, encode: Encode, held_out: HeldOut) -> float:
+    def select_weight(self, encode: Encode, held_out: HeldOut) -> float:
         """Select the weight of BM25 in hybrid search with an encoder, on the validation pairs.
 
         Returns the default weight if the validation pairs are halves of sentences, or if one of
@@ -193,7 +193,7 @@ class Benchmark:
         """
         if not held_out.natural or np.isin(held_out.pairs.ids(), self.pairs.ids()).any():
             return WEIGHT
-        return choose_weight(encode, held_out.pairs)
+        return select_weight(encode, held_out.pairs)
 
     def items(self, measured: BenchmarkResult) -> dict[str, np.ndarray]:
         """Return the values of each test item, for tests over items and seeds (`compare`).
@@ -259,7 +259,7 @@ class Benchmark:
         before: BenchmarkResult,
         after: BenchmarkResult,
         not_shipped: str | None = None,
-        among: ChosenAmong | None = None,
+        among: SelectedAmong | None = None,
     ) -> BM25Gains:
         """Compare BM25 and hybrid search with the shipped model.
 
@@ -280,7 +280,7 @@ class Benchmark:
         before: BenchmarkResult,
         after: BenchmarkResult,
         kept: str | None,
-        among: ChosenAmong | None = None,
+        among: SelectedAmong | None = None,
     ) -> Verdict:
         """Compare both models on the test pairs.
 
@@ -290,7 +290,7 @@ class Benchmark:
             best = None
             # A single one is the base model: all checkpoints have collapsed.
             if among is not None and len(among.scores) > 1:
-                best = judge_chosen(replace(among, place=best_other(among.scores)))
+                best = gain_of_selected(replace(among, place=best_other(among.scores)))
             return base_kept(kept, self.protocol, best)
         result, start = (self.pair_scores(state.retrieval) for state in (after, before))
         found = measured_gain(result, start, among, self.confidence)

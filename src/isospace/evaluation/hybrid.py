@@ -23,10 +23,10 @@ from isospace.evaluation.retrieval import RetrievalScores, Targets, mrr_scores
 from isospace.evaluation.task import TitledRows, percent_cells
 from isospace.operators.fusion import WEIGHT, fuse
 from isospace.operators.nearest import product_blocks
-from isospace.statistics.choosing import choose
 from isospace.statistics.counts import number_of
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores, mean_scores
+from isospace.statistics.selection import best_position
 
 Way = Literal["encoder", "BM25", "hybrid"]
 WAYS: tuple[Way, ...] = ("encoder", "BM25", "hybrid")
@@ -217,7 +217,7 @@ def rank_baselines(
     return targets.rank(blocks["BM25"]()), targets.rank(blocks["hybrid"]())
 
 
-def choose_weight(encode: Encode, pairs: TextPairs) -> float:
+def select_weight(encode: Encode, pairs: TextPairs) -> float:
     """Return the BM25 weight for which hybrid search has the highest MRR on the pairs."""
     targets = Targets.of_pairs(pairs)
     vectors = unit_vectors(encode, pairs.first, targets.texts)
@@ -226,7 +226,7 @@ def choose_weight(encode: Encode, pairs: TextPairs) -> float:
         targets.rank(_hybrid_blocks(*vectors, words.__getitem__, weight, targets.itself)).mrr
         for weight in WEIGHTS
     ]
-    return WEIGHTS[choose(tried)]
+    return WEIGHTS[best_position(tried)]
 
 
 def compare_pairs(

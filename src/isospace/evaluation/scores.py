@@ -9,9 +9,9 @@ from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.retrieval import RetrievalScores
 from isospace.evaluation.sts import STSScores
 from isospace.evaluation.task import percent_cells
-from isospace.statistics.choosing import ChosenAmong, measured_gain
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
+from isospace.statistics.selection import SelectedAmong, measured_gain
 
 DEPTHS = (1, 5, 10, 100)
 """The k of recall@k."""
@@ -169,7 +169,7 @@ class BM25Gains:
         base: Scores,
         adapted: Scores | None = None,
         not_shipped: str | None = None,
-        among: ChosenAmong | None = None,
+        among: SelectedAmong | None = None,
     ) -> BM25Gains:
         """Compare the ways of search with the shipped model alone, and with the base model.
 

@@ -216,7 +216,7 @@ def _results(
     data, benchmark = task.data, task.data.benchmark
     measured = {}
     for name, encode in (("encoder", task.encode), ("twin", twin)):
-        weight = benchmark.choose_weight(encode, data.held_out)
+        weight = benchmark.select_weight(encode, data.held_out)
         measured[name] = ModelScores.measure(encode, data, weight)
     before, after = measured["encoder"], measured["twin"]
     scores, reference = (benchmark.pair_scores(one.measured.retrieval) for one in (after, before))

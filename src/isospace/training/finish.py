@@ -13,8 +13,8 @@ from isospace.evaluation.other_text import other_text_scores, other_text_words
 from isospace.evaluation.pairs import Encode
 from isospace.evaluation.scores import BASE, table_rows
 from isospace.evaluation.vector_cache import cached
-from isospace.statistics.choosing import ChosenAmong
 from isospace.statistics.influence import Scores
+from isospace.statistics.selection import SelectedAmong
 from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system.cache import cache_folder
 from isospace.system.devices import environment
@@ -54,7 +54,7 @@ class ModelScores:
     def of_base_model(cls, encoder: Encoder, data: Data, progress: Progress) -> ModelScores:
         """Score an untrained encoder; its vectors are kept in the cache."""
         encode = cached(encoder, cache_folder(), progress=progress)
-        weight = data.benchmark.choose_weight(encode, data.held_out)
+        weight = data.benchmark.select_weight(encode, data.held_out)
         return cls.measure(encode, data, weight)
 
 
@@ -104,7 +104,7 @@ def run_results(
     verdict: Verdict,
     candidate: str = "",
     selected: str = "the checkpoint that was selected",
-    among: ChosenAmong | None = None,
+    among: SelectedAmong | None = None,
 ) -> RunResults:
     """Collect the results of a run.
 

@@ -160,13 +160,13 @@ def make_lists(
     corpus: Corpus,
     examples: Examples,
     start: Encoder,
-    choose_weight: Callable[[Encoder], float],
+    select_weight: Callable[[Encoder], float],
     cache: Path,
     progress: Progress,
 ) -> Lists:
     """Build the lists of a run; encode what is not in the cache.
 
-    Examples may include queries without a passage. `choose_weight` returns the weight of BM25
+    Examples may include queries without a passage. `select_weight` returns the weight of BM25
     for an encoder; `progress` shows the teacher and its cost.
 
     Raises:
@@ -183,7 +183,7 @@ def make_lists(
     began = time.monotonic()
     teacher, description = None, "the base model ranks, and nothing teaches"
     if config.teacher is not None:
-        teacher, description = _teacher(config, start, of, cosines, choose_weight)
+        teacher, description = _teacher(config, start, of, cosines, select_weight)
     ranker = teacher if teacher is not None and teacher.ranks_all else cosines(start)
     size = len(np.union1d(of.queries, of.texts))
     progress.line(
@@ -290,7 +290,7 @@ def _teacher(
     start: Encoder,
     of: LinesBySide,
     cosines: Callable[[Encoder], Cosines],
-    choose_weight: Callable[[Encoder], float],
+    select_weight: Callable[[Encoder], float],
 ) -> tuple[Teacher, str]:
     """Build the teacher that the setting names; return it with a description."""
     assert config.teacher is not None
@@ -316,7 +316,7 @@ def _teacher(
         if base == name:
             teachers.append(made)
         else:
-            weight = choose_weight(encoder)
+            weight = select_weight(encoder)
             teachers.append(Fused(made, of, weight))
             description += f" and BM25 (weight {weight:g})"
         descriptions.append(description)

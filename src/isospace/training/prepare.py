@@ -155,11 +155,11 @@ def _with_lists(
         return None, examples
     _require_fit(config, encoder, len(data.corpus.classes))  # before texts are encoded
 
-    def choose_weight(teacher: Encoder) -> float:
-        return data.benchmark.choose_weight(cached(teacher, cache_folder()), data.held_out)
+    def select_weight(teacher: Encoder) -> float:
+        return data.benchmark.select_weight(cached(teacher, cache_folder()), data.held_out)
 
     lists = make_lists(
-        config, data.corpus, examples, encoder, choose_weight, cache_folder(), progress
+        config, data.corpus, examples, encoder, select_weight, cache_folder(), progress
     )
     return lists, examples if examples.unanswered is None else examples.answered(lists.best)
 

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from isospace.config import Rule
-from isospace.statistics import choosing
+from isospace.statistics import selection
 
 PAIRS, LABELS, LAST = "pairs_mrr", "labels_spearman", "step"
 """Names of the measurements that select; the highest is kept."""
@@ -101,7 +101,7 @@ def select_checkpoint(
     ]
     if start_competes or not usable:
         usable.insert(0, start)
-    kept = usable[choosing.choose([evaluation[criterion] for evaluation in usable])]
+    kept = usable[selection.best_position([evaluation[criterion] for evaluation in usable])]
     reason = _reason(kept, start, rule, criterion, collapsed, start_competes)
     if collapsed:
         reason += f"; collapsed at steps {', '.join(map(str, collapsed))}"

@@ -13,7 +13,7 @@ from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.scores import BASE, table_rows
 from isospace.evaluation.vector_cache import embed_with_bar
-from isospace.statistics.choosing import ChosenAmong
+from isospace.statistics.selection import SelectedAmong
 from isospace.system.processes import broadcast
 from isospace.system.progress import Logged, Progress
 from isospace.system.run_folder import ADAPT_SETTINGS
@@ -100,7 +100,7 @@ def _tested(fit: Fit, before: ModelScores) -> RunResults:
         encode = PromptedEncoders.of_prompts(encoder.prompts, embed)
         after = ModelScores.measure(encode, data, before.measured.with_bm25.weight)
     kept = None if choice.step else choice.reason
-    among = ChosenAmong.named(fit.tried, choice.step) if fit.tried else None
+    among = SelectedAmong.named(fit.tried, choice.step) if fit.tried else None
     verdict = fit.benchmark.verdict(before.measured, after.measured, kept, among)
     facts = TrainingFacts.of(fit)
     results = run_results(fit.config, data, facts, choice.step, before, after, verdict, among=among)

@@ -38,7 +38,7 @@ from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.evaluation.sts import load_sts_data, sts_data
 from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.operators.flow import Flow
-from isospace.statistics.choosing import ChosenAmong, choose
+from isospace.statistics.selection import SelectedAmong, best_position
 from isospace.statistics.verdict import VerdictKind
 from isospace.system.cache import cache_folder
 from isospace.system.files import atomic_folder, require_new
@@ -179,8 +179,8 @@ def _select_and_test(
     if len(maps) > 1:
         ranks = try_powers(task.encode, {None: None, **maps}, task.validation)
     tried = {power: found.mrr for power, found in ranks.items() if power in maps}
-    power = list(tried)[choose(list(tried.values()))] if tried else next(iter(maps))
-    weight = benchmark.choose_weight(task.encode, task.held_out)
+    power = list(tried)[best_position(list(tried.values()))] if tried else next(iter(maps))
+    weight = benchmark.select_weight(task.encode, task.held_out)
     before = benchmark.measure(task.encode, weight)
     after, other_text = before, {}
     if power is not None:
@@ -194,7 +194,7 @@ def _select_and_test(
     among = None
     if ranks and not benchmark.split:
         scores = {name: benchmark.pair_scores(found) for name, found in ranks.items()}
-        among = ChosenAmong.named(scores, power)
+        among = SelectedAmong.named(scores, power)
     verdict = benchmark.verdict(before, after, kept, among)
     return WhiteningResults(
         isospace=version("isospace"),

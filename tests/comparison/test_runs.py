@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from report_runs import change, finish, write_run
 
-from isospace.comparison.judgement import judge_runs
+from isospace.comparison.runs import compare_runs
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.pairs import TextPairs
@@ -61,7 +61,7 @@ def rewrite(run, **parts):
 
 def test_pairs_that_chose_the_checkpoints_do_not_test_them(tmp_path):
     runs = [write_scored(tmp_path / str(seed), seed) for seed in (1, 2)]
-    found = judge_runs({"simcse": runs}, "Avg")
+    found = compare_runs({"simcse": runs}, "Avg")
     assert found.measure == "Avg unseen"
     assert found.protocol.unseen == "without those 90 of 420 test pairs that stsb-dev holds too"
     assert "STS average without those 90 of 420 test pairs" in found.verdict.text
@@ -80,8 +80,8 @@ def test_labels_that_hold_a_whole_test_set_leave_no_average(tmp_path):
     run = write_scored(tmp_path / "1", 1, seen=60)
     held = "no Avg: the labels, stsb-dev, leave too few test pairs of STS12, STS13, .*, STS-B"
     with pytest.raises(UserError, match=held):
-        judge_runs({"simcse": [run]}, "Avg")
-    found = judge_runs({"simcse": [run]}, "MRR")
+        compare_runs({"simcse": [run]}, "Avg")
+    found = compare_runs({"simcse": [run]}, "MRR")
     assert list(found.gains["simcse"]) == ["MRR", "SICK-R"]
 
 
@@ -95,13 +95,13 @@ def test_labels_that_hold_a_whole_test_set_leave_no_average(tmp_path):
 )
 def test_the_advised_model_is_an_adapted_one(tmp_path, steps, model, words):
     runs = [write_scored(tmp_path / str(n), n, step) for n, step in enumerate(steps, start=1)]
-    found = judge_runs({"simcse": runs}, "Avg")
+    found = compare_runs({"simcse": runs}, "Avg")
     assert (found.verdict.kind, found.verdict.name) == (VerdictKind.ADAPTED, "simcse")
     assert found.verdict.model == (None if model is None else str(tmp_path / model / "model"))
     assert found.verdict.text.endswith(words)
     assert ("ship the base model" in found.verdict.text) == (0 in steps)
     if model is not None:
-        own = judge_runs({"simcse": [runs[int(model) - 1]]}, "Avg").gains["simcse"]["Avg unseen"]
+        own = compare_runs({"simcse": [runs[int(model) - 1]]}, "Avg").gains["simcse"]["Avg unseen"]
         gained = f"{100 * own.over_base.mean:+.2f} ({own.over_base.interval})"
         assert f" Its model, seed {model} by the same, gains {gained}." in found.verdict.text
 
@@ -117,7 +117,7 @@ def test_a_pooling_that_is_the_encoders_own_is_no_other_start(tmp_path):
     assert first.finished.pooling == "cls"
     assert first.config.pooling is None
     ask_for_pooling(other, "cls")
-    found = judge_runs({"a": [first], "b": [other]}, "MRR")
+    found = compare_runs({"a": [first], "b": [other]}, "MRR")
     assert list(found.gains) == ["a", "b"]
 
 
@@ -127,7 +127,7 @@ def judged(tmp_path, measure="Avg", **candidates):
         name: [write_scored(tmp_path / name / str(s), s, **settings) for s in range(1, 5)]
         for name, settings in candidates.items()
     }
-    return judge_runs(runs, measure)
+    return compare_runs(runs, measure)
 
 
 def test_the_row_with_the_highest_criterion_is_judged_whatever_the_others_gain(tmp_path):
@@ -153,7 +153,7 @@ def test_where_every_run_preferred_its_start_there_is_nothing_to_judge(tmp_path)
     runs = [write_scored(tmp_path / str(seed), seed, step=0) for seed in (1, 2)]
     for run in runs:
         change(run, choice=replace(run.finished.choice, step=0))
-    verdict = judge_runs({"simcse": runs}, "Avg").verdict
+    verdict = compare_runs({"simcse": runs}, "Avg").verdict
     assert (verdict.kind, verdict.name, verdict.model) == (VerdictKind.KEEP_BASE, None, None)
     assert verdict.text.startswith("Keep the base model: every run preferred its base model")
     assert "95 %" not in verdict.text
@@ -166,7 +166,7 @@ def test_the_start_is_chosen_only_where_the_criterion_chose_among_checkpoints(
     """Where the last checkpoint was kept nothing has compared it with the base model."""
     run = write_scored(tmp_path / "1", 1, labels=None, seen=0, criterion=0.4)
     change(run, choice=replace(run.finished.choice, criterion=criterion))
-    assert judge_runs({"a": [run]}, "Avg").verdict.name == name
+    assert compare_runs({"a": [run]}, "Avg").verdict.name == name
 
 
 def test_pairs_that_also_chose_ask_more_of_a_gain(tmp_path):
@@ -176,11 +176,11 @@ def test_pairs_that_also_chose_ask_more_of_a_gain(tmp_path):
         run = runs[name] = write_scored(tmp_path / name, seed, labels=None, criterion=criterion)
         ranks = 1 / np.random.default_rng(seed).integers(1, 4, size=30)
         rewrite(run, after={"MRR": ranks})
-    apart = judge_runs({name: [run] for name, run in runs.items()}, "MRR")
+    apart = compare_runs({name: [run] for name, run in runs.items()}, "MRR")
     assert "over" not in apart.verdict.text.split(";")[0]
     for run in runs.values():
         change(run, split=False)
-    found = judge_runs({name: [run] for name, run in runs.items()}, "MRR")
+    found = compare_runs({name: [run] for name, run in runs.items()}, "MRR")
     assert found.gains == apart.gains  # each as it is, under a note
     assert not found.protocol.split
     words = found.verdict.text
@@ -194,10 +194,10 @@ def test_pairs_that_also_chose_ask_more_of_a_gain(tmp_path):
         verdict = run.finished.verdict
         less = replace(verdict.gain, mean=verdict.gain.mean - 0.02, candidates=2)
         change(run, verdict=replace(verdict, gain=less))
-    again = judge_runs({name: [run] for name, run in runs.items()}, "MRR").verdict.text
+    again = compare_runs({name: [run] for name, run in runs.items()}, "MRR").verdict.text
     assert float(again.split(" points")[0].split()[-1]) == pytest.approx(said[0] - 2, abs=0.011)
     # The STS sets have chosen nothing.
-    sts = judge_runs({name: [run] for name, run in runs.items()}, "Avg").verdict.text
+    sts = compare_runs({name: [run] for name, run in runs.items()}, "Avg").verdict.text
     assert "tried)" not in sts
 
 
@@ -217,16 +217,16 @@ def test_every_pair_of_candidates_is_tested_over_seeds_and_items(tmp_path):
 def test_a_pair_is_no_evidence_of_its_own_where_its_sentences_stand_in_others(tmp_path):
     """Two pairs of one sentence err together, those of other sentences do not."""
     run = write_scored(tmp_path / "1", 1, labels=None, seen=0)
-    apart = judge_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_base
+    apart = compare_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_base
     doubled = {
         part: {c: np.concatenate([run.items(part)[c]] * 2) for c in COLUMNS} for part in PARTS
     }
     rewrite(run, **doubled)
-    found = judge_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_base
+    found = compare_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_base
     assert (found.items, found.groups, apart.groups) == (120, 120, 120)
     assert found.low == pytest.approx(apart.low, abs=0.001)
     rewrite(run, group={column: np.arange(240).reshape(120, 2) for column in COLUMNS})
-    naive = judge_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_base
+    naive = compare_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_base
     assert naive.low > apart.low + 0.01
 
 
@@ -238,7 +238,7 @@ def test_another_start_is_advised_as_a_folder_or_by_its_pooling(tmp_path, step, 
     ask_for_pooling(other, "mean")
     rewrite(other, before=other.items("gold"))
     change(other, evaluations=tuple(e | {"pairs_mrr": 0.9} for e in other.finished.evaluations))
-    found = judge_runs({"a": [first], "b": [other]}, "Avg")
+    found = compare_runs({"a": [first], "b": [other]}, "Avg")
     assert (found.verdict.kind, found.verdict.name) == (VerdictKind.ADAPTED, "base model of b")
     assert found.verdict.text.startswith("Take base model of b as it is: ")
     assert found.verdict.model == (None if model is None else str(other.folder / model))
@@ -250,11 +250,11 @@ def test_a_row_from_another_start_has_to_gain_over_that_too(tmp_path):
     first = write_scored(tmp_path / "1", 1, noise=5.0)
     other = write_scored(tmp_path / "2", 2, criterion=0.9)
     ask_for_pooling(other, "mean")
-    found = judge_runs({"a": [first], "b": [other]}, "Avg").verdict
+    found = compare_runs({"a": [first], "b": [other]}, "Avg").verdict
     assert (found.kind, found.name) == (VerdictKind.ADAPTED, "b")
     assert "; over its own base model +" in found.text
     rewrite(other, before=other.items("after"))  # as good before any training
-    found = judge_runs({"a": [first], "b": [other]}, "Avg").verdict
+    found = compare_runs({"a": [first], "b": [other]}, "Avg").verdict
     assert (found.kind, found.name) == (VerdictKind.TOO_SMALL, "b")
     assert "; over its own base model +0.00 points" in found.text
     assert re.search(r"\), which alone has \+\d\d\.\d\d points \(95 %", found.text)
@@ -266,13 +266,13 @@ def test_starts_of_one_name_are_one_encoder(tmp_path):
     flipped = ranks.copy()
     flipped[0] = 1.0  # as rounding may on another machine
     rewrite(other, before={"MRR": flipped})
-    assert judge_runs({"a": [first], "b": [other]}, "MRR").scores["base model"]["MRR"].n == 1
+    assert compare_runs({"a": [first], "b": [other]}, "MRR").scores["base model"]["MRR"].n == 1
     rewrite(other, before={"MRR": 1 / (1 / ranks + 1)})
     with pytest.raises(UserError, match=r"1 and .*2: .*minilm"):
-        judge_runs({"a": [first], "b": [other]}, "MRR")
+        compare_runs({"a": [first], "b": [other]}, "MRR")
     settings = json.loads((other.folder / "config.json").read_text()) | {"query_prompt": "query: "}
     (other.folder / "config.json").write_text(json.dumps(settings))
-    found = judge_runs({"a": [first], "b": [Run(other.folder)]}, "MRR")
+    found = compare_runs({"a": [first], "b": [Run(other.folder)]}, "MRR")
     assert list(found.scores) == ["base model", "a", "base model of b", "b"]
 
 

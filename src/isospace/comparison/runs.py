@@ -1,4 +1,4 @@
-"""Judge the finished runs of a comparison: scores, gains over a base model, a verdict."""
+"""Compare finished runs: scores, gains over a base model, a verdict."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from isospace.evaluation.scores import (
     bm25_sentence,
 )
 from isospace.evaluation.sts import PAPER_PROTOCOL
-from isospace.statistics.choosing import ChosenAmong, choose, measured_gain
 from isospace.statistics.counts import number_of
 from isospace.statistics.gains import Gain, gain, gain_by_seed
 from isospace.statistics.influence import Scores
+from isospace.statistics.selection import SelectedAmong, best_position, measured_gain
 from isospace.statistics.verdict import (
     VerdictKind,
     base_kept,
@@ -89,7 +89,7 @@ class _Row:
         return exact | {c: [state[c] for state in states] for c in common}
 
 
-def judge_runs(
+def compare_runs(
     runs: Mapping[str, Sequence[Run]],
     measure: Literal["MRR", "Avg"],
     baselines: Mapping[str, Sequence[Baseline]] | None = None,
@@ -100,7 +100,7 @@ def judge_runs(
     base model is a row that the verdict can advise, and they have to gain over it as well. Test
     pairs that are among the labels which selected the checkpoints are left out of the gains.
 
-    The row with the highest criterion, the score that selected its checkpoints, is judged once. The
+    The row with the highest criterion, the score that selected its checkpoints, is tested once. The
     tests of the other rows, corrected by Holm, decide nothing. A baseline has no criterion: it is
     tested, but the verdict is never about it.
 
@@ -123,15 +123,15 @@ def judge_runs(
     if column is None or measure not in _columns(first.finished.base):
         raise UserError(f"{first.folder}: no {measure}: {shared.why_incomplete}")
     _require_one_base(every)
-    judged = _judged_rows(runs, shared)
+    candidates = _candidate_rows(runs, shared)
     scored = {name: _baseline_row(name, models, shared) for name, models in baselines.items()}
-    rows = {BASE: judged[BASE]} | scored | judged
+    rows = {BASE: candidates[BASE]} | scored | candidates
     others = [row for row in rows.values() if row.name != BASE]
     base, protocol = rows[BASE], _protocol(first, shared)
     common = [c for c in base.scores if all(c in row.scores for row in others)]
     gains = {row.name: {c: gain(row.scores[c], base.scores[c]) for c in common} for row in others}
     adjusted = {c: holm({name: found[c].p for name, found in gains.items()}) for c in common}
-    verdict = _Judge(judged, shared, column, protocol).verdict()
+    verdict = _Selection(candidates, shared, column, protocol).verdict()
     with_bm25 = _bm25_rows(rows, shared)
     average = shared.shown("Avg") if measure == "MRR" else None
     # Where the same pairs selected the row, BM25 is compared with the base model.
@@ -145,7 +145,7 @@ def judge_runs(
             for name, seeds in runs.items()
         },
         baselines={n: ", ".join(o.about.model for o in seeds) for n, seeds in baselines.items()},
-        criterion={n: row.criterion for n, row in judged.items() if row.criterion is not None},
+        criterion={n: row.criterion for n, row in candidates.items() if row.criterion is not None},
         scores={
             row.name: {c: SeedScores.of_seeds(seeds) for c, seeds in row.by_seed().items()}
             for row in rows.values()
@@ -167,7 +167,7 @@ def judge_runs(
     )
 
 
-def _judged_rows(runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> dict[str, _Row]:
+def _candidate_rows(runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> dict[str, _Row]:
     """Return the candidates by name, and before each the row of its base model, each once."""
     rows: dict[str, _Row] = {}
     known: dict[tuple[str | None, ...], str] = {}
@@ -196,7 +196,7 @@ def _baseline_row(name: str, models: Sequence[Baseline], shared: SharedItems) ->
 
 
 @dataclass(frozen=True)
-class _Judge:
+class _Selection:
     """The verdict on the row that the criterion selects; the criterion uses no test item.
 
     If the corpus has too few pairs to split, the same pairs selected the checkpoints and select the
@@ -239,7 +239,7 @@ class _Judge:
     def _selected(self) -> _Row:
         """Return the row to test: a base model, or a candidate of which a run was adapted."""
         rows = [row for row in self.rows.values() if row.criterion is not None]
-        row = rows[choose([row.criterion or 0.0 for row in rows])]
+        row = rows[best_position([row.criterion or 0.0 for row in rows])]
         return row if row.adapted else self.rows[row.base]
 
     def _protocol_in_words(self) -> str:
@@ -265,7 +265,7 @@ class _Judge:
         candidates = {over: scores[over]} | dict(scores)
         finished = [run.finished for row in self.rows.values() for run in row.runs]
         tried = [len(one.evaluations) - 1 for one in finished if one.choice.criterion == PAIRS]
-        among = ChosenAmong.named(
+        among = SelectedAmong.named(
             candidates,
             name,
             unseen=(len(candidates) - 1) * (max(tried, default=1) - 1),

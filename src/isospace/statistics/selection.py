@@ -34,7 +34,7 @@ Name = TypeVar("Name")
 
 
 @dataclass(frozen=True)
-class ChosenAmong:
+class SelectedAmong:
     """The candidates of a selection by the test items themselves.
 
     Attributes:
@@ -53,11 +53,11 @@ class ChosenAmong:
     def named(
         cls,
         scores: Mapping[Name, Scores],
-        chosen: Name,
+        selected: Name,
         allowed: Collection[Name] | None = None,
         unseen: int = 0,
         selection_bias: float = 0.0,
-    ) -> ChosenAmong:
+    ) -> SelectedAmong:
         """Build the selection from named candidates, the base model first.
 
         Only `allowed` candidates (default: all) could be selected. The others did not raise the
@@ -65,24 +65,24 @@ class ChosenAmong:
         """
         seen = [name for name in scores if allowed is None or name in allowed]
         unseen += len(scores) - len(seen)
-        return cls([scores[name] for name in seen], seen.index(chosen), unseen, selection_bias)
+        return cls([scores[name] for name in seen], seen.index(selected), unseen, selection_bias)
 
 
-def choose(choosing: Sequence[Scores] | Sequence[float]) -> int:
+def best_position(scores: Sequence[Scores] | Sequence[float]) -> int:
     """Return the position of the candidate with the highest score; 0 is the base model.
 
     Args:
-        choosing: scores of the candidates on the validation items, or their means; the base model
+        scores: scores of the candidates on the validation items, or their means; the base model
             first, then by distance from it. The first of equal candidates is selected.
     """
-    values = [s.mean if isinstance(s, Scores) else s for s in choosing]
+    values = [s.mean if isinstance(s, Scores) else s for s in scores]
     return max(range(len(values)), key=values.__getitem__)
 
 
 def measured_gain(
     after: Scores,
     before: Scores,
-    among: ChosenAmong | None = None,
+    among: SelectedAmong | None = None,
     confidence: float = CONFIDENCE,
 ) -> Gain:
     """Return the gain that a verdict is about.
@@ -95,7 +95,7 @@ def measured_gain(
     """
     if among is None:
         return gain(after, before, confidence)
-    return judge_chosen(among, (after, before))
+    return gain_of_selected(among, (after, before))
 
 
 def best_other(candidates: Sequence[Scores]) -> int:
@@ -104,28 +104,28 @@ def best_other(candidates: Sequence[Scores]) -> int:
     Its gain is reported even if the base model is selected. To report only the good gains would
     overstate them.
     """
-    return 1 + choose(candidates[1:])
+    return 1 + best_position(candidates[1:])
 
 
-def choose_by_others(values: FloatArray, parts: NDArray[np.int64]) -> list[int]:
+def best_by_others(values: FloatArray, parts: NDArray[np.int64]) -> list[int]:
     """Select a candidate for each part of the items, using only the items of the other parts.
 
     Args:
         values: (candidate, item) scores, the base model first. The first of equals is selected.
         parts: (item,) number of each item's part, from 0 on.
 
-    >>> choose_by_others(np.array([[0.0, 0.0, 0.0], [-1.0, 1.0, 1.0]]), np.array([0, 1, 2]))
+    >>> best_by_others(np.array([[0.0, 0.0, 0.0], [-1.0, 1.0, 1.0]]), np.array([0, 1, 2]))
     [1, 0, 0]
     """
     sums = group_sums(parts, values)
     return [int(place) for place in np.argmax(sums.sum(1, keepdims=True) - sums, axis=0)]
 
 
-def judge_chosen(among: ChosenAmong, measured: tuple[Scores, Scores] | None = None) -> Gain:
+def gain_of_selected(among: SelectedAmong, measured: tuple[Scores, Scores] | None = None) -> Gain:
     """Return the gain over the base model of a candidate that the same items selected.
 
     The interval holds for all candidates at once. The error level is divided between known and
-    unseen candidates (Bonferroni). The gain is reduced by `added_by_choosing`.
+    unseen candidates (Bonferroni). The gain is reduced by `added_by_selecting`.
 
     Args:
         among: the candidates; one that is not the base model was selected.
@@ -143,7 +143,7 @@ def judge_chosen(among: ChosenAmong, measured: tuple[Scores, Scores] | None = No
     level = _simultaneous_level(influences[varied] / sizes[varied, None])
     level /= math.ceil(every / len(others))
     found = gain(after, before, confidence=1 - level)
-    mean = found.mean - added_by_choosing(among.scores) - among.selection_bias
+    mean = found.mean - added_by_selecting(among.scores) - among.selection_bias
     return replace(
         found,
         mean=mean,
@@ -156,7 +156,7 @@ def judge_chosen(among: ChosenAmong, measured: tuple[Scores, Scores] | None = No
     )
 
 
-def added_by_choosing(candidates: Sequence[Scores]) -> float:
+def added_by_selecting(candidates: Sequence[Scores]) -> float:
     """Return by how much the selection of the best candidate overstates its gain; 0 or more.
 
     It is estimated by cross-fitting: each fold of groups measures the candidate that the other

@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
-from isospace.statistics.choosing import ChosenAmong, best_other, choose, judge_chosen
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
+from isospace.statistics.selection import SelectedAmong, best_other, best_position, gain_of_selected
 
 
 def choose_and_judge(candidates):
     """On the same items."""
-    return choose(candidates), judge_chosen(ChosenAmong(candidates, best_other(candidates)))
+    return best_position(candidates), gain_of_selected(
+        SelectedAmong(candidates, best_other(candidates))
+    )
 
 
 def scores(values, groups=None):
@@ -30,9 +32,9 @@ def _centred(random, items):
 
 
 def test_the_highest_is_taken_and_the_first_of_equals():
-    assert choose([0.1, 0.3, 0.3, 0.2]) == 1
-    assert choose([0.1, 0.1]) == 0
-    assert choose(searched([0, 0.1, 0.3, 0.2])) == 2
+    assert best_position([0.1, 0.3, 0.3, 0.2]) == 1
+    assert best_position([0.1, 0.1]) == 0
+    assert best_position(searched([0, 0.1, 0.3, 0.2])) == 2
 
 
 def test_one_candidate_that_chose_itself_is_judged_plainly():
@@ -88,9 +90,9 @@ def test_what_could_not_be_chosen_hides_nothing_of_what_choosing_adds():
         allowed = list(best)
         best["forbidden"] = scores(start + 0.1 + 0.1 * random.normal(size=60))
         chosen = max(allowed[1:], key=lambda name: best[name].mean)
-        among = ChosenAmong.named(best, chosen, allowed, unseen=3)
+        among = SelectedAmong.named(best, chosen, allowed, unseen=3)
         assert (len(among.scores), among.unseen) == (14, 4)
-        told.append(judge_chosen(among))
+        told.append(gain_of_selected(among))
     error = np.std([one.mean for one in told]) / 40**0.5
     assert abs(np.mean([one.mean for one in told])) < 3 * error
     assert told[0].candidates == 17
@@ -103,5 +105,5 @@ def test_the_p_of_the_best_of_many_is_that_of_its_interval():
     for _ in range(60):
         base = random.random(150)
         tried = [scores(base), *(scores(base + random.normal(0, 0.1, 150)) for _ in range(8))]
-        shown += judge_chosen(ChosenAmong(tried, best_other(tried))).p < 0.05
+        shown += gain_of_selected(SelectedAmong(tried, best_other(tried))).p < 0.05
     assert shown <= 7
