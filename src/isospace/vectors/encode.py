@@ -100,7 +100,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         layout = _layout(
             config, encoder, _compression(config, encoder, texts, scanned.rows, progress)
         )
-        settings = {**layout.to_json(), **layout.about, "text": scanned.digest}
+        settings = {**layout.about, **layout.to_json(), "text": scanned.digest}
         with _failing_disk(config), held(config.shard_folder):
             _require_no_output(config)  # another process may have written it meanwhile
             size, suffix = config.shard_size, f".{config.file_format}"

@@ -25,7 +25,6 @@ _LOCK = ".lock"
 
 _WORDS = {
     "model": "model",
-    "dim": "model, of another width",
     "dtype": "`compress`",
     "text": "text to encode",
     "key": "`id_column`",

@@ -136,15 +136,14 @@ class FileLayout:
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings that decide the content of the files, for the manifest."""
-        settings: dict[str, Any] = {
+        # A message names the first that changed: `compress`, which decides the type.
+        compress = {} if self.compression is None else {"compress": self.compression.name}
+        return compress | {
             "format": self.format,
             "dtype": self._dtype,
             "dim": self.dim,
             "key": self.key,
         }
-        if self.compression is not None:
-            settings["compress"] = self.compression.name
-        return settings
 
 
 def as_lists(numbers: NDArray[Any]) -> pa.FixedSizeListArray:
