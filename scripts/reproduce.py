@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from isospace.commands.recipes import command
 from isospace.recipes import RECIPES, Recipe
 from isospace.recipes.base import WIKI
 from isospace.system.files import write_text
@@ -18,25 +17,28 @@ _DRAWN = re.compile(r"(?<=<!-- rows -->\n).*?(?=<!-- end rows -->)", re.DOTALL)
 def drawn(page: str) -> str:
     """Return the text of the page with new tables: one for each corpus that rows are trained on."""
     rows: dict[str, list[dict[str, str]]] = {WIKI: []}
+    reruns = []
     for name, recipe in RECIPES.items():
         if "base" in recipe.config.model and recipe.target is not None:
             rows.setdefault(recipe.corpus, []).append(_row(name, recipe))
+            if own := recipe.reruns:
+                low, high = recipe.reproduced or (0.0, 0.0)
+                link, span = f"[{own.words}]({own.source})", f"{low:.2f} to {high:.2f}"
+                reruns.append(
+                    {"recipe": f"`{name}`", "other runs": link, "counts as reproduced": span}
+                )
     tables = [f"`FILE`: {corpus}\n\n{markdown_table(own)}\n" for corpus, own in rows.items()]
+    tables.append(f"Recipes with other runs:\n\n{markdown_table(reruns)}\n")
     return _DRAWN.sub(lambda _: "\n".join(tables), page)
 
 
 def _row(name: str, recipe: Recipe) -> dict[str, str]:
     assert recipe.target is not None
-    assert recipe.reproduced is not None
     measure, published = recipe.target
-    low, high = recipe.reproduced
-    reruns = recipe.reruns
     return {
-        "command": f"`{command(name)}`",
+        "recipe": f"`{name}`",
         "from": recipe.table,
-        "published": f"{published:.2f} {measure}",
-        "other runs": f"[{reruns.words}]({reruns.source})" if reruns else "",
-        "counts as reproduced": f"{low:.2f} to {high:.2f}",
+        "published": f"{published:.2f}" + ("" if measure == "STS" else f" {measure}"),
     }
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+from isospace.commands.recipes import command
 from isospace.recipes import RECIPES
 
+OPTIONS = "--corpus FILE --data FOLDER"
 SCRIPT = Path(__file__).parents[2] / "scripts" / "reproduce.py"
 
 
@@ -17,8 +19,10 @@ def test_the_page_is_drawn_from_the_recipes():
     page = reproduce.PAGE.read_text()
     assert reproduce.drawn(page) == page
     for name, recipe in RECIPES.items():
-        shown = f"--recipe {name} --" in page
+        shown = f"\n| `{name}` | {recipe.table} |" in page
         assert shown == ("base" in recipe.config.model), name
+        # The page has one command for all rows.
+        assert not shown or command(name) == f"isospace train --recipe {name} {OPTIONS}"
 
 
 def test_what_counts_as_reproduced():
