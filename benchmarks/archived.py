@@ -19,7 +19,6 @@ from isospace.comparison.results import ComparisonResults
 from isospace.comparison.runs import compare_runs
 from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError
-from isospace.recipes import STS_COLUMNS
 from isospace.report.papers import mean_sd
 from isospace.statistics.verdict import Difference
 from isospace.system.progress import Logged
@@ -108,14 +107,9 @@ def judged_again(
         return compare_runs(there, measure, baselines)
 
 
-def papers_columns(results: ComparisonResults) -> str:
-    """The seven STS sets and their mean, each the mean over the seeds."""
-    return markdown_table(
-        [
-            {"": name} | {c: mean_sd(columns[c].seeds).split()[0] for c in STS_COLUMNS}
-            for name, columns in results.scores.items()
-        ]
-    )
+def means(results: ComparisonResults, column: str) -> dict[str, str]:
+    """Return row -> the mean of a score over the seeds."""
+    return {row: mean_sd(own[column].seeds).split()[0] for row, own in results.scores.items()}
 
 
 def difference(results: ComparisonResults, over: str, under: str) -> Difference:
@@ -130,13 +124,16 @@ def difference(results: ComparisonResults, over: str, under: str) -> Difference:
     raise KeyError((over, under))
 
 
-def gains_table(results: ComparisonResults, validation: str | None = None) -> str:
+def gains_table(
+    results: ComparisonResults, further: Mapping[str, Mapping[str, str]] | None = None
+) -> str:
     """Draw the gain of each row in the score of the verdict, the largest first.
 
-    `validation` is the name of a column with the scores by which checkpoints were selected.
+    `further` has the cells of more columns: title -> row -> cell.
     """
-    measure = results.measure
-    rows = [{"": "base model", measure: mean_sd(results.scores["base model"][measure].seeds)}]
+    measure, further = results.measure, further or {}
+    base = mean_sd(results.scores["base model"][measure].seeds)
+    rows = [{"": "base model", measure: base, "gain": "", "p (Holm)": ""}]
     for name, columns in sorted(
         results.gains.items(), key=lambda row: -row[1][measure].over_base.mean
     ):
@@ -147,8 +144,7 @@ def gains_table(results: ComparisonResults, validation: str | None = None) -> st
             "gain": gain_cell(points(found.over_base)),
             "p (Holm)": f"{found.holm_p:.2g}",
         }
-        if validation:
-            score = results.criterion.get(name)
-            row[validation] = f"{100 * score:.2f}" if score else ""
         rows.append(row)
-    return markdown_table(rows)
+    return markdown_table(
+        [row | {title: cells.get(row[""], "") for title, cells in further.items()} for row in rows]
+    )

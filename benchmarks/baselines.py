@@ -35,7 +35,6 @@ from isospace.objectives import OBJECTIVES
 from isospace.operators.fitted_whitening import Whitening
 from isospace.system.files import write_text
 from isospace.system.progress import Silent
-from isospace.system.tables import markdown_table
 from isospace.training.prepare import make_accelerator, prepare
 from isospace.whiten.whiten import whiten_model
 from isospace.whiten.whiten_config import WhitenConfig
@@ -73,6 +72,8 @@ POST_HOC: dict[str, tuple[Whitening, float | Literal["auto"]]] = {
     "bert-flow": (Whitening(kind="flow"), 1.0),
 }
 """Maps behind the base model; how far the second goes is chosen by halves of held-out sentences."""
+SHOWN, COSTS = ("STS12", "SICK-R"), "cost"
+"""Sets that the page shows, of all pairs (the archive has every set); and what an update costs."""
 COSTLY = ("pcl",)
 OUTSIDE = ("rank-study", "noise-study", "sbert-softmax", "rankcse")
 """Rows that are a study and no system of a table, or need labels or a teacher."""
@@ -168,7 +169,6 @@ def main() -> None:
         # Of the archive, where rows are too that were not asked for.
         rows = (*candidates, *POST_HOC) if name == "cls" else tuple(candidates)
         _draw(name, archived.judged_again(rows, cells, corpus, sts))
-    _draw_cost()
 
 
 def post_hoc(table: Table, archive: Path, corpus: Path, folder: Path) -> dict[str, Path]:
@@ -216,24 +216,6 @@ def cost(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     return found
 
 
-def cost_table(found: Mapping[str, Mapping[str, Any]]) -> str:
-    """What `cost` found, the cheapest first, with how it was measured."""
-    times = {name: row.get("times simcse", 1.0) for name, row in found.items()}
-    rows = []
-    for name in sorted(found, key=lambda name: times[name]):
-        row, ratio = found[name], "1"
-        if "times simcse" in row:
-            ratio = f"{row['times simcse']:.2f} ({row['from']:.2f} to {row['to']:.2f})"
-        peak = f"{row['peak MB']:,.0f}" if "peak MB" in row else ""
-        rows.append({"": name, "times simcse": ratio, "peak MB": peak})
-    machines = dict.fromkeys(row["machine"] for row in found.values() if "machine" in row)
-    return (
-        f"{markdown_table(rows)}\n\nSeconds of {UPDATES} updates over those of as many of `simcse` "
-        f"in turn, and the highest memory of the process: median, lowest and highest of {ROUNDS} "
-        f"rounds. {'; '.join(machines)}."
-    )
-
-
 def _updates(config: TrainConfig) -> Any:
     loop = prepare(config, make_accelerator(config), Silent())[1]
     loop.total_steps = 10**6
@@ -253,17 +235,16 @@ def write_paragraphs(path: Path) -> None:
 
 
 def _draw(name: str, results: ComparisonResults) -> None:
-    """Draw the verdict and the rows, the largest gain first."""
-    parts = {f"gains {name}": archived.gains_table(results)}
-    if name in ("cls", "mean"):
-        parts |= {f"scores {name}": archived.papers_columns(results)}
-    draw(PAGE, parts)
+    """Draw the rows, the largest gain first, with what their updates cost."""
+    further = {} if TABLES[name].seeds else {c: archived.means(results, c) for c in SHOWN}
+    if name != "mean" and COST.is_file():
+        further |= {COSTS: _costs(json.loads(COST.read_text("utf-8")))}
+    draw(PAGE, {f"gains {name}": archived.gains_table(results, further)})
 
 
-def _draw_cost() -> None:
-    """What updates cost, where that was measured."""
-    if COST.is_file():
-        draw(PAGE, {"cost": cost_table(json.loads(COST.read_text("utf-8")))})
+def _costs(found: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return row -> how many times as long as an update of `simcse` one of the row takes."""
+    return {name: f"{row.get('times simcse', 1.0):.2f}" for name, row in found.items()}
 
 
 if __name__ == "__main__":

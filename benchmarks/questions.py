@@ -157,7 +157,7 @@ def main() -> None:
         for row, candidates in ADDED.items()
     }
     headless = judged(HEADLESS | {name: weights[name] for name in chosen.values()}, options.seeds)
-    losses = archived.gains_table(headless, "STS-B dev")
+    losses = _gains(headless)
     over = _over(headless, [(name, "contrast") for name in chosen.values()])
     draw(PAGE, {"losses": losses, "losses over": over})
 
@@ -166,7 +166,7 @@ def groups_drawn(results: ComparisonResults) -> dict[str, str]:
     """The tables of the second question."""
     pairs = [("1-groups", "no-whitening"), ("2-groups", "no-whitening"), (LEFT, "no-whitening")]
     pairs += [(f"{n}-groups-shuffled", f"{n}-groups") for n in GROUPS if n > 1]
-    tested = archived.gains_table(results, "STS-B dev")
+    tested = _gains(results)
     return {"groups": tested, "groups over": _over(results, pairs)}
 
 
@@ -178,17 +178,22 @@ def positives_drawn(results: ComparisonResults) -> dict[str, str]:
     )
     pairs = [*zip(whitened, plain, strict=True)]
     pairs += [(rows[-1], rows[0]) for rows in (plain, whitened)]
-    tested = archived.gains_table(results, "STS-B dev")
+    tested = _gains(results)
     return {"positives": tested, "positives over": _over(results, pairs)}
 
 
+def _gains(results: ComparisonResults) -> str:
+    """Gains of the rows, with the scores by which their checkpoints were selected."""
+    selected = {name: f"{100 * results.criterion[name]:.2f}" for name in results.gains}
+    return archived.gains_table(results, {"STS-B dev": selected})
+
+
 def _over(results: ComparisonResults, pairs: Sequence[tuple[str, str]]) -> str:
-    """Differences of rows of a table, tested with all pairs of its rows."""
+    """Differences of rows of a table."""
     rows = []
     for over, under in pairs:
         found = archived.difference(results, over, under)
-        row = {"": f"{over} over {under}", results.measure: found.gain.points}
-        rows.append(row | {"p (Holm)": f"{found.holm_p:.2g}"})
+        rows.append({"": f"{over} over {under}", "difference": found.gain.points})
     return markdown_table(rows)
 
 

@@ -119,33 +119,38 @@ def _draw(name: str, results: ComparisonResults) -> None:
     draw(
         PAGE,
         {
-            f"verdict {name}": f"{results.verdict.text}\n\n{results.bm25_sentence}",
+            f"verdict {name}": results.verdict.text,
             f"gains {name}": _table(results),
         },
     )
 
 
 def _table(results: ComparisonResults) -> str:
-    """Return the table of all rows, the largest gain first."""
+    """Return the table of the rows that changed something, the largest gain first."""
     gains = {name: columns["MRR"] for name, columns in results.gains.items()}
     ordered = sorted(gains, key=lambda name: -gains[name].over_base.mean)
+    kept = [name for name in ordered if not gains[name].over_base.mean]
     with_bm25 = {name: row.scores["MRR"] for name, row in results.with_bm25.items()}
     rows = []
-    for name in ("base model", *ordered):
+    for name in ("base model", *(name for name in ordered if name not in kept)):
         scores = {column: found.seeds for column, found in results.scores[name].items()}
         found = gains.get(name)
         rows.append(
             {
                 "": name,
                 "MRR": _mean(scores["MRR"]),
-                "gain": gain_cell(points(found.over_base)) if found else "",
-                "p (Holm)": f"{found.holm_p:.2g}" if found else "",
+                "gain": gain_cell(points(found.over_base)) + _star(found.holm_p) if found else "",
                 "with BM25": _mean(with_bm25[f"{name} + BM25"].seeds),
                 "no shared words": _mean(scores["MRR, no shared words"]),
             }
         )
     rows.append({"": "BM25", "MRR": _mean(with_bm25["BM25"].seeds)})
-    return markdown_table(rows)
+    note = f"\n\nRows that kept the base model: {', '.join(kept)}." if kept else ""
+    return markdown_table(rows) + note
+
+
+def _star(p: float) -> str:
+    return "*" if p < 0.05 else ""
 
 
 def _mean(seeds: Sequence[float]) -> str:
