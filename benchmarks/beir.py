@@ -122,7 +122,7 @@ def main() -> None:
             run = measure(options.set, options.folder, options.base, options.tokens or TOKENS)
         except UserError as error:
             sys.exit(f"beir.py: {error}")
-        print(markdown_table(_rows(options.set, run)))
+        print(markdown_table(_rows(run)))
         if options.tokens:
             return
         record.append({"by": options.by} | run)
@@ -236,14 +236,15 @@ def _commit() -> str:
 
 def draw_page(record: Sequence[Mapping[str, Any]]) -> None:
     """Draw the tables of all sets, and the log; the newest run of a set and base is shown."""
-    parts = {}
+    parts: dict[str, str] = {}
+    measured: list[str] = []
     for name in SETS:
         runs = {run["base"]: run for run in record if run["set"] == name}
-        tables = [markdown_table(_rows(name, runs.get(MINILM)))]
-        for base, run in runs.items():
-            if base != MINILM:
-                tables.append(f"With {base}:\n\n{markdown_table(_rows(name, run, False))}")
-        parts[name] = "\n\n".join(tables)
+        measured += [
+            f"**{name}, from {base}**\n\n{markdown_table(_rows(run))}" for base, run in runs.items()
+        ]
+    parts["measured"] = "\n\n".join(measured) or "Nothing was measured yet."
+    parts["published"] = markdown_table(_published_rows())
     parts["files"] = markdown_table(
         [{"set": name, "MD5 of the zip": f"`{own.md5}`"} for name, own in SETS.items()]
     )
@@ -251,39 +252,41 @@ def draw_page(record: Sequence[Mapping[str, Any]]) -> None:
     draw(PAGE, parts)
 
 
-def _rows(name: str, run: Mapping[str, Any] | None, published: bool = True) -> list[dict[str, str]]:
-    """Return the rows of one set, with empty cells where nothing was measured."""
+def _rows(run: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the rows of one run."""
     rows = []
     for row in ROWS:
-        found = run["rows"][row] if run else {}
-        mean, low, high = found.get(NDCG, (0.0, 0.0, 0.0))
+        found = run["rows"][row]
+        mean, low, high = found[NDCG]
         rows.append(
             {
                 "": row,
-                NDCG: f"{mean:.2f} ({low:.2f} to {high:.2f})" if found else "",
+                NDCG: f"{mean:.2f} ({low:.2f} to {high:.2f})",
                 "over base": gain_cell(found["gain"]) if "gain" in found else "",
-                RECALL: f"{found[RECALL]:.2f}" if found else "",
+                RECALL: f"{found[RECALL]:.2f}",
                 "minutes": f"{found['minutes']:.1f}" if "minutes" in found else "",
             }
         )
-    return rows + (_published_rows(SETS[name]) if published else [])
-
-
-def _published_rows(own: Published) -> list[dict[str, str]]:
-    """Return the rows that others published, each with its gain over its own base model."""
-    ndcg, recall = own.bm25
-    ms_marco, gpl, tsdae, tas_b, over_tas_b = own.gpl
-    rows = [{"": "published: BM25 (Pyserini)", NDCG: f"{ndcg:.2f}", RECALL: f"{recall:.2f}"}]
-    for title, value, base in (
-        ("MS MARCO model", ms_marco, None),
-        ("GPL", gpl, ms_marco),
-        ("TSDAE + GPL", tsdae, ms_marco),
-        ("TAS-B", tas_b, None),
-        ("TAS-B + GPL", over_tas_b, tas_b),
-    ):
-        over = "" if base is None else f"{value - base:+.1f}"
-        rows.append({"": f"published: {title}", NDCG: f"{value:.1f}", "over base": over})
     return rows
+
+
+def _published_rows() -> list[dict[str, str]]:
+    """Return the nDCG@10 that others published, each with its gain over its own base model."""
+    rows: dict[str, dict[str, str]] = {}
+    for name, own in SETS.items():
+        ms_marco, gpl, tsdae, tas_b, over_tas_b = own.gpl
+        cells = {
+            "BM25 (Pyserini)": f"{own.bm25[0]:.2f}",
+            "BM25 (Pyserini), R@100": f"{own.bm25[1]:.2f}",
+            "MS MARCO model": f"{ms_marco:.1f}",
+            "GPL": f"{gpl:.1f} ({gpl - ms_marco:+.1f})",
+            "TSDAE + GPL": f"{tsdae:.1f} ({tsdae - ms_marco:+.1f})",
+            "TAS-B": f"{tas_b:.1f}",
+            "TAS-B + GPL": f"{over_tas_b:.1f} ({over_tas_b - tas_b:+.1f})",
+        }
+        for title, cell in cells.items():
+            rows.setdefault(title, {"": title})[name] = cell
+    return list(rows.values())
 
 
 LOG = ("set", "base", "who", "when", "commit", "machine", "result", "corpus.jsonl")
