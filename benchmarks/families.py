@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,14 @@ def tables(options: argparse.Namespace) -> list[dict[str, Any]]:
         }
         for title, (run, amount) in work.items()
     ]
+
+
+def joined(measured: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return one table of how many times faster each family is, a column for each kind of work."""
+    columns = ["", "training, bf16", "encoding, float32", "encoding, bf16"]
+    ratios = zip(*([row[-1] for row in table["rows"]] for table in measured), strict=True)
+    rows = [[family, *own] for family, own in zip(CONFIGS, ratios, strict=True)]
+    return {"title": "how many times as fast the fast path is", "columns": columns, "rows": rows}
 
 
 def _row(family: str, run: Callable[[str, Path], Any], corpus: Path, amount: int) -> list[str]:

@@ -145,20 +145,17 @@ def _computed(row: dict[str, Any], batch: int, processes: int) -> float:
 
 
 def _measured(record: dict[str, Any]) -> str:
-    lines = []
+    """Return what was moved, a row for each objective."""
+    lines: dict[str, dict[str, str]] = {}
     for row in record["rows"]:
         batch, processes = record["batch"], row["processes"]
-        lines.append(
-            {
-                "objective": row["objective"],
-                "processes": str(processes),
-                "seconds a step": f"{row['seconds']:.2f}",
-                "MB moved": f"{row['megabytes']:,.0f}",
-                "computed": f"{_computed(row, batch, processes):,.0f}",
-                "of it gathers": f"{_share(row, batch):.1%}" if processes > 1 else "",
-            }
-        )
-    return f"Machine: {record['machine']}.\n\n{markdown_table(lines)}"
+        line = lines.setdefault(row["objective"], {"objective": row["objective"]})
+        if processes > 1:
+            line[f"{processes} processes"] = f"{row['megabytes']:,.0f}"
+        if processes == COUNTS[-1]:
+            line[f"{processes}, computed"] = f"{_computed(row, batch, processes):,.0f}"
+            line["gathered vectors"] = f"{_share(row, batch):.1%}"
+    return f"Machine: {record['machine']}.\n\n{markdown_table(list(lines.values()))}"
 
 
 def _share(row: dict[str, Any], batch: int) -> float:

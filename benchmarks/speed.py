@@ -52,7 +52,10 @@ OBJECTIVES = PAPERS | {
 
 
 _GROUPS = ("2", "4", "48", "768 (all)")
-_NOT_SHOWN = ("head", "objective", "isospace, ms", "batched eigh, ms")
+_NOT_SHOWN = (
+    "head", "objective", "share of the bf16 product rate", "isospace, ms", "batched eigh, ms",
+    "seeds 0, 1, 2",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -85,6 +88,7 @@ def sections(record: dict[str, Any]) -> dict[str, str]:
     for name in PARTS:
         if name in record:
             tables = record[name]["tables"][: 1 if name == "operators" else None]
+            tables = [families.joined(tables)] if name == "families" else tables
             parts[name] = "\n".join(_markdown(**table) for table in tables)
     return parts
 
