@@ -52,6 +52,8 @@ ON_EACH_CORPUS = (
 )
 CLOSED_FORMS = ("by ", "queries alone")
 """How the names of their rows begin."""
+HIDDEN = ("queries alone, 75%", "by 1,000 single texts", "by 12,000 single texts, power 0.75")
+"""How rows begin that the page does not show."""
 KEPT = 0.75
 """Share of the principal axes of the queries that are kept."""
 
@@ -115,7 +117,7 @@ def draw_page(record: Mapping[str, Any]) -> None:
         for row in names
         if row in ON_EACH_CORPUS
     ]
-    means = [_over_corpora(record, row) for row in names]
+    means = [_over_corpora(record, row) for row in names if not row.startswith(HIDDEN)]
     parts = {"gains": markdown_table(means), "each corpus": markdown_table(each)}
     draw(PAGE, parts)
     _draw_trade(record)

@@ -35,8 +35,8 @@ from isospace.whiten.fold import drop_normalize, through
 from whitening_study import PAGE, SENTENCES, STARTS
 
 SEEDS = (0, 1, 2)
-TOTAL = (0.0, 0.5, 1.0)
-DROPOUT = (0.5, 1.0)
+TOTAL = (0.0, 1.0)
+DROPOUT = (1.0,)
 HALVES = "halves"
 COLUMNS = ("STS12", "Avg", HALVES)
 

@@ -340,16 +340,23 @@ def _draw(records: Sequence[Mapping[str, Any]]) -> None:
         if key[0] == way and not key[1].startswith(HIDDEN)
     }
     now = {c: _mean(own, VALIDATION)[0] for c, own in rows.get((AS_NOW, BEHIND), {}).items()}
-    means, corpora = [], []
-    for key, found in ordered.items():
-        name = {"way": key[0], "measured": key[1]}
-        if key[1] in (ALONE, BEHIND) and (key[0], FITTED_AGAIN) in rows:
+    means: dict[str, dict[str, str]] = {}
+    corpora: list[dict[str, str]] = []
+    for (way, measured), found in ordered.items():
+        if measured in (ALONE, BEHIND) and (way, FITTED_AGAIN) in rows:
             continue
-        means.append({**name, **_over_corpora(found, now)})
-        if key[1] != ALONE and key[0] in ON_EACH_CORPUS:
+        share = measured.partition(",")[0] if measured.startswith("0") else ""
+        name = f"{way}, {share}" if share else way
+        whitened = measured.endswith((BEHIND, FITTED_AGAIN))
+        line = means.setdefault(name, {"way": name, ALONE: ""})
+        if whitened:
+            line |= _over_corpora(found, now)
+        else:
+            line[ALONE] = mean_gain([_mean(own, VALIDATION) for own in found.values()]).split()[0]
+        if whitened and way in ON_EACH_CORPUS:
             gains = {c: f"{_mean(own, VALIDATION)[0]:+.2f}" for c, own in found.items()}
-            corpora.append({**name, **{c: gains.get(c, "") for c in SOURCES}})
-    draw(PAGE, {"means": markdown_table(means), "corpora": markdown_table(corpora)})
+            corpora.append({"way": name, **{c: gains.get(c, "") for c in SOURCES}})
+    draw(PAGE, {"means": markdown_table(list(means.values())), "corpora": markdown_table(corpora)})
 
 
 def _mean(records: Sequence[Mapping[str, Any]], name: str) -> list[float]:
@@ -371,13 +378,15 @@ def _over_corpora(
         values = [_mean(own, name) for own in found.values() if name in own[0]]
         if values:
             mean = mean_gain(values)
-            cells[name] = mean if name == VALIDATION else mean.split()[0]
+            cells[name if name != VALIDATION else BEHIND] = (
+                mean if name == VALIDATION else mean.split()[0]
+            )
     changes = [_mean(own, VALIDATION)[0] - now[c] for c, own in found.items() if c in now]
-    cells["over the plain encoder, then whitened"] = ""
+    cells["over the usual way"] = ""
     if len(changes) > 1 and any(changes):
         n, mean = len(changes), float(np.mean(changes))
         half = float(special.stdtrit(n - 1, 0.975) * np.std(changes, ddof=1) / n**0.5)
-        cells["over the plain encoder, then whitened"] = gain_cell((mean, mean - half, mean + half))
+        cells["over the usual way"] = gain_cell((mean, mean - half, mean + half))
     return cells
 
 

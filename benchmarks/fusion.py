@@ -30,7 +30,7 @@ from isospace.operators.nearest import unit_rows
 from isospace.system.cache import cache_folder
 from isospace.system.tables import markdown_table
 
-WEIGHTS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)
+WEIGHTS = (1.0, 1.5, 2.0, 2.5, 3.0, 5.0)
 RANK = 60  # k of reciprocal rank fusion (Cormack, Clarke & Büttcher 2009)
 AWAY = 2.0  # length of the vector that is added to all vectors of length 1
 
@@ -69,8 +69,8 @@ def plain(weight: float) -> Fusion:
 WAYS: dict[str, Fusion] = (
     {"encoder": lambda cosines, words: cosines, "BM25": lambda cosines, words: words}
     | {f"reciprocal ranks, k = {RANK}": reciprocal_ranks}
-    | {f"cosine + {weight:g} BM25 / highest": plain(weight) for weight in (0.1, 0.2, 0.3)}
-    | {f"cosine + {weight:g} sd x z of BM25": z_scores(weight) for weight in (0.15, 0.25, 0.35)}
+    | {f"cosine + {weight:g} BM25 / highest": plain(weight) for weight in (0.1, 0.2)}
+    | {f"cosine + {weight:g} sd x z of BM25": z_scores(weight) for weight in (0.15, 0.25)}
     | {
         f"cosine + {weight:g} sd x BM25 / highest": lambda cosines, words, weight=weight: fuse(
             cosines, words, weight

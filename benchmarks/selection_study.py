@@ -153,19 +153,20 @@ def _rules(records: Sequence[dict[str, Any]]) -> str:
     Kendall's tau between the criterion and the score, over the evaluations of a run; points by
     which the rule's pick is below the best and below the last evaluation.
     """
-    lines = ["| rule | tau | score | below best | below last |", "|---|---|---|---|---|"]
+    lines = ["| rule | tau | below best | below last |", "|---|---|---|---|"]
     reached = {
         name: np.array([r["averages"][str(_pick(r["evaluations"], rule))] for r in records])
         for name, rule in RULES.items()
     }
-    for name, values in reached.items():
+    for name in ("last", *CRITERIA):
         tau = ""
         if name in CRITERIA:
             taus = [_kendall(record["evaluations"], CRITERIA[name]) for record in records]
-            tau = _with_interval(records, np.array(taus))
-        below = [_with_interval(records, reached[other] - values) for other in ("best", "last")]
-        score = np.mean(list(_means(records, values).values()))
-        lines.append("| " + " | ".join([name, tau, f"{score:.2f}", *below]) + " |")
+            tau = _with_interval(records, np.array(taus)).split()[0]
+        below = [
+            _with_interval(records, reached[other] - reached[name]) for other in ("best", "last")
+        ]
+        lines.append("| " + " | ".join([name, tau, below[0], below[1] * (name != "last")]) + " |")
     return "\n".join(lines) + "\n"
 
 
