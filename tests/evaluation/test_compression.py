@@ -93,6 +93,7 @@ def test_own_pairs_and_judged_queries_are_measured(toy_model, tmp_path, capsys):
         (["--compress"], "--corpus"),
         (["--corpus", "docs"], "--compress"),
         (["--compress", "--geometry", "--own", "x.tsv"], "--geometry"),
+        (["--compress", "--bm25-weight", "3", "--own", "x.tsv"], "--bm25-weight"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(toy_model, words, named, capsys):

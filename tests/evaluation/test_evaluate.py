@@ -6,7 +6,10 @@ import json
 import random
 import shutil
 from itertools import islice
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 from report_runs import finish, write_run
 from toy import sentences
@@ -14,11 +17,11 @@ from toy import sentences
 from isospace.cli import main
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.evaluation.evaluate import Evaluation, evaluate
+from isospace.evaluation.evaluate import TASKS, Evaluation, evaluate
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.geometry import Isotropy, describe
 from isospace.evaluation.senteval import YEARS
-from isospace.evaluation.task import Conditions
+from isospace.evaluation.task import Conditions, Task
 from isospace.evaluation.transfer import TransferResult, TransferScore
 
 
@@ -79,8 +82,7 @@ def test_sts_and_geometry(capsys, toy_model, folder):
     report = json.loads(out)
     assert report["sts"]["paper_row"].keys() >= {"STS12", "SICK-R", "Avg"}
     assert "gold >= 4" in report["geometry"]["protocol"]
-    assert report["isotropy"] is report["transfer"] is None
-    assert report["own"] == []
+    assert report["isotropy"] is report["transfer"] is report["own"] is None
     assert report["pooling"] == "mean"
 
     status, out, _ = run(capsys, "evaluate", toy_model, "--data", folder, "--geometry")
@@ -122,6 +124,27 @@ def test_geometry_of_own_texts(toy_model, tmp_path, texts):
     expected = describe(load_encoder(str(toy_model)).embed(texts))
     assert isotropy.measures == pytest.approx(expected, rel=1e-4)
     assert isotropy.protocol.startswith("24 distinct sentences of pairs.tsv")
+
+
+class Lengths(Task[Any]):
+    """The mean length of vectors: a task that brings its own data."""
+
+    name = "lengths"
+
+    @classmethod
+    def load(cls, request):
+        return cls()
+
+    def score(self, subject):
+        length = float(np.linalg.norm(subject.encode(["one text", "another text"]), axis=1).mean())
+        return SimpleNamespace(to_json=lambda: length, tables=lambda conditions, subsets: [])
+
+
+def test_a_new_task_needs_neither_sts_sets_nor_own_files(toy_model, monkeypatch):
+    monkeypatch.setattr("isospace.evaluation.evaluate.TASKS", (*TASKS, Lengths))
+    found = evaluate(str(toy_model)).to_json()
+    assert found["lengths"] > 0
+    assert found["sts"] is found["own"] is None
 
 
 def test_a_loaded_model_is_scored_as_it_is(toy_model, tmp_path, texts):
@@ -174,7 +197,7 @@ def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, cap
     ("words", "message"),
     [
         ([], "--own FILE"),
-        (["--geometry"], "--own FILE"),
+        (["--geometry"], "--geometry: needs texts"),
         (["--own", "bad.tsv"], "bad.tsv:2: 1 column; expected 2"),
         (
             ["--own", "small.tsv", "--geometry"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Annotated
 
 import tyro
@@ -11,7 +11,7 @@ from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json, print_table
 from isospace.errors import UserError
-from isospace.evaluation.evaluate_config import EvaluateConfig
+from isospace.evaluation.evaluate_config import COMPRESS_READS, EvaluateConfig
 from isospace.system.settings import to_dict
 
 
@@ -68,9 +68,9 @@ class Evaluate(LoadsModels, CallsEndpoints):
         """Print the loss by each form of small vectors."""
         from isospace.training.compressing import keep_measured, measure_compression
 
-        for name in ("data", "transfer", "geometry"):
-            if getattr(self.config, name):
-                raise UserError(f"`{name}` is not measured with --compress. Leave it out")
+        for one in fields(self.config):
+            if one.name not in COMPRESS_READS and getattr(self.config, one.name) != one.default:
+                raise UserError(f"`{one.name}` has no effect with --compress. Leave it out")
         with Console(self.json) as console:
             found = []
             for model in self.models:

@@ -98,18 +98,18 @@ def evaluate_models(
         for path, data in zip(config.own, own, strict=True)
     ]
     where = sts_data(config.data)
-    if not own and where is None:
-        raise UserError(
-            "nothing to score on. Name the folder of the STS sets (`data` FOLDER, or "
-            f"ISOSPACE_DATA), or `data` hub for {', '.join(PAPER_COLUMNS)} from the Hub, or your "
-            "own file (`own` FILE)"
-        )
     folder = expanded(where) if where and where != "hub" else None
     if folder is None and config.transfer:  # before anything is downloaded
         raise UserError("`transfer`: needs the folder of the tasks. Name it with `data` FOLDER")
     request = Request(config, folder, load_sts_data(where) if where else {}, own)
     loaded = [task.load(request) for task in TASKS]
     tasks = [task for task in loaded if task is not None]
+    if not tasks:
+        raise UserError(
+            "nothing to score on. Name the folder of the STS sets (`data` FOLDER, or "
+            f"ISOSPACE_DATA), or `data` hub for {', '.join(PAPER_COLUMNS)} from the Hub, or your "
+            "own file (`own` FILE)"
+        )
     prompts = config.query_prompt, config.document_prompt
     encoders = [as_encoder(model, config.pooling, None, *prompts) for model in models]
     shown = progress or Logged()

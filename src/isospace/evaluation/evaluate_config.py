@@ -14,6 +14,12 @@ from isospace.system.settings import NameOrPath, refuse_idle, settings
 DataKind = Literal["pairs", "triples", "scored", "labelled"]
 ProtocolName = Literal["senteval", "senteval-fast", "sklearn"]
 
+COMPRESS_READS = (
+    "own", "kind", "split", "ignore_identical_ids",
+    "pooling", "query_prompt", "document_prompt", "precision",
+)  # fmt: skip
+"""Settings that `isospace evaluate --compress` reads; it refuses the others."""
+
 
 @settings
 class EvaluateConfig:

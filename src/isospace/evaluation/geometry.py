@@ -362,6 +362,11 @@ class Isotropy(Task[IsotropyScores]):
         """Return a task on the texts of STS-B dev or, without STS data, of the user's files."""
         if not request.config.geometry:
             return None
+        if not request.sts and not request.own:
+            raise UserError(
+                "`geometry`: needs texts. Name the folder of the STS sets (`data` FOLDER) or your "
+                "own file (`own` FILE)"
+            )
         if request.sts:
             dev = request.sts["STSBenchmark"].subsets["dev"]
             name, texts = "STS-B dev", [*dev.first, *dev.second]

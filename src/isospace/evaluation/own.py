@@ -151,9 +151,9 @@ class OwnFiles(Task[OwnFilesScores]):
         self.files, self.bm25_weight = files, bm25_weight
 
     @classmethod
-    def load(cls, request: Request) -> OwnFiles:
-        """Return a task on the user's files of the request."""
-        return cls(request.own, request.config.bm25_weight)
+    def load(cls, request: Request) -> OwnFiles | None:
+        """Return a task on the user's files of the request; `None` if there are none."""
+        return cls(request.own, request.config.bm25_weight) if request.own else None
 
     def score(self, subject: Subject) -> OwnFilesScores:
         """Score each file by its kind."""
