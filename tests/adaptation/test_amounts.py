@@ -14,7 +14,7 @@ from toy import sentences
 
 from isospace.adaptation import fine_tune, time_plan
 from isospace.adaptation.adapt import adapt
-from isospace.adaptation.candidates import PAIR_MAPS
+from isospace.adaptation.candidates import THROUGH
 from isospace.adaptation.cross_validation import Folds
 from isospace.adaptation.results import read_candidates
 from isospace.adaptation.time_plan import (
@@ -77,7 +77,7 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
 ):
     """Where all that is counted is done: merging goes to its end, and a trained state is tested."""
     monkeypatch.setattr("isospace.adaptation.adapt.SHARES", (0.5,))
-    monkeypatch.setattr("isospace.adaptation.candidate_encoders.PAIR_MAPS", PAIR_MAPS[1:2])
+    monkeypatch.setattr("isospace.adaptation.candidate_encoders.PAIR_MAPS", (THROUGH,))
     monkeypatch.setattr("isospace.adaptation.outcome.choose", lambda values: len(values) - 1)
     # What both selects and tests passes once.
     monkeypatch.setattr("isospace.corpus.groups.SMALLEST_SPLIT", 30)

@@ -17,6 +17,7 @@ from toy import sentences
 
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.adaptation.candidates import QUERY_MAPS
 from isospace.adaptation.results import read_candidates
 from isospace.config import CorpusConfig
 from isospace.encoders.loading import load_encoder, weights_hash
@@ -57,7 +58,7 @@ def adapted(config):
 
 def test_maps_of_queries_are_all_that_is_tried(adapted):
     tried = [one.name for one in read_candidates(adapted.run.folder).candidates]
-    maps = [f"queries whitened by pairs, power {power}" for power in (0.25, 0.5, 0.75)]
+    maps = [choice.words for choice in QUERY_MAPS]
     assert [name.partition(", ")[2] for name in tried] == ["", *maps]
     assert adapted.results.steps == 0
     assert not adapted.results.ships_base
