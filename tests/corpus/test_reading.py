@@ -1,7 +1,8 @@
 """A fixed corpus of every format: what it becomes is recorded under the number of the cache's key.
 
-Where it becomes something else, corpora in caches are no longer what is read: raise `READING` in
-`src/isospace/corpus/corpus.py`, and run `PYTHONPATH=src python tests/corpus/test_reading.py`.
+Did you add a file? Then run `PYTHONPATH=src python tests/corpus/test_reading.py`, which records the
+corpus. Otherwise the same files become something else, and corpora in caches are no longer what is
+read: raise `READING` in `src/isospace/corpus/corpus.py` first.
 """
 
 from __future__ import annotations

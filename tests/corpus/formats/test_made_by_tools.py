@@ -106,9 +106,6 @@ def test_a_man_page_of_pandoc():
     assert document.left_out == {"code blocks": 1, "tables": 1}
 
 
-# Of Sphinx
-
-
 # Of sentence-transformers and docutils, made now
 
 
@@ -127,9 +124,3 @@ def test_a_model_card_of_sentence_transformers(toy_model, tmp_path):
     assert document.left_out == {"code blocks": 3}
     assert "foreseeable" in card.decode()  # in comments
     assert "foreseeable" not in repr(document)
-
-
-# What the packages here say of themselves
-
-
-# Of groff and of a browser, where they are
