@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from isospace.commands.recipes import describe
+from isospace.objectives import OBJECTIVES
+from isospace.objectives.contrast import Contrast
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -17,6 +19,16 @@ def test_the_recipe_that_is_shown_is_what_the_command_says():
     page = (ROOT / "docs" / "guides" / "reproduce-a-row.md").read_text(encoding="utf-8")
     shown = re.search(r"\$ isospace recipes (\S+)\n(.*?)\n```", page, re.DOTALL)
     assert shown[2] == describe(shown[1]).rstrip()
+
+
+def test_every_objective_is_in_the_table_of_families():
+    page = (ROOT / "docs" / "explanation" / "objectives.md").read_text(encoding="utf-8")
+    table = page.partition("\n| family |")[2].partition("\n\n")[0]
+    assert {*re.findall("`(.*?)`", table)} == {*OBJECTIVES}
+    names = page.partition("They work with ")[2].partition(", alone or together")[0]
+    assert {*re.findall("`(.*?)`", names)} == {
+        name for name, kind in OBJECTIVES.items() if issubclass(kind, Contrast)
+    }
 
 
 @pytest.mark.parametrize("page", [*ROOT.glob("*.md"), ROOT / "examples" / "README.md"])
