@@ -103,7 +103,8 @@ def test_the_advised_model_is_an_adapted_one(tmp_path, steps, model, words):
     if model is not None:
         own = compare_runs({"simcse": [runs[int(model) - 1]]}, "Avg").gains["simcse"]["Avg unseen"]
         gained = f"{100 * own.over_base.mean:+.2f} ({own.over_base.interval})"
-        assert f" Its model, seed {model} by the same, gains {gained}." in found.verdict.text
+        assert f"The model of seed {model}, " in found.verdict.text
+        assert f"gains {gained}." in found.verdict.text
 
 
 def ask_for_pooling(run, pooling):
@@ -138,7 +139,7 @@ def test_the_row_with_the_highest_criterion_is_judged_whatever_the_others_gain(t
     assert mean["a"] > mean["b"]
     assert found.verdict.name == "b"
     assert found.verdict.text.startswith(f"Adapt with b: {100 * mean['b']:+.2f} points (95 % ")
-    assert "; highest of 2 by validation MRR. Its model, seed 1" in found.verdict.text
+    assert "; highest of 2 by validation MRR. The model of seed 1, " in found.verdict.text
 
     found = judged(tmp_path / "worse", a=gains_most, b=chosen | {"noise": 1.0})
     assert found.verdict.kind is VerdictKind.CANNOT_TELL
