@@ -45,6 +45,21 @@ def test_links_lead_somewhere(page):
             assert anchor in {re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles}
 
 
+def test_what_contributing_names_is_there():
+    """Each file by the end of its path, with the name after `::`."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    folders = ("src", "tests", "docs", "benchmarks", "scripts", "fuzz")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
+    invented = re.compile("NAME|TASK|FAMILY")
+    named = re.findall(r"`([\w/]+\.(?:py|md|bib|html))(?:::(\w+))?`", page)
+    assert len(named) > 90
+    for file, name in named:
+        if not invented.search(file):
+            found = [path for path in files if path.as_posix().endswith(f"/{file}")]
+            assert found, file
+            assert any(name in path.read_text(encoding="utf-8") for path in found), name
+
+
 def test_python_quick_start_names_exist():
     """The README's imports import, and its settings are settings."""
     _, adapting = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
