@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from isospace.config import CorpusConfig, TrainConfig, shared_options
+from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
-from isospace.objectives import DCL, OBJECTIVES, SCD, SimCSE
+from isospace.objectives import OBJECTIVES, SCD, SimCSE
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -95,15 +95,6 @@ def test_impossible_text_is_refused(settings, words):
         CorpusConfig(**settings)
 
 
-@pytest.mark.parametrize("corpus", ["a.txt", Path("a.txt"), ["a.txt"], (Path("a.txt"),)])
-def test_names_and_paths_may_be_written_either_way(corpus):
-    config = TrainConfig(
-        text=CorpusConfig(corpus=corpus), pairs="a.csv", output="runs/a", data=Path("sts")
-    )
-    assert config.text.corpus == ("a.txt",)
-    assert (config.pairs, config.output, config.data) == (Path("a.csv"), Path("runs/a"), "sts")
-
-
 @pytest.mark.parametrize(
     "text", ["", "[]", '"text"', "7", "{}", '{"objective": {"name": "none"}}', "[" * 100_000]
 )
@@ -147,14 +138,6 @@ def test_settings_left_out_of_the_json_have_their_defaults():
     assert TrainConfig.from_json(json.dumps(values)) == TrainConfig(
         text=CorpusConfig(corpus="a.txt"), objective=SCD()
     )
-
-
-def test_an_option_is_shared_where_it_means_the_same():
-    base = SimCSE(head="none", temperature=0.15, hard_negative_weight=0.5, supervision="triples")
-    assert SimCSE(**shared_options(base, SimCSE)) == base
-    assert shared_options(base, DCL) == {"head": "none", "temperature": 0.15}
-    assert shared_options(base, SCD) == {}  # its temperature is another
-    assert shared_options(SimCSE(), DCL) == {}
 
 
 def test_an_objective_that_is_no_row_is_refused():

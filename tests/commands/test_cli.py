@@ -7,7 +7,6 @@ import os
 import shlex
 import subprocess
 import sys
-from importlib.metadata import version
 
 import pytest
 from toy import sentences
@@ -38,10 +37,6 @@ def run_folder(toy_model, toy_corpus, tmp_path, capsys):
     assert "SentenceTransformer(" in ended[-2]
     assert ended[-1].split() == ["report", str(tmp_path / "run" / "report.html")]
     return tmp_path / "run"
-
-
-def test_says_which_version_this_is(capsys):
-    assert run(capsys, "--version") == (0, f"isospace {version('isospace')}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -83,13 +78,6 @@ def test_bad_words_exit_with_2_and_say_why(capsys, words, message):
     status, out, err = run(capsys, *words)
     assert status == 2
     assert message in " ".join((out + err).split())
-
-
-def test_names_of_columns_are_parted_by_blanks(capsys, tmp_path):
-    (tmp_path / "faq.csv").write_text("q,a\nwhat purrs,cats do\n", encoding="utf-8")
-    status, _, err = run(capsys, "corpus", tmp_path / "faq.csv", "--columns", "q,a")
-    assert status == 2
-    assert "--columns q,a" in err
 
 
 def test_train_then_report_and_evaluate(capsys, run_folder, tmp_path):
@@ -134,12 +122,6 @@ def test_an_interruption_claims_nothing_about_files(capsys, monkeypatch):
 
     monkeypatch.setattr(Doctor, "run", interrupt)
     assert run(capsys, "doctor") == (1, "", "isospace: interrupted\n")
-
-
-def test_help_is_given_for_a_run_that_goes_on_too(capsys):
-    status, out, err = run(capsys, "train", "--resume", "run", "--help")
-    assert (status, err) == (0, "")
-    assert out.startswith("usage: isospace train")
 
 
 @pytest.mark.parametrize(

@@ -87,17 +87,6 @@ def test_of_many_runs_the_summary_alone_stays(terminal, capsys):
     assert left == ["note      of one run", "verdict   of all runs"]
 
 
-def test_the_newest_step_stays_after_an_error(terminal, capsys):
-    def stopped() -> None:
-        with Console() as console:
-            console.line("tried", "whitened by pairs")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        stopped()
-    assert left_on_the_screen(capsys.readouterr().err) == ["tried     whitened by pairs"]
-
-
 def test_a_file_has_steps_as_lines(capsys):
     with Console() as console:
         console.reading(["docs"])

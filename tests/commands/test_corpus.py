@@ -76,11 +76,6 @@ def test_how_txt_files_of_a_folder_are_read_is_said(folder, capsys):
     assert "--layout" not in shown
 
 
-def test_a_bad_model_is_refused_before_the_text_is_read(folder, capsys):
-    assert main(["corpus", str(folder), "--model", "./none"]) == 2
-    assert capsys.readouterr().err.startswith("isospace: ./none: not a folder")
-
-
 def test_too_little_to_train_on_is_said_before_it_is_tried(folder, tmp_path, capsys):
     assert main(["corpus", str(folder)]) == 0
     assert "train and adapt have too little here: " in capsys.readouterr().err

@@ -29,14 +29,6 @@ def test_a_package_that_does_not_import_is_a_finding(capsys, monkeypatch):
     assert "bf16" not in findings  # torch could be what does not import
 
 
-def test_minilm_and_the_data_folder_are_looked_at(capsys, monkeypatch, tmp_path):
-    monkeypatch.setenv("ISOSPACE_DATA", str(tmp_path))
-    findings = diagnose(capsys)
-    assert findings["minilm"]["ok"]
-    assert not findings["ISOSPACE_DATA"]["ok"]
-    assert str(tmp_path) in findings["ISOSPACE_DATA"]["text"]
-
-
 def test_doctor_misses_each_module_that_a_verb_needs(capsys, monkeypatch):
     absent = {"onnxruntime", "uvicorn"}
     monkeypatch.setattr(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from isospace.commands.console import Console
 from isospace.commands.options import as_options
 
 
@@ -16,16 +15,6 @@ def test_resume_is_a_command_that_starts_as_many_processes(monkeypatch):
     assert as_options("`resume` runs/a") == wanted
 
 
-def test_what_is_no_setting_stays():
-    text = "`isospace recipes` lists all; see `Views` and `x-y`"
-    assert as_options(text) == text
-
-
 @pytest.mark.parametrize("user", ["`output` = 'x", '`resume` = "x"', """`a` = 'x' or "y" = `to`"""])
 def test_what_a_user_wrote_is_quoted_as_it_is(user):
     assert as_options(f"filter {user!r}: the model's `to`") == f"filter {user!r}: the model's --to"
-
-
-def test_the_story_of_the_core_names_options(capsys):
-    Console().line("note", "try a larger `held_out`")
-    assert capsys.readouterr().err == "note      try a larger --held-out\n"

@@ -20,19 +20,16 @@ from isospace.adaptation.results import read_candidates
 from isospace.cli import main
 from isospace.comparison.results import read_results
 from isospace.config import CorpusConfig, TrainConfig
-from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
 from isospace.evaluation import geometry
 from isospace.evaluation.held_out import hard_pairs
 from isospace.evaluation.own_data import Triples, load_own
-from isospace.evaluation.pairs import PromptedEncoders, TextPairs
+from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval, rank_targets
-from isospace.explore.session import open_session
 from isospace.objectives import SimCSE
 from isospace.operators.fitted_whitening import PairMoments
 from isospace.operators.nearest import unit_rows
-from isospace.system.cache import cache_folder
 from isospace.system.progress import Silent
 from isospace.training.examples import Examples
 from isospace.training.prepare import load_data, make_accelerator, prepare
@@ -135,16 +132,6 @@ def test_neighbours(prompted, wanted, texts, capsys):
         [near] = query["neighbours"].values()
         found = {one["text"]: one["cosine"] for one in near}
         assert [found[text] for text in TEXTS] == pytest.approx(cosines.tolist(), abs=1e-5)
-
-
-def test_explore(prompted, wanted):
-    session = open_session([str(prompted.folder)], TEXTS, "toy", progress=Silent())
-    [near] = session.neighbours(QUERIES[0], len(TEXTS)).lists
-    found = {one.text: one.cosine for one in near}
-    assert [found[text] for text in TEXTS] == pytest.approx(wanted[0].tolist(), abs=1e-5)
-    [matrix] = session.similarities("\n".join(QUERIES)).matrices
-    plain = unit_rows(prompted.plain(QUERIES))
-    assert np.allclose(matrix, plain @ plain.T, atol=1e-5)
 
 
 def test_evaluate(prompted, tmp_path, pairs, capsys):
@@ -362,39 +349,6 @@ def test_merge(prompted, tmp_path, capsys):
     given, dog = load_again(tmp_path / "given"), wanted.vectors(TEXTS, "the dog: ")
     assert np.allclose(given.encode_document(TEXTS), dog, atol=1e-5)
     assert np.allclose(given.encode_query(TEXTS), wanted.queries(TEXTS), atol=1e-5)
-
-
-def test_models_of_other_prompts_are_not_merged(prompted, tmp_path, capsys):
-    other = load_encoder(str(prompted.folder), None, "cpu", "the cat: ")
-    save_model(other, tmp_path / "other")
-    words = ["merge", str(prompted.folder), str(tmp_path / "other"), "--to", str(tmp_path / "no")]
-    assert main(words) == 2
-    err = " ".join(capsys.readouterr().err.split())
-    assert f"prompts {said(prompted)} and queries 'the cat: '" in err
-    run(capsys, *words, "--query-prompt", "the cat: ")  # of both, which are then read alike
-
-
-def test_sentences_of_a_corpus_are_documents_in_training_and_whitening(
-    prompted, toy_corpus, tmp_path
-):
-    text = CorpusConfig(corpus=(str(toy_corpus),), held_out=40)
-    config = TrainConfig(text=text, model=str(prompted.folder), objective=SimCSE(head="none"))
-    data, loop = prepare(config, make_accelerator(config), Silent())
-    [row] = loop.training.batches.examples.rows[:1]
-    wanted = prompted.model.tokenizer(prompted.document + data.corpus[int(row[0])])["input_ids"]
-    assert loop.training.batches.tokens[0].batch(row)[0].tolist() == wanted
-    corpus = load_corpus(text, cache_folder())
-    mean = prompted.documents([corpus[int(row)] for row in corpus.train_rows]).mean(0)
-    settings = isospace.WhitenConfig(str(prompted.folder), text, power=0.0, output=tmp_path / "out")
-    results = isospace.whiten_model(settings, Silent())
-    judged = data.benchmark.pairs
-    assert isinstance(judged, TextPairs)
-    start = evaluate_retrieval(prompted.encode, judged).mrr
-    assert results.before.scores.pairs.mrr == pytest.approx(start, abs=1e-5)
-    model = load_again(tmp_path / "out")
-    found = model.encode_query(TEXTS) @ model.encode_document(TEXTS).T  # but for a rotation
-    queries = unit_rows(prompted.queries(TEXTS) - mean)
-    assert np.allclose(found, queries @ unit_rows(prompted.documents(TEXTS) - mean).T, atol=1e-4)
 
 
 def test_export(prompted, tmp_path, capsys):

@@ -56,24 +56,12 @@ def test_a_table_too_wide_either_way_is_spread_over_several():
     assert [line.split()[1] for line in lines if "candidate 0" in line] == ["candidate"] * 2
 
 
-def test_text_is_folded_before_rows_turn():
-    rows = [{"": "ok", "what": "import torch", "found": "2.85 s"}, {"found": "a text " * 20}]
-    lines = drawn(rows, 60)
-    assert max(map(cell_len, lines)) <= 60
-    assert "".join(lines).count("text") == 20
-
-
 def test_a_log_file_is_not_squeezed_to_the_width_of_a_terminal(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     Console().table("before and after", ROWS)
     err = capsys.readouterr().err
     assert "result (dev-selected on stsb-dev)" in err
     assert all(cell in err for row in ROWS for cell in row.values())
-
-
-def test_quiet_is_quiet(capsys):
-    Console(quiet=True).table("before and after", ROWS)
-    assert capsys.readouterr().err == ""
 
 
 def test_json_is_json_where_standard_output_is_not_utf_8(monkeypatch):

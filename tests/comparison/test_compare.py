@@ -227,24 +227,6 @@ def test_the_verdict_goes_while_cells_are_missing(base, tmp_path):
     assert list(collect([tmp_path / "c"]).groups()) == ["simcse"]
 
 
-def test_another_models_start_is_a_row_of_its_own(base, tmp_path):
-    settings = {text: candidate(text, base) for text in ("simcse", "simcse:pooling=cls")}
-    found = compare(settings, 1, tmp_path / "c")
-    assert list(found.scores) == [
-        "base model",
-        "simcse",
-        "base model of simcse:pooling=cls",
-        "simcse:pooling=cls",
-    ]
-    assert list(found.gains) == ["simcse", "base model of simcse:pooling=cls", "simcse:pooling=cls"]
-    start, there = (
-        found.scores[row]["MRR"].mean for row in ("base model", "base model of simcse:pooling=cls")
-    )
-    assert 100 * found.gains["base model of simcse:pooling=cls"][
-        "MRR"
-    ].over_base.mean == pytest.approx(there - start)
-
-
 def _words(base, budget):
     """The settings as options."""
     return ["--corpus", *base.text.corpus, "--held-out", "40", "--model", base.model, "--seeds", "1",

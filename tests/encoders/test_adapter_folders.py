@@ -18,7 +18,7 @@ from toy import sentences, short_run, write_toy_model
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM
 from warm import WarmProcess
 
-from isospace.encoders import loading, places
+from isospace.encoders import places
 from isospace.encoders.adapters import has_adapters
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
@@ -149,15 +149,6 @@ def test_what_is_shipped_loads_where_nothing_else_is(base, tmp_path, toy_corpus)
     assert process.wait() == 0, process.err
     for name in SHIPPED:
         assert np.allclose(np.load(tmp_path / f"{name}.npy"), expected[name], atol=1e-5), name
-
-
-@pytest.mark.parametrize("to", ["st", "hf"])
-def test_a_folder_that_leans_on_a_base_is_not_written(base, tmp_path, monkeypatch, to):
-    write_st(base, tmp_path / "adapter")
-    monkeypatch.setattr(loading, "merge_adapters", lambda *_: None)
-    with pytest.raises(UserError, match="adapter"):
-        export(str(tmp_path / "adapter"), to, tmp_path / to)
-    assert not (tmp_path / to).exists()
 
 
 @pytest.mark.parametrize("write", [write_st, write_peft])

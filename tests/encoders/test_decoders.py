@@ -50,14 +50,6 @@ def test_vectors_are_those_of_sentence_transformers(model, tmp_path):
     assert load_encoder(str(tmp_path / "model"), device="cpu").pooling == "lasttoken"
 
 
-def test_another_pooling_is_taken_and_kept(tmp_path):
-    folder = write_toy_decoder(tmp_path / "model")
-    encoder = load_encoder(str(folder), "mean", device="cpu")
-    assert encoder.pooling == "mean"
-    save_model(encoder, tmp_path / "mean")
-    assert load_encoder(str(tmp_path / "mean"), device="cpu").pooling == "mean"
-
-
 def test_every_token_sees_all_where_the_mask_goes_both_ways(model, tmp_path):
     """In sentence-transformers too, whatever the padding."""
     causal = load_encoder(str(model), "mean", device="cpu")

@@ -3,8 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
 from toy import sentences
 
@@ -49,12 +47,6 @@ def test_clean_views_are_bit_identical_and_noisy_ones_differ(encoder):
     for noisy in (0, 2, 3):
         assert not torch.equal(first[noisy], second[noisy])
     assert not torch.equal(first[0], first[2])
-
-
-def test_one_pass_per_distinct_rate(encoder):
-    passes = passes_through(encoder)
-    encoder(one_batch(encoder), [View(), View(0.0), View(), View(0.2), View(0.2)])
-    assert passes == [6, 3, 6]
 
 
 def test_views_of_one_text_are_one_pass_over_copies(encoder):
@@ -203,40 +195,6 @@ def test_fingerprint_names_what_decides_the_ids(encoder, toy_model):
     assert load_encoder(str(toy_model), device="cpu").tokens.fingerprint(32) == first
     encoder.prompts = Prompts("query: ")
     assert encoder.tokens.fingerprint(32) != first
-
-
-def test_default_prompt_is_part_of_every_text(toy_model, tmp_path):
-    model = SentenceTransformer(
-        str(toy_model), device="cpu", prompts={"query": "the cat "}, default_prompt_name="query"
-    )
-    encoder = Encoder(model, "prompted")
-    assert np.allclose(encoder.embed(TEXTS), model.encode(TEXTS), atol=1e-6)
-    other = Encoder(model, "prompted", Prompts("a dog "))
-    assert np.allclose(other.embed(TEXTS), model.encode(TEXTS, prompt="a dog "), atol=1e-6)
-    assert np.allclose(
-        Encoder(model, "", Prompts()).embed(TEXTS), model.encode(TEXTS, prompt=""), atol=1e-6
-    )
-    encoder.set_pooling("cls")
-    assert encoder.prompts.plain == "the cat "
-    assert np.allclose(encoder.embed(TEXTS), encoder.model.encode(TEXTS), atol=1e-6)
-
-
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_a_pooling_leaves_the_prompt_out_where_the_model_says_so(toy_model, pooling):
-    plain = SentenceTransformer(str(toy_model), device="cpu")
-    model = SentenceTransformer(
-        modules=[plain[0], Pooling(32, pooling, include_prompt=False)],
-        device="cpu",
-        prompts={"query": "the cat "},
-        default_prompt_name="query",
-    )
-    encoder = Encoder(model, "prompted")
-    assert np.allclose(encoder.embed(TEXTS), model.encode(TEXTS), atol=1e-6)
-    with_prompt = SentenceTransformer(modules=[plain[0], Pooling(32, "mean")], device="cpu")
-    assert not np.allclose(encoder.embed(TEXTS), with_prompt.encode(TEXTS), atol=1e-3)
-    encoder.set_pooling("mean")
-    assert encoder.model[1].include_prompt is False
-    assert np.allclose(encoder.embed(TEXTS), encoder.model.encode(TEXTS), atol=1e-6)
 
 
 def test_bf16_vectors_are_float32_and_near(encoder):

@@ -354,18 +354,3 @@ def test_a_file_without_texts_and_vectors_is_refused(columns, tmp_path):
     pq.write_table(pa.table(columns), tmp_path / "bad.parquet")
     with pytest.raises(UserError, match=r"bad\.parquet"):
         load_encoder(f"vectors:{tmp_path / 'bad.parquet'}")
-
-
-def test_whitening_vectors_of_a_file_gains_what_it_gains_for_the_model(base, text, tmp_path):
-    rows = [json.loads(line) for line in Path(text.corpus[0]).read_text().splitlines()]
-    texts = list(dict.fromkeys(one for row in rows for one in row.values()))
-    made = [vector.tolist() for vector in load_encoder(str(base)).embed(texts)]
-    pq.write_table(pa.table({"text": texts, "vector": made}), tmp_path / "all.parquet")
-    found = [
-        whiten_model(WhitenConfig(model=model, text=text, output=tmp_path / str(place)), Silent())
-        for place, model in enumerate((str(base), f"vectors:{tmp_path / 'all.parquet'}"))
-    ]
-    gains = [one.verdict.gain.mean for one in found]
-    assert gains[1] == pytest.approx(gains[0], abs=1e-6)
-    mapped = load_encoder(str(tmp_path / "1")).embed(texts[:5])
-    assert np.allclose(mapped, load_encoder(str(tmp_path / "0")).embed(texts[:5]), atol=1e-5)

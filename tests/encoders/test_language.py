@@ -50,14 +50,6 @@ def test_states_are_those_of_a_view(encoder, pooling):
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_states_under_a_rate_are_noisy_and_leave_the_flags(encoder):
-    batch = encoder.tokens.collate(encoder.tokens.ids(sentences(4)))
-    flags = [module.training for module in encoder.modules()]
-    first, second = (encoder.token_states(batch.input_ids, batch.attention_mask) for _ in range(2))
-    assert not torch.equal(first, second)
-    assert [module.training for module in encoder.modules()] == flags
-
-
 def test_functions_stand_behind_the_embeddings_and_every_attention(encoder):
     batch = encoder.tokens.collate(encoder.tokens.ids(sentences(2)))
     seen = []

@@ -160,42 +160,6 @@ def test_what_is_below_has_no_noise_and_runs_once_for_a_text(load):
     assert all("forward" not in vars(layer) for layer in layers)
 
 
-def test_all_layers_may_train_over_frozen_embeddings(load):
-    encoder = load()
-    train_last(encoder, 3)
-    assert not encoder.word_embeddings.weight.requires_grad
-    assert all(p.requires_grad for p in layers_of(encoder.model[0].model)[0].parameters())
-    first, second = encoder(batch_of(encoder), [View(), View()])
-    assert not torch.equal(first, second)
-
-
-def test_what_the_layers_below_read_is_frozen_too(load):
-    """Weights that all layers share, such as those of relative positions."""
-    encoder = load()
-    train_last(encoder, 1)
-    frozen = {name for name, p in encoder.named_parameters() if not p.requires_grad}
-    [upper] = layers_of(encoder.model[0].model)[-1:]
-    upper_names = {id(p) for p in upper.parameters()}
-    assert not frozen & {n for n, p in encoder.named_parameters() if id(p) in upper_names}
-    shared = {n for n, _ in encoder.named_parameters() if "relative" in n or "rel_emb" in n}
-    assert shared <= frozen
-
-
-def test_long_and_short_texts_share_no_padding(toy_model):
-    plain, apart = (load_encoder(str(toy_model), device="cpu").double() for _ in range(2))
-    train_last(apart, 2)
-    texts = [f"cat {'dog ' * length}" for length in (61, 3, 58, 2, 5)]
-    batch = plain.tokens.collate(plain.tokens.ids(texts))
-    assert len(batch.by_length()) == 2
-    for encoder in (plain, apart):
-        set_noise_of_the_last(encoder, 2)
-    found = []
-    for encoder in (plain, apart):
-        torch.manual_seed(0)
-        found.append(torch.stack(encoder(batch, [View(), View()])))
-    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

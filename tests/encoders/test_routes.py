@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from prompted import load_again
 from routed import write_asymmetric, write_routed, write_static
 from sentence_transformers import SentenceTransformer
@@ -15,7 +14,6 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
-from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.vector_cache import cached
 from isospace.export.ship import export
 from isospace.system.progress import Silent
@@ -46,19 +44,6 @@ def test_queries_are_mapped_and_documents_stay_those_of_the_base(toy_model, tmp_
     assert (base.prompts.sides, routed.prompts.sides) == ((None,), (None, "query"))
 
 
-def test_sides_have_functions_of_their_own_without_a_prompt(toy_model, tmp_path):
-    routed = load_encoder(str(write_routed(toy_model, tmp_path)[1]), device="cpu")
-    wanted = routed.embed(TEXTS, side="query")
-    for encode in (
-        PromptedEncoders.of_prompts(routed.prompts, routed.embed),
-        cached(routed, tmp_path / "cache"),
-        cached(routed, tmp_path / "cache"),  # as it was kept
-    ):
-        assert encode.documents == encode.plain != encode.queries
-        assert np.array_equal(encode.queries(TEXTS), wanted)
-        assert np.array_equal(encode.documents(TEXTS), routed.embed(TEXTS))
-
-
 @pytest.mark.parametrize("kind", ["static queries", "two poolings", "two layers", "nested"])
 def test_each_side_has_sentence_transformers_vectors(toy_model, tmp_path, kind):
     folder = write_asymmetric(toy_model, tmp_path / "model", kind)
@@ -75,15 +60,6 @@ def test_each_side_has_sentence_transformers_vectors(toy_model, tmp_path, kind):
         assert np.allclose(ours.embed(texts, side=side), vectors, atol=1e-6)
         assert np.allclose(kept.for_side(side)(texts), vectors, atol=1e-6)
     assert weights_hash(ours, "query") != weights_hash(ours, "document")
-
-
-def test_a_hash_knows_the_modules_of_its_side_alone(toy_model, tmp_path):
-    ours = load_encoder(str(write_asymmetric(toy_model, tmp_path / "a", "static queries")))
-    documents, queries = weights_hash(ours, "document"), weights_hash(ours, "query")
-    with torch.no_grad():
-        ours.of_side("query").model[0].embedding.weight += 1
-    assert weights_hash(ours, "document") == documents
-    assert weights_hash(ours, "query") != queries
 
 
 def test_prompts_that_are_given_reach_both_sides(toy_model, tmp_path):

@@ -108,12 +108,6 @@ def test_pairs_that_are_repeated_say_no_more_than_once(named):
     assert wrong.gain.low > 0
 
 
-def test_a_digest_names_the_pairs_alone():
-    benchmark = benchmark_of(made_pairs(30))
-    assert benchmark_of(made_pairs(31)).pairs_digest() != benchmark.pairs_digest()
-    assert replace(benchmark, split=False).pairs_digest() == benchmark.pairs_digest()
-
-
 def test_a_line_before_training_says_what_the_pairs_can_show():
     random = np.random.default_rng(0)
 
@@ -184,23 +178,6 @@ def test_fewer_than_400_held_out_sentences_choose_and_judge(tmp_path):
     assert len(benchmark.pairs) == 399
     scored = ScoredPairs("dev", ("a", "b"), ("c", "d"), np.array([1.0, 2.0]), "own file")
     assert Benchmark.make(corpus, labels=scored).split
-
-
-def test_sentences_of_a_document_choose_or_judge_together(tmp_path):
-    rows = [(text, str(i // 10)) for i, text in enumerate(made(4000))]
-    document = dict(rows)
-    corpus = load(tmp_path, table(tmp_path / "a.csv", ("text", "page"), rows), group="page")
-    held, benchmark = corpus.held_out(), Benchmark.make(corpus)
-    judged = [document[whole(first, held)] for first in benchmark.pairs.first]
-    choosing = validation_text(corpus).pairs
-    chosen = [document[whole(first, held)] for first in choosing.first]
-    assert not set(judged) & set(chosen)
-    assert choosing.unit == "groups by page"
-    assert len(set(zip(chosen, choosing.groups, strict=True))) == len(set(chosen)) == 13
-    assert not {document[corpus[int(row)]] for row in corpus.train_rows} & {*judged, *chosen}
-    assert benchmark.pairs.unit == "groups by page"
-    assert len(set(benchmark.pairs.groups)) == len(set(judged)) == 27
-    assert len(set(zip(judged, benchmark.pairs.groups, strict=True))) == 27
 
 
 def test_pairs_of_a_document_choose_or_judge_together(tmp_path):

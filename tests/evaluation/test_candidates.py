@@ -138,13 +138,6 @@ def test_a_neighbour_is_not_looked_for_behind_the_query_itself(tmp_path):
         assert rank == rank_by_a_loop(query, passage, held - with_bm25)
 
 
-def test_rests_are_looked_for_among_rests(tmp_path):
-    corpus = load(tmp_path, documents(400), held_out=120, test_relation="first-rest")
-    benchmark = Benchmark.make(corpus)
-    rests = {passage.split(". ", 1)[1] for passage in corpus.held_out()}
-    assert set(benchmark.pairs.among.texts) == set(benchmark.pairs.second) == rests
-
-
 def test_displacement_is_of_the_groups_that_bring_the_candidates():
     """By a loop: what each candidate takes from the queries of either half."""
     texts = sentences(14)

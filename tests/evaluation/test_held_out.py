@@ -31,12 +31,6 @@ def test_an_evaluation_measures_a_fixed_part_of_much_text():
     assert noisy.counts == [NOISY_SENTENCES, NOISY_SENTENCES]
 
 
-def test_little_text_is_measured_whole():
-    held_out = HeldOut(LARGE[:30], TextPairs("p", tuple(LARGE[:20]), tuple(LARGE[20:40])))
-    assert held_out.sentences == tuple(LARGE[:30])
-    assert len(held_out.pairs) == 20
-
-
 def test_the_first_evaluation_is_the_reference_of_the_others():
     held_out = HeldOut(LARGE[:30], TextPairs("p", tuple(LARGE[:20]), tuple(LARGE[20:40])))
     overlaps = [held_out.measure(e, e)["neighbour_overlap"] for e in (Recorder(), Recorder())]

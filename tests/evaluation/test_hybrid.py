@@ -21,7 +21,7 @@ from isospace.evaluation.hybrid import (
 from isospace.evaluation.pairs import Candidates, PromptedEncoders, TextPairs
 from isospace.evaluation.ranking import MEASURES, JudgedQueries
 from isospace.evaluation.retrieval import evaluate_retrieval
-from isospace.operators.fusion import WEIGHT, fuse
+from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import unit_rows
 
 RANDOM = np.random.default_rng(0)
@@ -73,20 +73,6 @@ def test_bm25_is_lucenes():
     expected = [lucene(query, texts) for query in queries]
     assert np.allclose(BM25(texts).scores(queries), expected, atol=1e-5)
     assert not BM25(["!", "?"]).scores(["cat"]).any()
-
-
-def test_the_weight_is_in_standard_deviations():
-    cosines = RANDOM.normal(size=(3, 50)).astype(np.float32)
-    scores = RANDOM.random((3, 50)).astype(np.float32)
-    scores[2] = 0  # shares no word with anything
-    hybrid = fuse(cosines, scores, 2.0)
-    for row in range(2):
-        lift = 2 * cosines[row].std() * scores[row] / scores[row].max()
-        assert np.allclose(hybrid[row], cosines[row] + lift, atol=1e-6)
-    assert (hybrid[2] == cosines[2]).all()
-    # An encoder whose cosines spread a tenth as far gets the same order.
-    narrow = fuse(0.9 + cosines / 10, scores, 2.0)
-    assert (narrow.argsort(1) == hybrid.argsort(1)).all()
 
 
 def test_the_sides_are_encoded_by_their_own():
@@ -179,21 +165,6 @@ def test_pairs_choose_how_much_bm25_counts():
     assert select_weight(meaning, pairs) == WEIGHTS[0] == WEIGHT  # all are as good
     weights = {weight: rank_pairs(random, pairs, weight)[1].hybrid.mrr for weight in WEIGHTS}
     assert weights[select_weight(random, pairs)] == max(weights.values())
-
-
-def test_a_collapsed_encoder_gains_nothing_and_loses_to_bm25():
-    with_bm25 = compare_judged(collapsed, judged())
-    assert with_bm25.values["encoder"]["R@10"] == pytest.approx(10 / 60)
-    assert with_bm25.over(with_bm25, "BM25")["nDCG@10"].low > 0
-
-
-def test_without_bm25s_weight_the_fused_row_is_the_encoders():
-    with_bm25 = compare_judged(random, judged(), weight=0.0)
-    assert with_bm25.values["hybrid"] == with_bm25.values["encoder"]
-    rows = with_bm25.table("", "toy").rows
-    assert [row["model"] for row in rows] == ["toy", "BM25", "toy + BM25"]
-    [_, hybrid] = gains_over_first("judged", {"toy": with_bm25}).rows
-    assert hybrid["nDCG@10"].startswith("+0.00")
 
 
 def test_every_measure_of_another_model_has_its_interval_over_the_first():

@@ -20,7 +20,6 @@ from isospace.evaluation.other_text import (
     OtherText,
     carried,
     gains_over,
-    other_text_scores,
     require_other_text,
     scores_of,
 )
@@ -76,13 +75,6 @@ def test_an_encoder_that_was_worsened_loses(other_text, start):
         found = gain(after[name], start[name])
         assert found.high < 0
         assert found.mean == pytest.approx(after[name].by_seed[0] - start[name].by_seed[0])
-
-
-def test_the_same_encoder_loses_nothing_at_all(other_text, start):
-    again = other_text_scores(start, other_text.measure(encode))
-    for found in again.values():
-        assert (found.gain.mean, found.gain.changed) == (0.0, 0)
-        assert found.base == found.adapted > 0
 
 
 def test_what_chooses_shares_nothing_with_what_judges(other_text):
@@ -213,11 +205,3 @@ def test_items_on_disk_say_what_was_measured(other_text, start):
     for name in CARRIED:
         assert found[name] == gain(after[name], start[name])
         assert seeds[name].by_seed.tolist() == [start[name].by_seed[0], after[name].by_seed[0]]
-
-
-def test_other_pairs_under_one_name_are_not_compared(other_text, start):
-    before = other_text.items(start)
-    other = before | {"docstrings ids": before["docstrings ids"][::-1]}
-    assert list(gains_over([before], other)) == ["definitions"]
-    assert list(scores_of([before, other])) == ["definitions"]
-    assert gains_over([before], {}) == {}

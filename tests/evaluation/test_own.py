@@ -20,10 +20,6 @@ def angles(texts):
     return np.stack([np.cos(radians), np.sin(radians)], axis=1).astype(np.float32)
 
 
-def collapsed(texts):
-    return np.ones((len(texts), 3), np.float32)
-
-
 def score(tmp_path, name, rows, encode=angles, kind=None):
     path = tmp_path / name
     path.write_text("\n".join("\t".join(row) for row in rows), encoding="utf-8")
@@ -51,13 +47,6 @@ def test_triples(tmp_path):
         "3 triples, ties count half; MRR and R@k: each positive among the 6 distinct"
         in scores.protocol
     )
-
-
-def test_a_collapsed_encoder_is_right_half_the_time(tmp_path):
-    rows = [(f"{i} x", f"{i + 20} x", f"{i + 50} x") for i in range(9)]
-    scores = score(tmp_path, "t.tsv", rows, collapsed)
-    assert scores.values["accuracy"] == 0.5
-    assert scores.values["MRR"] == pytest.approx(1 / 9.5)
 
 
 def test_scored_pairs(tmp_path):
@@ -115,10 +104,6 @@ def test_the_vote_does_not_depend_on_the_order_of_tied_neighbours():
     labels = np.array(list("abcd" * 15))
     order = RANDOM.permutation(60)
     assert knn_accuracy(x, labels, 5) == pytest.approx(knn_accuracy(x[order], labels[order], 5))
-
-
-def test_vectors_that_are_no_numbers_have_no_clusters():
-    assert np.isnan(cluster_nmi(np.full((4, 2), np.nan), list("aabb")))
 
 
 def test_nmi_of_known_clusters():

@@ -79,12 +79,3 @@ def test_a_collapsed_encoder_gets_what_chance_gets(place):
     assert found["R@100"] == pytest.approx([1 / 3, 1 / 3])
     assert found["MRR@10"] == pytest.approx(sum(1 / rank for rank in range(1, 11)) / 300, abs=1e-9)
     assert (found["nDCG@10"] < 0.02).all()
-
-
-def test_blocks_are_put_together():
-    random = np.random.default_rng(1)
-    scores = random.random((9, 50))
-    judgements = [{int(random.integers(50)): 1.0} for _ in range(9)]
-    whole = measure_ranking([(0, scores)], judgements)
-    parts = measure_ranking([(0, scores[:4]), (4, scores[4:])], judgements)
-    assert all((whole[name] == parts[name]).all() for name in MEASURES)

@@ -57,12 +57,6 @@ def test_a_result_that_is_not_shipped_is_not_called_the_result():
     assert found.gains["BM25"].mean == pytest.approx(0.05, abs=0.02)
 
 
-@pytest.mark.parametrize("not_shipped", [None, "what was chosen"])
-def test_gains_over_the_start_are_of_the_start_whatever_is_shipped(not_shipped):
-    found = BM25Gains.compare(WAYS, START, RESULT, not_shipped)
-    assert found.over_base == {name: gain(own, START) for name, own in WAYS.items()}
-
-
 def test_what_the_same_pairs_chose_is_corrected_and_nothing_is_held_against_it():
     """Of 15 without effect "adapted + BM25" was said to find more in a quarter of the cases."""
     noise = RNG.normal(0, 0.1, (15, 200))

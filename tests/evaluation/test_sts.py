@@ -91,28 +91,6 @@ def test_all_mean_and_wmean_are_three_different_numbers():
     assert values == pytest.approx({"all": together, "mean": 0.0, "wmean": (3 - 2) / 5})
 
 
-def test_an_undivided_set_has_no_mean_and_an_incomplete_row_no_average():
-    pairs = ScoredPairs("x", ("0", "0"), ("10", "40"), np.array([3.0, 2.0]), "hub")
-    result = evaluate_sts(angle_encoder, {"STS12": STSSet("STS12", {"test": pairs})})
-    assert result.score("STS12", "mean") is None
-    assert result.paper_row()["STS12"] == 100.0
-    assert result.paper_row()["STS13"] is None
-    assert result.paper_row()["Avg"] is None
-
-
-def test_each_distinct_sentence_is_encoded_once_in_one_call(folder):
-    calls = []
-
-    def encode(sentences):
-        calls.append(list(sentences))
-        return angle_encoder(sentences)
-
-    evaluate_sts(encode, load_sts(folder))
-    assert len(calls) == 1
-    assert len(calls[0]) == len(set(calls[0]))
-    assert "77 x" not in calls[0]  # belongs to an unscored pair
-
-
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [

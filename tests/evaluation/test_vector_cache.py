@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 import torch
 
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.vector_cache import cached
-from isospace.system.progress import Silent
 
 TEXTS = ["the cat sat", "a dog", "😀 大きさ", "half a pair \ud83d"]
 
@@ -36,20 +33,6 @@ def test_the_second_time_nothing_is_encoded(encoder, encoded, tmp_path):
     assert np.array_equal(cached(encoder, tmp_path)(tuple(TEXTS)), first)
     assert encoded == [TEXTS]
     assert np.array_equal(first, encoder.embed(TEXTS))
-
-
-def test_a_bar_shows_the_texts_that_are_encoded_and_no_others(encoder, tmp_path):
-    class Bars(Silent):
-        @contextmanager
-        def bar(self, label, total, done=0):
-            moved = []
-            yield moved.append
-            bars.append((label, total, sum(moved)))
-
-    bars: list[tuple[str, int, int]] = []
-    for _ in range(2):
-        cached(encoder, tmp_path, progress=Bars())(TEXTS)
-    assert bars == [("encode", 4, 4)]
 
 
 @pytest.mark.parametrize("damage", ["bit", "cut"])

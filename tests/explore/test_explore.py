@@ -243,12 +243,6 @@ def test_bad_sentences_are_refused_in_a_sentence(client, text, message):
     assert message in text_of(page.text)
 
 
-def test_other_addresses_and_methods(client):
-    for page, status in ((client.get("/no"), 404), (client.post("/"), 405)):
-        assert page.status_code == status
-        assert '<a href="/">' in page.text
-
-
 def test_a_session_has_the_encoders_vectors(toy_model, tmp_path):
     other = tmp_path / "other"
     other.symlink_to(toy_model)

@@ -59,14 +59,6 @@ def test_at_the_ends_the_vectors_are_those_of_start_and_model(toy_model, trained
     )
 
 
-def test_a_pooling_and_prompts_for_all_are_part_of_the_folder(toy_model, trained, tmp_path):
-    to = str(tmp_path / "merged")
-    asked = ["--pooling", "cls", "--query-prompt", "query: "]
-    assert main(["merge", str(toy_model), trained[0], "--to", to, *asked]) == 0
-    merged = load_encoder(to, device="cpu")
-    assert (merged.pooling, merged.prompts.query) == ("cls", "query: ")
-
-
 def test_what_cannot_be_merged_is_refused_and_named(toy_model, trained, tmp_path, capsys):
     def refused(*words: str) -> str:
         to = ["--to", str(tmp_path / "merged")] if "--to" not in words else []

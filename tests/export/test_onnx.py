@@ -13,14 +13,11 @@ from sentence_transformers.sentence_transformer.modules import (
     Normalize,
     Pooling,
 )
-from tokenizers import Tokenizer
 from torch import nn
 from toy import sentences
 
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.parity import PROBES
 from isospace.encoders.pooling import POOLINGS
-from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
 from isospace.export import onnx as onnx_export
 from isospace.export.onnx import GRAPH, INT8_GRAPH, Sample, encode_with_graph, save_onnx
@@ -99,16 +96,6 @@ def test_dense_layers_after_the_pooling_stay_float32(exported):
     assert weights[64, 32] == onnx.TensorProto.INT8
 
 
-def test_what_is_cut_from_the_left_is_cut_so_by_the_folder(toy_model, tmp_path):
-    encoder = load_encoder(str(toy_model), device="cpu")
-    encoder.tokenizer.truncation_side = "left"
-    onnx_export._write_tokenizer(encoder, tmp_path / "tokenizer.json")
-    long = "cat " * 600 + "dog"
-    own = encoder.tokens.ids([long])[0]
-    written = Tokenizer.from_file(str(tmp_path / "tokenizer.json")).encode(long).ids
-    assert list(own) == written
-
-
 LAST_LAYER = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 
 
@@ -127,26 +114,6 @@ def test_every_pooling(toy_model, tmp_path, pooling):
     vectors = encode_with_graph(tmp_path / "model", GRAPH, TEXTS)
     assert vectors.shape[1] == (32 * len(LAST_LAYER) if pooling is LAST_LAYER else 32)
     assert np.allclose(vectors, encoder.embed(TEXTS), atol=2e-6)
-
-
-def test_the_prompt_of_each_side_is_part_of_the_text(toy_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_export, "_require_packages", lambda: None)
-    monkeypatch.setattr(onnx_export, "_write_graph", lambda encoder, path: None)
-    asked: list[str] = []
-
-    def record(folder, graph, texts):
-        asked.append(texts[0].removesuffix(PROBES[0]))
-        side = {"query: ": "query", "text: ": "document"}.get(asked[-1])
-        return encoder.embed([text.removeprefix(asked[-1]) for text in texts], side=side)
-
-    monkeypatch.setattr(onnx_export, "encode_with_graph", record)
-    encoder = load_encoder(str(toy_model), device="cpu")
-    encoder.prompts = Prompts("", "query: ", "text: ")
-    save_onnx(encoder, tmp_path / "model", card)
-    assert sorted(asked) == ["", "query: ", "text: "]
-    card_text = (tmp_path / "model" / "README.md").read_text()
-    assert "['text: ' + text" in card_text
-    assert "queries 'query: ', documents 'text: '. The graph has none" in card_text
 
 
 def test_missing_packages_are_named_with_their_extra(toy_model, tmp_path, monkeypatch):

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 import pytest
 import torch
 from accelerate import Accelerator
 from loops import CONFIG, SETTINGS, make_loop, of_each_kind, small, views_of
-from objective_views import random
+from objective_views import choices, random
 from second_device import AWAY, HOME, OneDevice
-from torch import Tensor
 from toy import write_toy_model
 
 from isospace.encoders import fast
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
-from isospace.objectives.auxiliaries import Draws
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.flow import fit_flow
 from isospace.operators.whitening import Method, whiten
@@ -50,18 +48,6 @@ def away(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     finally:
         torch._C._set_only_lift_cpu_tensors(False)
         torch.__future__.set_overwrite_module_params_on_conversion(False)
-
-
-def choices(name: str) -> list[dict[str, Any]]:
-    """Every choice that is not the default, one at a time."""
-    kind = OBJECTIVES[name]
-    types = get_type_hints(kind)
-    found: list[dict[str, Any]] = []
-    for field in fields(kind):
-        words = (True, False) if types[field.name] is bool else get_args(types[field.name])
-        if words and (types[field.name] is bool or get_origin(types[field.name]) is Literal):
-            found += [{field.name: word} for word in words if word != field.default]
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -145,40 +131,3 @@ def test_a_flow_is_fitted_there_and_comes_back() -> None:
     assert {p.device for p in flow.parameters()} == {HOME}
     layers = flow.to(AWAY).dense_layers()
     assert {part.device for layer in layers for part in layer} == {AWAY}
-
-
-def test_draws_leave_the_generator_of_a_gpu_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    forked, seeded = [], []
-    fork = torch.random.fork_rng
-    monkeypatch.setattr(
-        torch.random, "fork_rng", lambda devices: forked.append(devices) or fork([])
-    )
-    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded.append)
-    gpu, draws = torch.device("cuda", 0), Draws(0)
-    with draws.own_draws(HOME):
-        pass
-    assert (forked, seeded) == ([[]], [])
-    with draws.own_draws(gpu):
-        pass
-    assert forked[1] == [gpu]
-    assert len(seeded) == 1
-
-
-@pytest.mark.usefixtures("away")
-@pytest.mark.parametrize(
-    "mixed",
-    [
-        lambda x: x + torch.ones(2),
-        lambda x: torch.cat([x, torch.ones(1, 2)]),
-        lambda x: x.index_select(0, torch.arange(1)),
-        lambda x: torch.ones(2)[x[0].long()],
-        lambda x: torch.tensor(1.0).add_(x.sum()),
-        lambda x: x.normal_(generator=torch.Generator()),
-        lambda x: x.numpy(),
-    ],
-)
-def test_what_cuda_refuses_is_refused(mixed: Callable[[Tensor], Any]) -> None:
-    x = torch.ones(2, 2, device=AWAY)
-    assert (2 * x + torch.tensor(1.0))[torch.arange(1)].device == AWAY
-    with pytest.raises(RuntimeError):
-        mixed(x)

@@ -206,16 +206,6 @@ def test_sampled_words_follow_the_generator(with_head):
     assert (found - expected).abs().max() < 0.02
 
 
-def test_words_of_the_batch_where_there_is_no_generator(toy_model):
-    encoder, detector = detector_of(toy_model, generator="words")
-    original, masked = batch_of(encoder)
-    ids = detector.guesses(original, masked, sampled=False)
-    special = torch.tensor(sorted(encoder.vocabulary.special))
-    assert torch.isin(ids, original.ids[original.mask.bool()]).all()
-    assert not torch.isin(ids, special).any()
-    assert (ids != original.ids).any()
-
-
 def test_the_discriminator_reads_the_sentence_vector_in_front(toy_model):
     encoder, detector = detector_of(toy_model, generator="words")
     original, _ = batch_of(encoder)
@@ -234,15 +224,6 @@ def test_a_start_without_a_head_for_masked_words_is_refused(toy_model, tmp_path)
     config = replace(CONFIG, objective=DiffCSE())
     with pytest.raises(UserError, match=r"no trained head for masked words .*`generator` words"):
         make_loop(toy_model, tmp_path, config)
-
-
-def test_where_nothing_is_detected_nothing_is_needed_for_it(toy_model, tmp_path):
-    objective = DiffCSE(detection_weight=0.0)
-    loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=objective))
-    assert not loop.training.auxiliaries
-    assert next(iter(loop)).terms["detection"] == 0
-    assert objective.all_passes == "2"
-    assert DiffCSE(generator="words").all_passes == "2 + 2 discriminator"
 
 
 def test_a_generator_of_another_vocabulary_is_refused(toy_model, with_head, tmp_path):

@@ -25,16 +25,6 @@ def queue_info_nce(z1, z2, negatives, *, temperature):
 VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [])
 
 
-def test_queue_keeps_the_newest():
-    none = Queue(0, 1, view=0)
-    none.push(torch.ones(2, 1))
-    assert none.rows.shape == (0, 1)
-    queue = Queue(3, 1, view=0)
-    for value in (1.0, 3.0):
-        queue.push(torch.tensor([[value], [value + 1]]))
-    assert queue.rows.flatten().tolist() == [2.0, 3.0, 4.0]
-
-
 def test_repetition_keeps_order_and_special_tokens():
     ids = np.array([1, *range(10, 40), 2])
     lengths = set()

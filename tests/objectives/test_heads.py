@@ -11,7 +11,6 @@ from isospace.objectives.heads import (
     GaussianCopies,
     GaussianRows,
     GroupWhitening,
-    Projector,
     TanhMLP,
     seeded,
 )
@@ -28,24 +27,6 @@ def test_tanh_mlp_starts_like_a_new_pooler() -> None:
     assert (head.dense.bias == 0).all()
     x = random(2, 3, 256)
     torch.testing.assert_close(head(x), torch.tanh(x @ head.dense.weight.T))
-
-
-def test_projector_layers_and_initial_range() -> None:
-    head = Projector(16, (32, 24, 8), seeded(0), first_bias=True)
-    names = [type(layer).__name__ for layer in head.layers]
-    assert names == ["Linear", "BatchNorm1d", "ReLU", "Linear", "BatchNorm1d", "ReLU", "Linear"]
-    assert [head.layers[i].bias is not None for i in (0, 3, 6)] == [True, False, False]
-    largest = head.layers[3].weight.abs().max().item()
-    assert 0.9 * 32**-0.5 < largest <= 32**-0.5
-    assert head(random(2, 6, 16)).shape == (2, 6, 8)
-
-
-def test_projector_takes_batch_statistics_view_by_view() -> None:
-    head = Projector(4, (6, 5), seeded(0), first_bias=False)
-    views = random(2, 7, 4) * torch.tensor([1.0, 5.0]).reshape(2, 1, 1)
-    together = head(views)
-    for view, out in zip(views, together, strict=True):
-        torch.testing.assert_close(head(view[None])[0], out)
 
 
 def test_copies_are_fresh_permutations_of_one_feature() -> None:

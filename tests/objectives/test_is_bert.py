@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from golden_files import BASELINE, check, files, precisions, read, scalar, vector
-from objective_views import layer_of
 from sentence_transformers import SentenceTransformer
 from toy import short_run
 
@@ -20,30 +19,6 @@ from isospace.operators.convolutions import Convolutions
 from isospace.training.checkpoint import load
 from isospace.training.train import train
 from isospace.views import TokenStates, View, Views
-
-
-def drawn_tokens():
-    random = torch.Generator().manual_seed(0)
-    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]])
-    states = torch.randn(3, 4, 6, generator=random) * mask.unsqueeze(-1)
-    return TokenStates(states, mask)
-
-
-def terms(objective, tokens, dim):
-    encoded = tokens.states.sum(1).unsqueeze(0)
-    beside = objective.build_auxiliaries(layer_of(dim), 0)
-    return objective(Views(encoded, encoded, {0: tokens}, beside))
-
-
-@pytest.mark.parametrize("variant", ["released", "paper"])
-def test_padding_changes_nothing(variant):
-    tokens = drawn_tokens()
-    longer = TokenStates(
-        *(torch.cat([x, torch.zeros_like(x)], dim=1) for x in (tokens.states, tokens.mask))
-    )
-    objective = ISBERT(channels=5, variant=variant)
-    for name, value in terms(objective, tokens, 6).items():
-        torch.testing.assert_close(terms(objective, longer, 6)[name], value)
 
 
 def test_what_is_measured_and_shipped_has_the_trained_convolutions(toy_model, toy_corpus, tmp_path):

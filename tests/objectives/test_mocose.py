@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from golden_files import BASELINE, check, files, precisions, read, scalar, vector
-from objective_views import layer_of, random
 from torch import nn
 
 from isospace.losses import info_nce
 from isospace.objectives.auxiliaries import LastGradient, LateQueue, Network, Queue, follow
-from isospace.objectives.heads import MomentumHead, seeded
 from isospace.objectives.mocose import MoCoSE
 from isospace.operators.similarity import cosine_matrix
 from isospace.views import Views
@@ -39,44 +37,6 @@ def head_of(golden, prefixes, objective):
     follow(head.copied_pooler, head.pooler, 0.0)
     follow(head.copied_projection, head.projection, 0.0)
     return head
-
-
-def test_momentum_rises_to_one_and_stays():
-    ours = MoCoSE(momentum=0.75, momentum_updates=10)
-    assert ours.momentum_at(5) == pytest.approx(0.875)
-    assert ours.momentum_at(10) == ours.momentum_at(13) == 1.0
-    released = MoCoSE(momentum=0.75, momentum_updates=10, variant="released")
-    assert released.momentum_at(13) == pytest.approx(released.momentum_at(7)) != 1.0
-
-
-def test_the_head_s_copies_follow_and_are_not_trained():
-    head = MoCoSE(momentum=0.0, momentum_updates=10**9, head_dropout=0.0).build_head(4, 0)
-    views = random(2, 3, 4).float()
-    assert torch.equal(head.projection(head.pooler(views[1])), head(views)[1])
-    with torch.no_grad():
-        head.pooler.weight.mul_(2)
-    assert not torch.equal(head.projection(head.pooler(views[1])), head(views)[1])
-    head.after_update(nn.Identity(), Views(views, views))
-    torch.testing.assert_close(head.projection(head.pooler(views[1])), head(views)[1])
-    head(views).sum().backward()
-    assert head.copied_projection[0].weight.grad is None
-
-
-def test_head_dropout_scales_what_it_keeps():
-    head = MomentumHead(2000, 0.25, seeded(0), lambda update: 0.5, train_copy=False)
-    ones = torch.ones(1, 2000)
-    dropped = head.projection[2](ones)
-    assert sorted(dropped.unique().tolist()) == [0.0, pytest.approx(4 / 3)]
-    assert dropped.mean().item() == pytest.approx(1.0, abs=0.05)
-    assert head.copied_projection[2].generator is head.generator
-
-
-def test_queues_begin_with_unit_vectors():
-    made = MoCoSE(queue_size=6, queue_start=2).build_auxiliaries(layer_of(3), 0)
-    rows = made["queue"].rows
-    torch.testing.assert_close(rows.norm(dim=1), torch.ones(2))
-    late = MoCoSE(queue_size=6, queue_start=2, variant="released")
-    assert len(late.build_auxiliaries(layer_of(3), 0)["queue"].rows) == 4
 
 
 @precisions

@@ -14,11 +14,12 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from objective_views import choices
 from torch import Tensor, nn
 from torch.autograd import gradcheck
 from toy import sentences, write_toy_model
@@ -78,17 +79,6 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
 """Options that are worth a test beside each choice alone, which `choices` finds by itself."""
 
 
-def choices(name: str) -> list[tuple[str, dict[str, Any]]]:
-    """Every choice that is not the default, one at a time: an option's other words, its opposite."""
-    kind, found = OBJECTIVES[name], []
-    types = get_type_hints(kind)
-    for field in fields(kind):
-        values = (True, False) if types[field.name] is bool else get_args(types[field.name])
-        if values and (types[field.name] is bool or get_origin(types[field.name]) is Literal):
-            found += [(name, {field.name: v}) for v in values if v != field.default]
-    return found
-
-
 def build(name: str, overrides: dict[str, Any]) -> Objective:
     kind = OBJECTIVES[name]
     small = {f.name: SMALL[f.name] for f in fields(kind) if f.name in SMALL}
@@ -98,7 +88,7 @@ def build(name: str, overrides: dict[str, Any]) -> Objective:
 
 
 ALONE = [
-    case for name in OBJECTIVES for case in choices(name) if case[1] != {"rows_as": "dilution"}
+    (name, one) for name in OBJECTIVES for one in choices(name) if one != {"rows_as": "dilution"}
 ]
 """All but the one choice that needs another setting: it is in `TOGETHER`."""
 ALL = [(name, {}) for name in OBJECTIVES] + ALONE + TOGETHER
@@ -240,22 +230,20 @@ def total(terms: dict[str, Tensor]) -> Tensor:
 
 
 @cases
-def test_terms_are_finite_named_scalars(case: tuple[str, dict[str, Any]]) -> None:
+def test_terms_are_finite_named_scalars_with_a_gradient_to_every_view_and_the_head(
+    case: tuple[str, dict[str, Any]],
+) -> None:
     objective = build(*case)
-    terms = terms_of(objective, head_of(objective, 0), encoded_for(objective).float())
+    assert type(objective)(**json.loads(json.dumps(objective.to_json()))) == objective
+    head = head_of(objective, 0)
+    encoded = encoded_for(objective).float().requires_grad_()
+    terms = terms_of(objective, head, encoded)
     assert tuple(terms) == objective.term_names
     for value in terms.values():
         assert value.shape == ()
         assert value.dtype == torch.float32
         assert value.isfinite()
-
-
-@cases
-def test_gradient_reaches_every_planned_view_and_the_head(case: tuple[str, dict[str, Any]]) -> None:
-    objective = build(*case)
-    head = head_of(objective, 0)
-    encoded = encoded_for(objective).float().requires_grad_()
-    total(terms_of(objective, head, encoded)).backward()
+    total(terms).backward()
     assert encoded.grad is not None
     assert encoded.grad.isfinite().all()
     reached = encoded.grad.abs().sum(dim=(1, 2)) > 0
@@ -345,24 +333,6 @@ def test_wrong_shapes_are_refused_with_the_shape(name: str) -> None:
         objective(Views(encoded, encoded[:1].repeat(9, 1, 1)))
 
 
-@pytest.mark.parametrize("name", [n for n, kind in OBJECTIVES.items() if kind.reads_labels])
-def test_labels_are_needed_where_they_are_read(name: str) -> None:
-    objective = build(name, {})
-    encoded = encoded_for(objective)
-    views = see(objective, encoded, head_of(objective, 0).double()(encoded))
-    with pytest.raises(ValueError, match="reads labels; got none"):
-        objective(replace(views, labels=None))
-    for wrong in (torch.zeros(BATCH), torch.zeros(BATCH - 1, dtype=torch.int64)):
-        with pytest.raises(ValueError, match=r"a whole number for each of 6 examples; got torch\."):
-            replace(views, labels=wrong)
-
-
-@cases
-def test_json_round_trip(case: tuple[str, dict[str, Any]]) -> None:
-    objective = build(*case)
-    assert type(objective)(**json.loads(json.dumps(objective.to_json()))) == objective
-
-
 def test_a_misspelt_name_is_answered_with_those_that_are_close() -> None:
     with pytest.raises(UserError, match=r"simsce: no such objective\. Did you mean simcse"):
         OBJECTIVES["simsce"]
@@ -410,35 +380,23 @@ def test_documentation_has_formula_relations_and_a_line_per_field(name: str) -> 
 
 
 @cases
-def test_head_continues_its_random_stream_from_a_checkpoint(
-    case: tuple[str, dict[str, Any]],
-) -> None:
-    objective = build(*case)
-    encoded = encoded_for(objective).float()
-    head = head_of(objective, 0)
-    head(encoded)
-    saved = {key: value.clone() for key, value in head.state_dict().items()}
-    expected = head(encoded)
-    resumed = head_of(objective, 1)
-    resumed.load_state_dict(saved)
-    assert torch.equal(resumed(encoded), expected)
-    for key, value in head.state_dict().items():
-        assert torch.equal(resumed.state_dict()[key], value)
-
-
-@cases
-def test_heads_depend_on_their_seed_and_leave_the_global_generator_alone(
+def test_heads_draw_from_their_seed_alone_and_go_on_from_a_checkpoint(
     case: tuple[str, dict[str, Any]],
 ) -> None:
     objective = build(*case)
     encoded = encoded_for(objective).float()
     before = torch.get_rng_state()
-    first, again, other = (head_of(objective, seed)(encoded) for seed in (0, 0, 1))
+    head, again, resumed = (head_of(objective, seed) for seed in (0, 0, 1))
+    first, same, other = (one(encoded) for one in (head, again, resumed))
     total(objective(see(objective, encoded, first)))
     assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(first, again)
+    assert torch.equal(first, same)
     if objective.head_summary not in ("none", "PCA", "ZCA", "group whitening"):
         assert not torch.equal(first, other)
+    resumed.load_state_dict({key: value.clone() for key, value in head.state_dict().items()})
+    assert torch.equal(resumed(encoded), head(encoded))
+    for key, value in head.state_dict().items():
+        assert torch.equal(resumed.state_dict()[key], value)
 
 
 OTHER_VALUES: dict[str, Any] = {
@@ -474,7 +432,7 @@ COSTS_ONLY = {
 def _other_values(name: str, field: str) -> list[Any]:
     """Values of a setting that are not its default: every other word, 0 of a weight, more."""
     one = next(f for f in fields(OBJECTIVES[name]) if f.name == field)
-    words = [values[field] for _, values in choices(name) if field in values]
+    words = [values[field] for values in choices(name) if field in values]
     if words:
         return words
     if field in OTHER_VALUES:
@@ -486,7 +444,7 @@ def _other_values(name: str, field: str) -> list[Any]:
 
 def _switches(name: str) -> list[dict[str, Any]]:
     """What may take the effect of another setting away: other words, and numbers that are 0."""
-    found = [values for _, values in choices(name)]
+    found = choices(name)
     for field in fields(OBJECTIVES[name]):
         if isinstance(field.default, int | float) and not isinstance(field.default, bool):
             found.append({field.name: 0.1 if field.default == 0 else 0})

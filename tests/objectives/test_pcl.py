@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
-import numpy as np
-import pytest
 import torch
 from golden_files import BASELINE, check, files, precisions, read, scalar
 from objective_views import random
-from torch.nn.functional import cosine_similarity
 
 from isospace.losses import group_cross_entropy, group_logits, info_nce, softmax_divergence
 from isospace.objectives.pcl import PCL
 from isospace.views import Views, Vocabulary
 from isospace.views.edits import DeleteTokens, InsertTokens, Reverse, Shuffle
 
-IDS = np.array([1, *range(10, 30), 2])
-
 
 def see(views):
     return Views(views, views)
-
-
-def row(anchor, own, others, tau):
-    """The softmax of one row, as a list."""
-    values = [math.exp(cosine_similarity(anchor, x, dim=0).item() / tau) for x in (*own, *others)]
-    return [value / sum(values) for value in values]
-
-
-def test_both_networks_see_the_same_edits():
-    plan = PCL(copies=1).views
-    assert [view.edit for view in plan[:6]] == [view.edit for view in plan[6:]]
-    assert {view.by for view in plan[6:]} == {"peer"}
-    assert len({view.edit.stream for view in plan if view.edit}) == 4
 
 
 def test_a_frozen_peer_is_a_constant():
@@ -43,27 +24,6 @@ def test_a_frozen_peer_is_a_constant():
     sum(objective(see(views)).values()).backward()
     reached = views.grad.abs().sum((1, 2)) > 0
     assert reached.tolist() == [True] * 6 + [False] * 6
-
-
-@pytest.mark.parametrize(
-    ("edit", "length"),
-    [
-        (Shuffle(), 20),
-        (Reverse(), 20),
-        (DeleteTokens(), 16),
-        (InsertTokens(), 24),
-        (InsertTokens(max_length=23), 21),
-        (InsertTokens(max_length=5), 20),
-    ],
-)
-def test_edits_keep_the_special_tokens(edit, length):
-    vocabulary = Vocabulary(frozenset({1, 2}), 3, lambda text: [])
-    edited = edit(IDS, np.random.default_rng(0), vocabulary)
-    assert (edited[0], edited[-1]) == (1, 2)
-    assert len(edited) == length + 2
-    assert set(edited[1:-1]) <= set(IDS[1:-1])
-    empty = edit(IDS[[0, -1]], np.random.default_rng(0), vocabulary)
-    assert empty.tolist() == [1, 2]
 
 
 @precisions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +18,6 @@ from golden_files import (
     scalar,
     vector,
 )
-from objective_views import cosine
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from toy import short_run
@@ -32,27 +30,6 @@ from isospace.training.sources import Sources
 from isospace.training.train import train
 from isospace.views import View, Views, Vocabulary
 from isospace.views.edits import Template
-
-WORDS = {"a": 10, "b": 11, "c": 12, "d": 13}
-VOCABULARY = Vocabulary(frozenset({1, 2}), 3, lambda text: [WORDS[w] for w in text.split()])
-
-
-def test_the_templates_own_state_is_subtracted():
-    encoded = torch.randn(4, 5, 6, generator=torch.Generator().manual_seed(0))
-    objective = PromptBERT(head="none")
-    [loss] = objective(Views(encoded, objective.build_head(6, 0)(encoded))).values()
-    z1, z2 = encoded[0] - encoded[2], encoded[1] - encoded[3]
-    rows = [[cosine(a, b) / 0.05 for b in z2] for a in z1]
-    losses = [math.log(sum(map(math.exp, row))) - row[i] for i, row in enumerate(rows)]
-    assert float(loss) == pytest.approx(sum(losses) / 5, rel=1e-5)
-
-
-def test_a_template_without_its_sentence_leaves_the_positions_free():
-    ids, random = np.array([1, 20, 21, 22, 2]), np.random.default_rng(0)
-    full, empty = (Template(before="a b", after="c [MASK] d", empty=e) for e in (False, True))
-    assert full(ids, random, VOCABULARY).tolist() == [1, 10, 11, 20, 21, 22, 12, 3, 13, 2]
-    assert empty(ids, random, VOCABULARY).tolist() == [1, 10, 11, 12, 3, 13, 2]
-    assert empty.positions(ids, VOCABULARY).tolist() == [0, 1, 2, 6, 7, 8, 9]
 
 
 def test_what_is_measured_and_shipped_reads_the_mask(toy_model, toy_corpus, tmp_path, monkeypatch):

@@ -105,11 +105,3 @@ def test_an_own_text_can_be_left_out():
     within, without = RankCSE(), RankCSE(own_text="out")
     assert within(see(z1, z2, teacher)) != within(see(z1, z2, changed))
     assert without(see(z1, z2, teacher)) == without(see(z1, z2, changed))
-
-
-def test_what_is_refused():
-    z1, z2 = random(5, 4), random(5, 4, seed=1)
-    with pytest.raises(ValueError, match="RankCSE reads a teacher's scores; got none"):
-        RankCSE()(see(z1, z2))
-    with pytest.raises(ValueError, match=r"expected scores of shape \(5, 7\); got \(5, 5\)"):
-        see(z1, z2, torch.zeros(5, 5), random(2, 5, 4))

@@ -70,25 +70,3 @@ def test_the_row_is_a_loop_over_pairs_and_labels(options: dict[str, bool]) -> No
         total -= math.log(scores[label] / sum(scores)) / len(labels)
     found = relation(objective, head, encoded, labels)
     assert found == pytest.approx(total, rel=1e-12)
-
-
-def test_without_the_vectors_themselves_the_order_of_the_texts_does_not_matter() -> None:
-    objective, labels, encoded = SBERTSoftmax(), [0, 1, 1], pairs(3)
-    head = objective.build_classifier(4, 2, seed=0).double()
-    swapped = relation(objective, head, encoded.flip(0), labels)
-    assert relation(objective, head, encoded, labels) != pytest.approx(swapped)
-    with torch.no_grad():
-        head.layer.weight[:, :8] = 0.0
-    swapped = relation(objective, head, encoded.flip(0), labels)
-    assert relation(objective, head, encoded, labels) == swapped
-
-
-def test_no_example_meets_another() -> None:
-    objective, encoded, labels = SBERTSoftmax(), pairs(6), [0, 1, 2, 0, 1, 2]
-    head = objective.build_classifier(4, 3, seed=0).double()
-    halves = [
-        relation(objective, head, encoded[:, part], labels[part])
-        for part in (slice(0, 3), slice(3, 6))
-    ]
-    whole = relation(objective, head, encoded, labels)
-    assert whole == pytest.approx(sum(halves) / 2, rel=1e-12)

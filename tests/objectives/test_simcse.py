@@ -11,7 +11,6 @@ from isospace.objectives import (
     SimCSE,
 )
 from isospace.operators.similarity import cosine_matrix
-from isospace.views import View
 
 
 @precisions
@@ -29,10 +28,3 @@ def test_info_nce(path: Path, precision: str) -> None:
     if "logits_f64" in file:
         logits = cosine_matrix(file["z1"].double(), file["z2"].double()) / objective.temperature
         torch.testing.assert_close(logits, file["logits_f64"], rtol=0, atol=1e-9)
-
-
-def test_supervision_reads_the_texts_of_an_example() -> None:
-    assert SimCSE().views == (View(), View())
-    assert SimCSE(supervision="pairs").views == (View(), View(text=1))
-    assert SimCSE(supervision="triples").views == (View(), View(text=1), View(text=2))
-    assert [SimCSE(supervision=s).texts for s in ("none", "pairs", "triples")] == [1, 2, 3]

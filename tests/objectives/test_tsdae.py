@@ -12,7 +12,7 @@ import pytest
 import torch
 from golden_files import DTYPES, File, files, precisions, read, scalar, vector
 from torch import Tensor
-from toy import sentences, write_toy_model
+from toy import write_toy_model
 
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
@@ -190,25 +190,6 @@ def test_a_later_token_changes_no_earlier_prediction(toy_model):
     assert not torch.allclose(first[6:], second[6:])
 
 
-def test_padding_takes_no_part(toy_model):
-    encoder = load_encoder(str(toy_model), "cls", "cpu")
-    encoder.noise.set(0.0)
-    decoder = Decoder(encoder, 0)
-    ids = encoder.tokens.ids(sentences(3))
-    s = torch.randn(3, encoder.dim, generator=torch.manual_seed(0))
-    batch = encoder.tokens.collate([*ids, ids[0] * 2])
-    target = TokenIds(batch.input_ids[:3], batch.attention_mask[:3])
-    together = token_losses(decoder, s, target)
-    torch.testing.assert_close(decoder(s, target), together.mean())
-    alone = [
-        token_losses(
-            decoder, s[i : i + 1], TokenIds(torch.tensor([row]), torch.ones(1, len(row)).long())
-        )
-        for i, row in enumerate(ids)
-    ]
-    torch.testing.assert_close(together, torch.cat(alone))
-
-
 def test_dropout_of_the_decoder_comes_from_its_own_generator(toy_model):
     encoder = load_encoder(str(toy_model), "cls", "cpu")
     decoder, again = (Decoder(encoder, 0) for _ in range(2))
@@ -222,14 +203,6 @@ def test_dropout_of_the_decoder_comes_from_its_own_generator(toy_model):
     resumed = Decoder(encoder, 1)
     resumed.load_state_dict(copy.deepcopy(again.state_dict()))
     assert torch.equal(resumed(s, target), second)
-
-
-def test_the_trained_head_for_masked_words_is_taken(tmp_path):
-    encoder = load_encoder(str(write_toy_model(tmp_path, masked_words=True)), "cls", "cpu")
-    head = Decoder(encoder, 0).head
-    theirs: Any = encoder.language_model()
-    assert torch.equal(head.dense.weight, theirs.model.cls.predictions.transform.dense.weight)
-    assert torch.equal(head.bias, theirs.model.cls.predictions.bias)
 
 
 def test_layers_of_another_kind_are_refused(toy_model, tmp_path):

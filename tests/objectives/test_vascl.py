@@ -19,9 +19,7 @@ from golden_files import (
     scalar,
 )
 from objective_views import random
-from torch import Tensor
 
-from isospace.losses import neighbour_nt_xent, nt_xent
 from isospace.objectives.heads import VirtualView
 from isospace.objectives.vascl import VaSCL
 from isospace.operators.similarity import nearest_others
@@ -105,25 +103,3 @@ def test_the_head_moves_every_sentence_by_the_radius_in_a_new_direction() -> Non
     assert torch.equal(first[:2], second[:2])
     assert not torch.equal(first[2], second[2])
     torch.testing.assert_close(first.norm(dim=-1), torch.ones(3, 7))
-
-
-def test_the_step_confuses_more_than_a_random_one_of_its_length() -> None:
-    generator = torch.Generator().manual_seed(0)
-    e = torch.randn(20, 16, generator=generator)
-    objective = VaSCL(radius=0.5, start_radius=0.1, neighbours=4)
-    head = objective.build_head(16, 0)
-    assert isinstance(head, VirtualView)
-    uniform = torch.rand(20, 16, generator=generator) - 0.5
-    random_step = 0.5 * uniform / uniform.norm(dim=1, keepdim=True)
-
-    def confusion(step: Tensor) -> float:
-        a, b = head.project(e), head.project(e + step)
-        return neighbour_nt_xent(a, b, nearest_others(e, 4), 0.05).item()
-
-    assert confusion(head.step(e, uniform)) > confusion(random_step)
-
-
-def test_with_all_neighbours_the_virtual_term_is_nt_xent() -> None:
-    a, b = (torch.nn.functional.normalize(x, dim=1) for x in random(2, 6, 4))
-    everyone = nearest_others(a, 99)
-    torch.testing.assert_close(neighbour_nt_xent(a, b, everyone, 0.1), nt_xent(a, b, 0.1))

@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
 import pytest
-from report_runs import EVIL, evaluations, finish, page_of, write_run, write_sample
+from report_runs import finish, page_of, write_run, write_sample
 
 from isospace.cli import main
-from isospace.config import CorpusConfig, TrainConfig
+from isospace.config import CorpusConfig
 from isospace.errors import UserError
 from isospace.report.figures import (
     curve,
     losses,
     plane,
-    score_name,
-    sentence_map,
-    spectra,
 )
 from isospace.report.run_set import collect
 from isospace.training.run import Run
@@ -56,46 +52,6 @@ def test_pictures_hold_the_logged_values(run):
     assert (
         "step 4: alignment 0.28, uniformity -2.4, validation MRR (0 to 1) 0.54" in drawn[2]["label"]
     )
-
-
-def test_a_running_mean_forgets(tmp_path):
-    run = Run.create(TrainConfig(output=tmp_path / "run"))
-    for step in range(1, 51):
-        run.log("step", {"step": step, "sentences": step, "terms": {"info_nce": float(step)}})
-    drawn = values(losses(run))
-    assert drawn[-1]["mean"] == pytest.approx(sum(range(31, 51)) / 20)
-    assert drawn[0]["mean"] == 1.0
-
-
-def test_the_score_is_on_labels_only_where_all_runs_read_labels(tmp_path):
-    one, other = write_run(tmp_path / "1"), write_run(tmp_path / "2")
-    one.rewind(-1)
-    for evaluation in evaluations(0.5):
-        one.log("evaluation", {**evaluation, "labels_spearman": 0.8})
-    assert score_name(collect([one.folder])) == "labels_spearman"
-    assert score_name(collect([one.folder, other.folder])) == "pairs_mrr"
-
-
-def test_spectra_are_shares_of_the_centred_values():
-    vectors = np.array([[2.0, 1.0], [-2.0, 1.0], [0.0, 2.0], [0.0, 0.0]], dtype=np.float32)
-    rows = [
-        row
-        for row in values(spectra({"before": vectors, "after": vectors}))
-        if row["state"] == "after"
-    ]
-    total = 8**0.5 + 2**0.5  # the columns are orthogonal, with these lengths
-    assert [row["share"] for row in rows] == pytest.approx([8**0.5 / total, 2**0.5 / total])
-    marked = values(spectra({"before": vectors}), 1)
-    assert marked[0]["label"] == "before, singular value 1: 66.67 % of their sum"
-
-
-def test_map_points_are_labelled_by_their_sentences():
-    points = np.array([[0.0, 1.0], [2.0, 3.0]], dtype=np.float32)
-    chart = sentence_map(points, ["a", EVIL], np.array([0.1, 1.0]))
-    assert values(chart) == [
-        {"x": 0.0, "y": 1.0, "kept": 0.1, "label": "a"},
-        {"x": 2.0, "y": 3.0, "kept": 1.0, "label": EVIL},
-    ]
 
 
 def test_an_unfinished_run_is_gone_on_with_by_a_command_that_works(tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import SCREENS, contrast, open_page, requests, require_readable, show
+from browsing import SCREENS, contrast, open_page, requests, require_readable
 from report_runs import finish, write_comparison, write_run, write_sample
 
 from isospace.objectives import OBJECTIVES
@@ -105,19 +105,3 @@ def test_readable_on_every_screen(any_page, width, scheme):
     paper = require_readable(any_page, width, scheme, 200)
     for colour in {mark for marks in any_page.execute_script(MARKS) for mark in marks}:
         assert contrast(colour, paper) >= 3, colour
-
-
-def test_tables_fit_a_desktop_and_keep_their_names_on_a_phone(any_page):
-    def wide() -> Any:
-        return any_page.execute_script(
-            "return [...document.querySelectorAll('.scroll')].filter("
-            "(one) => one.scrollWidth > one.clientWidth)"
-        )
-
-    show(any_page, SCREENS["desktop"])
-    assert [one.get_attribute("aria-label") for one in wide()] == []
-    show(any_page, SCREENS["phone"])
-    for table in wide():
-        name = table.find_element(By.CSS_SELECTOR, "tbody th")
-        any_page.execute_script("arguments[0].scrollLeft = 200", table)
-        assert name.rect["x"] >= table.rect["x"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -21,7 +20,6 @@ from report_runs import (
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.comparison.results import read_results
 from isospace.config import CorpusConfig
-from isospace.evaluation.hybrid import NO_SHARED
 from isospace.objectives import ConSERT, SimCSE
 from isospace.recipes import RECIPES
 from isospace.report.papers import is_published, papers_table, transfer_table
@@ -34,7 +32,6 @@ from isospace.report.scoreboard import (
     comparison_table,
     differences_table,
     gains_table,
-    other_text_gains_table,
 )
 from isospace.system import typed_json
 from isospace.system.run_folder import ADAPT_SETTINGS
@@ -222,15 +219,6 @@ def test_runs_that_the_verdict_is_not_about_are_not_on_its_page(which):
     assert list(collect([which]).groups()) == ["dcl", "scd", "simcse_head=none"]
 
 
-def test_gains_in_several_scores_have_tables(tmp_path):
-    found = write_comparison(tmp_path / "scored", sts=True)
-    found.gains["dcl"]["STS12"] = replace(found.gains["dcl"]["STS12"], holm_p=0.2)
-    rows = {row[""]: row for row in gains_table("which", found).rows}
-    simcse, dcl = "+2.00 (+0.50 to +3.50)*", "-3.00 (-5.00 to -1.00)"
-    assert rows["MRR"] == {"": "MRR", "simcse:head=none": simcse, "dcl": f"{dcl}*"}
-    assert rows["STS12"] == {"": "STS12", "simcse:head=none": simcse, "dcl": dcl}
-
-
 def test_differences_say_what_they_show(tmp_path):
     found = write_comparison(tmp_path / "scored", sts=True)
     over = "simcse:head=none over dcl"
@@ -252,16 +240,6 @@ def test_differences_say_what_they_show(tmp_path):
     assert [row[score] for score in ("MRR", "STS12", "STS13")] == ["+0.10=", "-0.10", "-5.00*"]
     one_row = replace(found, differences=dict.fromkeys(found.differences, ()))
     assert differences_table("which", one_row) is all_differences_table("which", one_row) is None
-
-
-def test_comparisons_in_folders_of_one_name_are_told_apart(which, tmp_path):
-    other = shutil.copytree(which, tmp_path / "other" / which.name)
-    found = collect([which, other, other])
-    assert list(found.comparisons) == [str(which), str(other)]
-    assert len({named.name for named in found.runs}) == 2 * len(collect([other]).runs)
-    names = [table.name for table in all_tables(found)]
-    of_one = ("comparison", "bm25", "other-text-gains", "differences")
-    assert names[:8] == [f"{name}-{i}" for i in (1, 2) for name in of_one]
 
 
 def test_an_unfinished_comparison_shows_its_cells(which):
@@ -306,38 +284,6 @@ def test_bm25_is_beside_every_row_of_a_comparison(which):
     assert "the base model alone has an MRR of 50.00." in table.note
     assert bm25_table("older", replace(results, with_bm25={})) is None
     assert "Plain BM25 finds less than simcse:head=none." in page_of(which)
-
-
-def test_every_measure_is_there_before_and_after_beside_bm25(tmp_path):
-    runs = [finish(write_run(tmp_path / f"{seed}", seed=seed), 0.5, seed / 50) for seed in (1, 2)]
-    table = retrieval_table(collect([run.folder for run in runs]))
-    assert table is not None
-    rows = {row["state"]: row for row in table.rows}
-    assert list(rows) == ["base model", "BM25", "base model + BM25", "adapted", "adapted + BM25"]
-    assert rows["base model"]["MRR"] == "50.00"
-    assert rows["adapted"]["MRR"] == "53.00 ± 1.41"
-    assert rows["BM25"]["MRR"] == "40.00"
-    assert rows["base model"]["nDCG@10"] == "60.00"
-    assert (rows["base model"][NO_SHARED], NO_SHARED in rows["BM25"]) == ("40.00", False)
-    assert "weight 1.5" in table.note
-    assert "Plain BM25 finds less." in page_of(runs[0].folder)
-    for run in runs:
-        change(
-            run,
-            base=replace(run.finished.base, with_bm25=None),
-            adapted=replace(run.finished.adapted, with_bm25=None),
-        )
-    assert retrieval_table(collect([run.folder for run in runs])) is None
-
-
-def test_what_each_row_loses_on_other_text(which):
-    results = read_results(which / "results.json")
-    table = other_text_gains_table(which.name, results)
-    assert table.rows == [
-        {"": "simcse:head=none", "definitions": "-1.00 (-2.00 to +0.00)"},
-        {"": "dcl", "definitions": "+0.10 (-0.30 to +0.50)"},
-    ]
-    assert other_text_gains_table("older", replace(results, other_text={})) is None
 
 
 def test_other_text_before_and_after(tmp_path):

@@ -64,11 +64,3 @@ def test_the_command_stores_a_form_and_says_what_it_loses(toy_model, tmp_path, c
     (tmp_path / "index" / "compression.npz").write_bytes(b"no zip")
     with pytest.raises(UserError, match=r"compression\.npz"):
         SearchIndex.open(tmp_path / "index")
-
-
-def test_a_form_that_does_not_fit_the_model_makes_no_index(toy_model, tmp_path, capsys):
-    (tmp_path / "texts.txt").write_text("a cat\na dog", encoding="utf-8")
-    words = "index", tmp_path / "texts.txt", "--to", tmp_path / "index", "--model", toy_model
-    status, _, err = run(capsys, *words, "--compress", "pca-128")
-    assert (status, "32 dimensions" in err) == (2, True)
-    assert run(capsys, *words, "--compress", "int8")[0] == 0

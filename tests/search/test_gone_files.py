@@ -60,13 +60,6 @@ def test_one_command_with_two_spellings_makes_one_row_a_text(kb, toy_model):
     assert ids("rows") == ["t.csv:1", "x"]
 
 
-def test_what_lies_outside_is_named_by_its_absolute_path(kb, toy_model, tmp_path, monkeypatch):
-    monkeypatch.chdir(kb)
-    (tmp_path / "other.md").write_text(TEXTS["cat"])
-    index_files(["cat.md", "../../other.md"], "../new", str(toy_model), progress=Silent())
-    assert ids("../new") == [f"{tmp_path.resolve()}/other.md:1", "cat.md:1"]
-
-
 def test_rows_of_a_renamed_file_are_told_and_deleted(kb, capsys):
     (kb / "cat.md").rename(kb / "tiger.md")
     (kb / "it's.md").unlink()

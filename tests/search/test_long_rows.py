@@ -17,7 +17,6 @@ from isospace.vectors.encode_config import Reading
 
 WORDS = 20
 CUT = Reading(passage_words=WORDS)
-WHOLE = Reading(passage_words=None)
 SHORT = "The cat sleeps."
 
 
@@ -70,15 +69,6 @@ def test_a_long_row_is_found_by_its_passages(indexed, column):
     assert indexed(*rows, id_column=column) == Changes(unchanged=6)
 
 
-@pytest.mark.parametrize("kind", ["csv", "txt"])
-def test_long_rows_of_other_files_are_cut_too(indexed, toy_model, kind):
-    head = "text\n" if kind == "csv" else ""
-    Path(f"t.{kind}").write_text(f"{head}{SHORT}\n{long(2)}\n")
-    reading = Reading(passage_words=WORDS, layout="lines")
-    index_files(f"t.{kind}", "index", str(toy_model), progress=Silent(), reading=reading)
-    assert sorted(texts("index")) == [f"t.{kind}:1", f"t.{kind}:2#1", f"t.{kind}:2#2"]
-
-
 @pytest.mark.parametrize("column", [None, "id"])
 @pytest.mark.parametrize("slice_", [2, module.SLICE])
 def test_a_row_that_changes_loses_all_its_old_passages(indexed, monkeypatch, column, slice_):
@@ -107,33 +97,6 @@ def test_rows_that_are_gone_take_their_passages_along(indexed):
     assert indexed(*rows[:2]) == Changes(unchanged=3, deleted=3)
     assert indexed(rows[1]) == Changes(added=1, deleted=3)
     assert sorted(texts("index")) == ["t.jsonl.jsonl:1#1", "t.jsonl.jsonl:1#2", "t.jsonl:1"]
-
-
-def test_another_size_of_passages_cuts_all_rows_anew(indexed):
-    rows = [{"id": "a", "text": long(4)}, {"id": "b", "text": SHORT}]
-    indexed(*rows, id_column="id", reading=WHOLE)
-    assert texts("index")["a"] == long(4)
-    assert indexed(*rows, id_column="id") == Changes(added=4, deleted=1, unchanged=1)
-    indexed(*rows, id_column="id", reading=Reading(passage_words=2 * WORDS))
-    assert sorted(texts("index")) == ["a#1", "a#2", "b"]
-    assert indexed(*rows, id_column="id", reading=WHOLE) == Changes(added=1, deleted=2, unchanged=1)
-    assert texts("index") == {"a": long(4), "b": SHORT}
-
-
-def test_of_rows_with_one_id_the_last_counts_with_all_its_passages(indexed, monkeypatch):
-    monkeypatch.setattr(files, "SLICE", 2)
-    rows = [
-        {"id": "a", "text": long(4)},
-        {"id": "b", "text": long(2, seed=3)},
-        {"id": "a", "text": long(2, seed=2)},
-        {"id": "a", "text": long(3, seed=6)},
-        {"id": "b", "text": SHORT},
-    ]
-    for counts in (Changes(added=4, repeated=8), Changes(unchanged=4, repeated=8)):
-        assert indexed(*rows, id_column="id") == counts
-    found = texts("index")
-    assert sorted(found) == ["a#1", "a#2", "a#3", "b"]
-    assert " ".join(found[f"a#{n}"] for n in (1, 2, 3)) == long(3, seed=6)
 
 
 @pytest.mark.parametrize("in_one_file", [True, False])

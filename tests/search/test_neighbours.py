@@ -10,8 +10,7 @@ import pytest
 from toy import sentences
 
 from isospace.cli import main
-from isospace.errors import UserError
-from isospace.search.neighbours import find_neighbours, read_corpus
+from isospace.search.neighbours import read_corpus
 
 RANDOM = np.random.default_rng(0)
 TEXTS = [f"text {i}" for i in range(50)]
@@ -76,12 +75,3 @@ def test_two_models_side_by_side(capsys, words, toy_model, tmp_path):
     found = lists[str(other)]
     assert [hit["text"] in sentences(40)[1:] for hit in found] == [True] * 3
     assert found == sorted(found, key=lambda hit: -hit["cosine"])
-
-
-@pytest.mark.parametrize(
-    ("queries", "k", "setting"),
-    [(["a", " "], 1, "`query`"), ([], 1, "`query`"), (["a"], 0, "^`k` 0")],
-)
-def test_python_users_are_refused_too(queries, k, setting):
-    with pytest.raises(UserError, match=setting):
-        find_neighbours(["minilm"], ["a"], queries, k)

@@ -13,10 +13,9 @@ from toy import sentences
 
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import bm25_terms
-from isospace.search import Changes, Hit, SearchIndex
+from isospace.search import Changes, SearchIndex
 from isospace.search import index as module
 from isospace.search.about import About
-from isospace.search.ranking import measure_recall
 
 WEIRD = ["it's", "a''b", "back\\slash", "new\nline", "nul\0x", "' OR 1=1 --", "`", 'dq"', "%_", "\\'", "😀"]  # fmt: skip
 
@@ -116,13 +115,6 @@ def test_an_id_that_is_there_is_replaced_and_the_same_row_is_not_encoded_again(i
     assert not index.search(TEXTS[0], where="id = 't0' AND year = 1900").hits[0]
 
 
-def test_delete(index):
-    assert index.delete("id IN ('t0', 't1') OR year = 1950") == 5
-    assert len(index) == 295
-    assert index.delete("id = 't0'") == 0
-    assert "t0" not in [hit.id for hit in index.search(TEXTS[0]).hits[0]]
-
-
 def test_ids_and_texts_of_any_characters(index):
     for text in ("first", "second"):  # the second time they are replaced
         index.add([f"{text} {key}" for key in WEIRD], WEIRD)
@@ -182,31 +174,6 @@ def test_recall_is_a_count_over_the_indexs_own_texts(index, encode, lowered):
     assert measured.recall == pytest.approx(sum(shares) / len(shares))
     text = f"cosine, approximate, recall@10 {measured.recall:.3f} on 10 of its own texts, 300 texts"
     assert index.search("the cat").protocol == text
-
-
-class Forgetful:
-    """Vectors in a row, each nearest to its neighbours; of every query the nearest is missed."""
-
-    def __init__(self, angles):
-        self.rows = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-
-    def sample(self, rows, at_most):
-        return [str(p) for p in range(rows)], self.rows[:rows]
-
-    def vectors(self):
-        yield self.rows[:7]
-        yield self.rows[7:]
-
-    def nearest(self, query, k, where, approximate):
-        assert (k, where, approximate) == (11, None, True)
-        order = np.argsort(-(self.rows @ query), kind="stable")
-        others = [order[0], *order[2:12]]  # the query itself, and all but the nearest
-        return [Hit(str(i), float(self.rows[i] @ query), "", {}) for i in others]
-
-
-def test_a_missed_text_costs_a_tenth():
-    recall, queries = measure_recall(Forgetful(np.linspace(0, 1, 20)), 20)
-    assert (round(recall, 6), queries) == (0.9, 20)
 
 
 def test_fusion_finds_a_word_that_the_vector_misses(index, encode):

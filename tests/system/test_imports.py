@@ -34,12 +34,6 @@ def test_a_module_runs_when_it_is_used_and_not_when_it_is_imported_again(heavy, 
     del sys.modules["user_of_heavy"]
 
 
-def test_an_attribute_that_is_imported_is_there(heavy):
-    with lazy_imports(heavy):
-        from heavy_module import value
-    assert value == 3
-
-
 def test_collections_come_back_where_they_were():
     with quick_imports():
         assert not gc.isenabled()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -28,11 +27,6 @@ print("ready", flush=True)
 time.sleep(60)
 """
 """A program that runs until it is asked to stop."""
-
-VARIABLES = """
-import json, os, sys
-print(json.dumps({name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")}))
-"""
 
 
 class Programs:
@@ -135,14 +129,3 @@ def test_a_killed_parent_takes_its_jobs_with_it(tmp_path):
     gone, left = psutil.wait_procs(children, timeout=60)
     assert (len(gone), left) == (2, [])
     assert (tmp_path / "a.log").read_text().splitlines() == ["ready", "saved"]
-
-
-@pytest.mark.parametrize(("threads", "each"), [(5, "2"), (1, "1")])
-def test_each_has_its_share_of_the_threads(tmp_path, monkeypatch, threads, each):
-    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
-    programs = Programs(tmp_path)
-    programs.run({"a": VARIABLES}, 2)
-    assert json.loads(programs.ends["a"].last_line) == {
-        "OMP_NUM_THREADS": each,
-        "RAYON_NUM_THREADS": each,
-    }

@@ -31,19 +31,6 @@ def test_results_come_in_the_order_of_the_items(threads, count):
     assert list(side_by_side(work, range(count))) == [i * i for i in range(count)]
 
 
-@pytest.mark.parametrize(("count", "each"), [(1, 5), (2, 2), (3, 1), (40, 1)])
-@pytest.mark.parametrize("one_thread", [False, True])
-def test_threads_are_shared_out_and_given_back(count, each, one_thread):
-    before = torch.get_num_threads()
-    torch.set_num_threads(5)
-    try:
-        used = set(side_by_side(lambda _: torch.get_num_threads(), range(count), one_thread))
-        assert used == {1 if one_thread else each}
-        assert torch.get_num_threads() == 5
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_an_error_reaches_the_caller_and_threads_are_given_back(threads):
     def work(i: int) -> int:
         if i == 3:

@@ -51,21 +51,6 @@ def test_a_delayed_block_ends_itself_and_a_second_signal_insists(number):
     assert passed == [True]
 
 
-def test_a_delayed_block_that_takes_no_notice_loses_no_signal():
-    passed = []
-
-    def work() -> None:
-        with polite_stop() as request:
-            with request.delayed():
-                ask()
-                passed.append("the signal")
-            passed.append("the block")
-
-    with pytest.raises(KeyboardInterrupt):
-        work()
-    assert passed == ["the signal"]
-
-
 def test_of_two_blocks_the_inner_one_passes_the_signal_on():
     def work() -> None:
         with polite_stop(), polite_stop():

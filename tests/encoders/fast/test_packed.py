@@ -6,10 +6,6 @@ import torch
 from isospace.encoders.fast import packed
 
 
-def test_a_rate_just_below_one_keeps_something():
-    assert packed.keep_mask(torch.empty(4), 0.999_999).isfinite().all()
-
-
 @pytest.mark.parametrize("rate", [0.05, 0.1, 0.15, 0.5])
 def test_keep_mask_keeps_its_rate_and_its_mean(rate):
     torch.manual_seed(0)
