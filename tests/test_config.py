@@ -28,13 +28,9 @@ def test_json_both_ways(name):
     ("field", "value", "words"),
     [
         ("batch_size", 1, "`batch_size` 1: expected 2 or more"),
-        ("batch_size", True, "`batch_size` True: expected a whole number"),
         ("batch_size", "64", "`batch_size` '64': expected a whole number"),
         ("learning_rate", float("nan"), "`learning_rate` nan: expected a finite number"),
-        ("learning_rate", float("inf"), "`learning_rate` inf: expected a finite number"),
         ("learning_rate", 0, "`learning_rate` 0: expected more than 0"),
-        ("weight_decay", -0.1, "`weight_decay` -0.1: expected 0 or more"),
-        ("budget", (0.0, "epochs"), "`budget` 0.0: expected more than 0"),
         (
             "budget",
             (1.0, "epoch"),
@@ -42,12 +38,7 @@ def test_json_both_ways(name):
         ),
         ("dropout", 1.5, "`dropout` 1.5: expected less than 1"),
         ("dropout", "high", r"'high': expected a number or None \(in JSON null\)"),
-        ("max_length", 2, "`max_length` 2: expected 3 or more"),
-        ("evaluations", 0, "`evaluations` 0: expected more than 0"),
-        ("evaluations", 2.5, "`evaluations` 2.5: expected a whole number"),
         ("seed", 2**64, "`seed` 18446744073709551616: expected less than 9223372036854775808"),
-        ("pooling", "max", "`pooling` 'max': expected 'cls', 'mean'"),
-        ("precision", "fp16", "`precision` 'fp16'"),
         ("select", "best", "`select` 'best': expected 'label-free', 'labels' or 'last'"),
         ("trackers", ("mlflow",), "`trackers` 'mlflow'"),
         ("pairs", 3, "`pairs` 3: expected a path"),
@@ -64,7 +55,6 @@ def test_impossible_values_are_refused(field, value, words):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"held_out": -1}, "`held_out` -1: expected 0 or more"),
         (
             {"column": "a", "columns": ("b", "c")},
             "`column` a `columns` b c:",
@@ -74,10 +64,6 @@ def test_impossible_values_are_refused(field, value, words):
             "`title_column` a `columns` b c:",
         ),
         (
-            {"language": "de", "columns": ("b", "c")},
-            "`language` de `columns` b c:",
-        ),
-        (
             {"test_relation": "neighbours", "columns": ("b", "c")},
             "`test_relation` neighbours `columns` b c: ",
         ),
@@ -85,7 +71,6 @@ def test_impossible_values_are_refused(field, value, words):
             {"passage_words": 60, "columns": ("b", "c")},
             "`passage_words` 60 `columns` b c: ",
         ),
-        ({"passage_words": 0}, "`passage_words` 0: expected more than 0"),
         ({"corpus": 3}, "`corpus` 3: expected a tuple"),
         ({"near_duplicates": "no"}, "`near_duplicates` 'no': expected true or false"),
     ],
@@ -116,9 +101,7 @@ def test_what_is_no_configuration_is_refused(text):
             {"objective": {"name": "simsce"}},
             "`objective` simsce: no such objective. Did you mean simcse",
         ),
-        ({"objective": {"name": "scd", "head": "mlp"}}, "`head`: no such setting"),
         ({"objective": {"name": ["scd"]}}, r"`objective` \['scd'\]: expected one of simcse"),
-        ({"seed": "3"}, "`seed` '3': expected a whole number"),
     ],
 )
 def test_json_is_checked_like_python(change, words):

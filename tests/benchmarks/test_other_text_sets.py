@@ -33,11 +33,3 @@ def test_only_packages_whose_licence_is_there_are_carried(sets):
     assert {group.split("/")[0] for group in groups} <= set(sets.PACKAGES)
     assert all(f"| {package} " in read for package in sets.PACKAGES)
     assert "wordnet 3.0 copyright 2006 by princeton university" in read
-
-
-def test_groups_go_whole_to_a_part(sets):
-    rows = [(f"text {n}", f"answer {n}", str(n // 3)) for n in range(600)]
-    parts = sets.parted(rows)
-    assert [row[:3] for row in parts] == rows
-    assert sum(part == "choose" for *_, part in parts) == 198
-    assert len({(group, part) for *_, group, part in parts}) == 200

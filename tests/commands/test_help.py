@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, field, fields
 
 import pytest
 
 from isospace.cli import _parse, main
 from isospace.commands import COMMANDS
 from isospace.commands.help import EVERYDAY
-from isospace.commands.options import write_help
 
 WITHOUT_TORCH = """
 import contextlib, io, sys
@@ -27,26 +25,6 @@ for words in [[], *([command] for command in COMMANDS), ["train", "whitenedcse"]
     assert status == 0 and not heavy, f"{words}: {status}, {heavy}"
     assert " ".join(["isospace", *words]) in out.getvalue()
 """
-
-
-@dataclass(frozen=True)
-class Inner:
-    depth: int = 1
-    """How deep; goes with
-    `batch_size`."""
-
-
-@dataclass(frozen=True)
-class Outer:
-    inner: Inner = field(default_factory=Inner)
-    name: str = ""
-    """The name."""
-
-
-@dataclass(frozen=True)
-class Options(Outer):
-    name: str = "x"
-    plain: int = 0
 
 
 def help_of(capsys, *words: str) -> str:
@@ -70,12 +48,6 @@ def test_help_names_options_and_no_settings_of_the_core(capsys):
     words = " ".join(help_of(capsys, "train", "--help-all").replace("│", " ").split())
     assert "--select labels" in words
     assert "`labels`" not in words
-
-
-def test_a_help_text_is_one_paragraph_and_inherited():
-    write_help(Options)
-    assert [f.metadata.get("help") for f in fields(Options)] == [None, "The name.", None]
-    assert fields(Inner)[0].metadata["help"] == "How deep; goes with --batch-size."
 
 
 @pytest.mark.parametrize("example", [e for one in EVERYDAY.values() for e in one.examples])

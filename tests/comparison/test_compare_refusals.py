@@ -20,16 +20,12 @@ from isospace.training.run import Run
     [
         ("simsce:head=none", "simsce: no such objective. Did you mean simcse"),
         ("simcse:temprature=1", "'temprature=1' is not FIELD=VALUE.*temperature"),
-        ("simcse:temperature", "'temperature' is not FIELD=VALUE"),
         ("simcse:temperature=-1", "`temperature` -1: expected more than 0"),
         ("simcse:budget=3", "'budget=3' is not"),
-        ("simcse:learning_rate=0", "`learning_rate` 0: expected more than 0"),
         ("simcse:dropout=high", "`dropout` 'high': expected a number"),
         ("simcse:pooling=clss", "simcse:pooling=clss: `pooling` 'clss': expected 'cls', 'mean'"),
         ("whitenedcse:stop_gradient=False", "`stop_gradient` 'False': expected true or false"),
-        ("whitenedcse:groups=96.0", "`groups` 96.0"),
         ("scd:projector=[512,0]", "`projector` 0: expected more than 0"),
-        ("noise-study:passes=2.0", "`passes` 2.0: expected a whole number"),
     ],
 )
 def test_bad_contestants_are_refused(base, text, words):

@@ -74,13 +74,6 @@ def test_an_export_remembers_every_pooling(plain, tmp_path, pooling):
     assert np.allclose(again.embed(TEXTS), encoder.embed(TEXTS), atol=1e-6)
 
 
-def test_what_is_given_comes_before_what_an_export_says(plain, tmp_path):
-    folder, _ = as_sentence_transformers_reads(plain, tmp_path)
-    export(str(folder), "hf", tmp_path / "hf")
-    given = load_encoder(str(tmp_path / "hf"), "mean", "cpu", "the red ", "")
-    assert (given.pooling, given.prompts.query, given.prompts.document) == ("mean", "the red ", "")
-
-
 @pytest.mark.parametrize(
     ("change", "named"), [({"pooling": "best"}, "pooling"), ({"max_length": "long"}, "max_length")]
 )

@@ -61,20 +61,6 @@ def test_a_start_that_was_kept_has_no_interval():
     )
 
 
-def test_a_text_of_several_sets_is_encoded_once():
-    pairs = made_pairs(4)
-    encoded: list[str] = []
-
-    def encode(texts):
-        encoded.extend(texts)
-        return np.array([[1.0, len(text)] for text in texts], np.float32)
-
-    benchmark = replace(benchmark_of(pairs), sample=(*pairs.second, "one more"))
-    assert benchmark.measure(encode).vectors.shape == (5, 2)
-    assert len(encoded) == len(set(encoded))
-    assert {*pairs.first, "one more"} < set(encoded)
-
-
 def encode_with(texts: list[str], noise: float, seed: int):
     """An encoder for which pair i shares a direction, under noise; the same at every call."""
     own = np.random.default_rng(0).standard_normal((len(texts) // 2, 8))

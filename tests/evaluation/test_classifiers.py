@@ -179,17 +179,6 @@ def test_nested_folds_never_choose_or_test_by_rows_trained_on(recorder):
     np.testing.assert_array_equal(outcome.predicted, y)
 
 
-def test_the_strength_is_chosen_on_training_rows_and_the_test_rows_are_scored_once(recorder):
-    x, y = signs(100)
-    outcome = k_fold_then_test(Protocol(recorder, (-1.0, 3.0)), x, y, -x[:40], y[:40])
-    (folds, _), (final, chosen) = recorder.calls
-    assert sorted(np.concatenate([fold.valid for fold in folds])) == list(range(100))
-    assert chosen.tolist() == [[3.0]]
-    np.testing.assert_array_equal(final[0].train, rows(100))
-    assert final[0].valid is None
-    assert (outcome.dev, outcome.test) == (100.0, 0.0)
-
-
 def test_accuracies_are_rounded_before_they_are_averaged(recorder):
     x, y = signs(70)
     tests = [test for _, test in StratifiedKFold(10, shuffle=True, random_state=1111).split(x, y)]

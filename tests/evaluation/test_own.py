@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
-from isospace.evaluation.own import cluster_nmi, evaluate_own, knn_accuracy
+from isospace.evaluation.own import evaluate_own, knn_accuracy
 from isospace.evaluation.own_data import load_own
 
 RANDOM = np.random.default_rng(0)
@@ -104,15 +104,3 @@ def test_the_vote_does_not_depend_on_the_order_of_tied_neighbours():
     labels = np.array(list("abcd" * 15))
     order = RANDOM.permutation(60)
     assert knn_accuracy(x, labels, 5) == pytest.approx(knn_accuracy(x[order], labels[order], 5))
-
-
-def test_nmi_of_known_clusters():
-    """Three groups far apart; the labels "b" and "c" are mixed in the second and third."""
-    axes = np.repeat(np.eye(3), 4, axis=0) + RANDOM.normal(size=(12, 3), scale=1e-3)
-    labels = list("aaaa" + "bbbc" + "cccc")
-    joint = {("1", "a"): 4, ("2", "b"): 3, ("2", "c"): 1, ("3", "c"): 4}
-    mass = {"1": 4, "2": 4, "3": 4, "a": 4, "b": 3, "c": 5}
-    shared = sum(n / 12 * np.log(n * 12 / (mass[u] * mass[v])) for (u, v), n in joint.items())
-    entropies = [-sum(mass[u] / 12 * np.log(mass[u] / 12) for u in side) for side in ("123", "abc")]
-    assert cluster_nmi(axes, labels) == pytest.approx(2 * shared / sum(entropies))
-    assert cluster_nmi(np.ones((12, 3)), labels) == 0.0

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
-from isospace.evaluation.pairs import TextPairs, remembering
+from isospace.evaluation.pairs import remembering
 from isospace.evaluation.retrieval import (
-    Targets,
-    evaluate_retrieval,
     halves,
     rank_targets,
 )
 from isospace.operators import nearest
-from isospace.operators.nearest import unit_rows
 
 
 def rank_rows(queries, targets):
@@ -58,39 +53,6 @@ def test_measures_by_hand():
     assert scores.mean_rank == 2.5
     assert [scores.recall(k) for k in (1, 2, 3, 5)] == [0.25, 0.5, 0.5, 1.0]
     assert "4 queries ranked among 4 distinct targets" in scores.protocol
-
-
-def test_each_distinct_text_is_encoded_once():
-    calls = []
-
-    def encode(texts):
-        calls.append(list(texts))
-        return np.array([[len(text), 1.0] for text in texts], np.float32)
-
-    pairs = TextPairs("p", ("a", "bb", "a"), ("a", "bb", "cccc"))
-    scores = evaluate_retrieval(encode, pairs)
-    assert calls == [["a", "bb", "cccc"]]
-    assert scores.ranks.tolist() == [1.0, 1.0, 2.0]  # "a" is right for "a" too
-    assert scores.protocol.endswith("a query's other right targets and itself left out")
-
-
-def test_other_right_answers_of_a_query_take_no_memory_of_rows_times_answers():
-    """Two queries with 1,500 answers each: a list of row and answer would hold two million."""
-    random = np.random.default_rng(0)
-    first = tuple(f"query {i % 2}" for i in range(3000))
-    second = tuple(f"answer {i}" for i in range(3000))
-    vectors = random.normal(size=(3000, 4))
-    tracemalloc.start()
-    try:
-        targets = Targets.of_pairs(TextPairs("few", first, second))
-        scores = targets.rank_vectors(vectors[np.arange(3000) % 2], vectors)
-        assert tracemalloc.get_traced_memory()[1] < 200e6  # a block of cosines, several times
-    finally:
-        tracemalloc.stop()
-    cosines = unit_rows(vectors[:2]) @ unit_rows(vectors).T
-    for i in range(8):
-        others = cosines[i % 2, 1 - i % 2 :: 2]
-        assert scores.ranks[i] == 1 + (others > cosines[i % 2, i]).sum()
 
 
 @pytest.mark.parametrize("chunk", [1, 1 << 24])

@@ -92,20 +92,6 @@ def test_a_gain_without_what_selection_added_brings_the_mrr_that_it_belongs_to()
     assert "corrected MRR: without what selection by the same pairs has added." in card
 
 
-def test_rows_have_their_gain_over_the_start():
-    results = results_of()
-    states = {"base model": results.base, "mine": results.adapted}
-    gains = {"BM25": gain(WAYS["BM25"], START), "mine": gain(RESULT, START)}
-    rows = table_rows("", states, gains)
-    names = ["base model", "BM25", "base model + BM25", "mine", "mine + BM25"]
-    assert [row[""] for row in rows] == names
-    shown = {row[""]: row[GAIN] for row in rows}
-    assert shown["BM25"] == gains["BM25"].points
-    assert shown["mine"] == gains["mine"].points
-    assert shown["base model"] == shown["mine + BM25"] == ""
-    assert all(GAIN not in row for row in table_rows("", states, {}))
-
-
 @pytest.mark.parametrize(
     ("adapted", "best", "figure"),
     [

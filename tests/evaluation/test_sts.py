@@ -14,7 +14,7 @@ from sts_files import write, write_senteval
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.pairs import ScoredPairs
-from isospace.evaluation.senteval import YEARS, STSSet
+from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import PAPER_COLUMNS, evaluate_sts, load_sts
 from isospace.statistics.correlation import cosine, pearson, spearman
 
@@ -34,15 +34,6 @@ def angle_encoder(sentences):
 def folder(tmp_path):
     write_senteval(tmp_path / "senteval" / "downstream")
     return tmp_path / "senteval"
-
-
-@pytest.mark.parametrize("inner", ["", "downstream", "downstream/STS"])
-def test_the_folder_may_be_named_at_three_levels(folder, inner):
-    tasks = load_sts(folder / inner)
-    assert list(tasks) == list(PAPER_COLUMNS)
-    assert {name: list(task.subsets) for name, task in tasks.items() if name in YEARS} == {
-        name: list(subsets) for name, subsets in YEARS.items()
-    }
 
 
 def test_pairs_without_a_gold_score_are_dropped_and_white_space_is_folded(folder):

@@ -87,24 +87,3 @@ def test_nothing_runs_in_a_browser(chromium, address, page):
     assert chromium.title.endswith(" - isospace")
     assert all(url.startswith(address) for url in requests(chromium))
     assert chromium.get_log("browser") == []
-
-
-def test_a_page_of_another_site_cannot_ask(chromium, address, tmp_path):
-    """By a form that sends itself, by a frame and by a link; what is typed is answered."""
-    form = f"<form method=post action={address}similarities><input name=sentences value=a></form>"
-    page = tmp_path / "evil.html"
-    for content in (
-        f"{form}<script>document.forms[0].submit()</script>",
-        f"<iframe src={address}></iframe>",
-        f"<a href={address}>x</a><script>document.links[0].click()</script>",
-    ):
-        page.write_text(content)
-        open_page(chromium, page.as_uri())
-        if "iframe" in content:
-            chromium.switch_to.frame(0)
-        body = chromium.execute_script("return document.body.innerText")
-        assert "Nearest neighbours" not in body
-        assert "Similarities" not in body
-        chromium.switch_to.default_content()
-    open_page(chromium, address)
-    assert "Nearest neighbours" in chromium.execute_script("return document.body.innerText")

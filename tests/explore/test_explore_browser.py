@@ -118,18 +118,6 @@ def test_a_query_that_changed_is_followed_by_keyboard(browser, session):
     assert browser.get_log("browser") == []
 
 
-def test_it_works_by_keyboard(browser, address):
-    browser.get(f"{address}geometry")
-    ActionChains(browser).send_keys(Keys.TAB).perform()
-    assert browser.switch_to.active_element.text == "Skip to the content"
-    leave(browser, ActionChains(browser).send_keys(Keys.TAB, Keys.TAB, Keys.ENTER).perform)
-    assert find(browser, "h1")[0].text == "Similarities"
-    ActionChains(browser).send_keys(Keys.TAB * 5).perform()
-    assert browser.switch_to.active_element.tag_name == "textarea"
-    width = "return getComputedStyle(document.activeElement).outlineWidth"
-    assert browser.execute_script(width) == "3px"
-
-
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 def test_structure_for_screen_readers(browser, address, page):
     browser.get(address + page)

@@ -68,13 +68,10 @@ def test_what_is_no_model_is_refused_by_its_type(other):
     ("options", "advice"),
     [
         ({"convert_to_tensor": True}, "torch.from_numpy"),
-        ({"convert_to_numpy": False}, "numpy array"),
         ({"show_progress_bar": True}, "`progress`"),
-        ({"device": "cuda"}, "isospace.load"),
         ({"truncate_dim": 8}, "vectors.*:dim"),
         ({"normalize": True}, "normalize_embeddings"),
         ({"precision": "int8"}, "quantize_embeddings"),
-        ({"batch_size": 0}, "expected 1 or more"),
         ({"prompt_name": "nope"}, "query, document"),
         ({"side": "passage"}, "expected query or document"),
     ],

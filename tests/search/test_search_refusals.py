@@ -68,12 +68,9 @@ def test_another_model_is_refused(toy_model, folder, tmp_path, capsys, dim, diff
     [
         ("age > 3", "No field named age"),
         ("year >", "found: EOF"),
-        ("year", "does not return a boolean"),
-        ("year > 3 ADN kind = 'even'", "Expected: EOF, found: ADN"),
         ("year = 3) OR (1 = 1", "parenthesis"),
         ("year / 0 = 1", "Divide by zero"),
         ("regexp_match(text, '[')", "Regular expression did not compile"),
-        ("id = 1", "Int64(1)"),
         ("`year` = 'x", "Unterminated string literal"),
         ("`resume` = 1", "No field named resume"),
         (" ", "is empty"),
@@ -94,10 +91,8 @@ def test_a_filter_that_makes_no_sense(index, where, reason):
     ("words", "facts"),
     [
         (["search", " "], ["[' ']"]),
-        (["search", "cat", ""], ["['cat', '']"]),
         (["search", "cat", "-k", "0"], ["--k 0"]),
         (["index", "t.txt", "--delete", "id = 'a'"], ["--delete"]),
-        (["index", "--delete", "id = 'a'", "--keep", "year"], ["--delete", "--keep"]),
         (["index"], ["--sync", "--delete FILTER"]),
         (["index", "t.csv", "--keep", "age"], ["--keep age", "year, kind", "--to"]),
         (["index", "t.csv"], ['t.csv, row 2: column "year" has 1.5']),
@@ -105,14 +100,11 @@ def test_a_filter_that_makes_no_sense(index, where, reason):
         (["index", "blank.txt", "--to", "new"], ["blank.txt"]),
         (["index", "t.jsonl", "--to", "new", "--keep", "tags"], ["t.jsonl, row 1", '"tags"']),
         (["index", "t.jsonl", "--to", "new", "--keep", "yeer"], ["--keep yeer"]),
-        (["index", "t.csv", "--to", "new", "--keep", "yeer"], ['t.csv:1: no column "yeer"']),
         (["index", "t.csv", "--to", "new", "--keep", "text"], ['column "text"']),
         (["index", "t.csv", "--to", "new", "--model", "./none"], ["./none: not a folder"]),
         (["search", "cat", "--index", "new"], ["new: not an index (no such folder)"]),
         (["search", "cat", "--index", "full"], ["full: not an index (holds no isospace.json)"]),
-        (["index", "--delete", "id = 'a'", "--to", "full"], ["full: not an index"]),
         (["index", "t.txt", "--to", "full"], ["full: exists already"]),
-        (["index", "t.txt", "--to", "t.txt"], ["t.txt: exists already"]),
     ],
 )
 def test_bad_input_is_one_line(folder, capsys, monkeypatch, words, facts):
@@ -201,10 +193,8 @@ def test_an_index_that_was_emptied_says_so(index):
     [
         ((["the cat"], ["a"], [{"age": 3}]), 'row a: .* column "age"'),
         ((["the cat"], ["a"], [{"year": "x"}]), "row a: column \"year\" has 'x'"),
-        ((["the cat"], ["a"], [{"year": True}]), 'row a: column "year" has True'),
         ((["the cat"], ["a"], [{"kind": [1]}]), 'row a: column "kind" has a list'),
         ((["a"], [1]), "id 0 is '1' of type int"),
-        (([None], ["a"]), "text 0 is 'None' of type NoneType"),
         ((["a", "b"], ["a"]), "2 texts, 1 ids"),
     ],
 )

@@ -25,15 +25,7 @@ Answer = Callable[[list[dict[str, Any]]], Any]
 
 
 class EmbeddingServer:
-    """A server whose answers a test can spoil.
-
-    Attributes:
-        url: of the API.
-        sent: how often each text was asked for.
-        headers: of the newest request.
-        spoil: what becomes of the next answers, one after the other; then they are good again.
-        delay: seconds before each answer.
-    """
+    """A server whose answers a test can spoil."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.url = ""

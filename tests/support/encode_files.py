@@ -68,13 +68,7 @@ def warm_workers(monkeypatch):
 
 
 def encode_until_killed(config, shard, pids):
-    """With one worker the kill comes before a shard gets its name, with two after the first shard.
-
-    Args:
-        config: what to encode.
-        shard: the name.
-        pids: a file for the numbers of the worker processes.
-    """
+    """With one worker the kill comes before a shard gets its name, with two after the first shard."""
     torch.set_num_threads(1)
     EncodeConfig.WINDOW = 64
     rename = Path.replace

@@ -49,14 +49,7 @@ TRIES = 5
 
 @dataclass(frozen=True)
 class Command:
-    """A command that can be troubled.
-
-    Attributes:
-        command: its name.
-        first: output -> its words.
-        again: output -> the words that go on with what is there.
-        made: output -> what it made, to be compared.
-    """
+    """A command that can be troubled."""
 
     command: str
     first: Callable[[Path], list[str]]
@@ -66,14 +59,7 @@ class Command:
 
 @dataclass
 class Toll:
-    """What became of one command in one kind of trouble.
-
-    Attributes:
-        times: that it struck.
-        refused: ends with a line that says what is damaged.
-        losses: what was not as it must be, in words.
-        said: last lines of what was said -> how often.
-    """
+    """What became of one command in one kind of trouble."""
 
     times: int = 0
     refused: int = 0
@@ -83,17 +69,7 @@ class Toll:
 
 @dataclass
 class Scene:
-    """A command at its work, which trouble is made for.
-
-    Attributes:
-        command: it.
-        output: its folder, on a disk of its own.
-        whole: what it makes undisturbed.
-        seconds: that this takes.
-        size: bytes of its folder then.
-        draw: the moments.
-        toll: what became of it.
-    """
+    """A command at its work, which trouble is made for."""
 
     command: Command
     output: Path

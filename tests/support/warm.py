@@ -46,14 +46,7 @@ SERVER.set_forkserver_preload(
 
 @dataclass(frozen=True)
 class Place:
-    """What a new process would have from the one that starts it; the server has that of its own.
-
-    Attributes:
-        environment: variables.
-        folder: the working directory.
-        streams: files for what is printed to the standard output, and to the standard error.
-        threads: of PyTorch.
-    """
+    """What a new process would have from the one that starts it; the server has that of its own."""
 
     environment: dict[str, str]
     folder: str
@@ -82,12 +75,7 @@ class WarmProcess:
     Args:
         function: of a module in tests/support, or of a library.
         *arguments: its arguments.
-        **environment: variables that differ from this process's.
-
-    Attributes:
-        out: what it printed, once it was waited for.
-        err: what it printed to the standard error, likewise.
-    """
+        **environment: variables that differ from this process's."""
 
     out = err = ""
 
