@@ -5,16 +5,11 @@ import json
 import os
 import shutil
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
-from sts_files import write_senteval
 
 from isospace.comparison.compare import compare
-from isospace.errors import UserError
-from isospace.statistics.correlation import spearman
 from isospace.training.run import Run
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -55,34 +50,6 @@ def test_a_comparison_goes_on_elsewhere_from_its_archive(archive, base, toy_corp
     assert archived.high - archived.low == pytest.approx(gain.high - gain.low, rel=0.01)
     assert found.other_text["simcse"].keys() == {"docstrings", "definitions"}
     assert [run.results_path.stat().st_mtime_ns for run in runs] == written  # none was run
-
-
-def test_runs_that_were_scored_on_other_sets_are_refused(archive, base, tmp_path):
-    write_senteval(tmp_path / "sts")
-    others = shutil.copytree(tmp_path / "sts", tmp_path / "others")
-    for gold in (others / "STS" / "STS12-en-test").glob("STS.gs.*"):
-        gold.write_text("0.4\n\n5.0\n3.2\n")
-    scored = replace(base, data=str(tmp_path / "sts"))
-    compare({"simcse": scored}, 1, tmp_path / "here")
-    archive.pack(tmp_path / "here", tmp_path / "cells")
-    unpack = partial(archive.unpack, tmp_path / "cells", corpus=Path("text.txt"))
-    with pytest.raises(UserError, match=r"scored on other pairs of STS12 than .*others has"):
-        unpack(tmp_path / "other_text", sts=tmp_path / "others")
-    assert not list((tmp_path / "other_text").rglob("seed-*/results.json"))  # torn: not finished
-    unpack(tmp_path / "other_text", sts=tmp_path / "sts")
-    here, there = (Run(tmp_path / which / "simcse" / "seed-42") for which in ("here", "other_text"))
-    for part in ("group", "gold", "seen"):
-        wanted, found = here.items(part), there.items(part)
-        assert found.keys() == wanted.keys()
-        assert all(np.array_equal(found[column], wanted[column]) for column in wanted)
-    gold = here.items("gold")
-    for part in ("before", "after"):
-        wanted, found = here.items(part), there.items(part)
-        assert found.keys() == {"MRR", *gold}
-        assert np.array_equal(found["MRR"], wanted["MRR"])
-        for column, of_column in gold.items():
-            exact = spearman(wanted[column], of_column)
-            assert spearman(found[column], of_column) == pytest.approx(exact, abs=1e-6)
 
 
 @pytest.fixture(scope="module")

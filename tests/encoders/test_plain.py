@@ -12,7 +12,6 @@ from toy import sentences, write_toy_model
 
 import isospace
 from isospace.encoders.loading import KEY, load_encoder, weights_hash
-from isospace.encoders.pooling import POOLINGS
 from isospace.errors import UserError
 from isospace.export.hf import save_hf
 from isospace.export.ship import export
@@ -63,15 +62,6 @@ def test_an_export_is_read_back_as_it_was(plain, tmp_path, caplog):
     assert (again.pooling, again.max_length, again.model.prompts) == ("cls", 20, PROMPTS)
     assert weights_hash(again) == weights_hash(load_encoder(str(folder), device="cpu"))
     assert assumed(caplog) == []
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_an_export_remembers_every_pooling(plain, tmp_path, pooling):
-    encoder = load_encoder(str(plain), pooling, device="cpu")
-    save_hf(encoder, tmp_path / "hf", card)
-    again = load_encoder(str(tmp_path / "hf"), device="cpu")
-    assert again.pooling == pooling
-    assert np.allclose(again.embed(TEXTS), encoder.embed(TEXTS), atol=1e-6)
 
 
 @pytest.mark.parametrize(

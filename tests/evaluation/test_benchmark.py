@@ -13,10 +13,7 @@ import pytest
 from toy import sentences
 
 from isospace.config import CorpusConfig
-from isospace.corpus import build as build_module
-from isospace.corpus import corpus as corpus_module
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.documents import Document, Section
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
 from isospace.evaluation.held_out import validation_text
@@ -199,33 +196,6 @@ def test_the_users_own_pairs_have_groups(tmp_path):
     named = Benchmark.make(corpus, load_pairs(file, "page")).pairs
     assert list(named) == list(own)
     assert (named.groups, named.unit) == (tuple("xxyyzz"), "groups by page")
-
-
-def test_docstrings_that_choose_are_none_of_the_users_pairs(tmp_path, monkeypatch):
-    texts = made(2400, seed=4)
-    pairs = list(zip(texts[:1200], texts[1200:], strict=True))
-    modules = [(f"p/m{i // 8}.py", pair) for i, pair in enumerate(pairs)]
-    for changed in (corpus_module, build_module):
-        monkeypatch.setattr(changed, "versions_of", lambda name: {"p": "1"})
-    texts = [("p/other.py", None, text) for text in made(300, seed=5)]
-    texts += [(module, pair, pair[0]) for module, pair in modules]
-    read = [
-        Document("", "", (Section("", 0, (text,)),), group=module, summary_next=pair)
-        for module, pair, text in texts
-    ]
-    monkeypatch.setattr(build_module, "read_docstrings", lambda name: read)
-    chosen = validation_text(load(tmp_path, "docstrings")).pairs
-    own = TextPairs(
-        "own", tuple(first.upper() for first in chosen.first[:50]), chosen.second[50:100]
-    )
-    corpus = load(tmp_path, "docstrings", exclude=(*own.first, *own.second))
-    choosing, benchmark = validation_text(corpus).pairs, Benchmark.make(corpus)
-    for kept in (choosing, benchmark.pairs):
-        assert not {*kept.first, *kept.second} & {*chosen.first[:50], *chosen.second[50:100]}
-        assert kept.unit == "modules"
-        assert set(kept.groups) <= {module for module, _ in modules}
-    assert not set(choosing.groups) & set(benchmark.pairs.groups)
-    assert len(choosing) > 300
 
 
 def test_nothing_can_be_held_out_of_one_group(tmp_path):

@@ -114,18 +114,6 @@ def test_distractors_are_all_passages_of_the_corpus(tmp_path, few_pairs):
     assert benchmark.pairs_digest() == without.pairs_digest()
 
 
-def test_pairs_that_choose_look_among_the_documents_that_choose(tmp_path):
-    corpus = load(tmp_path, documents(1500), held_out=440, test_relation="title-passage")
-    choosing = validation_text(corpus).pairs
-    assert choosing.among is not None
-    assert set(choosing.among.texts) == set(corpus.held_out(corpus.validation))
-    assert choosing.among.described == "all passages of the validation documents"
-    judging = Benchmark.make(corpus).pairs
-    assert judging.among is not None
-    assert set(judging.among.texts) == set(corpus.held_out())
-    assert not set(choosing.second) & set(judging.second)
-
-
 def test_a_neighbour_is_not_looked_for_behind_the_query_itself(tmp_path):
     rows = documents(400, paragraphs=4)
     corpus = load(tmp_path, rows, held_out=120, test_relation="neighbours")

@@ -126,22 +126,3 @@ def test_an_unreachable_hub_is_one_line():
     assert "\n" not in str(caught.value)
     assert "mteb/sts12-sts" in str(caught.value)
     assert "`data`" in str(caught.value)
-
-
-def test_folders_are_read_by_the_real_load_dataset(hub, tmp_path):
-    for (repository, split), rows in hub.rows.items():
-        folder = tmp_path / repository / "data"
-        folder.mkdir(parents=True, exist_ok=True)
-        table = datasets.Dataset.from_dict(rows)
-        table.to_parquet(folder / f"{split}.parquet")
-
-    def load(repository, **arguments):
-        folder = str(tmp_path / repository)
-        return datasets.load_dataset(folder, cache_dir=str(tmp_path / "cache"), **arguments)
-
-    tasks, expected = load_sts_hub(load), load_sts_hub(hub)
-    for name, task in expected.items():
-        for subset, pairs in task.subsets.items():
-            read = tasks[name].subsets[subset]
-            assert (read.first, read.second) == (pairs.first, pairs.second)
-            np.testing.assert_allclose(read.gold, pairs.gold, atol=1e-9)

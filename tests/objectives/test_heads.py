@@ -10,7 +10,6 @@ from isospace.objectives.heads import (
     ArtificialRows,
     GaussianCopies,
     GaussianRows,
-    GroupWhitening,
     TanhMLP,
     seeded,
 )
@@ -27,23 +26,6 @@ def test_tanh_mlp_starts_like_a_new_pooler() -> None:
     assert (head.dense.bias == 0).all()
     x = random(2, 3, 256)
     torch.testing.assert_close(head(x), torch.tanh(x @ head.dense.weight.T))
-
-
-def test_copies_are_fresh_permutations_of_one_feature() -> None:
-    head = GroupWhitening(8, 4, seeded(3), copies=3)
-    out = head(random(1, 10, 8))
-    assert out.shape == (3, 10, 8)
-    assert not torch.allclose(out[0], out[1])
-    assert not torch.allclose(out[1], out[2])
-
-
-@pytest.mark.parametrize(("groups", "shuffle"), [(1, True), (4, False)])
-def test_without_shuffling_steps_repeat_and_draw_nothing(groups: int, shuffle: bool) -> None:
-    head = GroupWhitening(8, groups, seeded(3), shuffle=shuffle, eps=1e-5)
-    views = random(2, 10, 8)
-    before = head.generator.get_state()
-    assert torch.equal(head(views), head(views))
-    assert torch.equal(head.generator.get_state(), before)
 
 
 def test_gaussian_copies_have_the_stated_variance() -> None:

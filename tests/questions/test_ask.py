@@ -225,7 +225,10 @@ def test_queries_are_filtered(config, tmp_path):
     assert not any("quagga" in row["query"] for row in rows(config))
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGKILL, -9), (signal.SIGINT, 1)])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGKILL, -9), pytest.param(signal.SIGINT, 1, marks=pytest.mark.exhaustive)],
+)
 def test_a_stopped_command_goes_on_without_a_repeated_request(
     config, folder, toy_model, number, status
 ):

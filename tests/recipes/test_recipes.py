@@ -28,17 +28,6 @@ WITHOUT_RECIPE = {
 PUBLISHED = [name for name, recipe in RECIPES.items() if recipe.config.select == "labels"]
 
 
-_BASE, _BERT = "bert-base roberta-base", "bert-base bert-large"
-_ALL = f"{_BERT} roberta-base roberta-large"
-BACKBONES = {
-    "simcse": _ALL, "whitenedcse": f"{_BERT} roberta-base", "scd": _BASE, "simcse++": _BERT,
-    "is-bert": "bert-base", "ct": "bert-base", "consert": _BERT, "declutr": "roberta-base",
-    "dclr": _ALL, "arccse": _BERT, "mixcse": _BERT, "mocose": _BERT, "diffcse": _BASE,
-    "esimcse": _ALL, "gs-infonce": _ALL, "vascl": "roberta-base roberta-large", "pcl": _ALL,
-    "promptbert": _BASE, "sbert": _BERT,
-}  # fmt: skip
-
-
 def width(model: str) -> int:
     return 384 if model == "minilm" else 1024 if "large" in model else 768
 
@@ -103,15 +92,6 @@ def test_every_objective_with_published_sts_scores_has_a_recipe():
     """A new objective without scores to reproduce is a line of `WITHOUT_RECIPE`."""
     used = {type(recipe.config.objective) for recipe in RECIPES.values()}
     assert {name for name, kind in OBJECTIVES.items() if kind not in used} == set(WITHOUT_RECIPE)
-
-
-def test_every_backbone_of_a_paper_has_its_rows():
-    backbones = ("bert-base", "bert-large", "roberta-base", "roberta-large")
-    rows = {
-        paper: {backbone for backbone in backbones if f"{paper}-{backbone}" in RECIPES}
-        for paper in BACKBONES
-    }
-    assert rows == {paper: set(found.split()) for paper, found in BACKBONES.items()}
 
 
 EPOCH = (1.0, "epochs")

@@ -52,14 +52,6 @@ def test_a_file_is_indexed_once_however_its_path_is_spelled(kb, tmp_path, monkey
     assert ids("../index") == ALL
 
 
-def test_one_command_with_two_spellings_makes_one_row_a_text(kb, toy_model):
-    index_files(["kb", "../parent/kb", str(kb)], "new", str(toy_model), progress=Silent())
-    assert ids("new") == ALL
-    Path("t.csv").write_text("key,text\n,a cat\nx,a dog\n")
-    index_files(["t.csv", "./t.csv"], "rows", str(toy_model), id_column="key", progress=Silent())
-    assert ids("rows") == ["t.csv:1", "x"]
-
-
 def test_rows_of_a_renamed_file_are_told_and_deleted(kb, capsys):
     (kb / "cat.md").rename(kb / "tiger.md")
     (kb / "it's.md").unlink()

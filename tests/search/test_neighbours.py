@@ -28,13 +28,6 @@ def test_a_corpus_is_cleaned_and_every_text_is_there_once(tmp_path):
         assert list(read_corpus(files)) == ["A dog.", "A dog runs.", "Hi"]
 
 
-def test_of_documents_passages_are_searched(tmp_path):
-    parts = "# The title\n\n## Of cats\n\nOne cat sat here. It slept.\n\n## Of dogs\n\nTwo dogs ran off."
-    (tmp_path / "a.md").write_text(parts)
-    found = list(read_corpus([str(tmp_path)]))
-    assert found == ["One cat sat here. It slept.", "Two dogs ran off."]
-
-
 @pytest.fixture
 def words(toy_model, tmp_path):
     corpus = tmp_path / "c.jsonl"

@@ -124,10 +124,3 @@ def test_a_group_that_was_made_here_is_left_at_the_end(alone, monkeypatch, tmp_p
     processes._leave()
     assert not dist.is_initialized()
     processes._leave()  # where the host has left it meanwhile
-
-
-def test_runs_of_one_process_may_differ_in_precision():
-    whitening = join_processes()
-    training = join_processes("bf16")
-    assert (whitening.mixed_precision, training.mixed_precision) == ("no", "bf16")
-    assert join_processes().mixed_precision == "no"
