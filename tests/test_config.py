@@ -8,7 +8,7 @@ import pytest
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
-from isospace.objectives import OBJECTIVES, SCD, SimCSE
+from isospace.objectives import OBJECTIVES, SimCSE
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -114,13 +114,6 @@ def test_no_option_of_an_objective_is_called_like_a_setting_of_the_run():
     settings = {field.name for field in fields(TrainConfig)}
     for name, kind in OBJECTIVES.items():
         assert settings.isdisjoint(field.name for field in fields(kind)), name
-
-
-def test_settings_left_out_of_the_json_have_their_defaults():
-    values = {"text": {"corpus": ["a.txt"]}, "objective": {"name": "scd"}}
-    assert TrainConfig.from_json(json.dumps(values)) == TrainConfig(
-        text=CorpusConfig(corpus="a.txt"), objective=SCD()
-    )
 
 
 def test_an_objective_that_is_no_row_is_refused():

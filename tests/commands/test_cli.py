@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 from toy import sentences
@@ -35,6 +36,10 @@ def run_folder(toy_model, toy_corpus, tmp_path, capsys):
     assert "SentenceTransformer(" in ended[-2]
     assert ended[-1].split() == ["report", str(tmp_path / "run" / "report.html")]
     return tmp_path / "run"
+
+
+def test_says_which_version_this_is(capsys):
+    assert run(capsys, "--version") == (0, f"isospace {version('isospace')}\n", "")
 
 
 @pytest.mark.parametrize(

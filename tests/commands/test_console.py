@@ -10,27 +10,6 @@ import pytest
 from isospace.commands.console import Console
 
 
-@pytest.mark.parametrize(
-    ("seconds", "story", "shown"),
-    [
-        (0.5, "", []),
-        (4.0, "", ["30", "60", "90"]),
-        (0.5, "loss 1", [*map(str, range(10, 101, 10))]),
-    ],
-)
-def test_work_without_a_story_has_a_line_in_ten_seconds_at_most(
-    monkeypatch, capsys, seconds, story, shown
-):
-    clock = [0.0]
-    monkeypatch.setattr("isospace.commands.console.time.monotonic", lambda: clock[0])
-    with Console().bar("encode", 100) as advance:
-        for _ in range(10):
-            clock[0] += seconds
-            advance(10, story)
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split()[1].partition("/")[0] for line in lines] == shown
-
-
 @pytest.fixture
 def terminal(monkeypatch):
     """Standard error is a terminal of 80 columns."""
@@ -75,16 +54,6 @@ def test_a_terminal_keeps_results_and_redraws_steps(terminal, capsys):
     assert "51.20" in left[-3]
     assert left[-1].split()[0] == "verdict"
     assert not any("whitened" in line or "%" in line for line in left)
-
-
-def test_of_many_runs_the_summary_alone_stays(terminal, capsys):
-    with Console(many_runs=True) as console:
-        console.table("before and after", [{"": "adapted", "MRR": "51.20"}])
-        console.line("verdict", "of one run")
-        console.line("note", "of one run")
-    console.line("verdict", "of all runs")
-    left = left_on_the_screen(capsys.readouterr().err)
-    assert left == ["note      of one run", "verdict   of all runs"]
 
 
 def test_a_file_has_steps_as_lines(capsys):

@@ -56,14 +56,6 @@ def test_a_table_too_wide_either_way_is_spread_over_several():
     assert [line.split()[1] for line in lines if "candidate 0" in line] == ["candidate"] * 2
 
 
-def test_a_log_file_is_not_squeezed_to_the_width_of_a_terminal(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
-    Console().table("before and after", ROWS)
-    err = capsys.readouterr().err
-    assert "result (dev-selected on stsb-dev)" in err
-    assert all(cell in err for row in ROWS for cell in row.values())
-
-
 def test_json_is_json_where_standard_output_is_not_utf_8(monkeypatch):
     written = io.BytesIO()
     terminal = io.TextIOWrapper(written, "ascii", errors="backslashreplace")

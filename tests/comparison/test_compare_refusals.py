@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from report_runs import change
+from sts_files import write_senteval
 
 from isospace.cli import main
 from isospace.comparison.compare import candidate, compare
@@ -53,6 +54,16 @@ def test_bad_input_is_refused_as_in_train_before_the_first_run(
     settings = {text: candidate(text, base) for text in ("dcl", bad)}
     with pytest.raises(UserError, match=words):
         compare(settings, 1, tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
+def test_an_average_that_the_labels_leave_nothing_of_is_refused_first(base, tmp_path):
+    write_senteval(tmp_path / "sts")
+    labels = tmp_path / "labels.tsv"
+    labels.write_text("0 a\t70 b\t5\n0 a\t5 b\t1\n")
+    chosen = replace(base, data=str(tmp_path / "sts"), select="labels", labels=str(labels))
+    with pytest.raises(UserError, match=r"labels\.tsv, leave too few test pairs of STS-B, SICK-R"):
+        compare({"simcse": chosen}, 1, tmp_path / "c", "sts")
     assert not (tmp_path / "c").exists()
 
 

@@ -128,21 +128,6 @@ def test_set_rate_becomes_the_own_rate(encoder):
         encoder.noise.set(1.0)
 
 
-@pytest.mark.parametrize("name", POOLINGS)
-def test_pooling_is_its_formula(encoder, name):
-    encoder.set_pooling(name)
-    batch = one_batch(encoder)
-    with torch.no_grad():
-        out = encoder.model[0].model.eval()(
-            input_ids=batch.input_ids,
-            attention_mask=batch.attention_mask,
-            output_hidden_states=True,
-        )
-        expected = POOLINGS[name](out.hidden_states, batch.attention_mask)
-        assert torch.allclose(encoder(batch, [View(0.0)])[0], expected, atol=1e-6)
-    assert encoder.pooling == name
-
-
 @pytest.mark.parametrize(("own", "other"), [("last2", "mean"), ("mean", "last2")])
 def test_another_pooling_leaves_the_callers_model_as_it_is(toy_model, own, other):
     mine = load_encoder(str(toy_model), own, device="cpu").model

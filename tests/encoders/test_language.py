@@ -8,7 +8,6 @@ from toy import sentences, write_toy_model
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.views import View
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +38,6 @@ def test_an_encoder_alone_is_refused(toy_model):
     encoder = load_encoder(str(toy_model), device="cpu")
     with pytest.raises(ValueError, match=r"no trained head for masked words \(cls.* is missing\)"):
         encoder.language_model()
-
-
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
-def test_states_are_those_of_a_view(encoder, pooling):
-    batch = encoder.tokens.collate(encoder.tokens.ids(sentences(4)))
-    [expected] = encoder(batch, (View(dropout=0.0, read="tokens"),))
-    found = encoder.token_states(batch.input_ids, batch.attention_mask, 0.0)
-    found = found * batch.attention_mask.unsqueeze(-1)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_functions_stand_behind_the_embeddings_and_every_attention(encoder):

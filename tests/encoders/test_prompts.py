@@ -11,7 +11,6 @@ from isospace.encoders.loading import load_encoder, set_prompts, weights_hash
 from isospace.encoders.prompts import SIDES, Prompts
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
-from isospace.evaluation.pairs import PromptedEncoders, encode_columns, remembering
 from isospace.evaluation.vector_cache import cached
 from isospace.training.sources import Sources
 from isospace.views import View
@@ -118,24 +117,3 @@ def test_what_is_cut_is_the_text_and_not_its_prompt(tmp_path):
     words = encoder.tokens.ids([text], 10)[0][1:-1]
     prompt = encoder.tokenizer(encoder.prompts.query, add_special_tokens=False)["input_ids"]
     assert encoder.tokens.ids([text], 10, side="query")[0][1:-1] == prompt + words
-
-
-def test_a_text_is_encoded_once_by_each_prompt_that_it_has():
-    asked = []
-
-    def embed(texts, side):
-        asked.append((side, list(texts)))
-        return np.full((len(texts), 2), len(str(side)), np.float32)
-
-    sides = ("query", "document", "document")
-    two = remembering(PromptedEncoders.of_prompts(Prompts("d: ", "q: ", "d: "), embed))
-    first, second, third = encode_columns(two, ["a", "b"], ["b", "a"], ["c"], sides=sides)
-    assert asked == [("query", ["a", "b"]), (None, ["b", "a", "c"])]
-    assert (first[0, 0], second[0, 0], third[0, 0]) == (5, 4, 4)
-    two(["a", "d"])
-    two.documents(["a"])
-    assert asked[2:] == [(None, ["d"])]
-    asked.clear()
-    one = PromptedEncoders.of_prompts(Prompts(), embed)
-    list(encode_columns(one, ["a", "b"], ["b", "a"], ["c"], sides=sides))
-    assert asked == [(None, ["a", "b", "c"])]

@@ -163,6 +163,23 @@ def test_fewer_than_400_held_out_sentences_choose_and_judge(tmp_path):
     assert Benchmark.make(corpus, labels=scored).split
 
 
+def test_sentences_of_a_document_choose_or_judge_together(tmp_path):
+    rows = [(text, str(i // 10)) for i, text in enumerate(made(4000))]
+    document = dict(rows)
+    corpus = load(tmp_path, table(tmp_path / "a.csv", ("text", "page"), rows), group="page")
+    held, benchmark = corpus.held_out(), Benchmark.make(corpus)
+    judged = [document[whole(first, held)] for first in benchmark.pairs.first]
+    choosing = validation_text(corpus).pairs
+    chosen = [document[whole(first, held)] for first in choosing.first]
+    assert not set(judged) & set(chosen)
+    assert choosing.unit == "groups by page"
+    assert len(set(zip(chosen, choosing.groups, strict=True))) == len(set(chosen)) == 13
+    assert not {document[corpus[int(row)]] for row in corpus.train_rows} & {*judged, *chosen}
+    assert benchmark.pairs.unit == "groups by page"
+    assert len(set(benchmark.pairs.groups)) == len(set(judged)) == 27
+    assert len(set(zip(judged, benchmark.pairs.groups, strict=True))) == 27
+
+
 def test_pairs_of_a_document_choose_or_judge_together(tmp_path):
     rows = [
         (a, b, str(i // 10)) for i, (a, b) in enumerate(zip(made(4000), made(4000, 1), strict=True))

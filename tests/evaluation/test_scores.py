@@ -48,15 +48,6 @@ def test_what_is_shipped_is_held_against_bm25():
     assert found.gains["BM25"] == gain(WAYS["BM25"], RESULT)
 
 
-def test_a_result_that_is_not_shipped_is_not_called_the_result():
-    """Here BM25 finds more than the base model, which is shipped, and less than what was taken."""
-    found = BM25Gains.compare(WAYS, START, RESULT, "the selected candidate")
-    assert found.text.startswith("Plain BM25 finds more than the base model (MRR +")
-    assert "; the selected candidate + BM25 finds more than the base model alone" in found.text
-    assert "adapted" not in found.text
-    assert found.gains["BM25"].mean == pytest.approx(0.05, abs=0.02)
-
-
 def test_what_the_same_pairs_chose_is_corrected_and_nothing_is_held_against_it():
     """Of 15 without effect "adapted + BM25" was said to find more in a quarter of the cases."""
     noise = RNG.normal(0, 0.1, (15, 200))

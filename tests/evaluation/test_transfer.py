@@ -102,18 +102,6 @@ def test_examples_are_sorted_by_length_then_label_and_else_stay_in_order(folder)
     assert split.labels[:7].tolist() == [1, 0, 1, 1, 0, 1, 1]
 
 
-def test_an_encoder_that_knows_nothing_has_the_share_of_the_commonest_label(folder):
-    lines = [pair(int(i % 5 > 0), i) for i in range(125)]  # 25 pairs of label 0, 100 of label 1
-    write(folder / "downstream/MRPC/msr_paraphrase_train.txt", MRPC_HEADER + "".join(lines))
-    tasks = load_transfer(folder, ["MRPC"])
-    result = evaluate_transfer(lambda texts: np.zeros((len(texts), 3), np.float32), tasks)
-    (score,) = result.scores
-    assert (score.test, score.dev) == (60.0, pytest.approx(80.0, abs=0.3))
-    assert score.f1 == 75.0  # precision 18 / 30, recall 1
-    assert result.row()["MRPC"] == 60.0
-    assert result.row()["Avg"] is None
-
-
 @pytest.mark.parametrize(
     ("protocol", "folds", "words"),
     [

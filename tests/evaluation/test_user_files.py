@@ -243,24 +243,6 @@ def test_whole_numbers_are_one_label_however_they_are_written(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("p.csv", 'sentence1,sentence2,score\n"0, zero",10,4.5\n0,80,0.5\n\n0,40,2\n'),
-        ("p.csv", '\ufeff"0, zero",10,4.5\r\n0,80,0.5\r\n0,40,2'),
-        (
-            "p.jsonl",
-            '{"score": 4.5, "sentence1": "0, zero", "sentence2": "10"}\n["0", "80", 0.5]\n'
-            '\n{"sentence2": "40", "sentence1": "0", "score": 2, "more": 1}\n',
-        ),
-    ],
-)
-def test_a_users_scored_pairs(tmp_path, name, text):
-    pairs = load_scored_pairs(write(tmp_path / name, text))
-    assert pairs.gold.tolist() == [4.5, 0.5, 2.0]
-    assert list(pairs) == [("0, zero", "10"), ("0", "80"), ("0", "40")]
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
         ("p.csv", "query,document,page\nq 1,d 1,x\nq 2,d 2, x \nq 3,d 3,\nq 4,d 4,\n"),
         ("p.csv", "page,left,right\nx,q 1,d 1\nx,q 2,d 2\n,q 3,d 3\n ,q 4,d 4\n"),
         (

@@ -17,7 +17,9 @@ from torch import nn
 from toy import sentences, write_toy_model
 
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.parity import PROBES
 from isospace.encoders.pooling import POOLINGS
+from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
 from isospace.export import onnx as onnx_export
 from isospace.export.onnx import GRAPH, INT8_GRAPH, Sample, encode_with_graph, save_onnx
@@ -115,6 +117,26 @@ def test_every_pooling(toy_model, tmp_path, pooling):
     vectors = encode_with_graph(tmp_path / "model", GRAPH, TEXTS)
     assert vectors.shape[1] == (32 * len(LAST_LAYER) if pooling is LAST_LAYER else 32)
     assert np.allclose(vectors, encoder.embed(TEXTS), atol=2e-6)
+
+
+def test_the_prompt_of_each_side_is_part_of_the_text(toy_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_export, "_require_packages", lambda: None)
+    monkeypatch.setattr(onnx_export, "_write_graph", lambda encoder, path: None)
+    asked: list[str] = []
+
+    def record(folder, graph, texts):
+        asked.append(texts[0].removesuffix(PROBES[0]))
+        side = {"query: ": "query", "text: ": "document"}.get(asked[-1])
+        return encoder.embed([text.removeprefix(asked[-1]) for text in texts], side=side)
+
+    monkeypatch.setattr(onnx_export, "encode_with_graph", record)
+    encoder = load_encoder(str(toy_model), device="cpu")
+    encoder.prompts = Prompts("", "query: ", "text: ")
+    save_onnx(encoder, tmp_path / "model", card)
+    assert sorted(asked) == ["", "query: ", "text: "]
+    card_text = (tmp_path / "model" / "README.md").read_text()
+    assert "['text: ' + text" in card_text
+    assert "queries 'query: ', documents 'text: '. The graph has none" in card_text
 
 
 def test_missing_packages_are_named_with_their_extra(toy_model, tmp_path, monkeypatch):

@@ -86,10 +86,22 @@ def test_a_start_that_is_gone_is_no_model_of_the_hub(run, tmp_path, monkeypatch)
     assert "# bert, adapted without labels" in card
 
 
+def test_nothing_is_overwritten(run, tmp_path):
+    (tmp_path / "there").mkdir()
+    with pytest.raises(UserError, match="exists already"):
+        export(str(run.folder), "st", tmp_path / "there")
+
+
 def test_an_unfinished_run_is_refused(run):
     run.results_path.unlink()
     with pytest.raises(UserError, match="`resume`"):
         export(str(run.folder), "st")
+
+
+@pytest.mark.parametrize("wrong", [{"int8": True}, {"sample": "x.txt"}])
+def test_options_that_go_with_others(run, wrong):
+    with pytest.raises(UserError, match="`int8`"):
+        export(str(run.folder), "st", **wrong)
 
 
 def sample_seen(monkeypatch, *arguments, **options):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,6 +36,26 @@ def test_anchors_of_all_documents_are_contrasted_with_the_mean_of_their_positive
     found = objective(Views(encoded, encoded))
     assert float(found["nt_xent"]) == pytest.approx(sum(losses) / len(losses), rel=1e-5)
     assert float(found["masked_language"]) == 0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_spans_keep_their_distances(strategy):
+    sampling = Sampling(3, 2, 4, 16, strategy)
+    for seed in range(300):
+        n = sampling.needs + seed % 60
+        anchors, positives = sampling.draw(n, np.random.default_rng(seed))
+        starts = sorted(anchor.start // 16 for anchor in anchors)
+        assert all(b - a >= 2 for a, b in pairwise(starts))
+        for anchor, near in zip(anchors, positives, strict=True):
+            for span in (anchor, *near):
+                assert 0 <= span.start < span.stop <= n
+                assert 4 <= span.stop - span.start < 16 or strategy == "adjacent"
+                assert span.start <= anchor.stop
+                assert span.stop >= anchor.start
+            if strategy == "adjacent":
+                assert all(p.stop == anchor.start or p.start == anchor.stop for p in near)
+            if strategy == "subsuming":
+                assert all(anchor.start <= p.start and p.stop <= anchor.stop for p in near)
 
 
 def test_a_short_document_is_refused():

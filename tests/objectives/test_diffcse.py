@@ -226,6 +226,15 @@ def test_a_start_without_a_head_for_masked_words_is_refused(toy_model, tmp_path)
         make_loop(toy_model, tmp_path, config)
 
 
+def test_where_nothing_is_detected_nothing_is_needed_for_it(toy_model, tmp_path):
+    objective = DiffCSE(detection_weight=0.0)
+    loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=objective))
+    assert not loop.training.auxiliaries
+    assert next(iter(loop)).terms["detection"] == 0
+    assert objective.all_passes == "2"
+    assert DiffCSE(generator="words").all_passes == "2 + 2 discriminator"
+
+
 def test_a_generator_of_another_vocabulary_is_refused(toy_model, with_head, tmp_path):
     from transformers import AutoTokenizer
 

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from isospace.objectives.heads import (
-    ArtificialRows,
     GaussianCopies,
     GaussianRows,
     TanhMLP,
@@ -35,19 +34,6 @@ def test_gaussian_copies_have_the_stated_variance() -> None:
     noise = out[2:] - views
     assert noise.var().item() == pytest.approx(0.1, rel=0.05)
     assert noise.mean().abs() < 0.01
-
-
-@pytest.mark.parametrize(("rows", "batch"), [(5, 3), (6, 3), (2, 3), (704, 64)])
-def test_artificial_rows_travel_as_views_and_stay_the_same(rows: int, batch: int) -> None:
-    head = ArtificialRows(rows, 4, seeded(0))
-    views = random(2, batch, 4)
-    out = head(views)
-    assert torch.equal(out[:2], views)
-    unpacked = out[2:].flatten(0, 1)
-    assert torch.equal(unpacked[:rows], head.artificial)
-    assert (unpacked[rows:] == 0).all()
-    assert torch.equal(head(views), out)
-    assert not list(head.parameters())
 
 
 def test_gaussian_rows_travel_as_views_and_are_new_each_time() -> None:

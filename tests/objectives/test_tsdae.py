@@ -171,12 +171,6 @@ def test_whole_words_are_deleted_and_never_all():
     assert DeleteWords()(ids[[0, -1]], np.random.default_rng(0), vocabulary).tolist() == [1, 2]
 
 
-def test_words_begin_where_the_tokenizer_says(toy_model):
-    encoder = load_encoder(str(toy_model), device="cpu")
-    [ids] = map(np.array, encoder.tokens.ids(["the cat xyz sat"]))
-    assert encoder.vocabulary.words(ids).tolist() == [0, 1, 2, 2, 2, 3]
-
-
 def test_a_later_token_changes_no_earlier_prediction(toy_model):
     encoder = load_encoder(str(toy_model), "cls", "cpu")
     encoder.noise.set(0.0)

@@ -201,6 +201,18 @@ def test_rate_limits_are_waited_out(config):
         assert ask(replace(config, llm=server.address), Silent()).requests["answered"] == 10
 
 
+def test_servers_without_json_mode_are_asked_plainly(config):
+    def script(text):
+        if "response_format" in server.bodies[-1]:
+            return JSONResponse({"error": {"message": "unknown: response_format"}}, 400)
+        return good(text)
+
+    with chatting(script) as server:
+        results = ask(replace(config, llm=server.address, parallel=1), Silent())
+    assert results.requests["answered"] == 10
+    assert len(server.asked) == 11
+
+
 def test_queries_are_filtered(config, tmp_path):
     """A copy, a repetition, a real query and one about something else are dropped."""
     like = tmp_path / "like.txt"

@@ -12,7 +12,6 @@ from isospace.encoders.loading import load_encoder
 from isospace.objectives import SimCSE
 from isospace.report.space import (
     kept_shares,
-    layouts,
     most_changed,
     spectrum,
 )
@@ -67,17 +66,6 @@ def test_neighbours_by_hand():
     assert [[near for near, _, _ in one] for one in lists] == [list("badef"), list("gfeda")]
     for one in lists:
         assert [shared for _, _, shared in one] == [False, True, True, True, True]
-
-
-def test_maps_are_reproducible_and_equal_for_equal_spaces():
-    sample = random_sample(60)
-    one, other = layouts(sample.before, sample.after), layouts(sample.before, sample.after)
-    assert one[0].shape == one[1].shape == (60, 2)
-    assert np.array_equal(one[0], other[0])
-    assert np.array_equal(one[1], other[1])
-    assert not np.array_equal(*one)
-    same = layouts(sample.before, sample.before)
-    assert np.array_equal(*same)
 
 
 @pytest.fixture(scope="module")

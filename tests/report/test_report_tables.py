@@ -32,6 +32,7 @@ from isospace.report.scoreboard import (
     comparison_table,
     differences_table,
     gains_table,
+    other_text_gains_table,
 )
 from isospace.system import typed_json
 from isospace.system.run_folder import ADAPT_SETTINGS
@@ -210,15 +211,6 @@ def test_a_comparison_comes_with_its_verdict(which):
     assert gains_table("which", comparison) is None  # no other score than that
 
 
-def test_runs_that_the_verdict_is_not_about_are_not_on_its_page(which):
-    write_run(which / "dcl" / "seed-3")
-    write_run(which / "scd" / "seed-1")
-    assert list(collect([which]).groups()) == ["dcl", "simcse:head=none"]
-    assert "seed-3" not in page_of(which)
-    (which / "results.json").unlink()
-    assert list(collect([which]).groups()) == ["dcl", "scd", "simcse_head=none"]
-
-
 def test_differences_say_what_they_show(tmp_path):
     found = write_comparison(tmp_path / "scored", sts=True)
     over = "simcse:head=none over dcl"
@@ -284,6 +276,16 @@ def test_bm25_is_beside_every_row_of_a_comparison(which):
     assert "the base model alone has an MRR of 50.00." in table.note
     assert bm25_table("older", replace(results, with_bm25={})) is None
     assert "Plain BM25 finds less than simcse:head=none." in page_of(which)
+
+
+def test_what_each_row_loses_on_other_text(which):
+    results = read_results(which / "results.json")
+    table = other_text_gains_table(which.name, results)
+    assert table.rows == [
+        {"": "simcse:head=none", "definitions": "-1.00 (-2.00 to +0.00)"},
+        {"": "dcl", "definitions": "+0.10 (-0.30 to +0.50)"},
+    ]
+    assert other_text_gains_table("older", replace(results, other_text={})) is None
 
 
 def test_other_text_before_and_after(tmp_path):

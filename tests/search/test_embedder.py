@@ -65,6 +65,14 @@ def test_what_is_no_model_is_refused_by_its_type(other):
 
 
 @pytest.mark.parametrize(
+    "options", [{}, {"prompt_name": "text"}, {"prompt": "on "}, {"prompt": ""}]
+)
+def test_prompts_are_those_of_sentence_transformers(prompted, options):
+    ours = isospace.load(prompted).encode(TEXTS, **options)
+    assert np.allclose(ours, prompted.encode(TEXTS, **options), atol=1e-6)
+
+
+@pytest.mark.parametrize(
     ("options", "advice"),
     [
         ({"convert_to_tensor": True}, "torch.from_numpy"),
@@ -131,3 +139,10 @@ def test_one_query_gives_one_list(model):
     for k in (0, -1, 2.5):
         with pytest.raises(UserError, match=f"^`k` {k}"):
             index.search("x", k=k)
+
+
+def test_a_corpus_can_be_a_file(model, tmp_path):
+    path = tmp_path / "corpus.csv"
+    path.write_text("words\n" + "".join(f"{text}\n" for text in TEXTS))
+    for corpus in (path, str(path)):
+        assert model.index(corpus, column="words").texts == TEXTS

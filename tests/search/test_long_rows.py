@@ -15,6 +15,9 @@ from isospace.search import index as module
 from isospace.system.progress import Silent
 from isospace.vectors.encode_config import Reading
 
+WHOLE = Reading(passage_words=None)
+
+
 WORDS = 20
 CUT = Reading(passage_words=WORDS)
 SHORT = "The cat sleeps."
@@ -97,6 +100,17 @@ def test_rows_that_are_gone_take_their_passages_along(indexed):
     assert indexed(*rows[:2]) == Changes(unchanged=3, deleted=3)
     assert indexed(rows[1]) == Changes(added=1, deleted=3)
     assert sorted(texts("index")) == ["t.jsonl.jsonl:1#1", "t.jsonl.jsonl:1#2", "t.jsonl:1"]
+
+
+def test_another_size_of_passages_cuts_all_rows_anew(indexed):
+    rows = [{"id": "a", "text": long(4)}, {"id": "b", "text": SHORT}]
+    indexed(*rows, id_column="id", reading=WHOLE)
+    assert texts("index")["a"] == long(4)
+    assert indexed(*rows, id_column="id") == Changes(added=4, deleted=1, unchanged=1)
+    indexed(*rows, id_column="id", reading=Reading(passage_words=2 * WORDS))
+    assert sorted(texts("index")) == ["a#1", "a#2", "b"]
+    assert indexed(*rows, id_column="id", reading=WHOLE) == Changes(added=1, deleted=2, unchanged=1)
+    assert texts("index") == {"a": long(4), "b": SHORT}
 
 
 @pytest.mark.parametrize("in_one_file", [True, False])

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -66,6 +67,26 @@ def test_no_place_for_a_cache_names_the_way_out(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "home", nobody)
     with pytest.raises(UserError, match=r"no home folder.* ISOSPACE_CACHE"):
         cache_folder()
+
+
+def test_two_builders_of_the_same_result(tmp_path):
+    together = threading.Barrier(4)
+
+    def build(folder: Path) -> None:
+        together.wait()  # all have found no result, and all build
+        write(folder, "whole")
+
+    threads = [
+        threading.Thread(target=lambda: seen.append(built_once(tmp_path / "result", build, read)))
+        for _ in range(4)
+    ]
+    seen: list[str] = []
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == ["whole"] * 4
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
 
 
 def test_what_cannot_be_read_is_built_again_once(tmp_path):

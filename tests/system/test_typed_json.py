@@ -25,3 +25,8 @@ def test_texts_that_no_file_takes_and_values_that_are_no_numbers_come_back(tmp_p
     assert found.text == told.text
     assert found.values[0] == 0.5
     assert math.isnan(found.values[1])
+
+
+def test_texts_that_no_file_takes_are_printed_with_json_s_escapes():
+    told = Told("half \ud83d of a pair", (0.5,))
+    assert json.loads(typed_json.to_json(told))["text"] == told.text

@@ -19,6 +19,7 @@ from warm import WarmProcess
 
 from isospace.commands.encode import Encode
 from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
 from isospace.vectors import encode as module
 
 
@@ -83,6 +84,25 @@ def test_a_killed_run_goes_on_to_the_same_files(config, tmp_path, workers):
         assert watched.lines == ["encode 256 of 600 rows were there already"]
     run(config)
     assert files(killed.output) == files(config.output)
+
+
+def test_a_kill_while_the_shards_of_one_file_are_removed(config, tmp_path, monkeypatch):
+    one = replace(config, output=tmp_path / "v.npy")
+
+    def remove_a_part(folder, **options):
+        if folder.exists():
+            (folder / "manifest.json").unlink()
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "shutil", SimpleNamespace(rmtree=remove_a_part))
+        with pytest.raises(KeyboardInterrupt):
+            run(one)
+    with pytest.raises(UserError, match=r"v\.npy: is complete"):
+        run(one)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["v.npy", "v.npy.json"]
+    with pytest.raises(UserError, match=r"v\.npy: exists already\. Remove it"):
+        run(one)
 
 
 def test_a_finished_output_is_left_alone(config):
