@@ -57,6 +57,7 @@ def write_set(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.exhaustive
 def test_one_command_fills_the_record_and_the_page(beir, toy_model, tmp_path, monkeypatch, capsys):
     folder = write_set(tmp_path / "set")
     monkeypatch.setattr(beir, "TOKENS", 2_000)

@@ -14,6 +14,8 @@ from toy import sentences
 
 from isospace.cli import _parse, main
 from isospace.commands.doctor import Doctor
+from isospace.objectives import OBJECTIVES
+from isospace.recipes import RECIPES
 
 
 def run(capsys, *words: str) -> tuple[int, str, str]:
@@ -79,6 +81,13 @@ def test_bad_words_exit_with_2_and_say_why(capsys, words, message):
     assert message in " ".join((out + err).split())
 
 
+def test_names_of_columns_are_parted_by_blanks(capsys, tmp_path):
+    (tmp_path / "faq.csv").write_text("q,a\nwhat purrs,cats do\n", encoding="utf-8")
+    status, _, err = run(capsys, "corpus", tmp_path / "faq.csv", "--columns", "q,a")
+    assert status == 2
+    assert "--columns q,a" in err
+
+
 def test_train_then_report_and_evaluate(capsys, run_folder, tmp_path):
     status, out, _ = run(capsys, "report", run_folder, "--json")
     assert status == 0
@@ -104,6 +113,15 @@ def test_train_prints_json_only_when_asked(capsys, toy_model, toy_corpus, tmp_pa
     assert status == 0
     assert err == ""
     assert json.loads(out)["config"]["objective"]["name"] == "whitenedcse"
+
+
+@pytest.mark.parametrize(("command", "rows"), [("objectives", OBJECTIVES), ("recipes", RECIPES)])
+def test_tables(capsys, command, rows):
+    status, out, _ = run(capsys, command)
+    assert status == 0
+    assert all(name in out for name in rows)
+    status, out, _ = run(capsys, command, "--json")
+    assert len(json.loads(out)) == len(rows)
 
 
 def test_an_interruption_claims_nothing_about_files(capsys, monkeypatch):

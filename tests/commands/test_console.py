@@ -56,6 +56,17 @@ def test_a_terminal_keeps_results_and_redraws_steps(terminal, capsys):
     assert not any("whitened" in line or "%" in line for line in left)
 
 
+def test_the_newest_step_stays_after_an_error(terminal, capsys):
+    def stopped() -> None:
+        with Console() as console:
+            console.line("tried", "whitened by pairs")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert left_on_the_screen(capsys.readouterr().err) == ["tried     whitened by pairs"]
+
+
 def test_a_file_has_steps_as_lines(capsys):
     with Console() as console:
         console.reading(["docs"])

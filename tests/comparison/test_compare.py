@@ -126,6 +126,7 @@ def test_cells_side_by_side_give_what_they_give_alone(compared, tmp_path):
     assert compare(settings, 1, tmp_path / "beside", jobs=2).scores == found.scores
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("warm_jobs")
 def test_a_cell_that_fails_stops_the_others(base, tmp_path):
     settings = {n: candidate(n, base) for n in ("simcse:learning_rate=1e30", "simcse", "dcl")}

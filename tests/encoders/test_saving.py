@@ -94,3 +94,12 @@ def test_what_sentence_transformers_reads_in_another_way_is_refused(toy_model, t
         else:
             with pytest.raises(UserError, match='set "padding_side": "right"'):
                 require_read_alike(encoder)
+
+
+def test_an_old_folder_is_replaced_whole(toy_model, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "stale.bin").write_text("old")
+    save_model(load_encoder(str(toy_model), device="cpu"), tmp_path / "model", card="# hello")
+    assert not (tmp_path / "model" / "stale.bin").exists()
+    assert (tmp_path / "model" / "README.md").read_text() == "# hello"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from explore_session import CHANGES, EVIL, TEXTS, session_of
+from explore_session import CHANGES, EVIL, TEXTS, encoder, session_of
 from toy import sentences
 
 from isospace.encoders.loading import load_encoder
@@ -66,6 +66,19 @@ def test_neighbours_are_those_of_a_loop(session, query, k):
         ranks = [orders[1 - mine].index(i) + 1 for i in orders[mine][:k]]
         assert [hit.other_rank for hit in hits] == ranks
         assert [hit.shared for hit in hits] == [i in common for i in orders[mine][:k]]
+
+
+def test_one_model_stands_alone():
+    alone = session_of(encoders=[encoder(1, 16)])
+    (hits,) = alone.neighbours(QUERY, 3).lists
+    assert [(hit.other_rank, hit.shared) for hit in hits] == [(None, False)] * 3
+    assert alone.similarities("a\nb\nc").differences == ()
+    client = TestClient(make_app(alone), base_url=f"http://{HOST}")
+    for path in (f"/?q={QUERY}", "/similarities", "/geometry"):
+        page = client.get(path)
+        assert page.status_code == 200
+        assert "under B" not in page.text
+        assert "both" not in text_of(page.text)
 
 
 def test_the_page_has_both_lists(client, session):

@@ -72,8 +72,7 @@ def test_a_long_row_is_found_by_its_passages(indexed, column):
     assert indexed(*rows, id_column=column) == Changes(unchanged=6)
 
 
-@pytest.mark.parametrize("column", [None, "id"])
-@pytest.mark.parametrize("slice_", [2, module.SLICE])
+@pytest.mark.parametrize(("column", "slice_"), [(None, 2), ("id", 2), ("id", module.SLICE)])
 def test_a_row_that_changes_loses_all_its_old_passages(indexed, monkeypatch, column, slice_):
     """From any number of passages to any other, within a slice or over several."""
     monkeypatch.setattr(files, "SLICE", slice_)

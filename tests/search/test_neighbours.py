@@ -10,7 +10,8 @@ import pytest
 from toy import sentences
 
 from isospace.cli import main
-from isospace.search.neighbours import read_corpus
+from isospace.errors import UserError
+from isospace.search.neighbours import find_neighbours, read_corpus
 
 RANDOM = np.random.default_rng(0)
 TEXTS = [f"text {i}" for i in range(50)]
@@ -26,6 +27,13 @@ def test_a_corpus_is_cleaned_and_every_text_is_there_once(tmp_path):
     path.write_bytes(gzip.compress(b"A  dog.\nA dog.\nA dog runs.\n\nHi\n"))
     for files in ([str(path)], str(path)):
         assert list(read_corpus(files)) == ["A dog.", "A dog runs.", "Hi"]
+
+
+def test_of_documents_passages_are_searched(tmp_path):
+    parts = "# The title\n\n## Of cats\n\nOne cat sat here. It slept.\n\n## Of dogs\n\nTwo dogs ran off."
+    (tmp_path / "a.md").write_text(parts)
+    found = list(read_corpus([str(tmp_path)]))
+    assert found == ["One cat sat here. It slept.", "Two dogs ran off."]
 
 
 @pytest.fixture
@@ -68,3 +76,12 @@ def test_two_models_side_by_side(capsys, words, toy_model, tmp_path):
     found = lists[str(other)]
     assert [hit["text"] in sentences(40)[1:] for hit in found] == [True] * 3
     assert found == sorted(found, key=lambda hit: -hit["cosine"])
+
+
+@pytest.mark.parametrize(
+    ("queries", "k", "setting"),
+    [(["a", " "], 1, "`query`"), ([], 1, "`query`"), (["a"], 0, "^`k` 0")],
+)
+def test_python_users_are_refused_too(queries, k, setting):
+    with pytest.raises(UserError, match=setting):
+        find_neighbours(["minilm"], ["a"], queries, k)
