@@ -119,6 +119,11 @@ def test_candidates_stand_in_order_and_one_is_selected(adapted):
     assert searched.best[0].gain is None
     assert not (adapted.run.folder / "candidates").exists()
     assert "definitions" in searched.selected.other_text
+    assert len(searched.better) == 10
+    for one in searched.better:  # the queries that changed most, with what stood first
+        assert one.ranks[1] < one.ranks[0]
+        assert (one.right in one.first[1]) == (one.ranks[1] <= 3)
+    assert all(one.ranks[1] > one.ranks[0] for one in searched.worse)
 
 
 def test_what_is_written_is_what_was_judged(adapted, config):
@@ -173,16 +178,6 @@ def test_bm25_has_its_interval(adapted):
     card = (adapted.model_folder / "README.md").read_text(encoding="utf-8")
     cells = ("", judged["adapted"].points, judged["BM25"].points, judged["adapted + BM25"].points)
     assert f"| {GAIN} | {' | '.join(cells)} |" in card
-
-
-def test_queries_that_changed_most_are_told_with_what_stood_first(adapted):
-    searched = read_candidates(adapted.run.folder)
-    assert len(searched.better) == 10
-    for one in searched.better:
-        assert one.ranks[1] < one.ranks[0]
-        assert (one.right in one.first[1]) == (one.ranks[1] <= 3)
-    for one in searched.worse:
-        assert one.ranks[1] > one.ranks[0]
 
 
 def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, adapted, monkeypatch):
@@ -316,21 +311,6 @@ def test_without_time_there_is_no_training_and_it_is_said(config):
     assert "bibtex" not in card
 
 
-@pytest.mark.exhaustive
-def test_an_evaluation_that_is_no_number_ends_a_training(config, monkeypatch):
-    evaluate = fit_module.run_evaluation
-    measured = []
-
-    def last_is_none(*arguments):
-        measured.append(evaluate(*arguments))
-        return {**measured[-1], "pairs_loss": float("nan") if len(measured) > 2 else 1.0}
-
-    monkeypatch.setattr(fit_module, "run_evaluation", last_is_none)
-    finished = adapt(replace(config, output=config.output.with_name("no-number")))
-    assert "diverged at update" in read_candidates(finished.run.folder).notes[0]
-    assert len(Run(finished.run.folder).finished.evaluations) == 2
-
-
 def test_where_the_pairs_choose_too_every_evaluation_is_a_candidate(config, monkeypatch):
     # Trainings are measured on some of the pairs that rungs are measured on.
     monkeypatch.setattr("isospace.evaluation.held_out.PAIRS", 50)
@@ -430,41 +410,20 @@ def test_a_teacher_that_cannot_teach_is_refused_before_anything_is_tried(
         assert not output.exists()
 
 
-def test_queries_of_a_file_train_too(config, tmp_path):
-    file = tmp_path / "queries.txt"
-    file.write_text("\n".join(sentences(40, seed=9)))
-    budget = (100, "tokens")
-    lines = tmp_path / "lines.txt"  # which have no pairs of their own
-    lines.write_text("\n".join(sentences(400)))
-    config = replace(config, text=CorpusConfig(corpus=(str(lines),)), queries=file, budget=budget)
-    finished = adapt(replace(config, output=tmp_path / "lines"))
-    assert finished.run.config.queries == file
-    assert finished.run.config.views == "both"  # the queries alone would leave the text unused
-    assert not any("no pairs" in said for said in read_candidates(finished.run.folder).notes)
-
-
-def test_what_train_would_refuse_is_refused_before_anything_is_tried(config, tmp_path):
+def test_bad_input_is_refused_before_anything_is_tried(config, tmp_path, monkeypatch):
     (tmp_path / "glove.txt").write_text("the 0.1 0.2\ncat 0.3 0.4\n")
-    [corpus] = config.text.corpus
+    output = tmp_path / "run"
     for changes, message in (
-        ({"other_text": (corpus,)}, "`other_text` "),
+        ({"other_text": config.text.corpus}, "`other_text` "),
         ({"model": f"glove:{tmp_path / 'glove.txt'}"}, "`model` glove"),
     ):
-        output = tmp_path / "run"
         with pytest.raises(UserError, match=message):
             adapt(replace(config, output=output, **changes))
-        assert not output.exists()
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"other_text": ("none",)}, {"queries": Path("none.csv")}, {"model": "./none"}],
-    ids=list,
-)
-def test_a_missing_file_is_refused_before_the_text_is_read(config, tmp_path, monkeypatch, changes):
-    monkeypatch.setattr("isospace.training.prepare.load_corpus", None)
-    with pytest.raises(UserError, match=r"none.*: (no such f|not a folder)"):
-        adapt(replace(config, output=tmp_path / "run", **changes))
+    monkeypatch.setattr("isospace.training.prepare.load_corpus", None)  # a missing file: unread
+    for changes in ({"other_text": ("none",)}, {"queries": Path("none.csv")}, {"model": "./none"}):
+        with pytest.raises(UserError, match=r"none.*: (no such f|not a folder)"):
+            adapt(replace(config, output=output, **changes))
+    assert not output.exists()
 
 
 def test_too_little_text_keeps_the_start(toy_model, tmp_path, capsys, monkeypatch):
@@ -480,37 +439,6 @@ def test_too_little_text_keeps_the_start(toy_model, tmp_path, capsys, monkeypatc
     assert not (tmp_path / "runs").exists()
     with pytest.raises(TooLittle):
         adapt(AdaptConfig(text=CorpusConfig(corpus=(str(file),)), model=str(toy_model)))
-
-
-def test_too_few_pairs_of_texts_keep_the_start_without_advice_on_batches(
-    toy_model, tmp_path, capsys, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    file = tmp_path / "faq.csv"
-    rows = [f"{q},{a}" for q, a in zip(sentences(10), sentences(10, seed=1), strict=True)]
-    file.write_text("\n".join(["q,a", *rows]), encoding="utf-8")
-    assert main(["adapt", str(file), "--columns", "q", "a", "--model", str(toy_model)]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("Keep the base model: ")
-    assert "fewer than a batch of 16" in said
-    assert "--" not in said.replace("--corpus", "")
-    assert not (tmp_path / "runs").exists()
-
-
-def test_a_language_that_the_encoder_does_not_know_keeps_the_start_and_says_why(
-    config, toy_model, tmp_path
-):
-    [documents] = config.text.corpus
-    file = tmp_path / "unknown.jsonl"
-    rows = map(json.loads, Path(documents).read_text().splitlines())
-    turned = [{key: text.translate(UNKNOWN) for key, text in row.items()} for row in rows]
-    file.write_text("\n".join(map(json.dumps, turned)))
-    text = replace(config.text, corpus=(str(file),))
-    budget = (100, "tokens")
-    finished = adapt(replace(config, text=text, budget=budget, output=tmp_path / "run"))
-    assert finished.results.verdict.kind is VerdictKind.KEEP_BASE
-    story = read_candidates(finished.run.folder).notes
-    assert any("of the tokens are unknown to it" in sentence for sentence in story)
 
 
 def test_text_that_is_all_the_same_to_the_encoder_is_no_traceback(config, tmp_path, capsys):

@@ -170,14 +170,6 @@ def test_a_machine_that_was_busy_when_timed_trains_longer_than_planned(config, c
     assert all(later < rate for rate, later in pairwise(rates))
 
 
-def test_a_machine_that_becomes_busy_ends_in_time(config, clock, monkeypatch):
-    monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 0.5)
-    finished = adapt(replace(config, budget=(33 / 60, "minutes")))
-    assert 30 <= finished.results.steps <= clock[0] <= 33
-    rates = [row["learning_rate"] for row in finished.run.steps()]
-    assert rates[-1] < 0.1 * rates[0]
-
-
 @pytest.mark.exhaustive
 def test_a_little_too_little_time_is_no_reason_to_train_nothing(config, clock, monkeypatch):
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import unicodedata
 
 import pytest
@@ -58,7 +57,7 @@ def test_no_ordinary_letter_or_sign_changes():
     kinds = ("<wide>", "<narrow>", "<font>", "<noBreak>", "<compat>", "<initial>", "<medial>")
     kinds += ("<final>", "<isolated>", "<vertical>")
     others = {"\u00ad", "\u034f", "\u061c", "\u02bc", "\u2010", "\u201b", "\u201f", "\ufeff"}
-    for sign in map(chr, range(sys.maxunicode + 1)):
+    for sign in map(chr, [*range(0x32000), *range(0xE0000, 0xE0200)]):  # no others are assigned
         if normalise(sign) != unicodedata.normalize("NFC", sign) and sign not in others:
             unseen = unicodedata.category(sign) in ("Cf", "Zs") or sign >= "\U000e0100"
             assert unseen or unicodedata.decomposition(sign).startswith(kinds), hex(ord(sign))

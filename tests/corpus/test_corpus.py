@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isospace.config import CorpusConfig
@@ -56,6 +56,7 @@ def test_clean(text, expected):
     assert clean(text) == expected
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.text())
 def test_clean_text_is_clean(text):
     once = clean(text)

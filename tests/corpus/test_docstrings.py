@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from isospace.config import CorpusConfig
-from isospace.corpus import docstrings
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.docstrings import (
-    installed_packages,
     read_docstrings,
     split_pairs,
     without_references,
@@ -278,18 +276,6 @@ def test_split_pairs_drops_repeats_and_does_not_depend_on_order():
         assert len(set(texts)) == 450
 
 
-def test_no_module_chooses_and_judges():
-    pairs = in_modules(made_pairs(600))
-    split = split_pairs(pairs)
-    assert split.split
-    assert split.unit == "modules"
-    assert (len(split.dev), len(split.test)) == (200, 400)
-    assert not set(split.dev_groups) & set(split.test_groups)
-    module = {pair: name for name, pair in pairs}
-    assert [module[pair] for pair in split.dev] == split.dev_groups
-    assert [module[pair] for pair in split.test] == split.test_groups
-
-
 def test_no_pair_has_an_excluded_text_or_nearly_one():
     pairs = made_pairs(20)
     exclude = (pairs[3][0].upper(), f"{pairs[4][1]}!", pairs[5][1], "something else altogether")
@@ -373,17 +359,3 @@ def test_a_changed_file_is_another_corpus(tmp_path):
     with (tmp_path / "src" / "m0.py").open("a") as file:
         file.write("# a comment\n")
     assert load(tmp_path / "src", tmp_path / "cache").digest != digest
-
-
-def test_a_real_package_gives_prose_and_pairs(monkeypatch):
-    assert "numpy" in installed_packages()
-    monkeypatch.setattr(docstrings, "installed_packages", lambda: {"numpy": ""})
-    found = read_docstrings("docstrings")
-    distinct = {sentence for one in found for sentence in prose_sentences(one)}
-    assert len(distinct) > 4000
-    assert sum("array" in sentence for sentence in distinct) > 500
-    assert not [sentence for sentence in distinct if ">>>" in sentence or "----" in sentence]
-    modules = {one.group for one in found}
-    assert {module.partition("/")[0] for module in modules if "numpy" in module} == {"numpy"}
-    assert "numpy.linalg._linalg.norm" in {one.id for one in found}
-    assert sum(one.summary_next is not None for one in found) > 200

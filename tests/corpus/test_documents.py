@@ -6,7 +6,6 @@ import gzip
 import io
 import re
 import shutil
-import time
 import zipfile
 from pathlib import Path
 
@@ -106,6 +105,8 @@ Mind the gap between the two of them.
 A sentence with a note[^1] and <https://example.org/x>.
 
 [^1]: The note's text.
+
+<!-- A comment that nobody reads. -->
 """
 
 
@@ -262,9 +263,8 @@ def test_rst_leaves_docutils_as_it_was():
     assert "<p>text</p>" not in html
 
 
-@pytest.mark.parametrize("theme", ["alabaster", "rtd"])
-def test_html_of_sphinx(theme):
-    document = read((FILES / f"sphinx-{theme}.html").read_bytes(), "html")
+def test_html_of_sphinx():
+    document = read((FILES / "sphinx-rtd.html").read_bytes(), "html")
     assert document.title == "Small boats"
     assert outline(document) == [
         (
@@ -332,17 +332,6 @@ def test_html_of_mkdocs():
     ]
     assert document.links == ("crews/",)
     assert document.left_out["footnotes"] == 1
-
-
-HTML = """<html><head><title>Page &#8212; Project</title></head><body>
-<nav>Home <a href="index.html">x</a></nav><div class="related">next</div>
-<div role="main"><h1>Page<a class="headerlink" href="#p">¶</a></h1>
-<p>One&nbsp;<em>two</em><br>three <a href="a%20b.html#c">link</a> <a href="#here">here</a>.</p>
-bare text<div class="highlight"><pre>code</pre></div>
-<dl class="py function"><dt class="sig"><span class="descname">foo</span>(a, b)</dt>
-<dd><p>Return the sum of a and b, both of which are numbers.</p></dd></dl>
-<table><tr><td>cell</td></tr></table><script>x()</script>
-</div><footer>Built with Sphinx</footer></body></html>"""
 
 
 @pytest.mark.parametrize(
@@ -593,13 +582,6 @@ def test_plain_text():
         ),
     ]
     assert document.left_out == {"tables and drawings": 1}
-
-
-def test_a_long_paragraph_takes_no_longer_a_line():
-    text = "The boats leave the harbour early, and\nnobody likes to row against the wind.\n" * 1000
-    began = time.process_time()
-    assert paragraphs(read(text, "text")) == [" ".join(text.split())]
-    assert time.process_time() - began < 5
 
 
 def a_pdf(**encryption: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from accelerate.state import AcceleratorState
 from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
@@ -94,18 +93,6 @@ def test_only_positive_examples_are_held_out(tmp_path, labels, options):
     )
 
 
-def test_what_shares_a_text_with_what_is_held_out_is_not_trained_on(tmp_path):
-    """The other hypotheses of a premise, whatever their label."""
-    made = rows(100, NLI[:1])
-    other = sentences(200, 2)
-    made += [(row[0], text, NLI[1]) for row, text in zip(made, other, strict=False)]
-    corpus = load(tmp_path, put(tmp_path / "a.jsonl", made), held_out=20)
-    held = {premise for premise, _ in corpus.pairs.test}
-    assert len(held) == 10  # groups of two rows
-    assert held.isdisjoint(row[0] for row in labelled(corpus, (corpus.train_rows // 2).tolist()))
-    assert len(corpus.train_rows) == 180
-
-
 @pytest.mark.parametrize(
     ("label", "shown"), [(None, "None"), ("", "''"), (" ", "' '"), (0.5, "0.5"), ([1], r"\[1\]")]
 )
@@ -117,12 +104,11 @@ def test_what_is_no_label_is_named_by_file_and_line(tmp_path, label, shown):
 
 
 @pytest.fixture
-def config(toy_model, tmp_path) -> Iterator[TrainConfig]:
+def config(toy_model, tmp_path) -> TrainConfig:
     """Ten updates on labelled pairs without noise, in float32."""
     file = put(tmp_path / "nli.jsonl", rows(240))
     text = CorpusConfig(corpus=file, columns=HEADER[:2], label_column="label", held_out=20)
-    AcceleratorState._reset_state(reset_partial_state=True)
-    yield TrainConfig(
+    return TrainConfig(
         text=text,
         objective=SBERTSoftmax(),
         model=str(toy_model),
@@ -134,7 +120,6 @@ def config(toy_model, tmp_path) -> Iterator[TrainConfig]:
         output=tmp_path / "run",
         select="last",
     )
-    AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def first_loss(config: TrainConfig, batch: list[Row]) -> float:

@@ -237,13 +237,6 @@ def test_bad_files_are_refused_by_name_line_and_expectation(tmp_path, name, cont
         load(path)
 
 
-def test_bad_bytes_far_into_a_file_are_located(tmp_path):
-    content = "ligne é\r\n".encode() * 200_000
-    path = put(tmp_path, "a.txt", content + b"\xff\n")
-    with pytest.raises(UserError, match=rf":200001: not utf-8 at byte {len(content)} "):
-        load(path)
-
-
 @pytest.mark.parametrize(
     ("table", "message"),
     [

@@ -65,9 +65,10 @@ def test_what_cannot_be_read_is_named(store, tmp_path, url, message):
         read(url, spool=tmp_path)
 
 
-def test_an_interrupted_run_goes_on_at_the_right_text(store, config, toy_corpus, monkeypatch):
+def test_an_interrupted_run_goes_on_at_the_right_text(
+    store, config, toy_corpus, finished_run, monkeypatch
+):
     """As one of a file does, and the store is asked again."""
-    whole = train(config)
     store.pipe("/texts.txt", toy_corpus.read_bytes())
     output = config.output.with_name("stopped")
     text = replace(config.text, corpus=("memory://texts.txt",))
@@ -88,7 +89,7 @@ def test_an_interrupted_run_goes_on_at_the_right_text(store, config, toy_corpus,
     with pytest.raises(UserError, match="`corpus` has changed"):
         train(resume=output)
     store.pipe("/texts.txt", original)
-    assert train(resume=output).results.adapted == whole.results.adapted
+    assert train(resume=output).results.adapted == finished_run.results.adapted
 
 
 def test_a_generator_is_kept_once(tmp_path):

@@ -88,13 +88,6 @@ def test_the_covariance_has_its_eigenvalues_to_the_power_that_is_left(
     np.testing.assert_allclose(out.mean(0), 0, atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["pca", "zca"])
-def test_full_power_gives_identity_covariance(kind: str) -> None:
-    x = vectors()
-    out = Whitening(kind=kind, shrinkage=0.0).fit(Moments.from_vectors(x), 1.0)(x)
-    np.testing.assert_allclose(np.cov(out.numpy().T), np.eye(6), atol=1e-9)
-
-
 def test_power_0_centres_and_turns_and_does_no_more() -> None:
     """New sentences keep their inner products about the mean; zca does not even turn them."""
     x, new = vectors(), vectors(seed=1)
@@ -103,14 +96,6 @@ def test_power_0_centres_and_turns_and_does_no_more() -> None:
     torch.testing.assert_close(out @ out.T, centred @ centred.T)
     straight = Whitening(kind="zca", shrinkage=0.0).fit(Moments.from_vectors(x), 0.0)(new)
     torch.testing.assert_close(straight, centred)
-
-
-def test_zca_has_the_cosines_of_pca() -> None:
-    x = vectors()
-    pca, zca = (
-        Whitening(kind=kind).fit(Moments.from_vectors(x), 0.5)(x) for kind in ("pca", "zca")
-    )
-    torch.testing.assert_close(cosine_matrix(zca, zca), cosine_matrix(pca, pca))
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3, 6])
@@ -128,14 +113,6 @@ def test_groups_are_whitened_one_by_one(groups: int, power: float) -> None:
         values, axes = np.linalg.eigh(cov)
         expected = centred @ (axes * values ** (-power / 2)) @ axes.T
         np.testing.assert_allclose(out[:, columns], expected, rtol=1e-7, atol=1e-9)
-
-
-def test_components_are_sorted_so_that_cutting_is_keeping() -> None:
-    x = vectors()
-    moments = Moments.from_vectors(x)
-    whole, kept = PLAIN.fit(moments, 0.25), Whitening(shrinkage=0.0, dim=2).fit(moments, 0.25)
-    torch.testing.assert_close(kept(x), whole(x)[:, :2])
-    assert np.all(np.diff(whole(x).var(0).numpy()) < 0)
 
 
 def test_leading_components_are_left_out() -> None:
@@ -216,15 +193,12 @@ def test_few_sentences_are_enough_for_few_components_or_small_groups() -> None:
     ("setting", "message"),
     [
         (Whitening(dim=7), r"`dim` must lie in 1\.\.6; got 7"),
-        (Whitening(dim=0), r"`dim` must lie in 1\.\.6; got 0"),
         (Whitening(remove=2, dim=5), r"`dim` must lie in 1\.\.4; got 5"),
         (Whitening(remove=6), r"`remove` must lie in 0\.\.5; got 6"),
         (Whitening(kind="group", groups=4), r"6 dimensions .* 4 groups .* \[1, 2, 3, 6\]"),
         (Whitening(groups=2), "`groups` need `kind` group"),
         (Whitening(kind="zca", dim=2), "sorted components of `kind` pca; got zca"),
-        (Whitening(kind="group", groups=3, remove=1), "sorted components of `kind` pca; got group"),
         (Whitening(shrinkage=1.5), r"`shrinkage` must lie in 0\.\.1, or be ledoit-wolf; got 1\.5"),
-        (Whitening(shrinkage=-0.1), "got -0.1"),
     ],
 )
 def test_impossible_settings_are_refused_before_anything_is_fitted(
@@ -244,7 +218,6 @@ def test_a_power_lies_in_0_to_1(power: float) -> None:
     ("x", "message"),
     [
         (torch.zeros(0, 4), "two or more different vectors; got 0"),
-        (torch.ones(1, 4), "two or more different vectors; got 1"),
         (torch.full((5, 4), 3.3), "two or more different vectors; got 5"),
         (torch.tensor([[1.0, 2.0], [float("nan"), 0.0]]), "NaN or infinity"),
     ],
@@ -292,32 +265,12 @@ def pairs(n: int = 200, dim: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
     return points + draw[1] * scale, points + draw[2] * scale + 0.5
 
 
-def within_by_loop(x: Tensor, y: Tensor) -> np.ndarray:
-    """The covariance within pairs, one pair and one entry at a time."""
-    dim = x.shape[1]
-    total = [[0.0] * dim for _ in range(dim)]
-    for a, b in zip(x.tolist(), y.tolist(), strict=True):
-        for i in range(dim):
-            for j in range(dim):
-                total[i][j] += (a[i] - b[i]) * (a[j] - b[j])
-    return np.array(total) / (2 * len(x))
-
-
 def relevant_components(x: Tensor, y: Tensor, power: float) -> np.ndarray:
     """W^(-p/2) as in relevant component analysis: chunks of two texts, each about its own mean."""
     chunks = np.stack([x.numpy(), y.numpy()])
     centred = (chunks - chunks.mean(0)).reshape(-1, x.shape[1])
     values, axes = np.linalg.eigh(2 * centred.T @ centred / len(centred))
     return (axes * values ** (-power / 2)) @ axes.T
-
-
-def test_the_covariance_is_that_of_the_formula_and_of_both_orders() -> None:
-    x, y = pairs()
-    found = PairMoments.from_pairs(x, y)
-    np.testing.assert_allclose(found.within.covariance(ddof=0), within_by_loop(x, y), rtol=1e-10)
-    turned = PairMoments.from_pairs(y, x)
-    torch.testing.assert_close(turned.within.scatter, found.within.scatter)
-    assert not found.within.mean.any()
 
 
 @settings(deadline=None, max_examples=30)
@@ -334,7 +287,7 @@ def test_any_batches_merge_to_the_moments_of_all(cuts: list[int], seed: int) -> 
     torch.testing.assert_close(merged.texts.scatter, whole.texts.scatter)
 
 
-@pytest.mark.parametrize("power", [0.5, 1.0])
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_it_is_relevant_component_analysis_up_to_a_rotation(power: float) -> None:
     x, y = pairs()
     new, _ = pairs(seed=1)
@@ -342,24 +295,6 @@ def test_it_is_relevant_component_analysis_up_to_a_rotation(power: float) -> Non
     expected = new.numpy() @ relevant_components(x, y, power)
     found = moments.fit(power, shrinkage=0.0)(new).numpy()
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=1e-8)
-
-
-def test_full_whitening_undoes_a_linear_map_of_the_input() -> None:
-    x, y = pairs()
-    new, _ = pairs(50, seed=1)
-    generator = torch.Generator().manual_seed(2)
-    mixing = torch.randn(6, 6, generator=generator, dtype=torch.float64)
-    changed = [side @ mixing for side in (x, y, new)]
-    before = PairMoments.from_pairs(x, y).fit(1.0, shrinkage=0.0)(new)
-    after = PairMoments.from_pairs(*changed[:2]).fit(1.0, shrinkage=0.0)(changed[2])
-    torch.testing.assert_close(after @ after.T, before @ before.T, rtol=1e-6, atol=1e-6)
-
-
-def test_pairs_then_differ_alike_in_all_directions() -> None:
-    x, y = pairs()
-    fitted = PairMoments.from_pairs(x, y).fit(1.0, shrinkage=0.0)
-    within = PairMoments.from_pairs(fitted(x), fitted(y)).within.covariance(ddof=0)
-    torch.testing.assert_close(within, torch.eye(6, dtype=torch.float64), rtol=0, atol=1e-9)
 
 
 def test_queries_alone_have_the_inner_products_of_both_sides() -> None:
@@ -379,27 +314,9 @@ def test_dimensions_are_sorted_so_that_cutting_is_keeping() -> None:
     assert np.all(np.diff(whole(torch.cat([x, y])).var(0).numpy()) < 0)
 
 
-def test_power_0_changes_no_cosine() -> None:
-    x, y = pairs()
-    plain = PairMoments.from_pairs(x, y).fit(0.0)(x)
-    torch.testing.assert_close(cosine_matrix(plain, plain), cosine_matrix(x, x))
-
-
-def test_a_shift_between_the_sides_is_whitened_away() -> None:
-    """Questions that all differ from their answers in one way find them once it is shortened."""
-    x, y = pairs(400, 16)
-    shifted = y + 20 * torch.eye(16, dtype=torch.float64)[0]
-    fitted = PairMoments.from_pairs(x, shifted).fit(1.0)
-    before, after = cosine_matrix(x, shifted), cosine_matrix(fitted(x), fitted(shifted))
-    found = [(scores.argmax(1) == torch.arange(400)).double().mean() for scores in (before, after)]
-    assert found[1] > 2 * found[0]
-
-
 @pytest.mark.parametrize(("n", "least"), [(200, True), (4, False)])
 def test_the_shrinkage_is_ledoit_wolfs_or_the_least(n: int, least: bool) -> None:
     """Of few pairs it is more, by scikit-learn's estimate about the known mean of zero."""
-    from sklearn.covariance import ledoit_wolf_shrinkage
-
     x, y = pairs(n, 32)
     differences = 0.5**0.5 * (x - y).numpy()
     estimated = ledoit_wolf_shrinkage(differences, assume_centered=True)

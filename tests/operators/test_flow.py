@@ -124,15 +124,6 @@ def test_a_new_flow_turns_the_coordinates_round_and_lets_the_halves_leave_in_ord
     torch.testing.assert_close(flow.bits_per_dim(x), bits.double(), rtol=1e-6, atol=0)
 
 
-def test_initialised_the_flow_has_mean_0_and_deviation_1() -> None:
-    x = random(300, 8) @ random(8, 8, seed=1) + 5
-    flow = Flow(8, levels=2).double()
-    flow.initialise(x)
-    z = flow(x)
-    torch.testing.assert_close(z.mean(0), torch.zeros(8).double(), rtol=0, atol=1e-9)
-    torch.testing.assert_close(z.std(0, correction=0), torch.ones(8).double(), rtol=0, atol=1e-5)
-
-
 @pytest.mark.parametrize(("dim", "levels"), [(8, 1), (16, 2), (16, 3)])
 def test_dense_layers_with_relu_between_them_are_the_same_map(dim: int, levels: int) -> None:
     flow, x = general(dim, levels), 3 * random(20, dim)
@@ -143,14 +134,6 @@ def test_dense_layers_with_relu_between_them_are_the_same_map(dim: int, levels: 
     weight, bias = layers[-1]
     torch.testing.assert_close(h @ weight.T + bias, flow(x), rtol=0, atol=1e-10)
     assert len(layers) == 2 * 2 * levels + 1
-
-
-def test_the_seed_is_that_of_the_weights_and_of_nothing_else() -> None:
-    state = torch.get_rng_state()
-    one, same, other = (Flow(8, seed=seed).steps[0].nn1.W for seed in (1, 1, 2))
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
-    assert torch.equal(state, torch.get_rng_state())
 
 
 def test_a_width_that_cannot_be_halved_is_refused() -> None:
@@ -169,7 +152,7 @@ def test_fitting_raises_the_likelihood_of_new_vectors_above_that_of_scaling_alon
     x, new = bent(), bent(500, seed=1).double()
     scaled = Flow(8).double()
     scaled.initialise(x.double())
-    fitted = fit_flow(x, epochs=20)
+    fitted = fit_flow(x, epochs=8)
     assert fitted.bits_per_dim(new).mean() < scaled.bits_per_dim(new).mean() - 0.3
 
 
@@ -179,7 +162,7 @@ def test_a_constant_coordinate_stays_near_zero_and_does_not_stop_the_others() ->
     for rows in (x, new):
         rows[:, 2] = 1 + 1e-8 * rows[:, 2]
         rows[:, 6] = 0
-    fitted = fit_flow(x, epochs=20)
+    fitted = fit_flow(x, epochs=8)
     z = fitted(new.double())
     quiet = z.std(0) < 0.3
     assert quiet.sum() == 2
@@ -197,7 +180,9 @@ def test_the_first_epoch_begins_from_scaled_vectors() -> None:
 
 def test_the_seed_decides_and_no_other_generator() -> None:
     x = bent(200)
+    state = torch.get_rng_state()
     one = fit_flow(x, seed=1)(x.double())
+    assert torch.equal(state, torch.get_rng_state())
     torch.manual_seed(5)
     torch.testing.assert_close(fit_flow(x, seed=1)(x.double()), one, rtol=0, atol=0)
     assert not torch.allclose(fit_flow(x, seed=2)(x.double()), one)

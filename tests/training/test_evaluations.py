@@ -20,8 +20,7 @@ def forbid(constant: str) -> None:
     raise AssertionError(f"{constant} is no JSON")
 
 
-@pytest.mark.parametrize("select", ["label-free", "last"])
-@pytest.mark.parametrize("updates", [1, 20])
+@pytest.mark.parametrize(("select", "updates"), [("label-free", 20), ("last", 1)])
 def test_a_look_at_vectors_that_are_no_numbers_ends_the_run(config, select, updates):
     """The update before it had a finite loss and gradient; the evaluation comes first to see its end."""
     config = replace(

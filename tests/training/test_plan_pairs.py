@@ -14,9 +14,9 @@ import torch
 from loops import CONFIG, SMALL, make_loop, views_of, with_clean_views
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy
-from toy import sentences, write_toy_model
+from toy import write_toy_model
 
-from isospace.config import CorpusConfig, TrainConfig, objective_name
+from isospace.config import objective_name
 from isospace.encoders.batch import Batch
 from isospace.losses import replace_words
 from isospace.objectives import (
@@ -222,119 +222,6 @@ def test_esimcse_repeats_in_the_positive_and_remembers_both_texts(model, tmp_pat
 
 
 @pytest.mark.usefixtures("in_float64")
-def test_arccse_has_the_margin_between_texts_and_the_triplet_on_the_anchor(model, tmp_path):
-    objective = ArcCSE(head="none", triplet_margin=0.05)
-    loop = without_dropout(loop_of(model, tmp_path, objective))
-    seen, mask = Seen(loop), loop.training.encoder.tokenizer.mask_token_id
-    less, more = (view.edit for view in objective.views[3:])
-
-    def margin(a: Tensor, b: Tensor, _: int) -> Tensor:
-        logits = torch.stack([cosine_similarity(x, b) for x in a])
-        angles = logits.diagonal().arccos() + math.pi / 18
-        logits = torch.diagonal_scatter(logits, angles.cos()) / 0.05
-        return cross_entropy(logits, torch.arange(len(a)))
-
-    def triplet(anchor: Tensor, _: Tensor, text: int) -> Tensor:
-        for change in (less, more):
-            for own, masked in zip(seen.ids[text], seen.changed(text, change), strict=True):
-                assert {
-                    (o, m) for o, m in zip(own, masked, strict=True) if o != m and m != mask
-                } == set()
-        near, far = (
-            cosine_similarity(anchor, seen.vectors(seen.changed(text, edit)))
-            for edit in (less, more)
-        )
-        return 0.1 * (0.05 + far - near).clamp(min=0).mean()
-
-    found = terms_of(loop)
-    assert found == {
-        "arc_con": close(both_ways(seen, margin)),
-        "triplet": close(both_ways(seen, triplet)),
-    }
-    assert found["triplet"] > 0
-
-
-@pytest.mark.usefixtures("in_float64")
-def test_dclr_leaves_out_texts_that_are_too_like_the_positive(model, tmp_path):
-    objective = DCLR(head="none", noise_times=0.0, threshold=PHI)
-    loop = without_dropout(loop_of(model, tmp_path, objective))
-    left_out = []
-
-    def loss(a: Tensor, b: Tensor, _: int) -> Tensor:
-        total = 0.0
-        for i in range(BATCH):
-            kept = [
-                j for j in range(BATCH) if i == j or cosine_similarity(b[i], b[j], dim=0) <= PHI
-            ]
-            left_out.append(BATCH - len(kept))
-            row = {j: math.exp(float(cosine_similarity(a[i], b[j], dim=0)) / 0.05) for j in kept}
-            total -= math.log(row[i] / sum(row.values()))
-        return torch.tensor(total / BATCH)
-
-    assert terms_of(loop)["info_nce"] == close(both_ways(Seen(loop), loss))
-    assert 0 < sum(left_out) < 2 * BATCH * (BATCH - 1)
-
-
-@pytest.mark.usefixtures("in_float64")
-def test_mocose_predicts_the_positive_s_key(model, tmp_path):
-    loop = without_dropout(loop_of(model, tmp_path, MoCoSE(head_dropout=0.0, queue_start=5)))
-    head: Any = loop.training.head
-    start = loop.training.auxiliaries["queue"].rows.clone()
-    with torch.no_grad():  # no longer the projection that is trained
-        head.copied_pooler.weight += 0.1
-
-    def keys(x: Tensor) -> Tensor:
-        return head.copied_projection(head.copied_pooler(x))
-
-    def loss(a: Tensor, b: Tensor, _: int) -> Tensor:
-        query = head.predictor(head.projection(head.pooler(a)))
-        return torch.tensor(info_nce(query, keys(b), 0.05, start.double()))
-
-    seen = Seen(loop)
-    assert terms_of(loop)["info_nce"] == close(both_ways(seen, loss))
-    with torch.no_grad():
-        expected = torch.stack([keys(seen.texts[1]), keys(seen.texts[0])], dim=1).flatten(0, 1)
-    next(iter(loop))
-    assert torch.allclose(loop.training.auxiliaries["queue"].rows[5:].double(), expected, atol=1e-6)
-
-
-@pytest.mark.usefixtures("in_float64")
-def test_pcl_copies_the_positive_and_its_peer_sees_the_same(model, tmp_path):
-    objective = PCL(copies=1, head="none")
-    loop = without_dropout(loop_of(model, tmp_path, objective))
-    seen, peer = Seen(loop), moved(loop, "peer")
-    edits = [view.edit for view in objective.views[2:6]]
-    for edit in edits[:2]:  # shuffled, reversed
-        for text in (0, 1):
-            own, other = map(sorted, seen.ids[text]), map(sorted, seen.changed(text, edit))
-            assert list(own) == list(other)
-    found = dict.fromkeys(("info_nce", "group", "kl_within", "kl_cross"), 0.0)
-    for text in (0, 1):
-        copies = [seen.ids[1 - text], *(seen.changed(1 - text, edit) for edit in edits)]
-        by: dict[str, Tensor] = {}
-        for name, network in (("P", loop.training.encoder), ("Q", peer)):
-            by[name] = torch.stack([seen.vectors(x, network) for x in (seen.ids[text], *copies)])
-            found["info_nce"] += info_nce(by[name][0], by[name][1], 0.05) / 2
-        w = {}
-        for x, y in ("PP", "QQ", "PQ", "QP"):
-            rows = []
-            for i, anchor in enumerate(by[x][0]):
-                own = [cosine_similarity(anchor, copy[i], dim=0) for copy in by[y][1:]]
-                rest = [
-                    cosine_similarity(anchor, by[y][0][j], dim=0) for j in range(BATCH) if j != i
-                ]
-                rows.append((torch.stack([*own, *rest]) / 0.05).softmax(0))
-            w[x + y] = torch.stack(rows)
-        labels = torch.zeros_like(w["PP"])
-        labels[:, :5] = 1
-        for p in (w["PP"], w["QQ"]):
-            found["group"] -= float((labels * p.log() + (1 - labels) * (1 - p).log()).mean()) / 2
-        for name, p, q in (("kl_within", "PP", "QQ"), ("kl_cross", "PQ", "QP")):
-            found[name] += float((w[q] * (w[q] / w[p]).log()).mean()) / 2
-    assert terms_of(loop) == {name: close(x) for name, x in found.items()}
-
-
-@pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("variant", ["released", "masked"])
 def test_diffcse_detects_the_anchor_s_words_by_the_anchor_s_vector(model, tmp_path, variant):
     objective = DiffCSE(detection_weight=1.0, variant=variant)
@@ -362,16 +249,6 @@ def test_diffcse_detects_the_anchor_s_words_by_the_anchor_s_vector(model, tmp_pa
     assert found["detection"] == close(sum(losses), 1e-6)
     expected = [info_nce(projected[t], projected[1 - t], 0.05) / 2 for t in (0, 1)]
     assert found["info_nce"] == close(sum(expected))
-
-
-def moved(loop: Loop, name: str) -> Any:
-    """A network beside the encoder, no longer its copy."""
-    network: Any = loop.training.auxiliaries[name]
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in network.encoder.parameters():
-            parameter += 0.05 * torch.randn(parameter.shape, generator=generator)
-    return network.encoder
 
 
 def tokens(batch: Batch) -> TokenIds:
@@ -412,20 +289,6 @@ def test_gradient_reaches_both_texts_and_no_two_passes_are_the_same(model, tmp_p
 def small(kind: type[Objective]) -> Objective:
     of_toy = {f.name: SMALL[f.name] for f in fields(kind) if f.name in SMALL}
     return kind(**{**of_toy, **({"passes": 2} if kind is NoiseStudy else {})})
-
-
-@pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory, toy_model: Path) -> TrainConfig:
-    """Questions and answers of toy words, three updates."""
-    folder = tmp_path_factory.mktemp("pairs")
-    texts = sentences(400)
-    rows = [f"{a}\t{b}" for a, b in zip(texts[::2], texts[1::2], strict=True)]
-    (folder / "pairs.tsv").write_text("\n".join(["question\tanswer", *rows]) + "\n")
-    text = CorpusConfig(corpus=(str(folder / "pairs.tsv"),), columns=("question", "answer"))
-    return TrainConfig(
-        text=text, objective=ESimCSE(), model=str(toy_model), batch_size=16, views="pairs",
-        learning_rate=1e-3, budget=(48, "sentences"), output=folder / "run",
-    )  # fmt: skip
 
 
 @pytest.mark.exhaustive

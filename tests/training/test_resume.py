@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import signal
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -112,10 +111,7 @@ def test_ctrl_c_ends_cleanly_and_resumes(config, whole):
     assert process.wait() == 1
     assert "Traceback" not in process.err
     assert "isospace train --resume" in process.err
-    again = isospace("train", "--resume", config.output, "--json")
-    assert again.wait() == 0, again.err
-    assert json.loads(again.out)["steps"] == 30
-    assert_same_run(whole, Run(config.output))
+    assert_same_run(whole, train(resume=config.output).run)
 
 
 @pytest.mark.exhaustive
@@ -218,21 +214,6 @@ def test_what_has_changed_is_refused_on_resume(config, toy_model, tmp_path, chan
         train(resume=config.output)
 
 
-def test_a_finished_run_whose_model_was_removed_makes_it_again(finished_copy):
-    results = finished_copy.results
-    weights = finished_copy.model_folder / "model.safetensors"
-    before = weights.read_bytes()
-    shutil.rmtree(finished_copy.model_folder)
-    again = train(resume=finished_copy.folder)
-    assert weights.read_bytes() == before
-    changed = {
-        field.name
-        for field in fields(again.results)
-        if getattr(again.results, field.name) != getattr(results, field.name)
-    }
-    assert changed <= {"seconds", "memory_mb"}  # the process may have grown
-
-
 def test_a_finished_run_whose_model_a_disk_has_changed_is_refused(finished_copy):
     weights = finished_copy.model_folder / "model.safetensors"
     whole = weights.read_bytes()
@@ -241,7 +222,8 @@ def test_a_finished_run_whose_model_a_disk_has_changed_is_refused(finished_copy)
     with pytest.raises(UserError, match=rf"model\.safetensors: damaged.*{again}"):
         train(resume=finished_copy.folder)
     shutil.rmtree(finished_copy.model_folder)
-    train(resume=finished_copy.folder)
+    results = replace(train(resume=finished_copy.folder).results, seconds=0, memory_mb=0)
+    assert results == replace(finished_copy.results, seconds=0, memory_mb=0)
     assert weights.read_bytes() == whole
 
 

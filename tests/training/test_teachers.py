@@ -273,15 +273,3 @@ def test_another_teacher_is_not_gone_on_with(documents, toy_model, tmp_path):
     other.save_pretrained(teacher)
     with pytest.raises(UserError, match="`teacher`"):
         train(resume=finished.run.folder)
-
-
-def test_a_cross_encoder_and_a_file_of_scores_teach(documents, cross, tmp_path):
-    finished = train(replace(documents, teacher=str(cross), output=tmp_path / "cross"))
-    assert finished.results.steps == 20
-    rows = [{"query": text, "passage": text, "score": 1.0} for text in TEXTS]
-    file = tmp_path / "scores.jsonl"
-    file.write_text(
-        "\n".join(map(json.dumps, rows)) + '\n{"query": "a", "passage": "b", "score": 0}'
-    )
-    with pytest.raises(UserError, match="none of its 61 pairs"):
-        train(replace(documents, teacher=str(file), output=tmp_path / "file"))

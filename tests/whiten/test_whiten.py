@@ -128,12 +128,9 @@ def trying(**mrr: float):
     ("power", "dim", "kind", "whitened"),
     [
         ("auto", None, VerdictKind.ADAPTED, True),
-        ("auto", None, VerdictKind.TOO_SMALL, False),
         ("auto", None, VerdictKind.CANNOT_TELL, False),
-        ("auto", None, VerdictKind.KEEP_BASE, False),
         ("auto", 8, VerdictKind.KEEP_BASE, True),
         (0.25, None, VerdictKind.KEEP_BASE, True),
-        (1.0, 8, VerdictKind.ADAPTED, True),
     ],
 )
 def test_auto_must_earn_its_whitening_and_what_was_asked_for_is_written(
@@ -288,17 +285,12 @@ def test_bad_input_is_refused_and_nothing_is_written(setting, changes, message):
     assert not setting.output.exists()
 
 
-@pytest.mark.parametrize(
-    ("count", "words", "message"),
-    [(0, 10, "is empty"), (12, 10, "too few sentences"), (100, 6, "too few sentences")],
-)
-def test_a_corpus_that_is_too_small_is_refused(setting, tmp_path, count, words, message):
+@pytest.mark.parametrize(("count", "words"), [(12, 10), (100, 6)])
+def test_a_corpus_that_is_too_small_is_refused(setting, tmp_path, count, words):
     path = tmp_path / "small.txt"
-    lines = [" ".join(s.split()[:words]) for s in sentences(count)]
-    path.write_text("\n".join(lines), encoding="utf-8")
-    config = replace(setting, text=CorpusConfig(corpus=(str(path),)))
-    with pytest.raises(UserError, match=message):
-        whiten_model(config)
+    path.write_text("\n".join(" ".join(s.split()[:words]) for s in sentences(count)))
+    with pytest.raises(UserError, match="too few sentences"):
+        whiten_model(replace(setting, text=CorpusConfig(corpus=(str(path),))))
 
 
 def test_a_power_cannot_be_chosen_without_text_for_it(setting, tmp_path):

@@ -28,7 +28,7 @@ def setting(toy_model: Path, toy_corpus: Path, tmp_path: Path) -> WhitenConfig:
     return WhitenConfig(
         model=str(toy_model),
         text=CorpusConfig(corpus=(str(toy_corpus),), near_duplicates=False),
-        whitening=Whitening(kind="flow"),
+        whitening=Whitening(kind="flow", epochs=2),
         output=tmp_path / "out",
     )
 

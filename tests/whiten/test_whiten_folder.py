@@ -79,14 +79,6 @@ def test_a_sentence_does_not_depend_on_neighbours_batch_size_or_order(
     np.testing.assert_allclose(together, alone[chosen], atol=5e-6)
 
 
-def test_cutting_the_vectors_is_keeping_fewer_components(toy_model, folded):
-    pooled, _, folder = folded
-    cut = SentenceTransformer(str(folder), device="cpu", truncate_dim=5)
-    expected = Whitening(dim=5).fit(Moments.from_vectors(pooled), 0.5)(pooled)
-    found = cut.encode(TEXTS, normalize_embeddings=True)
-    np.testing.assert_allclose(found, torch.nn.functional.normalize(expected), atol=1e-5)
-
-
 def test_a_closing_normalisation_is_replaced_and_an_earlier_whitening_stays(folded):
     encoder = load_encoder(str(folded[2]), device="cpu")
     before = encoder.embed(TEXTS)
@@ -107,7 +99,7 @@ def test_a_flow_is_a_stack_of_dense_layers_that_others_load(toy_model, tmp_path)
     encoder = load_encoder(str(toy_model), device="cpu")
     drop_normalize(encoder)
     pooled = torch.from_numpy(encoder.embed(TEXTS))
-    fitted = fit_flow(pooled, epochs=30)
+    fitted = fit_flow(pooled, epochs=3)
     fold(encoder, fitted)
     save_model(encoder, tmp_path / "model")
     found = SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS)
