@@ -26,7 +26,7 @@ from isospace.training.train import train
 
 
 def test_a_resumed_run_is_examined_as_it_was_begun(config, monkeypatch):
-    run = Run.create(config)
+    run = Run.create(replace(config, budget=(32, "sentences")))
     monkeypatch.setenv("ISOSPACE_DATA", "/no/such/folder")
     results = train(resume=run.folder).results
     assert results.base.sts is None
@@ -63,7 +63,7 @@ def test_a_kill_at_any_step_loses_nothing(config, whole, seed):
     assert_same_run(whole, train(resume=killed.output).run)
 
 
-@pytest.mark.parametrize("writes", [1, 4, 5])
+@pytest.mark.parametrize("writes", [pytest.param(1, marks=pytest.mark.exhaustive), 4, 5])
 def test_a_kill_between_two_files_mixes_no_looks(config, monkeypatch, writes):
     """What is done again after it may come out otherwise, as on a GPU: here, as collapsed."""
     config = replace(config, evaluations=3, select="label-free")
@@ -151,11 +151,6 @@ def test_processes_wait_for_as_long_as_the_first_one_works(config, monkeypatch):
     assert asked["timeout"] >= timedelta(days=1)
 
 
-def train_without_results(config: TrainConfig) -> None:
-    """A run as a kill leaves it that comes before its results."""
-    train(config).run.results_path.unlink()
-
-
 def change_model(config, folder):
     [weights] = (folder / "model").rglob("model.safetensors")
     tensors = load_file(weights)
@@ -196,19 +191,19 @@ def change_queries(config, folder):
 def test_what_has_changed_is_refused_on_resume(config, toy_model, tmp_path, change, named):
     text = tmp_path / "text.txt"
     text.write_text("\n".join(sentences(200)), encoding="utf-8")
-    config = replace(config, text=replace(config.text, corpus=(str(text),)))
+    text_config = replace(config.text, corpus=(str(text),))
+    config = replace(config, text=text_config, budget=(32, "sentences"))
     if change is change_model:
         model = shutil.copytree(toy_model, tmp_path / "model")
         config = replace(config, model=str(model))
     elif change is change_generator:
         generator = write_toy_model(tmp_path / "generator", masked_words=True)
-        objective = DiffCSE(generator=str(generator))
-        config = replace(config, objective=objective, budget=(32, "sentences"))
+        config = replace(config, objective=DiffCSE(generator=str(generator)))
     elif change is change_queries:
         queries = tmp_path / "queries.txt"
         queries.write_text("\n".join(sentences(20, seed=5)))
         config = replace(config, queries=queries, views="both")
-    train_without_results(config)
+    train(config).run.results_path.unlink()  # as a kill leaves it that comes before the results
     change(config, tmp_path)
     with pytest.raises(UserError, match=f"{named} has changed"):
         train(resume=config.output)
@@ -237,10 +232,10 @@ def test_a_finished_run_without_its_checkpoint_keeps_its_weights(finished_copy):
     assert run.kept_weights.read_bytes() == kept
 
 
-def test_seconds_and_memory_are_of_the_sessions_before_a_resumption_too(config):
-    train_without_results(config)
-    last = Run(config.output).last_checkpoint
+def test_seconds_and_memory_are_of_the_sessions_before_a_resumption_too(finished_copy):
+    last = finished_copy.last_checkpoint
     checkpoint.save(last, {**checkpoint.load(last), "seconds": 1e6, "memory_mb": 1e6})
-    results = train(resume=config.output).results
+    finished_copy.results_path.unlink()
+    results = train(resume=finished_copy.folder).results
     assert results.seconds > 1e6
     assert results.memory_mb == 1e6

@@ -22,7 +22,7 @@ def test_a_new_folder_is_named_after_its_model_or_counts_several(config, tmp_pat
 
 
 def test_two_processes_do_not_work_on_one_run(config):
-    run = Run.create(config)
+    run = Run.create(replace(config, budget=(32, "sentences")))
     with (
         working_in(run.folder, "", "checkpoints/.lock"),
         pytest.raises(UserError, match="another process"),

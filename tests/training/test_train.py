@@ -78,7 +78,7 @@ def test_the_corpus_is_not_elsewhere(config):
 def test_the_callers_random_generators_are_left_as_they_were(config):
     torch.manual_seed(5)
     before = random_state()
-    outcome = train(config)
+    outcome = train(replace(config, budget=(32, "sentences")))
     assert np.array_equal(torch.get_rng_state(), before["torch"])
     outcome.run.results_path.unlink()
     train(resume=str(outcome.run.folder))  # goes on from the checkpoint's own state
@@ -142,7 +142,7 @@ def test_own_pairs_decide_the_verdict_and_are_not_trained_on(config, tmp_path):
     texts = sentences(400)
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("\n".join(f"{a},{b}" for a, b in zip(texts[:50], texts[50:100], strict=True)))
-    outcome = train(replace(config, pairs=pairs))
+    outcome = train(replace(config, pairs=pairs, budget=(32, "sentences")))
     assert "pairs.csv" in outcome.results.verdict.protocol
     assert outcome.results.base.pairs.queries == 50
     assert outcome.results.corpus.counts["read"] == 400
