@@ -273,7 +273,11 @@ def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(
         return replace(found, kind=VerdictKind.CANNOT_TELL, text=said)
 
     monkeypatch.setattr(Benchmark, "verdict", unsure)
-    finished = adapt(replace(config, output=config.output.with_name("unsure")))
+    stopped = shutil.copytree(adapted.run.folder, config.output.with_name("unsure"))
+    for name in ("results.json", "candidates.json"):
+        (stopped / name).unlink()
+    shutil.rmtree(stopped / "model")
+    finished = adapt(resume=stopped)  # whose weights are there
     assert finished.results.verdict.kind is VerdictKind.KEEP_BASE
     assert finished.results.verdict.text.startswith("Keep the base model: cannot tell: +")
     assert finished.results.verdict.gain == adapted.results.verdict.gain
@@ -382,7 +386,7 @@ def test_sentences_train_by_dropout(toy_model, tmp_path):
 def test_a_teacher_is_followed(config, toy_model, tmp_path, teacher, variant, mined):
     if teacher == "cross":
         teacher = str(write_toy_cross_encoder(tmp_path / "cross", toy_model))
-    budget = (100_000, "tokens")
+    budget = (60_000, "tokens")
     finished = adapt(replace(config, teacher=teacher, budget=budget, output=tmp_path / "run"))
     settings = finished.run.config
     assert (settings.objective.variant, settings.mined) == (variant, mined)

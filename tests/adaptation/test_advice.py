@@ -21,7 +21,7 @@ from isospace.statistics.selection import (
 )
 from isospace.statistics.verdict import VerdictKind, base_kept, kind_of, verdict_of
 
-CASES, RUNGS, GROUPS, SIZE = 400, 20, 150, 2
+CASES, RUNGS, GROUPS, SIZE = 200, 20, 150, 2
 
 
 def drawn(rng, true_gains):

@@ -28,8 +28,6 @@ from isospace.adaptation.time_plan import (
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.errors import Interrupted
-from isospace.report.run_set import collect
-from isospace.report.write import write_report
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +161,6 @@ def test_a_budget_that_is_short_measures_less_and_says_so(config, tmp_path, monk
     assert results.evaluations == ()
     assert any("25 % of the validation and test pairs" in note for note in notes)
     assert any("Nothing was trained" in note for note in notes)
-    assert write_report(collect([config.output]), tmp_path / "report.html").is_file()
 
 
 def test_tokens_are_counted_as_they_pass(toy_model):

@@ -55,6 +55,7 @@ def test_the_model_that_finds_most_validation_pairs_goes_on(config, adapted):
     assert all(one.name in page for one in compared.models)
 
 
+@pytest.mark.exhaustive
 def test_the_search_is_that_of_the_selected_model_alone(config, adapted, tmp_path):
     one = replace(config, models=(), model=adapted.run.config.model, output=tmp_path / "run")
     alone = adapt(one, progress=Silent())

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from searches import short_search, write_documents
+from searches import half_search
 
 from isospace.adaptation import adapt as module
 from isospace.adaptation import fine_tune, scoring
@@ -123,9 +123,8 @@ def test_the_first_update_warms_up_and_old_ones_are_forgotten():
 
 
 @pytest.fixture
-def config(toy_model, tmp_path):
-    documents = write_documents(tmp_path / "documents.jsonl")
-    return short_search(documents, toy_model, tmp_path / "run")
+def config(half_split, toy_model, tmp_path):
+    return half_search(tmp_path, toy_model)
 
 
 @pytest.fixture
