@@ -250,7 +250,8 @@ def test_the_command(base, tmp_path, capsys):
     assert "plain BM25" in found.bm25_sentence
     assert out.rstrip().endswith(found.verdict.text)
     assert found.recommendation in err
-    assert len(err.rpartition("other text ")[2].splitlines()) <= 5
+    last = err.rpartition("other text ")[2].splitlines()
+    assert len([line for line in last if not line.endswith(" left")]) <= 5  # but for slow steps
     capsys.readouterr()
     model = tmp_path / "c" / "simcse" / "seed-42" / "model"
     told = _how_to_load(model)

@@ -113,6 +113,15 @@ def ask_for_pooling(run, pooling):
     change(run, pooling=pooling)
 
 
+def test_a_pooling_that_is_the_encoders_own_is_no_other_start(tmp_path):
+    first, other = (write_scored(tmp_path / str(seed), seed) for seed in (1, 2))
+    assert first.finished.pooling == "cls"
+    assert first.config.pooling is None
+    ask_for_pooling(other, "cls")
+    found = compare_runs({"a": [first], "b": [other]}, "MRR")
+    assert list(found.gains) == ["a", "b"]
+
+
 def judged(tmp_path, measure="Avg", **candidates):
     """What four seeds of each candidate say, written with these settings."""
     runs = {

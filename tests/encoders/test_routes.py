@@ -62,6 +62,17 @@ def test_each_side_has_sentence_transformers_vectors(toy_model, tmp_path, kind):
     assert weights_hash(ours, "query") != weights_hash(ours, "document")
 
 
+def test_prompts_that_are_given_reach_both_sides(toy_model, tmp_path):
+    folder = write_asymmetric(toy_model, tmp_path / "a", "static queries")
+    ours = load_encoder(str(folder), device="cpu", query_prompt="the dog: ", document_prompt="")
+    theirs = load_again(folder)
+    for side, encode, prompt in (
+        ("query", theirs.encode_query, "the dog: "),
+        ("document", theirs.encode_document, ""),
+    ):
+        assert np.allclose(ours.embed(TEXTS, side=side), encode(TEXTS, prompt=prompt), atol=1e-6)
+
+
 def test_static_vectors_are_read_and_written(toy_model, tmp_path):
     folder = write_static(toy_model, tmp_path / "static")
     texts = [*TEXTS, ""]

@@ -18,11 +18,16 @@ from isospace.evaluation.hybrid import (
     rank_pairs,
     select_weight,
 )
-from isospace.evaluation.pairs import Candidates, TextPairs
+from isospace.evaluation.pairs import Candidates, PromptedEncoders, TextPairs
 from isospace.evaluation.ranking import MEASURES, JudgedQueries
 from isospace.evaluation.retrieval import evaluate_retrieval
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import unit_rows
+
+
+def collapsed(texts):
+    return np.ones((len(texts), 4), np.float32)
+
 
 RANDOM = np.random.default_rng(0)
 WORDS = [f"word{i}" for i in range(400)]
@@ -69,6 +74,25 @@ def test_bm25_is_lucenes():
     expected = [lucene(query, texts) for query in queries]
     assert np.allclose(BM25(texts).scores(queries), expected, atol=1e-5)
     assert not BM25(["!", "?"]).scores(["cat"]).any()
+
+
+def test_the_sides_are_encoded_by_their_own():
+    asked = []
+
+    def queries(texts):
+        asked.append(("queries", set(texts)))
+        return meaning(texts)
+
+    def documents(texts):
+        asked.append(("documents", set(texts)))
+        return meaning(texts)
+
+    sides = PromptedEncoders(queries, documents, collapsed)
+    compare_judged(sides, judged())
+    assert asked == [("queries", set(QUERIES)), ("documents", set(DOCUMENTS))]
+    asked.clear()
+    compare_pairs(sides, TextPairs("toy", WORDLESS, DOCUMENTS))
+    assert asked == [("queries", set(WORDLESS)), ("documents", set(DOCUMENTS))]
 
 
 def test_pairs_are_ranked_as_without_bm25():

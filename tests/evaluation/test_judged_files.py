@@ -39,6 +39,13 @@ def write(folder, documents=DOCUMENTS, queries=QUERIES, qrels=QRELS, name="qrels
     return folder
 
 
+def test_beir(tmp_path):
+    judged = load_judged(write(tmp_path))
+    assert judged.queries == ("what purrs", "what barks")
+    assert judged.documents == ("Cats They purr.", "A dog barks.", "Rivers flow.")
+    assert judged.judgements == ({0: 2, 1: 0}, {1: 1, 2: 1})
+
+
 @pytest.mark.parametrize("line", ["q1 0 d1 2\nq2 0 d2 1\n", "q1\tQ0\td1\t2\nq2\tQ0\td2\t1\n"])
 def test_trec(tmp_path, line):
     folder = write(tmp_path, qrels=line, name="qrels.txt")

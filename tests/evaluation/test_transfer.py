@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sts_files import write
 
 from isospace.errors import UserError
+from isospace.evaluation.classifiers import PROTOCOLS, Protocol
 from isospace.evaluation.senteval import TRANSFER_NAMES
 from isospace.evaluation.transfer import (
     TransferResult,
@@ -100,6 +102,34 @@ def test_examples_are_sorted_by_length_then_label_and_else_stay_in_order(folder)
     # A blank line is an example without a word.
     assert split.sides[0][:7] == ("", "w", "b", "d", "x y z", "a b c", "longer than three words")
     assert split.labels[:7].tolist() == [1, 0, 1, 1, 0, 1, 1]
+
+
+def test_an_encoder_that_knows_nothing_has_the_share_of_the_commonest_label(folder):
+    lines = [pair(int(i % 5 > 0), i) for i in range(125)]  # 25 pairs of label 0, 100 of label 1
+    write(folder / "downstream/MRPC/msr_paraphrase_train.txt", MRPC_HEADER + "".join(lines))
+    tasks = load_transfer(folder, ["MRPC"])
+    result = evaluate_transfer(lambda texts: np.zeros((len(texts), 3), np.float32), tasks)
+    (score,) = result.scores
+    assert (score.test, score.dev) == (60.0, pytest.approx(80.0, abs=0.3))
+    assert score.f1 == 75.0  # precision 18 / 30, recall 1
+    assert result.row()["MRPC"] == 60.0
+    assert result.row()["Avg"] is None
+
+
+def test_pairs_become_their_difference_and_their_product(folder, monkeypatch):
+    seen = []
+
+    def train(x, y, folds, strengths):
+        seen.append(x)
+        return torch.zeros(*strengths.shape, 2, x.shape[1] + 1)
+
+    monkeypatch.setitem(PROTOCOLS, "spy", Protocol(train, (1.0,)))
+    tasks = load_transfer(folder, ["MRPC"])
+    evaluate_transfer(class_encoder, tasks, "spy")
+    first, second = map(class_encoder, tasks["MRPC"].splits["train"].sides)
+    for row, u, v in zip(seen[0].tolist(), first, second, strict=True):
+        assert row[:7] == [abs(a - b) for a, b in zip(u, v, strict=True)]
+        assert row[7:] == [a * b for a, b in zip(u, v, strict=True)]
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,13 @@ def test_the_folder_scores_as_its_results_say(config, full):
     assert set(full.other_text) >= {"definitions"}
 
 
+def test_the_card_names_no_text_and_says_the_loss(config, full):
+    card = (config.output / "README.md").read_text()
+    assert full.verdict in card
+    assert full.corpus in card
+    assert not any(text in card for text in sentences(400, seed=4))
+
+
 def test_static_queries_search_an_index_of_the_encoder(config, queries):
     changed, results = queries
     folder = changed.output

@@ -23,6 +23,7 @@ from isospace.losses import masking_triplet
 from isospace.objectives.arccse import ArcCSE
 from isospace.training.build import build_training
 from isospace.training.examples import Examples
+from isospace.training.sources import Sources
 from isospace.views import Views, Vocabulary
 from isospace.views.edits import MaskSpan
 
@@ -123,6 +124,17 @@ def test_a_masked_span_leaves_the_special_tokens_and_the_length():
     assert starts == set(range(1, 9))
     nothing = ids[[0, -1]]
     assert np.array_equal(MaskSpan()(nothing, np.random.default_rng(0), vocabulary), nothing)
+
+
+def test_the_triplet_s_views_of_a_sentence_lose_more_and_more_of_it(toy_model):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    ids = [np.array(row) for row in encoder.tokens.ids(["a big red dog reads " * 4] * 9)]
+    batch = Sources(ArcCSE().views, encoder, 0).batch([ids], np.arange(9), 0)
+    whole, less, more = batch.input_ids.chunk(3)
+    gone = [(view == encoder.vocabulary.mask_id) for view in (whole, less, more)]
+    assert [mask.sum(1).tolist() for mask in gone] == [[0] * 9, [4] * 9, [8] * 9]
+    assert (gone[1] <= gone[2]).all()
+    assert len({tuple(row.tolist()) for row in gone[1]}) > 1
 
 
 def test_a_tokenizer_without_a_mask_token_is_refused_with_the_way_out(toy_model, tmp_path):

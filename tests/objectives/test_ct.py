@@ -8,8 +8,8 @@ from golden_files import BASELINE, check, files, precisions, read
 from torch import nn
 
 from isospace.losses import contrastive_tension, pair_layout
-from isospace.objectives.auxiliaries import Scale
-from isospace.objectives.ct import CTInBatch
+from isospace.objectives.auxiliaries import Network, Scale
+from isospace.objectives.ct import CT, CTInBatch
 from isospace.views import Views
 
 
@@ -17,6 +17,14 @@ def see(objective, a, b):
     auxiliaries = objective.build_auxiliaries(nn.Linear(1, 1), 0)
     encoded = torch.stack([a, b])
     return Views(encoded, encoded, {}, {k: c.to(a.dtype) for k, c in auxiliaries.items()})
+
+
+def test_towers_start_equal_and_both_train():
+    encoder = nn.Linear(3, 3)
+    tower = CT().build_auxiliaries(encoder, 0)["second"]
+    assert isinstance(tower, Network)
+    assert torch.equal(tower.encoder.weight, encoder.weight)
+    assert tower.encoder.weight.requires_grad
 
 
 @files("baselines/ct_pairs")

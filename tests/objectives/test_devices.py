@@ -18,6 +18,7 @@ from toy import write_toy_model
 from isospace.encoders import fast
 from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES
+from isospace.objectives.auxiliaries import Draws
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.flow import fit_flow
 from isospace.operators.whitening import Method, whiten
@@ -131,3 +132,20 @@ def test_a_flow_is_fitted_there_and_comes_back() -> None:
     assert {p.device for p in flow.parameters()} == {HOME}
     layers = flow.to(AWAY).dense_layers()
     assert {part.device for layer in layers for part in layer} == {AWAY}
+
+
+def test_draws_leave_the_generator_of_a_gpu_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    forked, seeded = [], []
+    fork = torch.random.fork_rng
+    monkeypatch.setattr(
+        torch.random, "fork_rng", lambda devices: forked.append(devices) or fork([])
+    )
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded.append)
+    gpu, draws = torch.device("cuda", 0), Draws(0)
+    with draws.own_draws(HOME):
+        pass
+    assert (forked, seeded) == ([[]], [])
+    with draws.own_draws(gpu):
+        pass
+    assert forked[1] == [gpu]
+    assert len(seeded) == 1

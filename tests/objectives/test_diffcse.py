@@ -206,6 +206,16 @@ def test_sampled_words_follow_the_generator(with_head):
     assert (found - expected).abs().max() < 0.02
 
 
+def test_words_of_the_batch_where_there_is_no_generator(toy_model):
+    encoder, detector = detector_of(toy_model, generator="words")
+    original, masked = batch_of(encoder)
+    ids = detector.guesses(original, masked, sampled=False)
+    special = torch.tensor(sorted(encoder.vocabulary.special))
+    assert torch.isin(ids, original.ids[original.mask.bool()]).all()
+    assert not torch.isin(ids, special).any()
+    assert (ids != original.ids).any()
+
+
 def test_the_discriminator_reads_the_sentence_vector_in_front(toy_model):
     encoder, detector = detector_of(toy_model, generator="words")
     original, _ = batch_of(encoder)

@@ -9,6 +9,7 @@ from torch import nn
 
 from isospace.losses import info_nce
 from isospace.objectives.auxiliaries import LastGradient, LateQueue, Network, Queue, follow
+from isospace.objectives.heads import MomentumHead, seeded
 from isospace.objectives.mocose import MoCoSE
 from isospace.operators.similarity import cosine_matrix
 from isospace.views import Views
@@ -37,6 +38,23 @@ def head_of(golden, prefixes, objective):
     follow(head.copied_pooler, head.pooler, 0.0)
     follow(head.copied_projection, head.projection, 0.0)
     return head
+
+
+def test_momentum_rises_to_one_and_stays():
+    ours = MoCoSE(momentum=0.75, momentum_updates=10)
+    assert ours.momentum_at(5) == pytest.approx(0.875)
+    assert ours.momentum_at(10) == ours.momentum_at(13) == 1.0
+    released = MoCoSE(momentum=0.75, momentum_updates=10, variant="released")
+    assert released.momentum_at(13) == pytest.approx(released.momentum_at(7)) != 1.0
+
+
+def test_head_dropout_scales_what_it_keeps():
+    head = MomentumHead(2000, 0.25, seeded(0), lambda update: 0.5, train_copy=False)
+    ones = torch.ones(1, 2000)
+    dropped = head.projection[2](ones)
+    assert sorted(dropped.unique().tolist()) == [0.0, pytest.approx(4 / 3)]
+    assert dropped.mean().item() == pytest.approx(1.0, abs=0.05)
+    assert head.copied_projection[2].generator is head.generator
 
 
 @precisions

@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 from golden_files import BASELINE, check, files, precisions, read, scalar
+from objective_views import random
 
 from isospace.losses import group_cross_entropy, group_logits, info_nce, softmax_divergence
 from isospace.objectives.pcl import PCL
@@ -15,6 +16,21 @@ from isospace.views.edits import DeleteTokens, InsertTokens, Reverse, Shuffle
 
 def see(views):
     return Views(views, views)
+
+
+def test_both_networks_see_the_same_edits():
+    plan = PCL(copies=1).views
+    assert [view.edit for view in plan[:6]] == [view.edit for view in plan[6:]]
+    assert {view.by for view in plan[6:]} == {"peer"}
+    assert len({view.edit.stream for view in plan if view.edit}) == 4
+
+
+def test_a_frozen_peer_is_a_constant():
+    objective = PCL(copies=1, peer="frozen")
+    views = random(12, 4, 5).requires_grad_()
+    sum(objective(see(views)).values()).backward()
+    reached = views.grad.abs().sum((1, 2)) > 0
+    assert reached.tolist() == [True] * 6 + [False] * 6
 
 
 @precisions

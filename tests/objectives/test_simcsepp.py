@@ -74,3 +74,10 @@ def test_noise_study_changes_the_named_part_only() -> None:
         expected = cross_entropy(logits, torch.arange(7)).item()
         objective = NoiseStudy(part=part, passes=1)  # type: ignore[arg-type]
         assert loss(objective, z1, z2, c1, c2) == pytest.approx(expected)
+
+
+def test_means_are_taken_over_the_passes_of_one_view() -> None:
+    z1, z2, *passes = (random(7, 5, seed=seed) for seed in range(8))
+    first, second = sum(passes[:3]) / 3, sum(passes[3:]) / 3
+    three = loss(NoiseStudy(passes=3), z1, z2, *passes)
+    assert three == pytest.approx(loss(NoiseStudy(passes=1), z1, z2, first, second))

@@ -171,6 +171,12 @@ def test_whole_words_are_deleted_and_never_all():
     assert DeleteWords()(ids[[0, -1]], np.random.default_rng(0), vocabulary).tolist() == [1, 2]
 
 
+def test_words_begin_where_the_tokenizer_says(toy_model):
+    encoder = load_encoder(str(toy_model), device="cpu")
+    [ids] = map(np.array, encoder.tokens.ids(["the cat xyz sat"]))
+    assert encoder.vocabulary.words(ids).tolist() == [0, 1, 2, 2, 2, 3]
+
+
 def test_a_later_token_changes_no_earlier_prediction(toy_model):
     encoder = load_encoder(str(toy_model), "cls", "cpu")
     encoder.noise.set(0.0)
@@ -197,6 +203,14 @@ def test_dropout_of_the_decoder_comes_from_its_own_generator(toy_model):
     resumed = Decoder(encoder, 1)
     resumed.load_state_dict(copy.deepcopy(again.state_dict()))
     assert torch.equal(resumed(s, target), second)
+
+
+def test_the_trained_head_for_masked_words_is_taken(tmp_path):
+    encoder = load_encoder(str(write_toy_model(tmp_path, masked_words=True)), "cls", "cpu")
+    head = Decoder(encoder, 0).head
+    theirs: Any = encoder.language_model()
+    assert torch.equal(head.dense.weight, theirs.model.cls.predictions.transform.dense.weight)
+    assert torch.equal(head.bias, theirs.model.cls.predictions.bias)
 
 
 def test_layers_of_another_kind_are_refused(toy_model, tmp_path):

@@ -211,6 +211,15 @@ def test_a_comparison_comes_with_its_verdict(which):
     assert gains_table("which", comparison) is None  # no other score than that
 
 
+def test_runs_that_the_verdict_is_not_about_are_not_on_its_page(which):
+    write_run(which / "dcl" / "seed-3")
+    write_run(which / "scd" / "seed-1")
+    assert list(collect([which]).groups()) == ["dcl", "simcse:head=none"]
+    assert "seed-3" not in page_of(which)
+    (which / "results.json").unlink()
+    assert list(collect([which]).groups()) == ["dcl", "scd", "simcse_head=none"]
+
+
 def test_differences_say_what_they_show(tmp_path):
     found = write_comparison(tmp_path / "scored", sts=True)
     over = "simcse:head=none over dcl"

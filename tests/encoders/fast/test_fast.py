@@ -16,7 +16,9 @@ from transformers import (
 )
 
 from isospace.encoders import fast
+from isospace.encoders.fast import packed
 from isospace.encoders.loading import load_encoder
+from isospace.views import View
 
 SIZES = {
     "vocab_size": 50,
@@ -119,6 +121,17 @@ def test_an_encoder_says_its_path_and_why(toy_model, monkeypatch):
     encoder = load_encoder(str(toy_model), device="cpu")
     monkeypatch.delitem(fast.FAMILIES, "bert")
     assert encoder.path == "general path: bert has none"
+
+
+def test_views_on_the_fast_path_have_their_own_rates(toy_model, monkeypatch):
+    encoder = load_encoder(str(toy_model), "mean", device="cpu")
+    rates, own = [], packed.keep_mask
+    monkeypatch.setattr(packed, "keep_mask", lambda x, rate: rates.append(rate) or own(x, rate))
+    encoder(
+        encoder.tokens.collate(encoder.tokens.ids(["the cat", "a dog sat"])), [View(0.3), View(0.0)]
+    )
+    # Embeddings; and in each of 3 layers the attention, its output and the feed-forward block.
+    assert rates == [0.3] * 10
 
 
 def test_a_text_without_a_token_gets_nothing_of_its_neighbours(toy_model, monkeypatch):
