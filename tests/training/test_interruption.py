@@ -82,9 +82,9 @@ BEGUN = moments(
     [
         ("base model", ""),  # the benchmark
         (("train", 10), ""),  # before an evaluation
-        ("evaluation", "step 20"),
     ],
     [
+        ("evaluation", "step 20"),
         ("before training, x 100", ""),
         ("train", "20 updates"),
         (("train", 1), ""),
@@ -134,8 +134,8 @@ def assert_same_run(one: Run, other: Run) -> None:
 @pytest.mark.parametrize(
     ("moment", "text"),
     moments(
-        [("evaluation", ""), ("cell", "2 of 2")],
-        [("cell", "1 of 2"), ("took", ""), ("base model", "")],
+        [("cell", "2 of 2")],
+        [("evaluation", ""), ("cell", "1 of 2"), ("took", ""), ("base model", "")],
     ),
 )
 def test_a_comparison_begins_no_other_run(base, tmp_path, moment, text):

@@ -151,62 +151,58 @@ def test_processes_wait_for_as_long_as_the_first_one_works(config, monkeypatch):
     assert asked["timeout"] >= timedelta(days=1)
 
 
-def change_model(config, folder):
-    [weights] = (folder / "model").rglob("model.safetensors")
-    tensors = load_file(weights)
-    save_file({name: tensor * 1.1 for name, tensor in tensors.items()}, weights)
+@pytest.fixture(scope="module")
+def begun(toy_model, tmp_path_factory):
+    """A folder of all that a run reads, and of the run, as a kill leaves it before its results."""
+    folder = tmp_path_factory.mktemp("begun")
+    (folder / "text.txt").write_text("\n".join(sentences(200)), encoding="utf-8")
+    (folder / "queries.txt").write_text("\n".join(sentences(20, seed=5)))
+    model = shutil.copytree(toy_model, folder / "model")
+    generator = write_toy_model(folder / "generator", masked_words=True)
+    config = replace(
+        short_run(model, folder / "text.txt", folder / "run"),
+        objective=DiffCSE(generator=str(generator)),
+        queries=folder / "queries.txt",
+        views="both",
+        budget=(32, "sentences"),
+    )
+    train(config).run.results_path.unlink()
+    return folder
 
 
-def change_settings(config, folder):
-    """As a turned bit may."""
-    path = config.output / "config.json"
-    path.write_text(path.read_text().replace('"weight_decay": 0.0', '"weight_decay": 0.5'))
-
-
-def change_corpus(config, folder):
-    (folder / "text.txt").write_text("\n".join(sentences(220)), encoding="utf-8")
-
-
-def change_generator(config, folder):
-    """It is no part of the checkpoint, and what it fills in would be other words."""
-    [weights] = (folder / "generator").glob("model.safetensors")
+def change_weights(folder):
+    """A generator is no part of the checkpoint, and what it fills in would be other words."""
+    [weights] = folder.rglob("model.safetensors")
     other = {name: value + 1 for name, value in load_file(weights).items()}
     save_file(other, weights, {"format": "pt"})
 
 
-def change_queries(config, folder):
-    (folder / "queries.txt").write_text("who has changed it\n")
+def change_settings(path):
+    """As a turned bit may."""
+    path.write_text(path.read_text().replace('"weight_decay": 0.0', '"weight_decay": 0.5'))
+
+
+def change_text(path):
+    path.write_text("\n".join(sentences(220)), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("change", "name", "named"),
     [
-        (change_model, "`model`"),
-        (change_settings, r"config\.json"),
-        (change_corpus, "`corpus`"),
-        (change_generator, "`generator`"),
-        (change_queries, "`queries`"),
+        (change_weights, "model", "`model`"),
+        (change_settings, "run/config.json", r"config\.json"),
+        (change_text, "text.txt", "`corpus`"),
+        (change_weights, "generator", "`generator`"),
+        (change_text, "queries.txt", "`queries`"),
     ],
 )
-def test_what_has_changed_is_refused_on_resume(config, toy_model, tmp_path, change, named):
-    text = tmp_path / "text.txt"
-    text.write_text("\n".join(sentences(200)), encoding="utf-8")
-    text_config = replace(config.text, corpus=(str(text),))
-    config = replace(config, text=text_config, budget=(32, "sentences"))
-    if change is change_model:
-        model = shutil.copytree(toy_model, tmp_path / "model")
-        config = replace(config, model=str(model))
-    elif change is change_generator:
-        generator = write_toy_model(tmp_path / "generator", masked_words=True)
-        config = replace(config, objective=DiffCSE(generator=str(generator)))
-    elif change is change_queries:
-        queries = tmp_path / "queries.txt"
-        queries.write_text("\n".join(sentences(20, seed=5)))
-        config = replace(config, queries=queries, views="both")
-    train(config).run.results_path.unlink()  # as a kill leaves it that comes before the results
-    change(config, tmp_path)
+def test_what_has_changed_is_refused_on_resume(begun, change, name, named):
+    before = {path: path.read_bytes() for path in begun.rglob("*") if path.is_file()}
+    change(begun / name)
     with pytest.raises(UserError, match=f"{named} has changed"):
-        train(resume=config.output)
+        train(resume=begun / "run")
+    for path, content in before.items():
+        path.write_bytes(content)
 
 
 def test_a_finished_run_whose_model_a_disk_has_changed_is_refused(finished_copy):
