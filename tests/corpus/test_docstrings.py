@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from isospace.config import CorpusConfig
+from isospace.corpus import docstrings
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.docstrings import (
+    installed_packages,
     read_docstrings,
     split_pairs,
     without_references,
@@ -359,3 +361,11 @@ def test_a_changed_file_is_another_corpus(tmp_path):
     with (tmp_path / "src" / "m0.py").open("a") as file:
         file.write("# a comment\n")
     assert load(tmp_path / "src", tmp_path / "cache").digest != digest
+
+
+def test_installed_packages_are_read(monkeypatch):
+    assert installed_packages().keys() >= {"numpy", "python"}
+    monkeypatch.setattr(docstrings, "installed_packages", lambda: {"tqdm": ""})
+    found = read_docstrings("docstrings")
+    assert {one.group.partition("/")[0] for one in found} == {"tqdm"}
+    assert "tqdm.gui.tqdm_gui" in {one.id for one in found}

@@ -582,6 +582,13 @@ def test_plain_text():
         ),
     ]
     assert document.left_out == {"tables and drawings": 1}
+    # As Sphinx writes text: its first heading has stars.
+    starred = read("Title\n*****\n\nText.\n\nPart\n====\n\nMore.\n\nIn it\n-----\n\nEnd.\n", "text")
+    assert outline(starred) == [
+        ("", 0, ["Text."]),
+        ("Part", 2, ["More."]),
+        ("In it", 3, ["End."]),
+    ]
 
 
 def a_pdf(**encryption: str) -> bytes:
