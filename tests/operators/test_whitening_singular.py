@@ -7,10 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from isospace.operators.whitening import (
-    Method,
-    whiten,
-)
+from isospace.operators.whitening import Method, whiten
 
 EPS = (1e-6, 1e-5, 1e-3)
 
@@ -53,13 +50,12 @@ def test_float32_follows_the_formula(eps: float) -> None:
     assert (found - expected).norm() < 1e-4 * expected.norm()
 
 
-@pytest.mark.parametrize("method", ["zca"])
 @pytest.mark.parametrize("stop", [True, False])
 @pytest.mark.parametrize("eps", EPS)
-def test_gradient_of_float32_is_that_of_float64(eps: float, stop: bool, method: Method) -> None:
+def test_gradient_of_float32_is_that_of_float64(eps: float, stop: bool) -> None:
     x, upstream = uneven(16, 96), random(16, 96, seed=2)
-    found = gradient(x, upstream, eps, stop, method)
-    expected = gradient(x.double(), upstream, eps, stop, method)
+    found = gradient(x, upstream, eps, stop)
+    expected = gradient(x.double(), upstream, eps, stop)
     assert found.isfinite().all()
     assert (found - expected).norm() < 2e-3 * expected.norm()
 
