@@ -9,7 +9,8 @@ passages at once, in one softmax over up to 12,000 of them:
 
     L = -log( exp(cos(q_i, d_i) / 0.05) / sum_j exp(cos(q_i, d_j) / 0.05) )
 
-Nothing is selected: the settings were fixed beforehand. A corpus that is in the record is not
+Nothing is selected: the settings were fixed beforehand. Prompts of the base model are not used in
+training. A corpus that is in the record is not
 measured again.
 """
 
@@ -231,7 +232,6 @@ def draw_page(record: Mapping[str, Any]) -> None:
             "corpus": corpus,
             "base model, MRR": f"{100 * record[corpus]['base']:.2f}",
             **{name: gain_cell(record[corpus]["rows"][name][TEST]) for name in names},
-            "tokens": f"{record[corpus]['tokens']:,}",
         }
         for corpus in corpora
     ]
