@@ -113,7 +113,7 @@ def measure(corpus: str, folder: Path) -> dict[str, Any]:
         for name, row in _rows(base, tuned, encode, both, queries, documents, config):
             after = _scores(row, data, weight)
             rows[name] = {kind: points(gain(after[kind], before[kind])) for kind in before}
-    return facts | {"base": before[TEST].mean, "hybrid": before[HYBRID].mean, "rows": rows}
+    return facts | {"base": before[TEST].mean, HYBRID: before[HYBRID].mean, "rows": rows}
 
 
 def _base_model(config: TrainConfig) -> Encoder:
@@ -141,7 +141,8 @@ def _rows(
         )
         for one in (base, tuned)
     ]
-    yield f"matrix, power {POWERS[-1]:g}", through_queries(encode, moments[0].fit_queries(0.5))
+    power = POWERS[-1]
+    yield f"matrix, power {power:g}", through_queries(encode, moments[0].fit_queries(power))
     yield TUNED, both
     for power in POWERS:
         fitted = moments[1].fit_queries(power)

@@ -293,9 +293,8 @@ class _Selection:
         if best is not None and len(seeds) > 1:
             # The gain of the shipped seed differs from the mean of all seeds.
             own = self._gain_of_seed(row, seeds.index(best))
-            words += (
-                f" The model of seed {best.config.seed}, the best by {self.protocol.criterion}, "
-            )
+            criterion = self.protocol.criterion
+            words += f" The model of seed {best.config.seed}, the best by {criterion}, "
             words += f"gains {100 * own.mean:+.2f} ({own.interval})."
         if len(shipping) < len(seeds):
             words += f" {len(seeds) - len(shipping)} of its {len(seeds)} runs ship the base model, "

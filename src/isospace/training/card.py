@@ -25,7 +25,7 @@ _STS_PROTOCOL = (
 
 @dataclass(frozen=True)
 class Usage:
-    """How to load a model folder: the library's name on the Hub, and Markdown with the code."""
+    """Instructions to load a model folder: the library's name on the Hub, and code in Markdown."""
 
     library: str
     text: str
