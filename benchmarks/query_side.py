@@ -1,17 +1,11 @@
-"""docs/results/query-side.md: fine-tuning the encoder of queries, while documents stay.
+"""docs/results/query-side.md: what `adapt --queries-only` gains, and what its parts do.
 
-    python benchmarks/query_side.py FOLDER [--only CORPUS ...] [--jobs 2]
+    python benchmarks/query_side.py FOLDER [--only CORPUS ...] [--jobs 2] [--output RUNS]
     python benchmarks/query_side.py --draw
 
-FOLDER holds the corpora as benchmarks/corpora.py makes them. Only queries pass the trained encoder.
-The vectors of documents are the base model's, so that each query is compared with all training
-passages at once, in one softmax over up to 12,000 of them:
-
-    L = -log( exp(cos(q_i, d_i) / 0.05) / sum_j exp(cos(q_i, d_j) / 0.05) )
-
-Nothing is selected: the settings were fixed beforehand. Prompts of the base model are not used in
-training. A corpus that is in the record is not
-measured again.
+FOLDER holds the corpora as benchmarks/corpora.py makes them. A run of `adapt` fine-tunes an encoder
+for queries on at most 200,000 tokens of them. Candidates that are fixed beforehand are then scored
+on the test pairs too. A corpus that is in the record is not measured again.
 """
 
 from __future__ import annotations
@@ -19,45 +13,51 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import partial
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import torch
-from torch.nn.functional import cross_entropy, normalize
 
 from common import draw, gain_cell, mean_gain, points
-from documents import SOURCES, TOKENS, pairs
-from isospace.config import TrainConfig
-from isospace.encoders.encoder import Encoder
+from documents import PRECISION, SOURCES, TOKENS
+from isospace.adaptation.adapt import adapt
+from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.adaptation.candidate_encoders import CandidateEncoders
+from isospace.adaptation.candidates import (
+    BASE_MODEL,
+    QUERIES_BY_PAIRS,
+    QUERY_MAPS,
+    SHARES,
+    Candidate,
+    MapChoice,
+)
+from isospace.adaptation.fine_tune_queries import FILE
+from isospace.adaptation.results import read_candidates
 from isospace.evaluation.hybrid import rank_pairs
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
-from isospace.evaluation.vector_cache import cached
-from isospace.operators.fitted_whitening import PairMoments
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import Scores
-from isospace.system.cache import cache_folder
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
-from isospace.training.examples import Examples
-from isospace.training.prepare import Data, load_data, start_of
-from isospace.whiten.fitting import FITTED_ON
-from isospace.whiten.fold import drop_normalize, through_queries
+from isospace.training import checkpoint
+from isospace.training.prepare import Data, load_data
+from isospace.training.run import begun
 
 RECORD = Path(__file__).parent.parent / "docs" / "results" / "query-side.json"
 PAGE = RECORD.with_suffix(".md")
-PASSAGES = 12_000
-TEMPERATURE, RATE, BATCH, WARM_UP, LARGEST_GRADIENT = 0.05, 3e-5, 64, 0.1, 1.0
-POWERS = (0.25, 0.5)
-"""Of the matrix of queries, as `adapt --queries-only` names them."""
-TUNED = "fine-tuned"
+ADAPT = "adapt --queries-only"
+ROWS = {
+    "matrix, power 0.5": Candidate(0.0, MapChoice(QUERIES_BY_PAIRS, 0.5)),
+    "fine-tuned": Candidate(1.0),
+    "fine-tuned, then matrix, power 0.25": Candidate(1.0, MapChoice(QUERIES_BY_PAIRS, 0.25)),
+    "fine-tuned, then matrix, power 0.5": Candidate(1.0, MapChoice(QUERIES_BY_PAIRS, 0.5)),
+}
+"""Row -> the candidate that was fixed beforehand."""
 TEST, HYBRID, DEFINITIONS = KINDS = "test", "hybrid", "definitions"
 
 
@@ -67,6 +67,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--only", nargs="+", choices=SOURCES, default=list(SOURCES))
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--output", type=Path, default=Path("runs/query-side"))
     parser.add_argument("--draw", action="store_true")
     options = parser.parse_args()
     if not options.draw and options.folder is None:
@@ -76,7 +77,10 @@ def main() -> None:
     if not options.draw:
         missing = [name for name in options.only if name not in read_record()]
         with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
-            work = {pool.submit(measure, name, options.folder): name for name in missing}
+            work = {
+                pool.submit(measure, name, options.folder, options.output / name): name
+                for name in missing
+            }
             for future in as_completed(work):
                 record = read_record() | {work[future]: future.result()}
                 write_text(RECORD, json.dumps(record, indent=1) + "\n")
@@ -89,114 +93,48 @@ def read_record() -> dict[str, Any]:
     return json.loads(RECORD.read_text()) if RECORD.exists() else {}
 
 
-def measure(corpus: str, folder: Path) -> dict[str, Any]:
-    """Fine-tune the encoder of queries on a corpus; return the gains of all rows."""
+def measure(corpus: str, folder: Path, output: Path) -> dict[str, Any]:
+    """Adapt the encoding of queries to a corpus; return the gains of all rows."""
     torch.set_num_threads(1)
-    torch.manual_seed(0)
-    config = pairs(SOURCES[corpus], folder)
-    data = load_data(config, other_text_selects=True)
-    base = _base_model(config)
-    encode = cached(base, cache_folder())
+    config = AdaptConfig(
+        text=SOURCES[corpus].text(folder),
+        queries_only=True,
+        precision=PRECISION,
+        seed=0,
+        output=output,
+        budget=(TOKENS, "tokens"),
+    )
+    run = (adapt(resume=output) if begun(output) else adapt(config)).run
+    data = load_data(run.config, other_text_selects=True)
+    weights = checkpoint.load(output / FILE)["weights"]
+    encoders = CandidateEncoders.load(run.config, data.corpus, queries_only=True)
+    encoders = replace(encoders.with_trained([weights]), folder=output / "vectors")
+    encode = encoders.encode(BASE_MODEL)
     weight = data.benchmark.select_weight(encode, data.held_out)
     before = _scores(encode, data, weight)
-    queries, passages = Examples.from_corpus(config, data.corpus).related_texts(PASSAGES)
-    embed = partial(base.embed, max_length=config.max_length)
-    documents = torch.from_numpy(embed(passages, side="document"))
-    tuned, facts = _base_model(config), {"pairs": len(queries)}
-    started = time.monotonic()
-    facts |= fine_tune(tuned, queries, passages, documents, config)
-    facts["seconds"] = round(time.monotonic() - started)
+    found = read_candidates(output)
+    assert found is not None
+    selected = next(
+        Candidate(share, change)
+        for share in (0.0, 1.0, *SHARES)
+        for change in (None, *QUERY_MAPS)
+        if Candidate(share, change).words == found.selected.name
+    )
+    shipped = BASE_MODEL if run.finished.ships_base else selected
     rows = {}
-    with TemporaryDirectory() as temporary:
-        own = cached(tuned, Path(temporary))
-        both = PromptedEncoders(own.queries, encode.documents, encode.plain)
-        for name, row in _rows(base, tuned, encode, both, queries, documents, config):
-            after = _scores(row, data, weight)
-            rows[name] = {kind: points(gain(after[kind], before[kind])) for kind in before}
-    return facts | {"base": before[TEST].mean, HYBRID: before[HYBRID].mean, "rows": rows}
-
-
-def _base_model(config: TrainConfig) -> Encoder:
-    encoder = start_of(config)
-    drop_normalize(encoder)
-    return encoder
-
-
-def _rows(
-    base: Encoder,
-    tuned: Encoder,
-    encode: PromptedEncoders,
-    both: PromptedEncoders,
-    queries: list[str],
-    documents: torch.Tensor,
-    config: TrainConfig,
-) -> Iterator[tuple[str, PromptedEncoders]]:
-    """Give the encoders of all rows: the matrix alone, fine-tuning, and the matrix behind it."""
-    chosen = torch.linspace(0, len(queries) - 1, min(FITTED_ON, len(queries))).long()
-    texts = [queries[int(row)] for row in chosen]
-    moments = [
-        PairMoments.from_pairs(
-            torch.from_numpy(one.embed(texts, max_length=config.max_length, side="query")),
-            documents[chosen],
-        )
-        for one in (base, tuned)
-    ]
-    power = POWERS[-1]
-    yield f"matrix, power {power:g}", through_queries(encode, moments[0].fit_queries(power))
-    yield TUNED, both
-    for power in POWERS:
-        fitted = moments[1].fit_queries(power)
-        yield f"{TUNED}, then matrix, power {power:g}", through_queries(both, fitted)
-
-
-def fine_tune(
-    encoder: Encoder,
-    queries: list[str],
-    passages: list[str],
-    documents: torch.Tensor,
-    config: TrainConfig,
-) -> dict[str, int]:
-    """Train an encoder to find its passage for each query, among all distinct passages.
-
-    Args:
-        encoder: the encoder of queries; its weights change.
-        queries: n texts.
-        passages: the n texts that belong to the queries; equal texts count once.
-        documents: (n, dim) vectors of the passages, which stay as they are.
-        config: settings of the run; `max_length` cuts queries.
-
-    Returns:
-        Number of updates, and of tokens they trained on.
-    """
-    columns: dict[str, int] = {}
-    labels = torch.tensor([columns.setdefault(text, len(columns)) for text in passages])
-    firsts = np.unique(labels.numpy(), return_index=True)[1]
-    targets = normalize(documents[torch.from_numpy(firsts)], dim=1)
-    parameters = [one for one in encoder.parameters() if one.requires_grad]
-    optimiser = torch.optim.AdamW(parameters, lr=RATE)
-    ids = encoder.tokens.ids(queries, config.max_length, side="query")
-    order = np.random.default_rng(0).permutation(len(queries))
-    tokens = np.cumsum([len(ids[row]) for row in order])
-    order = order[: int(np.searchsorted(tokens, TOKENS, side="right"))]
-    batches = [order[at : at + BATCH] for at in range(0, len(order) - BATCH + 1, BATCH)]
-    warm = max(1, round(WARM_UP * len(batches)))
-    encoder.model.train(False)  # dropout of queries would only add noise: their targets are fixed
-    for step, batch in enumerate(batches):
-        for group in optimiser.param_groups:
-            left = (len(batches) - step) / max(1, len(batches) - warm)
-            group["lr"] = RATE * min((step + 1) / warm, left)
-        features = encoder.model.preprocess([queries[row] for row in batch])
-        features = {
-            name: value[:, : config.max_length] if torch.is_tensor(value) else value
-            for name, value in features.items()
-        }
-        vectors = normalize(encoder.model(features)["sentence_embedding"], dim=1)
-        loss = cross_entropy(vectors @ targets.T / TEMPERATURE, labels[torch.from_numpy(batch)])
-        optimiser.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, LARGEST_GRADIENT)
-        optimiser.step()
-    return {"updates": len(batches), "tokens": int(tokens[len(order) - 1])}
+    for name, candidate in {ADAPT: shipped, **ROWS}.items():
+        after = _scores(encoders.encode(candidate), data, weight)
+        rows[name] = {kind: points(gain(after[kind], before[kind])) for kind in before}
+    if shipped == BASE_MODEL:
+        rows[ADAPT] = {kind: [0.0, 0.0, 0.0] for kind in before}
+    return {
+        "base": before[TEST].mean,
+        HYBRID: before[HYBRID].mean,
+        "updates": run.finished.steps,
+        "selected": found.selected.name,
+        "verdict": run.finished.verdict.text,
+        "rows": rows,
+    }
 
 
 def _scores(encode: PromptedEncoders, data: Data, weight: float) -> dict[str, Scores]:

@@ -1,4 +1,4 @@
-"""`adapt` with maps of queries alone: documents keep the vectors of the base model."""
+"""`adapt` of queries alone: documents keep the vectors of the base model."""
 
 from __future__ import annotations
 
@@ -47,16 +47,25 @@ def config(toy_model, tmp_path_factory) -> AdaptConfig:
         model=str(write_centred(toy_model, folder / "base")),
         max_drop=100,
         queries_only=True,
+        budget=(1, "tokens"),
         output=folder / "run",
     )
 
 
 @pytest.fixture(scope="module")
 def adapted(config):
+    """Return a search without fine-tuning, for which its budget is too small."""
     return adapt(config, progress=Silent())
 
 
-def test_maps_of_queries_are_all_that_is_tried(adapted):
+@pytest.fixture(scope="module")
+def tuned(config):
+    """Return a search that fine-tunes."""
+    output = config.output.with_name("tuned")
+    return adapt(replace(config, budget=(100_000, "tokens"), output=output), progress=Silent())
+
+
+def test_maps_of_queries_are_all_that_is_tried_without_training(adapted):
     tried = [one.name for one in read_candidates(adapted.run.folder).candidates]
     maps = [choice.words for choice in QUERY_MAPS]
     assert [name.partition(", ")[2] for name in tried] == ["", *maps]
@@ -64,7 +73,11 @@ def test_maps_of_queries_are_all_that_is_tried(adapted):
     assert not adapted.results.ships_base
 
 
-def test_documents_keep_their_vectors_and_queries_have_those_that_were_measured(adapted, config):
+@pytest.mark.parametrize("search", ["adapted", "tuned"])
+def test_documents_keep_their_vectors_and_queries_have_those_that_were_measured(
+    search, config, request
+):
+    adapted = request.getfixturevalue(search)
     base, model = load_again(Path(config.model)), load_again(adapted.model_folder)
     assert model.encode_document(TEXTS).tobytes() == base.encode_document(TEXTS).tobytes()
     assert model.encode(TEXTS).tobytes() == base.encode(TEXTS).tobytes()
@@ -75,6 +88,16 @@ def test_documents_keep_their_vectors_and_queries_have_those_that_were_measured(
     assert found > results.base.pairs.mrr + 0.05
     ours, before = (load_encoder(str(one)) for one in (adapted.run.folder, config.model))
     assert weights_hash(ours, "document") == weights_hash(before, "document")
+
+
+def test_a_fine_tuned_encoder_of_queries_is_tried_merged_and_mapped(tuned):
+    kinds = [one.kind for one in read_candidates(tuned.run.folder).best]
+    mapped = QUERY_MAPS[0].kind
+    assert kinds[:3] == ["base model", mapped, "fine-tuned"]
+    assert {"merged", f"merged, then {mapped}", f"fine-tuned, then {mapped}"} & set(kinds)
+    card = (tuned.model_folder / "README.md").read_text(encoding="utf-8")
+    assert tuned.results.steps >= 10
+    assert ("tensors" in card) == (tuned.run.folder / "query_map.safetensors").exists()
 
 
 def test_the_loader_of_the_card_maps_vectors_of_the_base_model(adapted, config):
@@ -107,16 +130,20 @@ def test_an_index_of_the_base_model_is_searched_with_the_adapted_one(
     assert [hits[text] for text in TEXTS] == pytest.approx(wanted.tolist(), abs=1e-5)
 
 
-def test_what_was_stopped_goes_on_to_the_same_model(adapted, config, tmp_path):
+@pytest.mark.parametrize("search", ["adapted", "tuned"])
+def test_what_was_stopped_goes_on_to_the_same_model(search, tmp_path, request):
+    whole = request.getfixturevalue(search)
     stopped = tmp_path / "run"
-    shutil.copytree(adapted.run.folder, stopped)
-    for name in ("results.json", "query_map.safetensors", "candidates.json"):
+    shutil.copytree(whole.run.folder, stopped)
+    for name in ("results.json", "candidates.json"):
         (stopped / name).unlink()
     shutil.rmtree(stopped / "model")
     again = adapt(resume=stopped, progress=Silent())
-    for name in ("query_map.safetensors", "model/model.safetensors"):
-        assert (stopped / name).read_bytes() == (adapted.run.folder / name).read_bytes()
-    assert again.results.verdict == adapted.results.verdict
+    weights = sorted(again.model_folder.rglob("*.safetensors"))
+    assert weights
+    for file in weights:
+        assert file.read_bytes() == (whole.run.folder / file.relative_to(stopped)).read_bytes()
+    assert again.results.verdict == whole.results.verdict
 
 
 def test_report_and_export_show_it(adapted, tmp_path):
@@ -143,12 +170,10 @@ def test_text_without_pairs_is_refused(config, toy_corpus, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    "setting", [{"teacher": "base+bm25"}, {"seeds": 2}, {"queries": "log.txt"}]
-)
+@pytest.mark.parametrize("setting", [{"teacher": "base+bm25"}, {"seeds": 2}])
 def test_settings_of_fine_tuning_are_refused(setting):
     (name,) = setting
-    with pytest.raises(UserError, match=f"`{name}` is for fine-tuning"):
+    with pytest.raises(UserError, match=f"`{name}` is for"):
         AdaptConfig(queries_only=True, **setting)
 
 

@@ -124,7 +124,8 @@ def test_adapt_tries_closed_forms_and_ships_the_map(config, server, base, tmp_pa
     candidates = json.loads((finished.run.folder / "candidates.json").read_text())
     assert config.queries_only or any("linear maps" in note for note in candidates["notes"])
     if config.queries_only:  # which is tried alike for a local model
-        local = adapt(replace(config, model=str(base), output=tmp_path / "local"), None, Silent())
+        untrained = replace(config, model=str(base), budget=(1, "tokens"))
+        local = adapt(replace(untrained, output=tmp_path / "local"), None, Silent())
         ours, theirs = finished.results.verdict.gain, local.results.verdict.gain
         assert ours.mean == pytest.approx(theirs.mean, abs=1e-6)
     shipped, given = load_encoder(str(finished.run.folder)), load_encoder(config.model)

@@ -40,6 +40,7 @@ from isospace.adaptation.candidates import (
 )
 from isospace.adaptation.cross_validation import CrossValidated
 from isospace.adaptation.fine_tune import FineTuned, fine_tune, nothing_trained
+from isospace.adaptation.fine_tune_queries import fine_tune_queries
 from isospace.adaptation.outcome import finish, rows_so_far
 from isospace.adaptation.results import read_base_models
 from isospace.adaptation.scoring import (
@@ -159,7 +160,7 @@ def _amounts(
     if file.is_file():
         return typed_json.read(file, Amounts, "amounts of a search", known=1)
     amounts = Amounts()
-    trains = not (config.queries_only or encoders.encoder.is_frozen)
+    trains = not encoders.encoder.is_frozen
     if config.budget[1] == "minutes" and task.folds is None and trains:
         tokens = [pace.token for pace in paces]
         if not paces:
@@ -196,13 +197,14 @@ def _search(search: Search, tried: Tried, amounts: Amounts, begins: float) -> Fi
         base = base or score_test(search, BASE_MODEL, [], weight)
     progress.table(*base.table)
     progress.line("pairs", data.benchmark.detectable_gain(base.measured))
-    if amounts.fine_tunes and not (config.queries_only or search.encoders.encoder.is_frozen):
-        resumed = search.run.last_checkpoint.is_file()  # keeps its planned length
+    frozen, of_queries = search.encoders.encoder.is_frozen, search.encoders.of_queries
+    until = None  # a resumed training keeps its planned length
+    if config.budget[1] == "minutes" and not search.run.last_checkpoint.is_file():
         until = begins + _seconds(config)
-        by_clock = config.budget[1] == "minutes" and not resumed
-        tuned = fine_tune(search, until if by_clock else None)
-    else:
+    if frozen or not amounts.fine_tunes or (of_queries and search.parts is not None):
         tuned = nothing_trained(search, tried.mrr[BASE_MODEL], amounts)
+    else:
+        tuned = (fine_tune_queries if of_queries else fine_tune)(search, until)
     search = replace(search, encoders=search.encoders.with_trained(tuned.weights))
     if tuned.weights and search.parts is not None:
         tried = _cross_validate(search, search.parts, tried, tuned)

@@ -77,8 +77,8 @@ class AdaptConfig:
     """A file of real or generated queries, alone or with their passages: further pairs to train on.
     Nothing is measured on them."""
     queries_only: bool = False
-    """Map queries alone, so that documents keep the vectors of `model`, bit for bit, and an index
-    of them stays valid. Nothing is fine-tuned, and the budget does not matter."""
+    """Change the vectors of queries alone. Documents keep those of `model`, bit for bit, and an
+    index of them stays valid. A fine-tuned model then holds two encoders."""
     max_length: Annotated[int, Field(ge=3)] | None = None
     """Number of tokens to which training cuts each text. Default: that of the recipes `isospace
     recipes pairs` and dropout."""
@@ -104,10 +104,10 @@ class AdaptConfig:
     """The folder of the run. Default: a new folder in runs/, named by date and model."""
 
     def __post_init__(self) -> None:
-        if self.queries_only and (name := self._changed("teacher", "queries", "seeds")):
+        if self.queries_only and (name := self._changed("teacher", "seeds")):
             raise UserError(
-                f"`{name}` is for fine-tuning, and with `queries_only` nothing is fine-tuned; "
-                "leave one of the two out"
+                f"`{name}` is for fine-tuning queries and documents; leave `{name}` or "
+                "`queries_only` out"
             )
         if self.models:
             self._require_comparable()

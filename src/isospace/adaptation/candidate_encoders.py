@@ -38,7 +38,14 @@ from isospace.training import checkpoint
 from isospace.training.examples import Examples
 from isospace.training.prepare import require_trainable, start_of
 from isospace.whiten.fitting import FITTED_ON, fit_rows
-from isospace.whiten.fold import drop_normalize, fold, fold_queries, through, through_queries
+from isospace.whiten.fold import (
+    drop_normalize,
+    fold,
+    fold_queries,
+    through,
+    through_queries,
+    two_encoders,
+)
 
 Weights = Mapping[str, Tensor]
 
@@ -178,6 +185,15 @@ class CandidateEncoders:
                 )
         return self._moments[share]
 
+    def base_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the base model's vectors (text, dim) of documents, cut as in training."""
+        return self._encoder(0.0, cut=True).documents(texts)
+
+    @property
+    def of_queries(self) -> bool:
+        """True if documents keep their vectors, and trained weights encode queries alone."""
+        return self.maps[0].of_queries
+
     @property
     def fit_precision(self) -> Precision:
         """Arithmetic for the texts on which maps are fitted: that of training."""
@@ -204,12 +220,15 @@ class CandidateEncoders:
         """
         encode, encoder = self.encode(candidate), start_of(self.config)
         encoder.model.load_state_dict(self._weights(candidate.share))
+        fitted = None
         if candidate.change is not None:
             fitted = candidate.change.fit(self.moments(candidate.share))
-            if candidate.change.of_queries:
-                encoder = fold_queries(encoder, fitted)
-            else:
-                fold(encoder, fitted)
+        if candidate.share and self.of_queries:
+            encoder = two_encoders(encoder, fitted, start_of(self.config))
+        elif fitted is not None and self.of_queries:
+            encoder = fold_queries(encoder, fitted)
+        elif fitted is not None:
+            fold(encoder, fitted)
         for side in encoder.prompts.sides:
             probes = encoder.probes
             own = encoder.embed(probes, side=side)
@@ -236,14 +255,18 @@ class CandidateEncoders:
                 self.config.max_length if cut else None,
             )
 
-            def switching(own: Encode) -> Encode:
+            def switching(plain: Encode) -> Encode:
                 def encode_by_own_weights(texts: Sequence[str]) -> NDArray[np.float32]:
                     self.encoder.model.load_state_dict(self._weights(share))
-                    return own(texts)
+                    return plain(texts)
 
                 return encode_by_own_weights
 
-            made[share] = remembering(encode.each(switching))
+            own = remembering(encode.each(switching))
+            if share and self.of_queries:
+                base = self._encoder(0.0, cut)
+                own = PromptedEncoders(own.queries, base.documents, base.plain)
+            made[share] = own
         return made[share]
 
 

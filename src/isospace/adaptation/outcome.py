@@ -35,7 +35,7 @@ from isospace.statistics.verdict import (
     rounded,
 )
 from isospace.training.finish import ModelScores, run_results, show_verdict, write_run
-from isospace.training.query_map import write_query_map
+from isospace.training.query_map import has_query_map, write_query_map
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun
 from isospace.training.selection import Choice
@@ -90,7 +90,7 @@ def finish(
         search, tried, selected, allowed, baselines, all_notes, better, worse
     )
     encoder = search.encoders.shipped(selected)
-    if encoder.prompts.routed and not results.ships_base:
+    if has_query_map(encoder) and not results.ships_base:
         write_query_map(run.folder, encoder)
     write_results(run.folder, searched)
     write_run(run, results, encoder, data, base, adapted)

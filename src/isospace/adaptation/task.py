@@ -36,6 +36,8 @@ SMALLER_BATCHES = (32, 16)
 """Batch sizes for text that has too few batches of the recipe's size."""
 MINED = 4
 """Hard negatives per example, for a teacher that does not score the whole batch."""
+QUERY_LEARNING_RATE = 3e-5
+"""Learning rate if queries alone are fine-tuned (docs/results/query-side.md)."""
 _DROPOUT, _PAIRS = "dropout", "pairs"  # recipes
 
 
@@ -84,6 +86,8 @@ def load_task(config: AdaptConfig, progress: Progress) -> Task:
         raise UserError("adapt runs in one process; start it without a launcher, or use train")
     one = replace(config, model=config.models[0], models=()) if config.models else config
     training, data, notes, folds = _recipe(one)
+    if config.queries_only:
+        training = replace(training, learning_rate=QUERY_LEARNING_RATE)
     say_corpus(data.corpus, config.pairs is not None or folds is not None, progress)
     if folds is not None:
         progress.line("test pairs", folds.described)

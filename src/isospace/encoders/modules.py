@@ -10,6 +10,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import (
     Dense,
+    Module,
     Pooling,
     Router,
     StaticEmbedding,
@@ -178,6 +179,14 @@ def rebuilt(model: SentenceTransformer, modules: Sequence[nn.Module]) -> Sentenc
         default_prompt_name=model.default_prompt_name,
         similarity_fn_name=model.similarity_fn_name,
     )
+
+
+def routed(queries: Iterable[nn.Module], documents: SentenceTransformer) -> SentenceTransformer:
+    """Return a model with modules of its own for queries; other texts pass those of `documents`."""
+    routes = {"query": cast(list[Module], [*queries]), "document": cast(list[Module], [*documents])}
+    model = rebuilt(documents, [Router(routes, default_route="document")])
+    model.similarity_fn_name = "cosine"
+    return model
 
 
 def _before_pooling(model: SentenceTransformer) -> list[nn.Module]:

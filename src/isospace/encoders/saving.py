@@ -21,6 +21,8 @@ from sentence_transformers.sentence_transformer.modules import (
     Dense,
     Pooling,
     Router,
+    StaticEmbedding,
+    Transformer,
     WordEmbeddings,
 )
 from torch import nn
@@ -66,12 +68,15 @@ def write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def save_transformer(encoder: Encoder, folder: Path) -> None:
-    """Write weights and tokenizer for old and new versions of `AutoModel` and `AutoTokenizer`."""
+def save_transformer(module: Any, folder: Path, source: str) -> None:
+    """Write weights and tokenizer for old and new versions of `AutoModel` and `AutoTokenizer`.
+
+    `module` is sentence-transformers' `Transformer`; `source` names the model in messages.
+    """
     with no_weight_bars():
-        encoder.transformer.save_pretrained(str(folder))
-    require_whole(folder, encoder.source)
-    encoder.tokenizer.save_pretrained(str(folder))
+        module.model.save_pretrained(str(folder))
+    require_whole(folder, source)
+    module.tokenizer.save_pretrained(str(folder))
     path = folder / "tokenizer_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     # transformers 5 reads the older names too; transformers 4 fails on the new ones.
@@ -82,10 +87,17 @@ def save_transformer(encoder: Encoder, folder: Path) -> None:
     write_json(path, config)
 
 
-def _save_module(module: Any, folder: Path) -> None:
-    folder.mkdir()
+def _save_module(module: Any, folder: Path, source: str) -> None:
+    folder.mkdir(exist_ok=True)
     config: dict[str, Any]
-    if isinstance(module, Pooling):
+    if isinstance(module, Transformer):
+        save_transformer(module, folder, source)
+        config = {
+            "max_seq_length": module.max_seq_length,
+            "do_lower_case": bool(module.do_lower_case),
+        }
+        write_json(folder / "sentence_bert_config.json", config)
+    elif isinstance(module, Pooling):
         used = _modes(module)
         config = {"word_embedding_dimension": module.embedding_dimension}
         config |= {key: mode in used for mode, key in _CLASSIC_POOLING.items()}
@@ -108,7 +120,7 @@ def _save_module(module: Any, folder: Path) -> None:
         write_json(folder / module.config_file_name, config)
         module.tokenizer.save(str(folder))
     elif isinstance(module, Router):
-        _save_routes(module, folder)
+        _save_routes(module, folder, source)
     else:
         module.save(str(folder))
         path = folder / "config.json"
@@ -123,14 +135,17 @@ def _save_module(module: Any, folder: Path) -> None:
         module.save_torch_weights(str(folder), safe_serialization=False)
 
 
-def _save_routes(router: Router, folder: Path) -> None:
+def _save_routes(router: Router, folder: Path, source: str) -> None:
     """Write the modules of each route; sentence-transformers reads routes since version 5."""
     types, structure = {}, {}
     for route, routed in router.sub_modules.items():
         modules = list(cast(nn.Sequential, routed))
         names = [f"{route}_{i}_{type(module).__name__}" for i, module in enumerate(modules)]
         for name, module in zip(names, modules, strict=True):
-            _save_module(module, folder / name)
+            _save_module(module, folder / name, source)
+            if isinstance(module, StaticEmbedding):
+                # model2vec recognises the layout of a static model by this file.
+                write_json(folder / name / "config_sentence_transformers.json", {"prompts": {}})
             types[name] = _classic_type(module)
         structure[route] = names
     # Leave out `route_mappings`, which is empty here: version 5 fails on it.
@@ -151,7 +166,7 @@ def _modes(pooling: Pooling) -> tuple[str, ...]:
 
 
 def require_known_modules(encoder: Encoder) -> None:
-    """Refuse an encoder with custom modules, or one that begins with a `Router`."""
+    """Refuse an encoder with custom modules."""
     model = encoder.model
     every = [*model, *modules_of(model, "query"), *modules_of(model, "document")]
     names = dict.fromkeys(type(module).__name__ for module in every)
@@ -161,11 +176,6 @@ def require_known_modules(encoder: Encoder) -> None:
             f"{encoder.source}: sentence-transformers cannot load the modules "
             f"{', '.join(foreign)} without further code. A model may have "
             f"{', '.join(sorted(_CLASSIC_TYPES))}"
-        )
-    if isinstance(model[0], Router):
-        raise UserError(
-            f"{encoder.source}: queries and documents begin with modules of their own (Router). "
-            "isospace reads and measures such a model, and cannot write one. Use it as it is"
         )
 
 
@@ -229,19 +239,11 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
 
 
 def _write_classic(encoder: Encoder, folder: Path) -> None:
-    if encoder.is_transformer:
-        save_transformer(encoder, folder)
-        transformer: Any = encoder.model[0]
-        limits = {
-            "max_seq_length": transformer.max_seq_length,
-            "do_lower_case": bool(transformer.do_lower_case),
-        }
-        write_json(folder / "sentence_bert_config.json", limits)
     modules = []
     for i, module in enumerate(encoder.model):
-        path = f"{i}_{type(module).__name__}" if i or not encoder.is_transformer else ""
-        if path:
-            _save_module(module, folder / path)
+        in_root = not i and isinstance(module, Transformer | Router)
+        path = "" if in_root else f"{i}_{type(module).__name__}"
+        _save_module(module, folder / path, encoder.source)
         modules.append({"idx": i, "name": str(i), "path": path, "type": _classic_type(module)})
     write_json(folder / "modules.json", modules)
     usage = {

@@ -15,13 +15,12 @@ from functools import partial
 from importlib.metadata import version
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Router, StaticEmbedding
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 
 from isospace.config import DistillConfig, TrainConfig
@@ -29,9 +28,8 @@ from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.modules import modules_of, require_one_way
-from isospace.encoders.parity import PROBES, TOLERANCE, write_sums
-from isospace.encoders.saving import parity_of_sides, save_model, write_json
+from isospace.encoders.modules import require_one_way, routed
+from isospace.encoders.saving import save_model
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.held_out import hard_pairs
 from isospace.evaluation.other_text import other_text_scores
@@ -272,29 +270,9 @@ def _speed(encoder: Encoder, words: _Words, texts: Sequence[str]) -> Speed:
 
 def _write(task: _Task, words: _Words, results: TwinResults, folder: Path) -> None:
     """Write the twin for sentence-transformers and model2vec, and verify the folder."""
-    card = twin_card(results)
-    if not task.config.queries_only:
-        model = SentenceTransformer(modules=[words.module()], device="cpu")
-        save_model(Encoder(model, "the twin"), folder, card, replace=False)
-        return
-    encoder = task.encoder
-    prompts = {"query": "", "document": encoder.prompts.document}
-    own: Any = modules_of(encoder.model, "document")
-    router = Router.for_query_document(
-        query_modules=[words.module()],
-        document_modules=own,
-        default_route="document",
-    )
-    routed = SentenceTransformer(modules=[router], device=str(encoder.device), prompts=prompts)
-    routed.save_pretrained(str(folder), create_model_card=False)
-    [static] = folder.glob("**/query_0_StaticEmbedding")
-    # model2vec recognises the layout of the static part by this file.
-    write_json(static / "config_sentence_transformers.json", {"prompts": {}})
-    (folder / "README.md").write_text(card, encoding="utf-8")
-    write_sums(folder)
-    twin = _twin(task, words)
-    texts = list(PROBES)
-    measured: dict[Any, NDArray[np.float32]] = {
-        side: twin.for_side(side)(texts) for side in ("query", "document")
-    }
-    parity_of_sides(measured, folder, texts, encoder, TOLERANCE)
+    encoder, modules, prompts = task.encoder, [words.module()], task.encoder.prompts
+    model, source = SentenceTransformer(modules=list(modules), device="cpu"), "the twin"
+    if task.config.queries_only:
+        model, source = routed(modules, encoder.model), encoder.source
+        prompts = replace(prompts, query="")
+    save_model(Encoder(model, source, prompts), folder, twin_card(results), replace=False)

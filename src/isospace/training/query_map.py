@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from safetensors.torch import save_file
-from sentence_transformers.sentence_transformer.modules import Dense
+from sentence_transformers.sentence_transformer.modules import Dense, Router
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.frozen import MAP, FrozenEncoder, maps_of
@@ -24,24 +24,27 @@ def how_to_load(folder: Path) -> str:
 FILE = "query_map.safetensors"
 """File in the run's folder: the matrix (dim, dim), float32, under the key `weight`."""
 
-_DEPLOY = f"""## How to deploy
+_DEPLOY = """## How to deploy
 
 Documents keep the vectors of the base model, bit for bit. Keep the index, and encode queries with
 this model (`encode_query`). Encode new documents with this model (`encode_document`) or with the
-base model.
-
-If an embedding API makes the vectors, map those of queries by `{FILE}`, which is in the
-folder of the run:
-
+base model."""
+_DEPLOY_MAP = f"""If an embedding API makes the vectors, map those of queries by `{FILE}`, which
+is in the folder of the run:
 """
 
 
 def write_query_map(folder: Path, encoder: Encoder) -> None:
     """Write the matrix that maps an encoder's queries into the run's folder."""
-    modules = modules_of(encoder.model, "query")
-    [*_, dense] = [module for module in modules if isinstance(module, Dense)]
+    [*_, dense] = [one for one in modules_of(encoder.model, "query") if isinstance(one, Dense)]
     with atomic_path(folder / FILE) as temporary:
         save_file({"weight": dense.linear.weight.detach().cpu().contiguous()}, temporary)
+
+
+def has_query_map(encoder: Encoder) -> bool:
+    """Return true if queries differ from documents by a matrix alone, and not by their encoder."""
+    two_encoders = not encoder.is_frozen and isinstance(encoder.model[0], Router)
+    return encoder.prompts.routed and not two_encoders
 
 
 def _in_numpy(path: str, what: str) -> str:
@@ -76,8 +79,10 @@ def usage_of(encoder: Encoder) -> Usage:
     usage = classic_usage(encoder.prompts)
     if not encoder.prompts.routed:
         return usage
-    code = _in_numpy(f"path/to/{FILE}", "a query")
-    return Usage(usage.library, f"{usage.text}\n\n{_DEPLOY}{code}")
+    parts = [usage.text, _DEPLOY]
+    if has_query_map(encoder):
+        parts += [_DEPLOY_MAP + "\n" + _in_numpy(f"path/to/{FILE}", "a query")]
+    return Usage(usage.library, "\n\n".join(parts))
 
 
 def _usage_of_maps(encoder: FrozenEncoder) -> Usage:

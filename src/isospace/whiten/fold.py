@@ -14,6 +14,7 @@ from sentence_transformers.sentence_transformer.modules import (
 from torch import nn
 
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.modules import routed
 from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
 from isospace.operators.fitted_whitening import WhiteningMap
 from isospace.operators.flow import Flow
@@ -68,18 +69,37 @@ def fold_queries(encoder: Encoder, fitted: WhiteningMap) -> Encoder:
         fitted: a map without a mean, fitted on vectors without final normalisation.
     """
     closing = drop_normalize(encoder)
+    routes = {"query": [_matrix(fitted), Normalize()], "document": closing}
+    encoder.model.append(Router(routes, default_route="document").to(encoder.device))
+    encoder.model.similarity_fn_name = "cosine"
+    return type(encoder)(encoder.model, encoder.source, encoder.prompts)
+
+
+def two_encoders(queries: Encoder, fitted: WhiteningMap | None, documents: Encoder) -> Encoder:
+    """Return an encoder with modules of its own for queries; both parts are used in it.
+
+    Args:
+        queries: the encoder of queries.
+        fitted: a map of its vectors without a mean, fitted without final normalisation, if any.
+        documents: the encoder of all other texts, which keep its vectors bit for bit.
+    """
+    if fitted is not None:
+        drop_normalize(queries)
+        queries.model.extend([_matrix(fitted), Normalize()])
+    model = routed(queries.model, documents.model)
+    return Encoder(model, documents.source, documents.prompts)
+
+
+def _matrix(fitted: WhiteningMap) -> Dense:
+    """Return a map without a mean as a dense layer."""
     weight = fitted.kernel.T.float().contiguous()
-    dense = Dense(
+    return Dense(
         weight.shape[1],
         weight.shape[0],
         bias=False,
         activation_function=nn.Identity(),
         init_weight=weight,
     )
-    routes: dict[str, list[Module]] = {"query": [dense, Normalize()], "document": closing}
-    encoder.model.append(Router(routes, default_route="document").to(encoder.device))
-    encoder.model.similarity_fn_name = "cosine"
-    return type(encoder)(encoder.model, encoder.source, encoder.prompts)
 
 
 def through(encode: Encode, whitening: FittedMap | None) -> PromptedEncoders:

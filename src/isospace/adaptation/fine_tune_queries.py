@@ -1,0 +1,260 @@
+"""Fine-tune an encoder for queries alone, while documents keep the base model's vectors.
+
+The vectors of documents never change, so they are computed once, and each query is compared with
+the passages of all training pairs at once:
+
+    L = -mean_i log( exp(cos(q_i, d_i) / t) / sum_j exp(cos(q_i, d_j) / t) )
+
+The sum is over the distinct passages, at most `MOST_PASSAGES`, and t is the objective's temperature
+(InfoNCE, van den Oord et al. 2018, with all passages as negatives). Measured in
+docs/results/query-side.md.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from isospace.adaptation.candidates import Candidate
+from isospace.adaptation.fine_tune import EndedTraining, FineTuned
+from isospace.adaptation.scoring import Search
+from isospace.adaptation.time_plan import SPARE, TRIED, seconds_per_token, tokens_of
+from isospace.config import TrainConfig
+from isospace.corpus.examples import evenly
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.prompts import Side
+from isospace.objectives import SimCSE
+from isospace.statistics.counts import number_of
+from isospace.system.devices import peak_memory_mb
+from isospace.training import checkpoint
+from isospace.training.examples import Examples
+from isospace.training.finish import TrainingFacts
+from isospace.training.prepare import start_of
+from isospace.training.schedule import FEWEST_UPDATES
+from isospace.training.selection import LAST, Choice
+from isospace.training.step import Diverged
+from isospace.views import View
+from isospace.whiten.fold import drop_normalize
+
+MOST_PASSAGES, FEWEST_PASSAGES = 12_000, 1_000
+"""Largest and smallest number of pairs whose passages a query is compared with."""
+FILE = "checkpoints/queries.pt"
+"""File in the run's folder with the final weights."""
+_WARM_UP = 0.1
+"""Share of the updates in which the learning rate rises."""
+_ENCODING = 0.4
+"""Largest share of the time left that encoding the passages may take."""
+_SAMPLE = 256  # texts whose tokens are counted
+_NO_DROPOUT = View(dropout=0.0)  # targets are fixed, so noise of the queries would add nothing
+
+
+@dataclass(frozen=True)
+class QueryPairs:
+    """Training pairs whose passages have fixed vectors.
+
+    Attributes:
+        queries: n texts.
+        rows: (n,) row in `passages` of each query's passage.
+        passages: (m, dim) vectors of the distinct passages, of length 1.
+    """
+
+    queries: Sequence[str]
+    rows: torch.Tensor
+    passages: torch.Tensor
+
+    @classmethod
+    def encode(
+        cls,
+        queries: Sequence[str],
+        passages: Sequence[str],
+        encode: Callable[[Sequence[str]], NDArray[np.float32]],
+    ) -> QueryPairs:
+        """Encode the distinct passages of n pairs; equal passages count once.
+
+        >>> found = QueryPairs.encode("abc", ["x", "y", "x"], lambda texts: np.eye(len(texts), 4))
+        >>> found.rows.tolist(), tuple(found.passages.shape)
+        ([0, 1, 0], (2, 4))
+        """
+        place = {text: row for row, text in enumerate(dict.fromkeys(passages))}
+        vectors = torch.from_numpy(encode(list(place)))
+        rows = torch.tensor([place[text] for text in passages])
+        return cls(queries, rows, functional.normalize(vectors, dim=1))
+
+
+def train_queries(
+    encoder: Encoder,
+    pairs: QueryPairs,
+    config: TrainConfig,
+    updates: int,
+    seconds: float = math.inf,
+    bf16: bool = False,
+) -> Iterator[float]:
+    """Train an encoder to find each query's passage; yield the loss of each update after it.
+
+    The learning rate rises in the first tenth of the updates. Then it falls linearly to 0, which it
+    reaches with the last update or when the time is over, whichever is first.
+
+    Args:
+        encoder: the encoder of queries; its weights change.
+        pairs: the training pairs.
+        config: batch size, temperature of the objective, clipping, seed; `max_length` cuts queries.
+        updates: number of updates; after one pass the next begins, in another order.
+        seconds: the time after which no update begins.
+        bf16: compute matrix products in bfloat16.
+
+    Raises:
+        Diverged: the loss is not finite.
+    """
+    assert isinstance(config.objective, SimCSE)
+    temperature, device = config.objective.temperature, encoder.device
+    targets, rows = pairs.passages.to(device), pairs.rows.to(device)
+    ids = encoder.tokens.ids(pairs.queries, config.max_length, side="query")
+    parameters = [one for one in encoder.parameters() if one.requires_grad]
+    optimizer = torch.optim.AdamW(
+        parameters, config.learning_rate, weight_decay=config.weight_decay
+    )
+    batches, started = _batches(len(ids), config.batch_size, config.seed), time.monotonic()
+    for step in range(updates):
+        left = 1 - step / updates
+        if seconds < math.inf:
+            left = min(left, 1 - (time.monotonic() - started) / max(seconds, 1e-9))
+        if left <= 0:
+            return
+        rate = min((step + 1) / (_WARM_UP * updates), left / (1 - _WARM_UP), 1.0)
+        for group in optimizer.param_groups:
+            group["lr"] = config.learning_rate * rate
+        chosen = next(batches)
+        batch = encoder.tokens.collate([ids[row] for row in chosen], sides=("query",)).to(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            [vectors] = encoder(batch, [_NO_DROPOUT])
+        cosines = functional.normalize(vectors.float(), dim=1) @ targets.T
+        loss = functional.cross_entropy(cosines / temperature, rows[torch.from_numpy(chosen)])
+        if not torch.isfinite(loss):
+            raise Diverged(step + 1, "loss", float(loss.detach()))
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(parameters, config.clip_norm)
+        optimizer.step()
+        yield float(loss.detach())
+
+
+def _batches(count: int, size: int, seed: int) -> Iterator[NDArray[np.int64]]:
+    """Yield full batches of rows, in a new random order in each pass."""
+    random = np.random.default_rng(seed)
+    while True:
+        order = random.permutation(count)
+        for start in range(0, count - size + 1, size):
+            yield order[start : start + size]
+
+
+def fine_tune_queries(search: Search, until: float | None) -> FineTuned:
+    """Fine-tune the encoder of queries once; a search that is resumed reads its weights.
+
+    A stopped training begins anew: one pass over the queries takes minutes, whatever the budget.
+
+    Args:
+        search: the text, the base model, and the folder.
+        until: the time at which the search must end; `None` for a budget in tokens.
+    """
+    file, config = search.run.folder / FILE, search.task.training
+    if not file.is_file():
+        with search.times.timed(Candidate(1.0).kind):
+            checkpoint.save(file, _train(search, until))
+    state = checkpoint.load(file)
+    updates = state["updates"]
+    facts = TrainingFacts(
+        Choice(updates, config.select, LAST, updates, 0.0, (), "the last update"),
+        evaluations=(),
+        steps=updates,
+        longest=config.max_length,
+        pooling=search.encoders.encoder.pooling,
+        precision=search.encoders.fit_precision,
+        seconds=search.times.whole,
+        memory_mb=peak_memory_mb(),
+    )
+    return FineTuned((EndedTraining(facts, state["weights"], notes=tuple(state["notes"])),))
+
+
+def _train(search: Search, until: float | None) -> dict[str, Any]:
+    """Train; return the weights (`None` if there are none), the number of updates, and notes."""
+    encoders, config = search.encoders, search.task.training
+    examples = Examples.from_corpus(config, search.task.data.corpus)
+    notes = []
+    if examples.unanswered is not None and (left_out := int(examples.unanswered.sum())):
+        notes.append(f"{left_out:,} queries without a passage were not used.")
+    most = MOST_PASSAGES if until is None else _affordable(search, examples, until)
+    queries, passages = examples.related_texts(most)
+    updates = len(queries) // config.batch_size
+    if search.task.config.budget[1] == "tokens":
+        each = _tokens_per_text(encoders.encoder, "query", queries, config)
+        updates = min(updates, int(search.task.config.budget[0] / each / config.batch_size))
+    if updates < FEWEST_UPDATES or most < FEWEST_PASSAGES:
+        notes.append(
+            f"Nothing was trained: the text and the budget of "
+            f"{number_of(*search.task.config.budget)} give {updates} updates of "
+            f"{config.batch_size} queries, and {FEWEST_UPDATES} are needed."
+        )
+        return {"weights": None, "updates": 0, "notes": notes}
+    search.progress.line(
+        "train",
+        f"queries alone: {updates:,} updates of {config.batch_size} queries, each compared with "
+        f"{len(set(passages)):,} passages",
+    )
+    pairs = QueryPairs.encode(queries, passages, encoders.base_documents)
+    encoder = start_of(config)
+    drop_normalize(encoder)
+    seconds = math.inf if until is None else until - _measuring(search) - time.monotonic()
+    training = train_queries(
+        encoder, pairs, config, updates, seconds, encoders.fit_precision == "bf16"
+    )
+    done = 0
+    with search.progress.bar("train", updates) as advance:
+        try:
+            for loss in training:
+                done += 1
+                advance(1, f"loss {loss:.3f}")
+        except Diverged as error:
+            notes.append(f"The training diverged at update {error.step}, and gave no candidate.")
+            return {"weights": None, "updates": 0, "notes": notes}
+    if not done:
+        notes.append("Nothing was trained: the budget ended while passages were encoded.")
+        return {"weights": None, "updates": 0, "notes": notes}
+    weights = {name: own.detach().cpu() for name, own in encoder.model.state_dict().items()}
+    return {"weights": weights, "updates": done, "notes": notes}
+
+
+def _affordable(search: Search, examples: Examples, until: float) -> int:
+    """Return the number of passages that there is time to encode, `MOST_PASSAGES` at most."""
+    encoder, config = search.encoders.encoder, search.task.training
+    sample = examples.related_texts(_SAMPLE)[1]
+    each = _tokens_per_text(encoder, "document", sample, config)
+    seconds = SPARE * each * seconds_per_token(encoder, sample, search.encoders.fit_precision)
+    left = until - _measuring(search) - time.monotonic()
+    return max(0, min(MOST_PASSAGES, int(_ENCODING * left / seconds)))
+
+
+def _measuring(search: Search) -> float:
+    """Return the seconds that validation and test of trained weights take."""
+    encoder, data = search.encoders.encoder, search.task.data
+    sets = [search.task.validation, *data.other_text.validation_pairs.values()]
+    sets += [data.benchmark.pairs, *data.other_text.test_pairs.values()]
+    queries = [text for pairs in sets for text in pairs.first]
+    seconds = seconds_per_token(encoder, queries, "float32")
+    return SPARE * TRIED * seconds * tokens_of(encoder, ("query", queries))
+
+
+def _tokens_per_text(
+    encoder: Encoder, side: Side, texts: Sequence[str], config: TrainConfig
+) -> float:
+    """Return the mean number of tokens of some texts, cut as in training."""
+    some = [texts[row] for row in evenly(len(texts), _SAMPLE)]
+    return tokens_of(encoder, (side, some), max_length=config.max_length) / max(1, len(some))
