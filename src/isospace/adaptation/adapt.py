@@ -11,6 +11,9 @@ Each candidate is scored on the validation pairs and on the validation part of o
 candidate that drops too much on other text is rejected. The best of the others is scored once on
 the test pairs.
 
+If documents must keep their vectors, only queries are mapped, and an encoder of their own is
+fine-tuned (`fine_tune_queries.py`).
+
 If the user names several base models, each is scored with and without whitening first. The best of
 them is fine-tuned (`base_models.py`).
 """

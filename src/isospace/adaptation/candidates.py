@@ -3,8 +3,9 @@
 | when | weights | maps |
 |---|---|---|
 | before training | the base model's | `PAIR_MAPS`; `TEXT_MAPS` if the text has no pairs |
-| only queries are mapped | the base model's | `QUERY_MAPS` |
 | after training | fine-tuned, then merged by `SHARES` | `THROUGH`; all `PAIR_MAPS` for the best |
+| documents keep their vectors | the base model's | `QUERY_MAPS` |
+| queries fine-tuned alone | fine-tuned, then merged | none; all `QUERY_MAPS` for the best |
 | small folder | fine-tuned, merged by half (`FOLD_SHARES`) | `PAIR_MAPS` |
 """
 

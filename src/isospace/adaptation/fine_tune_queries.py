@@ -27,7 +27,7 @@ from torch.nn import functional
 from isospace.adaptation.candidates import Candidate
 from isospace.adaptation.fine_tune import EndedTraining, FineTuned
 from isospace.adaptation.scoring import Search
-from isospace.adaptation.time_plan import SPARE, TRIED, seconds_per_token, tokens_of
+from isospace.adaptation.time_plan import SPARE, Passes, seconds_per_token, tokens_of
 from isospace.config import TrainConfig
 from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
@@ -191,19 +191,23 @@ def _train(search: Search, until: float | None) -> dict[str, Any]:
     notes = []
     if examples.unanswered is not None and (left_out := int(examples.unanswered.sum())):
         notes.append(f"{left_out:,} queries without a passage were not used.")
-    most = MOST_PASSAGES if until is None else _affordable(search, examples, until)
+    most = MOST_PASSAGES
+    if until is not None:
+        until -= _measuring(search)
+        most = _affordable(search, examples, until - time.monotonic())
     queries, passages = examples.related_texts(most)
     updates = len(queries) // config.batch_size
     if search.task.config.budget[1] == "tokens":
         each = _tokens_per_text(encoders.encoder, "query", queries, config)
         updates = min(updates, int(search.task.config.budget[0] / each / config.batch_size))
     if updates < FEWEST_UPDATES or most < FEWEST_PASSAGES:
-        notes.append(
-            f"Nothing was trained: the text and the budget of "
-            f"{number_of(*search.task.config.budget)} give {updates} updates of "
-            f"{config.batch_size} queries, and {FEWEST_UPDATES} are needed."
+        budget = number_of(*search.task.config.budget)
+        return _nothing(
+            notes,
+            f"Nothing was trained: the text and a budget of {budget} give {updates} updates of "
+            f"{config.batch_size} queries, compared with {len(set(passages)):,} passages. "
+            f"Needed are {FEWEST_UPDATES} updates, and time for {FEWEST_PASSAGES:,} passages.",
         )
-        return {"weights": None, "updates": 0, "notes": notes}
     search.progress.line(
         "train",
         f"queries alone: {updates:,} updates of {config.batch_size} queries, each compared with "
@@ -212,7 +216,7 @@ def _train(search: Search, until: float | None) -> dict[str, Any]:
     pairs = QueryPairs.encode(queries, passages, encoders.base_documents)
     encoder = start_of(config)
     drop_normalize(encoder)
-    seconds = math.inf if until is None else until - _measuring(search) - time.monotonic()
+    seconds = math.inf if until is None else until - time.monotonic()
     training = train_queries(
         encoder, pairs, config, updates, seconds, encoders.fit_precision == "bf16"
     )
@@ -223,33 +227,33 @@ def _train(search: Search, until: float | None) -> dict[str, Any]:
                 done += 1
                 advance(1, f"loss {loss:.3f}")
         except Diverged as error:
-            notes.append(f"The training diverged at update {error.step}, and gave no candidate.")
-            return {"weights": None, "updates": 0, "notes": notes}
+            note = f"The training diverged at update {error.step}, and gave no candidate."
+            return _nothing(notes, note)
     if not done:
-        notes.append("Nothing was trained: the budget ended while passages were encoded.")
-        return {"weights": None, "updates": 0, "notes": notes}
+        return _nothing(notes, "Nothing was trained: the time was over when passages were encoded.")
     weights = {name: own.detach().cpu() for name, own in encoder.model.state_dict().items()}
     return {"weights": weights, "updates": done, "notes": notes}
 
 
-def _affordable(search: Search, examples: Examples, until: float) -> int:
-    """Return the number of passages that there is time to encode, `MOST_PASSAGES` at most."""
-    encoder, config = search.encoders.encoder, search.task.training
-    sample = examples.related_texts(_SAMPLE)[1]
-    each = _tokens_per_text(encoder, "document", sample, config)
-    seconds = SPARE * each * seconds_per_token(encoder, sample, search.encoders.fit_precision)
-    left = until - _measuring(search) - time.monotonic()
-    return max(0, min(MOST_PASSAGES, int(_ENCODING * left / seconds)))
+def _nothing(notes: Sequence[str], reason: str) -> dict[str, Any]:
+    return {"weights": None, "updates": 0, "notes": [*notes, reason]}
 
 
 def _measuring(search: Search) -> float:
     """Return the seconds that validation and test of trained weights take."""
-    encoder, data = search.encoders.encoder, search.task.data
-    sets = [search.task.validation, *data.other_text.validation_pairs.values()]
-    sets += [data.benchmark.pairs, *data.other_text.test_pairs.values()]
-    queries = [text for pairs in sets for text in pairs.first]
-    seconds = seconds_per_token(encoder, queries, "float32")
-    return SPARE * TRIED * seconds * tokens_of(encoder, ("query", queries))
+    task, encoders = search.task, search.encoders
+    passes = Passes.count(encoders, task.data, task.validation, task.training)
+    token = seconds_per_token(encoders.encoder, task.validation.first, "float32")
+    return SPARE * token * passes.trained
+
+
+def _affordable(search: Search, examples: Examples, left: float) -> int:
+    """Return the number of passages to encode in the seconds left, `MOST_PASSAGES` at most."""
+    encoder, config = search.encoders.encoder, search.task.training
+    sample = examples.related_texts(_SAMPLE)[1]
+    each = _tokens_per_text(encoder, "document", sample, config)
+    seconds = SPARE * each * seconds_per_token(encoder, sample, search.encoders.fit_precision)
+    return max(0, min(MOST_PASSAGES, int(_ENCODING * left / seconds)))
 
 
 def _tokens_per_text(

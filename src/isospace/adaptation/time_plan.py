@@ -95,7 +95,8 @@ class Amounts:
             whole: measure all pairs, however long it takes.
 
         >>> passes = Passes(
-        ...     validating=2000, pairs=900, mapped=600, testing=1000, other_text=1000, evaluation=10
+        ...     validating=2000, pairs=900, mapped=600, testing=1000, other_text=1000,
+        ...     evaluation=10, trained=5000,
         ... )
         >>> Amounts.planned(passes, token=0.005, minutes=1, left=50, whole=False)
         Amounts(fitted_on=3000, share=1.0, fine_tunes=True, enough=0, format=1)
@@ -104,7 +105,7 @@ class Amounts:
         (1909, 0.64, False, 4)
         """
         cost = SPARE * token
-        late = cost * ((1 + TRIED) * passes.validating + 2 * passes.testing) - left
+        late = cost * (passes.validating + passes.testing + passes.trained) - left
         fine_tunes = whole or late <= MOST_LATE * 60 * minutes
         enough = 0 if fine_tunes else math.ceil(minutes + late / 60)
         can_shrink = passes.validating + passes.testing - passes.other_text
@@ -145,6 +146,8 @@ class Passes:
         other_text: the part of `validating` and `testing` that is other text, STS included.
         evaluation: tokens of one evaluation in a training. Each training evaluates the base model
             too, but after the first training only its noisy views are encoded again.
+        trained: tokens to validate `TRIED` trained weights, and to test one: of queries alone, if
+            documents keep their vectors.
     """
 
     validating: int
@@ -153,6 +156,7 @@ class Passes:
     testing: int
     other_text: int
     evaluation: int
+    trained: int
 
     @classmethod
     def joined(cls, several: Sequence[Passes], tokens: Sequence[float]) -> Passes:
@@ -160,7 +164,7 @@ class Passes:
 
         `tokens` are the seconds per token of each model.
 
-        >>> one = Passes(100, 60, 30, 80, 20, 10)
+        >>> one = Passes(100, 60, 30, 80, 20, 10, 280)
         >>> Passes.joined([one, one], [0.001, 0.01]).validating
         1100
         """
@@ -214,13 +218,22 @@ class Passes:
         evaluation += tokens_of(encoder, ("document", held_out.sentences))
         evaluation += 2 * tokens_of(encoder, ("document", noisy), max_length=config.max_length)
         through = encoders.through is not None
+        validating = own + selecting + mapped * through
+        testing += others + mapped * (not through)
+        trained = TRIED * validating + testing
+        if encoders.of_queries:
+            sets = [validation, *other_text.validation_pairs.values()]
+            trained = TRIED * tokens_of(encoder, *(("query", one.first) for one in sets))
+            sets = [benchmark.pairs, *other_text.test_pairs.values()]
+            trained += tokens_of(encoder, *(("query", one.first) for one in sets))
         return cls(
-            validating=own + selecting + mapped * through,
+            validating=validating,
             pairs=own,
             mapped=mapped,
-            testing=testing + others + mapped * (not through),
+            testing=testing,
             other_text=selecting + others,
             evaluation=evaluation,
+            trained=trained,
         )
 
 
