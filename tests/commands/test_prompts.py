@@ -161,7 +161,8 @@ def test_train_by_columns(prompted, pairs):
     text = CorpusConfig(corpus=(str(pairs),), columns=("q", "a"), held_out=40)
     config = TrainConfig(
         text=text,
-        objective=SimCSE(supervision="pairs", head="none"),
+        objective=SimCSE(head="none"),
+        views="pairs",
         model=str(prompted.folder),
         batch_size=8,
     )

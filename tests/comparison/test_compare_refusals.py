@@ -39,7 +39,7 @@ def test_bad_contestants_are_refused(base, text, words):
     [
         ("simcse:model=no/such", "no/such"),
         ("simcse:batch_size=5000", "fewer than a batch of 5000"),
-        ("simcse:supervision=pairs", "`columns` ANCHOR POSITIVE"),
+        ("simcse:supervision=triples", "`columns` ANCHOR POSITIVE"),
         ("whitenedcse:groups=5", "32 dimensions cannot be cut into 5 groups"),
         ("simcse:dropout=0.0", "views 1 and 2 are identical"),
     ],

@@ -154,12 +154,13 @@ def test_labels_and_what_reads_them_come_together(config, monkeypatch):
     monkeypatch.setattr("isospace.training.prepare.load_encoder", lambda *_: pytest.fail("loaded"))
     monkeypatch.setattr("isospace.training.prepare.load_data", lambda *_: pytest.fail("read"))
     without = replace(config.text, label_column=None)
-    for text, objective, message in (
-        (without, config.objective, "`label_column` is missing: sbert-softmax"),
-        (config.text, SimCSE(supervision="pairs"), r"`label_column` label: simcse .*sbert-softmax"),
-        (replace(without, columns=()), config.objective, "2 texts.*`columns`.* 0"),
+    pairs = {"objective": SimCSE(), "views": "pairs"}
+    for setting, message in (
+        ({"text": without}, "`label_column` is missing: sbert-softmax"),
+        (pairs, "`label_column` label: simcse .*sbert-softmax"),
+        ({"text": replace(without, columns=())}, "2 texts.*`columns`.* 0"),
     ):
-        wrong = replace(config, text=text, objective=objective)
+        wrong = replace(config, **setting)
         with pytest.raises(UserError, match=message):
             train(wrong)
         with pytest.raises(UserError, match=message):

@@ -29,9 +29,8 @@ REFUSED: list[tuple[str, str, dict[str, Any]]] = [
     ("is-bert", "kernels", {"kernels": (1, 4)}),
     # what does not go together
     ("simcse", "groups", {"groups": 4}),
-    ("simcse", "clean_negatives", {"supervision": "pairs", "clean_negatives": True}),
     ("simcse", "clean_negatives", {"supervision": "triples", "clean_negatives": True}),
-    ("simcse", "hard_negative_weight", {"hard_negative_weight": 1.0, "supervision": "pairs"}),
+    ("simcse", "hard_negative_weight", {"hard_negative_weight": 1.0}),
     ("whitenedcse", "positives", {**PERMUTED, "whitening": "group"}),
     ("whitenedcse", "positives", {**PERMUTED, "variant": "released"}),
     ("whitenedcse", "groups", {"groups": 7, "whitening": "zca"}),

@@ -15,7 +15,7 @@ from isospace.training.objective_loss import ObjectiveLoss
 from isospace.training.train import train
 
 OBJECTIVES = {
-    "simcse": SimCSE(supervision="pairs"),
+    "simcse": SimCSE(),
     "hard negatives": SimCSE(supervision="triples"),
 }
 LINES = sentences(24)
@@ -28,7 +28,8 @@ def gradients(model, objective, rows, checkpointing):
     loss._noise.set(0.0)
     if checkpointing:
         model[0].model.gradient_checkpointing_enable()
-    columns = [LINES[i :: objective.texts][rows] for i in range(objective.texts)]
+    texts = max(2, objective.texts)
+    columns = [LINES[i::texts][rows] for i in range(texts)]
     terms = loss([dict(model.preprocess(column)) for column in columns])
     sum(terms.values()).backward()
     found = {

@@ -12,6 +12,7 @@ from warm import run_together
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.noise import Noise
 from isospace.errors import UserError
+from isospace.losses import info_nce
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.training.objective_loss import ObjectiveLoss
 from isospace.views import Views
@@ -65,21 +66,33 @@ def test_the_loss_is_the_objective_of_the_same_views(toy_model, name, normalised
     assert all(set(column) == set(features(model)[0]) for column in columns)  # not written into
 
 
+def test_two_columns_are_pairs_in_both_directions(toy_model):
+    model = load_encoder(str(toy_model)).model
+    Noise(model).set(0.0)  # with pairs, two views of a text are not needed
+    objective, columns = SimCSE(head="none"), features(model, 2)
+    [loss] = ObjectiveLoss(model, objective)(columns).values()
+    with torch.no_grad():
+        sides = [model(dict(column))["sentence_embedding"] for column in columns]
+    ways = [info_nce(*pair, objective.temperature) for pair in (sides, sides[::-1])]
+    assert loss.item() == pytest.approx(sum(ways).item() / 2, rel=1e-5)
+    assert ways[0].item() != pytest.approx(ways[1].item(), rel=1e-4)
+
+
 def test_the_columns_are_the_texts_of_an_example(toy_model):
     model = load_encoder(str(toy_model)).model
-    objective = SimCSE(supervision="pairs")
-    with pytest.raises(UserError, match=r"simcse .* 2 text\(s\) .* has 1 text column"):
-        ObjectiveLoss(model, objective)(features(model))
-    with pytest.raises(UserError, match=r"simcse .* 1 text\(s\) .* has 2 text column"):
-        ObjectiveLoss(model, SimCSE())(features(model, 2))
-    assert torch.isfinite(sum(ObjectiveLoss(model, objective)(features(model, 2)).values()))
+    triples = SimCSE(supervision="triples")
+    with pytest.raises(UserError, match=r"simcse .* 3 text\(s\) .* has 1 text column"):
+        ObjectiveLoss(model, triples)(features(model))
+    with pytest.raises(UserError, match=r"simcse .* 1 text\(s\) .*pairs.* has 3 text column"):
+        ObjectiveLoss(model, SimCSE())(features(model, 3))
+    assert torch.isfinite(sum(ObjectiveLoss(model, triples)(features(model, 3)).values()))
 
 
 def test_a_model_without_dropout_is_refused(toy_model):
     model = load_encoder(str(toy_model)).model
     Noise(model).set(0.0)
     with pytest.raises(UserError, match=r"dropout of 0.*Noise\(model\)"):
-        ObjectiveLoss(model, SimCSE())
+        ObjectiveLoss(model, SimCSE())(features(model))
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -92,7 +92,7 @@ def test_every_view_knows_of_which_text_of_a_pair_it_is(objective):
 @pytest.mark.parametrize(
     ("objective", "reason"),
     [
-        (SimCSE(supervision="pairs"), "several texts of an example"),
+        (SimCSE(supervision="triples"), "several texts of an example"),
         (SBERTSoftmax(), "several texts of an example"),
         (WhitenedCSE(positives="permutation"), "one view of a text"),
         (TSDAE(), "one view of a text"),

@@ -25,8 +25,10 @@ def examples(config, tmp_path) -> TrainConfig:
     file = tmp_path / "examples.jsonl"
     file.write_text("\n".join(rows), encoding="utf-8")
     text = CorpusConfig(corpus=(str(file),), columns=("q", "a"))
-    objective = SimCSE(supervision="pairs")
-    return replace(config, text=text, objective=objective, select="label-free", evaluations=4)
+    objective = SimCSE(head="none")
+    return replace(
+        config, text=text, objective=objective, views="pairs", select="label-free", evaluations=4
+    )
 
 
 def test_the_interval_holds_for_every_evaluation_and_the_gain_is_less(examples, monkeypatch):

@@ -22,7 +22,7 @@ class SimCSE(Contrast):
     $$\ell_i = -\log \frac{e^{\cos(z_i, z'_i)/\tau}}
         {\sum_j e^{\cos(z_i, z'_j)/\tau} + \sum_j e^{\cos(z_i, z^-_j)/\tau + w [j=i]}}$$
 
-    $z, z'$: the two views after the head; with supervision the anchor and its paired positive.
+    $z, z'$: the two views after the head; with triples the anchor and its paired positive.
     $z^-$: hard negatives, with triples only. The loss is the mean over the batch, in one direction.
     Relations: `whitenedcse` with one positive and no whitening is this; `off-dropout` replaces the
     negatives, `dcl` adds a term. Paper and code agree, but for the evaluation interval (250 and 125
@@ -33,9 +33,9 @@ class SimCSE(Contrast):
     """tau, divides the cosines (Appendix A)."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none; it is dropped for inference."""
-    supervision: Literal["none", "pairs", "triples"] = "none"
-    """Texts per example: the sentence; with a positive; with a hard negative too (Section 4).
-    The columns that hold them are named by `columns`."""
+    supervision: Literal["none", "triples"] = "none"
+    """triples: an example has a positive and a hard negative too (Section 4), in the three
+    `columns`. Pairs need no setting here: `views` pairs takes them."""
     hard_negative_weight: float = 0.0
     """w, added to the logit of the own hard negative; log alpha of Section 4, alpha = 1."""
 
@@ -45,17 +45,17 @@ class SimCSE(Contrast):
         super().__post_init__()
         if self.supervision != "triples":
             refuse_idle(self, "`supervision` triples", "hard_negative_weight")
-        if self.clean_negatives and self.supervision != "none":
+        if self.clean_negatives and self.supervision == "triples":
             raise UserError(
-                f"`clean_negatives` with `supervision` {self.supervision}: needs pairs that "
-                "`views` draws. Leave `supervision` out, and set `views` pairs"
+                "`clean_negatives` with `supervision` triples: needs pairs that `views` draws. "
+                "Leave `supervision` out, and set `views` pairs"
             )
 
     @property
     def plan(self) -> Plan:
-        """Twice the sentence; with supervision each text of the example once."""
-        texts = {"none": 0, "pairs": 2, "triples": 3}[self.supervision]
-        views = tuple(View(text=text) for text in range(texts)) or (View(), View())
+        """Twice the sentence; with triples each text of the example once."""
+        triples = View(), View(text=1), View(text=2)
+        views = triples if self.supervision == "triples" else (View(), View())
         return Plan(views, tanh_mlp(self.head), self.logits)
 
     def logits(self, views: Views) -> torch.Tensor:

@@ -15,6 +15,7 @@ from isospace.config import objective_name
 from isospace.encoders.noise import Noise
 from isospace.errors import UserError
 from isospace.objectives.base import Objective
+from isospace.training.plan import PassPlan
 from isospace.training.step import gather
 from isospace.views import View, Views
 
@@ -26,6 +27,8 @@ class ObjectiveLoss(nn.Module):
 
     Each view is a pass of its own text column at its own dropout rate, as in `Encoder.forward`. A
     final L2 normalisation is left out. The trainer minimises the sum of the terms and logs each.
+    With two columns, an objective of single texts takes their texts as pairs, in both directions,
+    as `isospace train` does with `views` pairs.
 
     Objectives that edit or read tokens, have auxiliary networks, or learn from labels or a teacher
     are refused.
@@ -45,8 +48,7 @@ class ObjectiveLoss(nn.Module):
         seed: seed of the head's weights.
 
     Raises:
-        UserError: `objective` is not an objective, or the model has no dropout and the objective
-            needs it for two views.
+        UserError: `objective` is not an objective, or one that this trainer cannot train.
         ValueError: the head does not fit the model's number of dimensions.
     """
 
@@ -84,12 +86,6 @@ class ObjectiveLoss(nn.Module):
         self.objective = objective
         self.head = objective.build_head(int(model.get_embedding_dimension() or 0), seed)
         self._noise = Noise(model)
-        own = [view.text for view in objective.views if view.dropout is None]
-        if len(own) > len(set(own)) and not any(self._noise.rates):
-            raise UserError(
-                "two views are identical, because this model has a dropout of 0. There is "
-                "nothing to learn. Set a rate with isospace.encoders.noise: Noise(model).set(0.1)"
-            )
         parts = list(model)
         while isinstance(parts[-1], Normalize):
             parts.pop()
@@ -101,23 +97,41 @@ class ObjectiveLoss(nn.Module):
         """Return the terms of the loss for a batch.
 
         Raises:
-            UserError: the number of text columns does not fit the objective.
+            UserError: the number of text columns does not fit the objective, or two views are equal
+                because the model has no dropout.
         """
         columns = list(sentence_features)
-        if len(columns) != self.objective.texts:
-            raise UserError(
-                f"{objective_name(self.objective)} with these settings reads "
-                f"{self.objective.texts} text(s) of an example, and the data set has "
-                f"{len(columns)} text column(s). Keep only those columns "
-                "(dataset.select_columns), or train on pairs or triples "
-                "(SimCSE(supervision='pairs') or 'triples')"
-            )
-        encoded = gather(torch.stack(self._encode(columns)))
+        plan = self._plan(len(columns))
+        encoded = gather(torch.stack(self._encode(columns, plan.views)))
         if encoded.shape[1] < 2:
             return dict.fromkeys(self.objective.term_names, 0 * encoded.sum())
-        return self.objective(Views(encoded=encoded, projected=self.head(encoded)))
+        terms = []
+        for way in plan.ways:
+            own = encoded[list(way)]
+            views = Views(encoded=own, projected=self.head(own), paired=len(plan.ways) > 1)
+            terms.append(self.objective(views))
+        return {name: torch.stack([one[name] for one in terms]).mean() for name in terms[0]}
 
-    def _encode(self, columns: Sequence[dict[str, Any]]) -> list[Tensor]:
+    def _plan(self, columns: int) -> PassPlan:
+        """Return the passes for a number of text columns."""
+        objective = self.objective
+        pairs = columns == 2 and objective.takes_pairs
+        if not pairs and columns != objective.texts:
+            raise UserError(
+                f"{objective_name(objective)} with these settings reads {objective.texts} text(s) "
+                f"of an example{' or pairs' if objective.takes_pairs else ''}, and the data set "
+                f"has {columns} text column(s). Keep only those columns (dataset.select_columns)"
+            )
+        plan = PassPlan.of_objective(objective, pairs)
+        noisy = [view.text for view in plan.views if view.dropout is None]
+        if len(noisy) > len(set(noisy)) and not any(self._noise.rates):
+            raise UserError(
+                "two views are identical, because this model has a dropout of 0. There is "
+                "nothing to learn. Set a rate with isospace.encoders.noise: Noise(model).set(0.1)"
+            )
+        return plan
+
+    def _encode(self, columns: Sequence[dict[str, Any]], plan: Sequence[View]) -> list[Tensor]:
         """Return the vectors (batch, dim) of each view."""
 
         def keep(_module: nn.Module, _args: Any, features: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +139,7 @@ class ObjectiveLoss(nn.Module):
 
         views = []
         with self._last[0].register_forward_hook(keep):
-            for view in self.objective.views:
+            for view in plan:
                 with self._noise.at(view.dropout):
                     # The modules write into the dictionary that they get.
                     views.append(self.model(dict(columns[view.text]))["view"])

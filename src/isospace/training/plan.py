@@ -42,14 +42,15 @@ class PassPlan:
         Args:
             config: the settings; with pairs, the objective must have `takes_pairs`.
         """
-        plan, mined = cls._of_own(config.objective, config.views != "dropout"), config.mined
+        plan, mined = cls.of_objective(config.objective, config.views != "dropout"), config.mined
         passes = tuple(View(text=plan.texts + number) for number in range(mined))
         places = tuple(range(len(plan.views), len(plan.views) + mined))
         views, texts = plan.views + passes, plan.texts + mined
         return replace(plan, views=views, texts=texts, candidates=places)
 
     @classmethod
-    def _of_own(cls, objective: Objective, pairs: bool) -> PassPlan:
+    def of_objective(cls, objective: Objective, pairs: bool) -> PassPlan:
+        """Return the plan of an objective without mined texts; with pairs, for both directions."""
         own = objective.views
         if not pairs:
             every = tuple(range(len(own)))

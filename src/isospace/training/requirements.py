@@ -103,8 +103,8 @@ def _require_texts(config: TrainConfig) -> None:
     if texts == 1:
         raise UserError(
             f"`columns` {' '.join(columns)}: {name} with these settings reads one text. Name its "
-            "column with `column`, or train on pairs or triples (simcse `supervision` pairs or "
-            "triples)"
+            "column with `column`, or train on pairs (`views` pairs) or triples (simcse "
+            "`supervision` triples)"
         )
     wanted = " ".join(("ANCHOR", "POSITIVE", "HARD_NEGATIVE")[:texts])
     raise UserError(
