@@ -127,7 +127,7 @@ def first_loss(config: TrainConfig, batch: list[Row]) -> float:
     encoder = load_encoder(config.model, device="cpu")
     first, second, labels = zip(*batch, strict=True)
     u, v = (encoder.embed(texts).astype(np.float64) for texts in (first, second))
-    head = config.objective.build_classifier(32, 3, config.seed).layer
+    head = config.objective.build_head(32, config.seed, 3).layer
     features = np.concatenate([u, v, abs(u - v)], axis=1)
     logits = features @ head.weight.detach().numpy().T + head.bias.detach().numpy()
     own = logits[np.arange(len(batch)), [sorted(NLI).index(label) for label in labels]]

@@ -128,7 +128,7 @@ def encoded_for(objective: Objective, dtype: torch.dtype = torch.float64) -> Ten
 
 
 def head_of(objective: Objective, seed: int) -> nn.Module:
-    return objective.build_classifier(DIM, CLASSES, seed)
+    return objective.build_head(DIM, seed, CLASSES)
 
 
 @functools.cache
@@ -391,7 +391,7 @@ def test_heads_draw_from_their_seed_alone_and_go_on_from_a_checkpoint(
     total(objective(see(objective, encoded, first)))
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(first, same)
-    if objective.head_summary not in ("none", "PCA", "ZCA", "group whitening"):
+    if objective.training_head.summary not in ("none", "PCA", "ZCA", "group whitening"):
         assert not torch.equal(first, other)
     resumed.load_state_dict({key: value.clone() for key, value in head.state_dict().items()})
     assert torch.equal(resumed(encoded), head(encoded))

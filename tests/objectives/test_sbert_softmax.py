@@ -55,7 +55,7 @@ def relation(
 def test_the_row_is_a_loop_over_pairs_and_labels(options: dict[str, bool]) -> None:
     objective, labels = SBERTSoftmax(**options), [2, 0, 1, 2, 2]
     encoded = pairs(len(labels))
-    head = objective.build_classifier(4, 3, seed=7).double()
+    head = objective.build_head(4, seed=7, classes=3).double()
     weights = head.layer.weight.tolist()
     biases = head.layer.bias.tolist() if objective.bias else [0.0] * 3
     total = 0.0

@@ -45,7 +45,7 @@ def test_head_and_loss_fit_the_backbone(name):
     objective, dim = config.objective, width(config.model)
     generator = torch.Generator().manual_seed(0)
     encoded = torch.randn(len(objective.views), 16, dim, generator=generator)
-    projected = objective.build_classifier(dim, 3, seed=0)(encoded)
+    projected = objective.build_head(dim, seed=0, classes=3)(encoded)
     assert projected.shape[:2] == (objective.projected_views(batch=16), 16)
     if not reads_vectors_only(objective):
         return

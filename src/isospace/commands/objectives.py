@@ -29,12 +29,13 @@ class Objectives:
 def objective_row(name: str) -> dict[str, str]:
     """Return an objective's row of the table."""
     objective = OBJECTIVES[name]()
+    head = objective.training_head
     return {
         "objective": name,
         "from": objective.paper.title.split(":")[0],
         "year": str(objective.paper.year),
         "views": describe_views(objective.views),
-        "head": objective.head_summary,
+        "head": head.summary,
         "terms": ", ".join(objective.term_names),
         "passes": objective.all_passes,
         "paper": objective.paper.url,

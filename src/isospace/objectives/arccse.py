@@ -12,8 +12,8 @@ from pydantic import Field, NonNegativeFloat
 from isospace.errors import UserError
 from isospace.losses.contrastive import angular_margin, masking_triplet
 from isospace.objectives import auxiliaries
-from isospace.objectives.base import HeadChoice, Paper
-from isospace.objectives.contrast import Contrast, Plan, tanh_mlp
+from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
+from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views

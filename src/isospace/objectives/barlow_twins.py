@@ -10,7 +10,15 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 from isospace.losses.contrastive import info_nce
 from isospace.losses.correlation import barlow_twins, correlation_terms
 from isospace.objectives import heads, simcsepp
-from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper, Projected, Widths
+from isospace.objectives.base import (
+    Head,
+    HeadChoice,
+    Objective,
+    Paper,
+    Projected,
+    Widths,
+    tanh_mlp,
+)
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import Views
 
@@ -46,7 +54,7 @@ class BarlowTwins(Projected, Objective):
 
 
 @settings
-class RankStudy(MLPOrNone, Objective):
+class RankStudy(Objective):
     r"""InfoNCE plus Barlow Twins on the same vectors, with R artificial rows that lift the rank.
 
     $$\ell = \ell_\mathrm{InfoNCE}(z, z') + w \Big( \sum_j (1 - C_{jj})^2
@@ -92,17 +100,17 @@ class RankStudy(MLPOrNone, Objective):
         if self.variant != "released":
             refuse_idle(self, "`variant` released", "eps")
 
-    def projected_views(self, batch: int) -> int:
-        """Count the artificial rows, which travel as further views."""
-        return 2 + (-(-self.rows // batch) if self.rows_as == "rows" else 0)
-
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """Build the tanh MLP or nothing, then the artificial rows."""
-        generator = heads.seeded(seed)
-        head = heads.mlp_or_none(self.head, dim, generator)
+    @property
+    def training_head(self) -> Head:
+        """The tanh MLP or nothing, then the artificial rows, which travel as views."""
+        head = tanh_mlp(self.head)
         if not self.rows or self.rows_as == "dilution":
             return head
-        return torch.nn.Sequential(head, heads.ArtificialRows(self.rows, dim, generator))
+        return head.then(
+            "artificial rows",
+            lambda dim, generator: heads.ArtificialRows(self.rows, dim, generator),
+            lambda batch: -(-self.rows // batch),
+        )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast sentences, and apply Barlow Twins to batch and artificial rows."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import PositiveInt, Strict
@@ -71,6 +71,44 @@ class Paper:
         return " ".join(re.sub("[{}]", "", found[1]).split())
 
 
+class Head(NamedTuple):
+    """A head that is on the encoder in training only.
+
+    Attributes:
+        summary: the head in a few words.
+        build: builds the head, `(view, batch, dim) -> (view', batch, dim')`, for vectors of a
+            width. Weights and later draws come from the generator, never from the global one.
+            Raises `ValueError` if the hyper-parameters do not fit the width.
+        further_views: number of views that the head adds to a batch of this size; negative if it
+            returns fewer than it gets.
+    """
+
+    summary: str
+    build: Callable[[int, torch.Generator], torch.nn.Module]
+    further_views: Callable[[int], int] = lambda batch: 0
+
+    def then(
+        self,
+        summary: str,
+        build: Callable[[int, torch.Generator], torch.nn.Module],
+        further_views: Callable[[int], int],
+    ) -> Head:
+        """Return this head followed by a part that adds views."""
+        return Head(
+            " + ".join(part for part in (self.summary, summary) if part != "none"),
+            lambda dim, generator: torch.nn.Sequential(
+                self.build(dim, generator), build(dim, generator)
+            ),
+            further_views,
+        )
+
+
+def tanh_mlp(choice: HeadChoice) -> Head:
+    """Return SimCSE's tanh MLP, or no head."""
+    summary = "tanh MLP" if choice == "mlp" else "none"
+    return Head(summary, lambda dim, generator: heads.mlp_or_none(choice, dim, generator))
+
+
 @settings
 class Objective(ABC):
     """Base of all objectives. Fields are hyper-parameters with the paper's values as defaults.
@@ -86,7 +124,7 @@ class Objective(ABC):
     auxiliary_passes: ClassVar[tuple[str, ...]] = ()
     """Passes of auxiliary networks that the terms make, such as "1 decoder"."""
     reads_labels: ClassVar[bool] = False
-    """True where the terms read `Views.labels`; `build_classifier` then builds the head."""
+    """True where the terms read `Views.labels`."""
     takes_candidates: ClassVar[bool] = False
     """True where the terms read `Views.candidates`, if there are any."""
     draws_together: ClassVar[bool] = False
@@ -167,23 +205,19 @@ class Objective(ABC):
         return any(view.edit is not None and view.edit.whole for view in self.views)
 
     @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return "none"
+    def training_head(self) -> Head:
+        """The head; by default none."""
+        return tanh_mlp("none")
 
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """Build the training-only head, `(view, batch, dim) -> (view', batch, dim')`.
+    def build_head(self, dim: int, seed: int, classes: int = 2) -> torch.nn.Module:
+        """Build the head for vectors of a width, from a generator with this seed.
 
-        Weights and later draws come from a generator seeded with `seed`, never from the global one.
+        `classes` is the number of labels in the corpus, for an objective that reads labels.
 
         Raises:
-            ValueError: the hyper-parameters do not fit `dim`.
+            ValueError: the hyper-parameters do not fit the width.
         """
-        return torch.nn.Identity()
-
-    def build_classifier(self, dim: int, classes: int, seed: int) -> torch.nn.Module:
-        """Build the head of an objective that reads labels; by default as `build_head`."""
-        return self.build_head(dim, seed)
+        return self.training_head.build(dim, heads.seeded(seed))
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build the networks and memories that train with the encoder; by default none.
@@ -249,7 +283,7 @@ class Objective(ABC):
 
     def projected_views(self, batch: int) -> int:
         """Return the number of views that the head returns for a batch of this size."""
-        return len(self.views)
+        return len(self.views) + self.training_head.further_views(batch)
 
     def to_json(self) -> dict[str, Any]:
         """Return the hyper-parameters as JSON values."""
@@ -262,13 +296,9 @@ class MLPOrNone:
     head: HeadChoice  # no field here: this is no dataclass
 
     @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return "tanh MLP" if self.head == "mlp" else "none"
-
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """Build the tanh MLP, or nothing."""
-        return heads.mlp_or_none(self.head, dim, heads.seeded(seed))
+    def training_head(self) -> Head:
+        """The tanh MLP, or no head."""
+        return tanh_mlp(self.head)
 
 
 class Projected:
@@ -279,11 +309,11 @@ class Projected:
     """True where the first layer has a bias; the others have none."""
 
     @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return f"projector {'-'.join(map(str, self.projector))}" if self.projector else "none"
-
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """Build the projector."""
-        generator = heads.seeded(seed)
-        return heads.Projector(dim, self.projector, generator, first_bias=self.first_bias)
+    def training_head(self) -> Head:
+        """The projector."""
+        return Head(
+            f"projector {'-'.join(map(str, self.projector))}" if self.projector else "none",
+            lambda dim, generator: heads.Projector(
+                dim, self.projector, generator, first_bias=self.first_bias
+            ),
+        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
@@ -17,25 +17,10 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from isospace.losses.contrastive import diagonal_cross_entropy, with_clean_negatives
 from isospace.losses.correlation import dimension_contrast
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Objective
+from isospace.objectives.base import Head, Objective
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
-
-
-class Head(NamedTuple):
-    """A training-only head: its name, and how it is built from a width and a generator."""
-
-    summary: str
-    build: Callable[[int, torch.Generator], torch.nn.Module]
-    further_views: Callable[[int], int] = lambda batch: 0
-    """Views that the head adds for a batch of this size."""
-
-
-def tanh_mlp(choice: HeadChoice) -> Head:
-    """Return SimCSE's tanh MLP, or no head."""
-    summary = "tanh MLP" if choice == "mlp" else "none"
-    return Head(summary, lambda dim, generator: heads.mlp_or_none(choice, dim, generator))
 
 
 @dataclass(frozen=True)
@@ -191,18 +176,9 @@ class Contrast(Objective):
         return (plan.name, *plan.further)
 
     @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return self.composed.head.summary
-
-    def projected_views(self, batch: int) -> int:
-        """Return the number of views that the head returns for a batch of this size."""
-        plan = self.composed
-        return len(plan.views) + plan.head.further_views(batch)
-
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """Build the head of the composed plan."""
-        return self.composed.head.build(dim, heads.seeded(seed))
+    def training_head(self) -> Head:
+        """The head of the composed plan."""
+        return self.composed.head
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Compute the terms of the composed plan."""

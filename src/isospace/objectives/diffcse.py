@@ -9,8 +9,8 @@ from pydantic import Field, NonNegativeFloat
 
 from isospace.losses.detection import replace_words, replacement_detection
 from isospace.objectives import auxiliaries, decoders, heads
-from isospace.objectives.base import Paper
-from isospace.objectives.contrast import Contrast, Head, Plan
+from isospace.objectives.base import Head, Paper
+from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views

@@ -8,8 +8,8 @@ import torch
 from pydantic import PositiveInt
 
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Paper
-from isospace.objectives.contrast import Contrast, Head, Plan, tanh_mlp
+from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
+from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import View, Views
@@ -40,14 +40,11 @@ class GSInfoNCE(Contrast):
     @property
     def plan(self) -> Plan:
         """Two views under dropout; the noise travels as further views behind the head."""
-        mlp, rows = tanh_mlp(self.head), self.noise_rows
-
-        def build(dim: int, generator: torch.Generator) -> torch.nn.Module:
-            head = mlp.build(dim, generator)
-            return torch.nn.Sequential(head, heads.GaussianRows(rows, generator))
-
-        summary = " + ".join(["tanh MLP"] * (self.head == "mlp") + ["Gaussian rows"])
-        head = Head(summary, build, lambda batch: -(-rows // batch))
+        head = tanh_mlp(self.head).then(
+            "Gaussian rows",
+            lambda dim, generator: heads.GaussianRows(self.noise_rows, generator),
+            lambda batch: -(-self.noise_rows // batch),
+        )
         return Plan((View(), View()), head, self.logits)
 
     def logits(self, views: Views) -> torch.Tensor:

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from isospace.objectives.base import HeadChoice, Paper
-from isospace.objectives.contrast import Contrast, Plan, tanh_mlp, with_group_whitening
+from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
+from isospace.objectives.contrast import Contrast, Plan, with_group_whitening
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views

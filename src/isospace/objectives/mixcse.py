@@ -8,8 +8,8 @@ import torch
 from pydantic import Field
 
 from isospace.losses.contrastive import mixed_cosines
-from isospace.objectives.base import HeadChoice, Paper
-from isospace.objectives.contrast import Contrast, Plan, tanh_mlp
+from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
+from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import View, Views

@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from isospace.errors import UserError
 from isospace.losses.contrastive import info_nce
 from isospace.objectives import auxiliaries, heads
-from isospace.objectives.base import Objective, Paper
+from isospace.objectives.base import Head, Objective, Paper
 from isospace.system.settings import DropoutRate, settings
 from isospace.views import View, Views
 from isospace.views.edits import GradientSign
@@ -81,11 +81,6 @@ class MoCoSE(Objective):
         noise = None if self.variant == "released" else 0.0
         return (View(perturb=step), View(dropout=noise, perturb=step, by="momentum"))
 
-    @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return "projection + predictor"
-
     def momentum_at(self, update: int) -> float:
         """Return m_t before this update, counted from 1."""
         if self.variant == "corrected":
@@ -94,14 +89,18 @@ class MoCoSE(Objective):
             1 - (1 - self.momentum) * (math.cos(math.pi * update / self.momentum_updates) + 1) / 2
         )
 
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """Build both branches' projections, and the predictor."""
-        return heads.MomentumHead(
-            dim,
-            self.head_dropout,
-            heads.seeded(seed),
-            self.momentum_at,
-            train_copy=self.variant == "released",
+    @property
+    def training_head(self) -> Head:
+        """The two branches' projections, and the predictor."""
+        return Head(
+            "projection + predictor",
+            lambda dim, generator: heads.MomentumHead(
+                dim,
+                self.head_dropout,
+                generator,
+                self.momentum_at,
+                train_copy=self.variant == "released",
+            ),
         )
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:

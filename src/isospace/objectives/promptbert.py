@@ -11,14 +11,14 @@ from pydantic import PositiveFloat
 from isospace.errors import UserError
 from isospace.losses.contrastive import info_nce
 from isospace.objectives import auxiliaries, heads
-from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
+from isospace.objectives.base import Head, HeadChoice, Objective, Paper, tanh_mlp
 from isospace.system.settings import settings
 from isospace.views import View, Views
 from isospace.views.edits import Template
 
 
 @settings
-class PromptBERT(MLPOrNone, Objective):
+class PromptBERT(Objective):
     r"""InfoNCE between the states at the mask tokens of two templates, less the templates' own.
 
     $$\ell_i = -\log \frac{e^{\cos(z^1_i, z^2_i)/\tau}}{\sum_j e^{\cos(z^1_i, z^2_j)/\tau}},
@@ -73,14 +73,17 @@ class PromptBERT(MLPOrNone, Objective):
         parts = (self.first.split("{}"), self.second.split("{}"))
         return [Template(before=before, after=after, empty=empty) for before, after in parts]
 
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """Build the tanh MLP, or nothing, on the denoised vectors."""
-        head = super().build_head(dim, seed)
-        return heads.Differences(head) if self.denoise else head
-
-    def projected_views(self, batch: int) -> int:
-        """Count one view of each template."""
-        return 2
+    @property
+    def training_head(self) -> Head:
+        """The tanh MLP, or nothing, on the denoised vectors: a view of each template."""
+        own = tanh_mlp(self.head)
+        if not self.denoise:
+            return own
+        return Head(
+            own.summary,
+            lambda dim, generator: heads.Differences(own.build(dim, generator)),
+            lambda batch: -2,
+        )
 
     def shipped(self, built: Mapping[str, auxiliaries.Auxiliary]) -> Template:
         """Return the first template, whose mask token is read."""

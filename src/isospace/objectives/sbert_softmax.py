@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 
 from isospace.objectives import heads
-from isospace.objectives.base import Objective, Paper
+from isospace.objectives.base import Head, Objective, Paper
 from isospace.system.settings import settings
 from isospace.views import View, Views
 
@@ -44,18 +44,17 @@ class SBERTSoftmax(Objective):
         return (View(text=0), View(text=1))
 
     @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return "linear classifier"
+    def training_head(self) -> Head:
+        """The classifier, whose one view is the logits of the pairs."""
+        return Head("linear classifier", self._build, lambda batch: -1)
 
-    def projected_views(self, batch: int) -> int:
-        """Count one view, the logits of the pairs."""
-        return 1
+    def build_head(self, dim: int, seed: int, classes: int = 2) -> torch.nn.Module:
+        """Build the classifier for this number of labels."""
+        return self._build(dim, heads.seeded(seed), classes)
 
-    def build_classifier(self, dim: int, classes: int, seed: int) -> torch.nn.Module:
-        """Build the classifier."""
+    def _build(self, dim: int, generator: torch.Generator, classes: int = 2) -> torch.nn.Module:
         return heads.PairClassifier(
-            dim, classes, heads.seeded(seed), product=self.with_product, bias=self.bias
+            dim, classes, generator, product=self.with_product, bias=self.bias
         )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:

@@ -8,8 +8,8 @@ import torch
 from pydantic import PositiveFloat
 
 from isospace.errors import UserError
-from isospace.objectives.base import HeadChoice, Paper
-from isospace.objectives.contrast import Contrast, Plan, tanh_mlp
+from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
+from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views

@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from isospace.losses.contrastive import diagonal_cross_entropy, info_nce, off_dropout
 from isospace.losses.correlation import dimension_contrast
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
+from isospace.objectives.base import Head, HeadChoice, MLPOrNone, Objective, Paper, tanh_mlp
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
@@ -194,23 +194,17 @@ class NoiseStudy(Objective):
             return two
         return (*two, *(View(of_anchor=True),) * self.passes, *(View(),) * self.passes)
 
-    def projected_views(self, batch: int) -> int:
-        """Count the noisier copies that the head adds with more noise."""
-        return 4 if self.noise == "more" else len(self.views)
-
     @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        mlp = ["tanh MLP"] * (self.head == "mlp")
-        return " + ".join(mlp + ["Gaussian copies"] * (self.noise == "more")) or "none"
-
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """Build the tanh MLP or nothing, then Gaussian noise for more noise."""
-        generator = heads.seeded(seed)
-        head = heads.mlp_or_none(self.head, dim, generator)
+    def training_head(self) -> Head:
+        """The tanh MLP or nothing, then noisier copies of both views for more noise."""
+        head = tanh_mlp(self.head)
         if self.noise == "less":
             return head
-        return torch.nn.Sequential(head, heads.GaussianCopies(self.variance, generator))
+        return head.then(
+            "Gaussian copies",
+            lambda dim, generator: heads.GaussianCopies(self.variance, generator),
+            lambda batch: 2,
+        )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast, with the named part replaced."""

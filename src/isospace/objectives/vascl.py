@@ -9,7 +9,7 @@ from pydantic import PositiveFloat, PositiveInt
 
 from isospace.losses.contrastive import neighbour_nt_xent, nt_xent
 from isospace.objectives import heads
-from isospace.objectives.base import Objective, Paper
+from isospace.objectives.base import Head, Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import Views
@@ -52,26 +52,22 @@ class VaSCL(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "virtual")
     draws_together: ClassVar[bool] = True
 
-    def projected_views(self, batch: int) -> int:
-        """Count the two views and the virtual one."""
-        return 3
-
     @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        return f"ReLU MLP {self.width} + virtual view"
-
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """Build dense, ReLU, dense, length 1, which makes the virtual view too."""
-        return heads.VirtualView(
-            dim,
-            self.width,
-            heads.seeded(seed),
-            neighbours=self.neighbours,
-            radius=self.radius,
-            start_radius=self.start_radius,
-            temperature=self.temperature,
-            stop_gradient=self.stop_gradient,
+    def training_head(self) -> Head:
+        """Dense, ReLU, dense, length 1, which makes the virtual view too."""
+        return Head(
+            f"ReLU MLP {self.width} + virtual view",
+            lambda dim, generator: heads.VirtualView(
+                dim,
+                self.width,
+                generator,
+                neighbours=self.neighbours,
+                radius=self.radius,
+                start_radius=self.start_radius,
+                temperature=self.temperature,
+                stop_gradient=self.stop_gradient,
+            ),
+            lambda batch: 1,
         )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:

@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from isospace.errors import UserError
 from isospace.losses.contrastive import multi_positive
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Objective, Paper
+from isospace.objectives.base import Head, HeadChoice, Objective, Paper, tanh_mlp
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
 
@@ -94,33 +94,23 @@ class WhitenedCSE(Objective):
         """One pass under dropout per view, or one for all views."""
         return (View(),) * (self.num_views if self.positives == "dropout" else 1)
 
-    def projected_views(self, batch: int) -> int:
-        """Return m, whatever the number of passes."""
-        return self.num_views
-
     @property
-    def head_summary(self) -> str:
-        """The head in a few words."""
-        parts = {"none": [], "pca": ["PCA"], "zca": ["ZCA"], "group": ["group whitening"]}
-        names = parts.get(self.whitening, ["SGW"]) + ["tanh MLP"] * (self.head == "mlp")
-        return " + ".join(names) or "none"
+    def training_head(self) -> Head:
+        """The whitening, then dense + tanh, with m views whatever the number of passes."""
+        own = tanh_mlp(self.head)
+        if self.whitening == "none":
+            return own
+        names = {"pca": "PCA", "zca": "ZCA", "group": "group whitening", "shuffled-group": "SGW"}
+        summary = names[self.whitening] + " + tanh MLP" * (self.head == "mlp")
+        return Head(summary, self._build, lambda batch: self.num_views - len(self.views))
 
-    def build_head(self, dim: int, seed: int) -> torch.nn.Module:
-        """Build the whitening, then dense + tanh.
-
-        Raises:
-            ValueError: `groups` does not divide `dim`, or all permutations would be equal where
-                positives are permutations.
-        """
+    def _build(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
         groups = self.group_count(dim)
         if self.positives == "permutation" and groups in (1, dim):
             raise ValueError(
                 f"`positives` permutation: needs `groups` between 1 and {dim}, the width of the "
                 f"vectors. With {groups} every permutation gives the same result"
             )
-        generator = heads.seeded(seed)
-        if self.whitening == "none":
-            return heads.mlp_or_none(self.head, dim, generator)
         whitening = heads.GroupWhitening(
             dim,
             groups,

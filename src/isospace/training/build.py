@@ -205,7 +205,7 @@ def build_parts(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Part
             f"{objective_name(objective)} needs both equal: take an encoder without that layer"
         )
     try:
-        head = objective.build_classifier(encoder.dim, classes, config.seed)
+        head = objective.build_head(encoder.dim, config.seed, classes)
         auxiliaries = objective.build_auxiliaries(encoder, config.seed)
         sources = Sources((*plan.views, *plan.inputs), encoder, config.seed)
         match objective.shipped(auxiliaries):
