@@ -45,7 +45,6 @@ class BarlowTwins(Projected, Objective):
 
     paper: ClassVar[Paper] = Paper("zbontar-etal-2021-barlow")
     term_names: ClassVar[tuple[str, ...]] = ("on_diagonal", "off_diagonal")
-    draws_together: ClassVar[bool] = True
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Compute invariance and redundancy."""
@@ -89,7 +88,6 @@ class RankStudy(Objective):
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "on_diagonal", "off_diagonal")
-    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.barlow_weight:

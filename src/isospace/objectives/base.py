@@ -127,9 +127,9 @@ class Objective(ABC):
     """True where the terms read `Views.labels`."""
     takes_candidates: ClassVar[bool] = False
     """True where the terms read `Views.candidates`, if there are any."""
-    draws_together: ClassVar[bool] = False
-    """True where the terms draw the first view and those not `of_anchor` together, so that these
-    may be of two texts that belong together."""
+    wants_more_than_likeness: ClassVar[bool] = False
+    """True where the terms do more than draw the first view and those not `of_anchor` together, so
+    that the views must be of one text."""
 
     def _require_a_weight(self, *names: str) -> None:
         """Refuse an objective whose terms all have weight 0.
@@ -154,7 +154,7 @@ class Objective(ABC):
             return "has one view of a text, and no second one that another text could be"
         if any(view.read == "tokens" for view in self.views):
             return "reads all tokens of a text, and not its vector alone"
-        if not self.draws_together:
+        if self.wants_more_than_likeness:
             return "asks more of the views of a text than that they are alike"
         if any(view.perturb is not None and view.perturb.added_by for view in self.views):
             return "moves both views by the last gradient of one text"

@@ -54,7 +54,6 @@ class ConSERT(Objective):
 
     paper: ClassVar[Paper] = Paper("yan-etal-2021-consert")
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent",)
-    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse views that are the same, and a share of nothing."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
@@ -131,8 +130,6 @@ class Contrast(Objective):
     """Overlay: whiten every view in shuffled groups before the head (WhitenedCSE)."""
     groups: PositiveInt | None = None
     """Number of groups of the whitening; None takes groups of 2."""
-
-    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.group_whitening:

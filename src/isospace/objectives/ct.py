@@ -49,6 +49,7 @@ class CT(Objective):
 
     paper: ClassVar[Paper] = Paper("carlsson-etal-2021-semantic")
     term_names: ClassVar[tuple[str, ...]] = ("positives", "negatives")
+    wants_more_than_likeness: ClassVar[bool] = True
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -96,7 +97,6 @@ class CTInBatch(Objective):
 
     paper: ClassVar[Paper] = Paper("carlsson-etal-2021-semantic")
     term_names: ClassVar[tuple[str, ...]] = ("first_to_second", "second_to_first")
-    draws_together: ClassVar[bool] = True
 
     @property
     def views(self) -> tuple[View, ...]:

@@ -65,7 +65,6 @@ class DCLR(MLPOrNone, Objective):
 
     paper: ClassVar[Paper] = Paper("zhou-etal-2022-debiased")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
-    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.noise_times:

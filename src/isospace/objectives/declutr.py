@@ -56,6 +56,7 @@ class DeCLUTR(Objective):
 
     paper: ClassVar[Paper] = Paper("giorgi-etal-2021-declutr")
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "masked_language")
+    wants_more_than_likeness: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse lengths in the wrong order."""

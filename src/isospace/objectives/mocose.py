@@ -66,7 +66,6 @@ class MoCoSE(Objective):
 
     paper: ClassVar[Paper] = Paper("cao-etal-2022-exploring")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
-    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.queue_start > self.queue_size:

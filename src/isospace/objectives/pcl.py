@@ -62,7 +62,6 @@ class PCL(MLPOrNone, Objective):
 
     paper: ClassVar[Paper] = Paper("wu-etal-2022-pcl")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "group", "kl_within", "kl_cross")
-    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.edit_rate:

@@ -50,7 +50,6 @@ class PromptBERT(Objective):
 
     paper: ClassVar[Paper] = Paper("jiang-etal-2022-promptbert")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
-    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse templates without a place for the sentence or the mask."""

@@ -43,7 +43,6 @@ class OffDropout(MLPOrNone, Objective):
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout",)
-    draws_together: ClassVar[bool] = True
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -91,7 +90,6 @@ class DCL(MLPOrNone, Objective):
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "dimension_contrast")
-    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._require_a_weight("contrast_weight", "dimension_weight")
@@ -176,7 +174,6 @@ class NoiseStudy(Objective):
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
-    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.noise == "less":

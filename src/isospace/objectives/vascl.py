@@ -50,7 +50,6 @@ class VaSCL(Objective):
 
     paper: ClassVar[Paper] = Paper("zhang-etal-2022-virtual")
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "virtual")
-    draws_together: ClassVar[bool] = True
 
     @property
     def training_head(self) -> Head:

@@ -52,7 +52,6 @@ class VICReg(Projected, Objective):
     """Squared distance averaged over D and variances halved (released), or neither (paper)."""
 
     paper: ClassVar[Paper] = Paper("bardes-etal-2022-vicreg")
-    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._require_a_weight(
@@ -118,7 +117,6 @@ class CovarianceIdentity(MLPOrNone, Objective):
 
     paper: ClassVar[Paper] = Paper("bardes-etal-2022-vicreg")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "covariance")
-    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._require_a_weight("contrast_weight", "covariance_weight")

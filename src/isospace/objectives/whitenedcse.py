@@ -71,7 +71,6 @@ class WhitenedCSE(Objective):
 
     paper: ClassVar[Paper] = Paper("zhuo-etal-2023-whitenedcse")
     term_names: ClassVar[tuple[str, ...]] = ("multi_positive",)
-    draws_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.whitening not in ("group", "shuffled-group"):
