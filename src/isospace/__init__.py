@@ -27,52 +27,30 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isospace.adaptation.adapt import adapt
-    from isospace.adaptation.adapt_config import AdaptConfig
-    from isospace.comparison.compare import compare
-    from isospace.config import CorpusConfig, DistillConfig, TrainConfig
-    from isospace.corpus.records import keep_texts
-    from isospace.errors import Stopped, UserError
-    from isospace.evaluation.evaluate import evaluate
-    from isospace.evaluation.evaluate_config import EvaluateConfig
-    from isospace.export.distill import distill
-    from isospace.export.merge import merge_models
-    from isospace.objectives import OBJECTIVES
-    from isospace.questions.ask import ask
-    from isospace.questions.ask_config import AskConfig
-    from isospace.search.embedder import Embedder, load
-    from isospace.training.objective_loss import ObjectiveLoss
-    from isospace.training.train import train
-    from isospace.whiten.whiten import whiten_model
-    from isospace.whiten.whiten_config import WhitenConfig
+    from isospace.adaptation.adapt import adapt as adapt
+    from isospace.adaptation.adapt_config import AdaptConfig as AdaptConfig
+    from isospace.comparison.compare import compare as compare
+    from isospace.config import (
+        CorpusConfig as CorpusConfig,
+        DistillConfig as DistillConfig,
+        TrainConfig as TrainConfig,
+    )
+    from isospace.corpus.records import keep_texts as keep_texts
+    from isospace.errors import Stopped as Stopped, UserError as UserError
+    from isospace.evaluation.evaluate import evaluate as evaluate
+    from isospace.evaluation.evaluate_config import EvaluateConfig as EvaluateConfig
+    from isospace.export.distill import distill as distill
+    from isospace.export.merge import merge_models as merge_models
+    from isospace.objectives import OBJECTIVES as OBJECTIVES
+    from isospace.questions.ask import ask as ask
+    from isospace.questions.ask_config import AskConfig as AskConfig
+    from isospace.search.embedder import Embedder as Embedder, load as load
+    from isospace.training.objective_loss import ObjectiveLoss as ObjectiveLoss
+    from isospace.training.train import train as train
+    from isospace.whiten.whiten import whiten_model as whiten_model
+    from isospace.whiten.whiten_config import WhitenConfig as WhitenConfig
 
 __version__ = version("isospace")
-
-__all__ = [
-    "OBJECTIVES",
-    "AdaptConfig",
-    "AskConfig",
-    "CorpusConfig",
-    "DistillConfig",
-    "Embedder",
-    "EvaluateConfig",
-    "ObjectiveLoss",
-    "Stopped",
-    "TrainConfig",
-    "UserError",
-    "WhitenConfig",
-    "__version__",
-    "adapt",
-    "ask",
-    "compare",
-    "distill",
-    "evaluate",
-    "keep_texts",
-    "load",
-    "merge_models",
-    "train",
-    "whiten_model",
-]
 
 _MODULES = {
     "OBJECTIVES": "objectives",
@@ -99,6 +77,8 @@ _MODULES = {
     "whiten_model": "whiten.whiten",
 }
 """The module that each public name is imported from."""
+
+__all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,8 +11,7 @@ from routed import write_static
 from searches import half_search
 from toy import write_toy_model
 
-from isospace.adaptation import adapt as adapt_module
-from isospace.adaptation import base_models
+from isospace.adaptation import adapt as adapt_module, base_models
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.results import read_base_models, read_candidates

@@ -8,8 +8,7 @@ from itertools import pairwise
 import pytest
 from searches import half_search
 
-from isospace.adaptation import adapt as module
-from isospace.adaptation import fine_tune, scoring
+from isospace.adaptation import adapt as module, fine_tune, scoring
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.candidates import BASE_MODEL, THROUGH
 from isospace.adaptation.results import read_candidates

@@ -10,8 +10,7 @@ import pytest
 import torch
 from prompted import KINDS, Prompted, load_again, write_prompted
 from safetensors.torch import load_file
-from searches import short_search
-from searches import write_documents as write_titled
+from searches import short_search, write_documents as write_titled
 from toy import sentences, write_documents
 from transformers import AutoConfig
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from isospace.corpus.passages import LONGEST_WORD, count_words, document_sentences, passages
 from isospace.corpus.prose import docstring_sentences

@@ -33,8 +33,7 @@ from isospace.evaluation.geometry import (
 from isospace.evaluation.pairs import ScoredPairs
 from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.task import Request
-from isospace.operators import nearest
-from isospace.operators import nearest as nearest_module
+from isospace.operators import nearest, nearest as nearest_module
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(os.environ.get("ISOSPACE_GOLDEN", ROOT / "../shared/golden")) / "align_uniform.npz"

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 from golden_files import files, read
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
 from torch import Tensor
 from torch.nn.functional import normalize

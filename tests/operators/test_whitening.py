@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 from golden_files import File, files, leaf, precisions, read, vector
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from objective_views import random
 from torch import Tensor
 from torch.autograd import gradcheck

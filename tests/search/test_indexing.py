@@ -16,8 +16,7 @@ from indexing import index_files
 from search_index import TEXTS, index_until_killed, run
 from warm import WarmProcess, isospace_main
 
-from isospace.search import Changes, SearchIndex, files
-from isospace.search import index as module
+from isospace.search import Changes, SearchIndex, files, index as module
 from isospace.search.about import About
 from isospace.search.database import Database
 from isospace.system.progress import Silent

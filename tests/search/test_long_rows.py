@@ -10,8 +10,7 @@ from indexing import index_files
 from toy import sentences
 
 from isospace.errors import UserError
-from isospace.search import Changes, SearchIndex, files
-from isospace.search import index as module
+from isospace.search import Changes, SearchIndex, files, index as module
 from isospace.system.progress import Silent
 from isospace.vectors.encode_config import Reading
 

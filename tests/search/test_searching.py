@@ -13,8 +13,7 @@ from toy import sentences
 
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import bm25_terms
-from isospace.search import Changes, SearchIndex
-from isospace.search import index as module
+from isospace.search import Changes, SearchIndex, index as module
 from isospace.search.about import About
 
 WEIRD = ["it's", "a''b", "back\\slash", "new\nline", "nul\0x", "' OR 1=1 --", "`", 'dq"', "%_", "\\'", "😀"]  # fmt: skip

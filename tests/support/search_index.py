@@ -12,8 +12,7 @@ from toy import sentences
 
 from isospace.cli import main
 from isospace.encoders.loading import load_encoder
-from isospace.search import Changes, SearchIndex, files, ranking
-from isospace.search import index as module
+from isospace.search import Changes, SearchIndex, files, index as module, ranking
 from isospace.search.database import Database
 
 TEXTS = [*sentences(298, seed=2), f"{sentences(1, seed=7)[0]} zebra", "😀 大きさ"]

@@ -14,9 +14,9 @@ from isospace.training.tiny import (
     sentences,
     tiny_tokenizer,
     write_documents,
+    write_tiny_bert as write_toy_model,
+    write_tiny_roberta as write_toy_roberta,
 )
-from isospace.training.tiny import write_tiny_bert as write_toy_model
-from isospace.training.tiny import write_tiny_roberta as write_toy_roberta
 
 __all__ = [
     "WORDS",

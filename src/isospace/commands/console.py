@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from rich.console import Console as Terminal
-from rich.console import Group
+from rich.console import Console as Terminal, Group
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text

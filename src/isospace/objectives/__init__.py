@@ -3,66 +3,36 @@
 from __future__ import annotations
 
 from isospace.errors import UserError, no_such
-from isospace.objectives.arccse import ArcCSE
-from isospace.objectives.barlow_twins import BarlowTwins, RankStudy
-from isospace.objectives.base import Objective
-from isospace.objectives.consert import ConSERT
-from isospace.objectives.ct import CT, CTInBatch
-from isospace.objectives.dclr import DCLR
-from isospace.objectives.declutr import DeCLUTR
-from isospace.objectives.diffcse import DiffCSE
-from isospace.objectives.esimcse import ESimCSE
-from isospace.objectives.gs_infonce import GSInfoNCE
-from isospace.objectives.is_bert import ISBERT
-from isospace.objectives.iso import Iso
-from isospace.objectives.mixcse import MixCSE
-from isospace.objectives.mocose import MoCoSE
-from isospace.objectives.pcl import PCL
-from isospace.objectives.promptbert import PromptBERT
-from isospace.objectives.rankcse import RankCSE
-from isospace.objectives.sbert_softmax import SBERTSoftmax
-from isospace.objectives.scd import SCD
-from isospace.objectives.simcse import SimCSE
-from isospace.objectives.simcsepp import DCL, NoiseStudy, OffDropout, SimCSEPP
-from isospace.objectives.tsdae import TSDAE
-from isospace.objectives.vascl import VaSCL
-from isospace.objectives.vicreg import CovarianceIdentity, VICReg
-from isospace.objectives.whitenedcse import WhitenedCSE
-
-__all__ = [
-    "CT",
-    "DCL",
-    "DCLR",
-    "ISBERT",
-    "OBJECTIVES",
-    "PCL",
-    "SCD",
-    "TSDAE",
-    "ArcCSE",
-    "BarlowTwins",
-    "CTInBatch",
-    "ConSERT",
-    "CovarianceIdentity",
-    "DeCLUTR",
-    "DiffCSE",
-    "ESimCSE",
-    "GSInfoNCE",
-    "Iso",
-    "MixCSE",
-    "MoCoSE",
-    "NoiseStudy",
-    "Objective",
-    "OffDropout",
-    "PromptBERT",
-    "RankCSE",
-    "RankStudy",
-    "SBERTSoftmax",
-    "SimCSE",
-    "SimCSEPP",
-    "VICReg",
-    "VaSCL",
-    "WhitenedCSE",
-]
+from isospace.objectives.arccse import ArcCSE as ArcCSE
+from isospace.objectives.barlow_twins import BarlowTwins as BarlowTwins, RankStudy as RankStudy
+from isospace.objectives.base import Objective as Objective
+from isospace.objectives.consert import ConSERT as ConSERT
+from isospace.objectives.ct import CT as CT, CTInBatch as CTInBatch
+from isospace.objectives.dclr import DCLR as DCLR
+from isospace.objectives.declutr import DeCLUTR as DeCLUTR
+from isospace.objectives.diffcse import DiffCSE as DiffCSE
+from isospace.objectives.esimcse import ESimCSE as ESimCSE
+from isospace.objectives.gs_infonce import GSInfoNCE as GSInfoNCE
+from isospace.objectives.is_bert import ISBERT as ISBERT
+from isospace.objectives.iso import Iso as Iso
+from isospace.objectives.mixcse import MixCSE as MixCSE
+from isospace.objectives.mocose import MoCoSE as MoCoSE
+from isospace.objectives.pcl import PCL as PCL
+from isospace.objectives.promptbert import PromptBERT as PromptBERT
+from isospace.objectives.rankcse import RankCSE as RankCSE
+from isospace.objectives.sbert_softmax import SBERTSoftmax as SBERTSoftmax
+from isospace.objectives.scd import SCD as SCD
+from isospace.objectives.simcse import SimCSE as SimCSE
+from isospace.objectives.simcsepp import (
+    DCL as DCL,
+    NoiseStudy as NoiseStudy,
+    OffDropout as OffDropout,
+    SimCSEPP as SimCSEPP,
+)
+from isospace.objectives.tsdae import TSDAE as TSDAE
+from isospace.objectives.vascl import VaSCL as VaSCL
+from isospace.objectives.vicreg import CovarianceIdentity as CovarianceIdentity, VICReg as VICReg
+from isospace.objectives.whitenedcse import WhitenedCSE as WhitenedCSE
 
 
 class _Table(dict[str, type[Objective]]):

@@ -9,21 +9,17 @@ from __future__ import annotations
 from isospace.config import TrainConfig
 from isospace.errors import UserError, no_such
 from isospace.objectives import SimCSE
-from isospace.recipes.base import HERE, STS_COLUMNS, TRANSFER_COLUMNS, Recipe
+from isospace.recipes.base import (
+    HERE as HERE,
+    STS_COLUMNS as STS_COLUMNS,
+    TRANSFER_COLUMNS as TRANSFER_COLUMNS,
+    Recipe as Recipe,
+)
 from isospace.recipes.baselines import BASELINES
 from isospace.recipes.scd import SCD_ROWS
 from isospace.recipes.simcse import SIMCSE
 from isospace.recipes.simcsepp import SIMCSEPP
 from isospace.recipes.whitenedcse import WHITENEDCSE
-
-__all__ = [
-    "HERE",
-    "RECIPES",
-    "STS_COLUMNS",
-    "TRANSFER_COLUMNS",
-    "Recipe",
-    "find",
-]
 
 RECIPES: dict[str, Recipe] = {
     "dropout": Recipe(

@@ -17,8 +17,13 @@ import numpy as np
 from scipy import stats
 
 from isospace.statistics.counts import number_of
-from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS, Gain, standard_error
-from isospace.statistics.gains import gain as gain_of
+from isospace.statistics.gains import (
+    CONFIDENCE,
+    FEWEST_GROUPS,
+    Gain,
+    gain as gain_of,
+    standard_error,
+)
 from isospace.statistics.influence import Scores
 
 _Key = TypeVar("_Key", bound=Hashable)
