@@ -60,9 +60,13 @@ def adapted(config):
 
 @pytest.fixture(scope="module")
 def tuned(config):
-    """Return a search that fine-tunes."""
-    output = config.output.with_name("tuned")
-    return adapt(replace(config, budget=(100_000, "tokens"), output=output), progress=Silent())
+    """Return a search that fine-tunes, also on queries of the user."""
+    queries = config.output.with_name("queries.tsv")
+    rows = zip(sentences(30, seed=8), sentences(30, seed=9), strict=True)
+    lines = ["\t".join(row) for row in rows] + [f"{text}\t" for text in sentences(20, seed=7)]
+    queries.write_text("\n".join(lines))
+    more = {"budget": (100_000, "tokens"), "queries": str(queries)}
+    return adapt(replace(config, output=queries.with_name("tuned"), **more), progress=Silent())
 
 
 def test_maps_of_queries_are_all_that_is_tried_without_training(adapted):
@@ -97,6 +101,8 @@ def test_a_fine_tuned_encoder_of_queries_is_tried_merged_and_mapped(tuned):
     assert {"merged", f"merged, then {mapped}", f"fine-tuned, then {mapped}"} & set(kinds)
     card = (tuned.model_folder / "README.md").read_text(encoding="utf-8")
     assert tuned.results.steps >= 10
+    notes = read_candidates(tuned.run.folder).notes
+    assert "20 queries without a passage were not used." in notes
     assert ("tensors" in card) == (tuned.run.folder / "query_map.safetensors").exists()
 
 
