@@ -29,6 +29,8 @@ _DEPLOY = """## How to deploy
 Documents keep the vectors of the base model, bit for bit. Keep the index, and encode queries with
 this model (`encode_query`). Encode new documents with this model (`encode_document`) or with the
 base model."""
+_TWO = """The model holds two encoders: a fine-tuned one for queries, and the base model for
+documents."""
 _DEPLOY_MAP = f"""If an embedding API makes the vectors, map those of queries by `{FILE}`, which
 is in the folder of the run:
 """
@@ -79,10 +81,10 @@ def usage_of(encoder: Encoder) -> Usage:
     usage = classic_usage(encoder.prompts)
     if not encoder.prompts.routed:
         return usage
-    parts = [usage.text, _DEPLOY]
+    own = _TWO
     if has_query_map(encoder):
-        parts += [_DEPLOY_MAP + "\n" + _in_numpy(f"path/to/{FILE}", "a query")]
-    return Usage(usage.library, "\n\n".join(parts))
+        own = _DEPLOY_MAP + "\n" + _in_numpy(f"path/to/{FILE}", "a query")
+    return Usage(usage.library, "\n\n".join([usage.text, _DEPLOY, own]))
 
 
 def _usage_of_maps(encoder: FrozenEncoder) -> Usage:
