@@ -42,7 +42,7 @@ from isospace.evaluation.evaluate import evaluate_models
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.hybrid import BM25Comparison, Way
 from isospace.evaluation.judged_files import load_judged
-from isospace.evaluation.own import OwnFiles
+from isospace.evaluation.own import OwnFilesScores
 from isospace.statistics.gains import CONFIDENCE
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
@@ -194,8 +194,8 @@ def _scores(models: Mapping[str, str], folder: Path) -> dict[str, BM25Comparison
     config = EvaluateConfig(own=(str(folder),))
     found = {}
     for row, evaluation in zip(models, evaluate_models(list(models.values()), config), strict=True):
-        own = evaluation.scores_of(OwnFiles)
-        assert own is not None
+        own = evaluation.scores["own"]
+        assert isinstance(own, OwnFilesScores)
         with_bm25 = own.files[0].with_bm25
         assert with_bm25 is not None
         found[row] = with_bm25

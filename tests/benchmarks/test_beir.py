@@ -15,7 +15,6 @@ from searches import write_documents
 from isospace.errors import UserError
 from isospace.evaluation.evaluate import evaluate
 from isospace.evaluation.evaluate_config import EvaluateConfig
-from isospace.evaluation.own import OwnFiles
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -74,7 +73,7 @@ def test_one_command_fills_the_record_and_the_page(beir, toy_model, tmp_path, mo
     corpus = (folder / "corpus.jsonl").read_bytes()
     assert run["files"]["corpus.jsonl"] == hashlib.sha256(corpus).hexdigest()
     assert list(run["rows"]) == list(beir.ROWS)
-    own = evaluate(str(toy_model), EvaluateConfig(own=(str(folder),))).scores_of(OwnFiles)
+    own = evaluate(str(toy_model), EvaluateConfig(own=(str(folder),))).scores["own"]
     expected = own.files[0].with_bm25.values
     for row, way in (("BM25", "BM25"), ("base model", "encoder"), ("base model + BM25", "hybrid")):
         mean, low, high = run["rows"][row]["nDCG@10"]

@@ -7,7 +7,6 @@ import random
 import shutil
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +18,9 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.evaluate import TASKS, Evaluation, evaluate
 from isospace.evaluation.evaluate_config import EvaluateConfig
-from isospace.evaluation.geometry import Isotropy, describe
+from isospace.evaluation.geometry import describe
 from isospace.evaluation.senteval import YEARS
-from isospace.evaluation.task import Conditions, Task
+from isospace.evaluation.task import Conditions
 from isospace.evaluation.transfer import TransferResult, TransferScore
 
 
@@ -120,28 +119,22 @@ def test_every_kind_of_own_data_at_once(capsys, toy_model, tmp_path, texts):
 def test_geometry_of_own_texts(toy_model, tmp_path, texts):
     path = write_rows(tmp_path / "pairs.tsv", list(zip(texts[:12], texts[12:], strict=True)))
     evaluation = evaluate(str(toy_model), EvaluateConfig(own=[path], geometry=True))
-    isotropy = evaluation.scores_of(Isotropy)
+    isotropy = evaluation.scores["isotropy"]
     expected = describe(load_encoder(str(toy_model)).embed(texts))
     assert isotropy.measures == pytest.approx(expected, rel=1e-4)
     assert isotropy.protocol.startswith("24 distinct sentences of pairs.tsv")
 
 
-class Lengths(Task[Any]):
-    """The mean length of vectors: a task that brings its own data."""
-
-    name = "lengths"
-
-    @classmethod
-    def load(cls, request):
-        return cls()
-
-    def score(self, subject):
-        length = float(np.linalg.norm(subject.encode(["one text", "another text"]), axis=1).mean())
-        return SimpleNamespace(to_json=lambda: length, tables=lambda conditions, subsets: [])
+def mean_length(subject):
+    """Score the mean length of vectors, by a task that brings its own data."""
+    length = float(np.linalg.norm(subject.encode(["one text", "another text"]), axis=1).mean())
+    return SimpleNamespace(to_json=lambda: length, tables=lambda conditions, subsets: [])
 
 
 def test_a_new_task_needs_neither_sts_sets_nor_own_files(toy_model, monkeypatch):
-    monkeypatch.setattr("isospace.evaluation.evaluate.TASKS", (*TASKS, Lengths))
+    monkeypatch.setattr(
+        "isospace.evaluation.evaluate.TASKS", TASKS | {"lengths": lambda request: mean_length}
+    )
     found = evaluate(str(toy_model)).to_json()
     assert found["lengths"] > 0
     assert found["sts"] is found["own"] is None

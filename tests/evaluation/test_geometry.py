@@ -15,7 +15,6 @@ from scipy.stats import skew
 from isospace.evaluation import geometry
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.geometry import (
-    STSBGeometry,
     alignment,
     correlation_rank,
     describe,
@@ -28,6 +27,7 @@ from isospace.evaluation.geometry import (
     mean_cosine,
     neighbour_overlap,
     stsb_geometry,
+    stsb_geometry_task,
     uniformity,
 )
 from isospace.evaluation.pairs import ScoredPairs
@@ -109,7 +109,7 @@ def test_pairs_from_four_on_are_positive_and_each_sentence_counts_once():
 
 @pytest.mark.parametrize(("gold", "measured"), [([5.0, 4, 1], True), ([1.0, 0.8, 0.2], False)])
 def test_without_positive_pairs_nothing_is_measured(gold, measured):
-    found = STSBGeometry.load(Request(EvaluateConfig(), None, stsb(gold), []))
+    found = stsb_geometry_task(Request(EvaluateConfig(), None, stsb(gold), []))
     assert (found is not None) == measured
 
 

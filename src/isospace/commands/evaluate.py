@@ -44,7 +44,6 @@ class Evaluate(LoadsModels, CallsEndpoints):
         if self.corpus:
             raise UserError("`corpus` is for --compress. Add it, or score on files with --own")
         from isospace.evaluation.evaluate import evaluate_models, tables_of
-        from isospace.evaluation.transfer import Transfer
         from isospace.training.run import run_of
 
         with Console(self.json) as console:
@@ -56,7 +55,7 @@ class Evaluate(LoadsModels, CallsEndpoints):
             for title, rows, note in tables_of(evaluations, self.subsets):
                 print_table(title, rows, note)
         for model, evaluation in zip(self.models, evaluations, strict=True):
-            run, transfer = run_of(model), evaluation.scores_of(Transfer)
+            run, transfer = run_of(model), evaluation.scores.get("transfer")
             if transfer is not None and self.config.transfer is not None and run is not None:
                 # The run did not measure its model with another pooling or precision.
                 own = self.config.pooling in (None, run.finished.pooling)

@@ -2,54 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import Model, as_encoder
 from isospace.encoders.pooling import Precision
 from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import EvaluateConfig
-from isospace.evaluation.geometry import Isotropy, STSBGeometry
-from isospace.evaluation.own import OwnFiles, differences
+from isospace.evaluation.geometry import isotropy_task, stsb_geometry_task
+from isospace.evaluation.own import OwnFilesScores, differences, own_files_task
 from isospace.evaluation.own_data import load_own
 from isospace.evaluation.pairs import PromptedEncoders, remembering
-from isospace.evaluation.sts import PAPER_COLUMNS, STS, load_sts_data, sts_data
-from isospace.evaluation.task import (
-    Conditions,
-    Request,
-    Scores,
-    ScoresT,
-    Subject,
-    Task,
-    TitledRows,
-)
-from isospace.evaluation.transfer import Transfer
+from isospace.evaluation.sts import PAPER_COLUMNS, load_sts_data, sts_data, sts_task
+from isospace.evaluation.task import Conditions, Request, Scores, Subject, Task, TitledRows
+from isospace.evaluation.transfer import transfer_task
 from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.system.files import expanded
 from isospace.system.progress import Logged, Progress
 
-TASKS: tuple[type[Task[Any]], ...] = (STS, STSBGeometry, Isotropy, Transfer, OwnFiles)
-"""Evaluation tasks in the order in which they are scored and shown."""
+TASKS: dict[str, Task] = {
+    "sts": sts_task,
+    "geometry": stsb_geometry_task,
+    "isotropy": isotropy_task,
+    "transfer": transfer_task,
+    "own": own_files_task,
+}
+"""Key in the JSON of an evaluation -> task, in the order in which they are scored and shown."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores of one model."""
+    """Scores of one model; `scores` has those of each scored task, by its name in `TASKS`."""
 
     conditions: Conditions
     scores: Mapping[str, Scores]
 
-    def scores_of(self, task: type[Task[ScoresT]]) -> ScoresT | None:
-        """Return the scores of a task, such as `STS`; `None` if it was not scored."""
-        return cast("ScoresT | None", self.scores.get(task.name))
-
     def to_json(self) -> dict[str, Any]:
         """Return every number with its protocol; a task that was not scored holds `None`."""
-        by_task: dict[str, Any] = {task.name: None for task in TASKS}
+        by_task: dict[str, Any] = dict.fromkeys(TASKS)
         by_task |= {name: scores.to_json() for name, scores in self.scores.items()}
         return asdict(self.conditions) | by_task
 
@@ -102,8 +96,8 @@ def evaluate_models(
     if folder is None and config.transfer:  # before anything is downloaded
         raise UserError("`transfer`: needs the folder of the tasks. Name it with `data` FOLDER")
     request = Request(config, folder, load_sts_data(where) if where else {}, own)
-    loaded = [task.load(request) for task in TASKS]
-    tasks = [task for task in loaded if task is not None]
+    loaded = {name: task(request) for name, task in TASKS.items()}
+    tasks = {name: score for name, score in loaded.items() if score is not None}
     if not tasks:
         raise UserError(
             "nothing to score on. Name the folder of the STS sets (`data` FOLDER, or "
@@ -113,7 +107,7 @@ def evaluate_models(
     prompts = config.query_prompt, config.document_prompt
     encoders = [as_encoder(model, config.pooling, None, *prompts) for model in models]
     shown = progress or Logged()
-    return [_score(encoder, tasks, config.precision, shown) for encoder in encoders]
+    return [_evaluation(encoder, tasks, config.precision, shown) for encoder in encoders]
 
 
 def tables_of(evaluations: Sequence[Evaluation], subsets: bool = False) -> list[TitledRows]:
@@ -122,8 +116,10 @@ def tables_of(evaluations: Sequence[Evaluation], subsets: bool = False) -> list[
     Tables of several models with the same title become one table with a row for each model. Rows
     that agree in all shared columns, such as those of BM25, become one row.
     """
-    own = {found.conditions.model: found.scores_of(OwnFiles) for found in evaluations}
-    gained = differences({model: files for model, files in own.items() if files is not None})
+    own = {found.conditions.model: found.scores.get("own") for found in evaluations}
+    gained = differences(
+        {m: files for m, files in own.items() if isinstance(files, OwnFilesScores)}
+    )
     if len(evaluations) == 1:
         return [*evaluations[0].tables(subsets), *gained]
     merged: dict[str, TitledRows] = {}
@@ -145,8 +141,11 @@ def _add_row(rows: list[dict[str, str]], new: dict[str, str]) -> None:
     rows.append(new)
 
 
-def _score(
-    encoder: Encoder, tasks: Sequence[Task[Any]], precision: Precision, shown: Progress
+def _evaluation(
+    encoder: Encoder,
+    tasks: Mapping[str, Callable[[Subject], Scores]],
+    precision: Precision,
+    shown: Progress,
 ) -> Evaluation:
     if encoder.prompts.summary:
         shown.line("prompts", encoder.prompts.summary)
@@ -154,4 +153,4 @@ def _score(
     conditions = Conditions(encoder.source, encoder.pooling, precision)
     afresh = PromptedEncoders.of_prompts(encoder.prompts, embed)
     subject = Subject(conditions, encoder, remembering(afresh), afresh)
-    return Evaluation(conditions, {task.name: task.score(subject) for task in tasks})
+    return Evaluation(conditions, {name: score(subject) for name, score in tasks.items()})

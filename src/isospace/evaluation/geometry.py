@@ -6,7 +6,7 @@ float64 (neighbours in float32), in chunks of bounded memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, ScoredPairs, encode_distinct
 from isospace.evaluation.senteval import STSSet
-from isospace.evaluation.task import Conditions, Request, Subject, Task, TitledRows
+from isospace.evaluation.task import Conditions, Request, Subject, TitledRows
 from isospace.operators.nearest import nearest, other_products, shares_of_places, unit_rows
 from isospace.statistics.correlation import FloatArray
 
@@ -349,41 +349,28 @@ def evaluate_isotropy(encode: Encode, texts: Iterable[str], name: str) -> Isotro
     return IsotropyScores(measures, protocol)
 
 
-class Isotropy(Task[IsotropyScores]):
-    """Isotropy on STS-B dev or on the user's own texts; optional."""
-
-    name = "isotropy"
-
-    def __init__(self, texts: Sequence[str], texts_name: str) -> None:
-        self.texts, self.texts_name = texts, texts_name
-
-    @classmethod
-    def load(cls, request: Request) -> Isotropy | None:
-        """Return a task on the texts of STS-B dev or, without STS data, of the user's files."""
-        if not request.config.geometry:
-            return None
-        if not request.sts and not request.own:
-            raise UserError(
-                "`geometry`: needs texts. Name the folder of the STS sets (`data` FOLDER) or your "
-                "own file (`own` FILE)"
-            )
-        if request.sts:
-            dev = request.sts["STSBenchmark"].subsets["dev"]
-            name, texts = "STS-B dev", [*dev.first, *dev.second]
-        else:
-            name = ", ".join(data.file for data in request.own)
-            texts = [text for data in request.own for text in data.texts()]
-        distinct = len(set(texts))
-        if distinct <= NEIGHBOURS:
-            raise UserError(
-                f"`geometry` on {name}: {distinct} distinct texts, expected more than "
-                f"{NEIGHBOURS}, because it counts {NEIGHBOURS} nearest neighbours. Give more text"
-            )
-        return cls(texts, name)
-
-    def score(self, subject: Subject) -> IsotropyScores:
-        """Measure the isotropy of a model."""
-        return evaluate_isotropy(subject.encode, self.texts, self.texts_name)
+def isotropy_task(request: Request) -> Callable[[Subject], IsotropyScores] | None:
+    """Measure the isotropy on STS-B dev or, without STS data, on the user's own texts; optional."""
+    if not request.config.geometry:
+        return None
+    if not request.sts and not request.own:
+        raise UserError(
+            "`geometry`: needs texts. Name the folder of the STS sets (`data` FOLDER) or your "
+            "own file (`own` FILE)"
+        )
+    if request.sts:
+        dev = request.sts["STSBenchmark"].subsets["dev"]
+        name, texts = "STS-B dev", [*dev.first, *dev.second]
+    else:
+        name = ", ".join(data.file for data in request.own)
+        texts = [text for data in request.own for text in data.texts()]
+    distinct = len(set(texts))
+    if distinct <= NEIGHBOURS:
+        raise UserError(
+            f"`geometry` on {name}: {distinct} distinct texts, expected more than "
+            f"{NEIGHBOURS}, because it counts {NEIGHBOURS} nearest neighbours. Give more text"
+        )
+    return lambda subject: evaluate_isotropy(subject.encode, texts, name)
 
 
 def _standardised(values: FloatArray) -> FloatArray:
@@ -451,20 +438,8 @@ def _positive(pairs: ScoredPairs) -> np.ndarray:
     return np.asarray(pairs.gold >= _LOWEST)
 
 
-class STSBGeometry(Task[STSBGeometryScores]):
-    """Alignment and uniformity on STS-B dev."""
-
-    name = "geometry"
-
-    def __init__(self, sets: Mapping[str, STSSet]) -> None:
-        self.sets = sets
-
-    @classmethod
-    def load(cls, request: Request) -> STSBGeometry | None:
-        """Return a task on STS-B dev; `None` if it is missing or has no positive pairs."""
-        usable = request.sts and _positive(request.sts["STSBenchmark"].subsets["dev"]).any()
-        return cls(request.sts) if usable else None
-
-    def score(self, subject: Subject) -> STSBGeometryScores:
-        """Measure alignment and uniformity."""
-        return stsb_geometry(subject.encode, self.sets)
+def stsb_geometry_task(request: Request) -> Callable[[Subject], STSBGeometryScores] | None:
+    """Measure alignment and uniformity on STS-B dev, if it has positive pairs."""
+    sets = request.sts
+    usable = sets and _positive(sets["STSBenchmark"].subsets["dev"]).any()
+    return (lambda subject: stsb_geometry(subject.encode, sets)) if usable else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -36,7 +36,6 @@ from isospace.evaluation.task import (
     Conditions,
     Request,
     Subject,
-    Task,
     TitledRows,
     percent_cells,
 )
@@ -142,27 +141,16 @@ def _table(own: OwnScores, model: str) -> TitledRows:
     return TitledRows(title, [percent_cells(own.values)])
 
 
-class OwnFiles(Task[OwnFilesScores]):
-    """The user's own files; there may be none."""
+def own_files_task(request: Request) -> Callable[[Subject], OwnFilesScores] | None:
+    """Score each of the user's own files by its kind; there may be none."""
+    weight = request.config.bm25_weight
 
-    name = "own"
+    def score(subject: Subject) -> OwnFilesScores:
+        encode, afresh = subject.encode, subject.encode_afresh
+        files = (evaluate_own(encode, data, weight, afresh) for data in request.own)
+        return OwnFilesScores(tuple(files))
 
-    def __init__(self, files: Sequence[OwnData], bm25_weight: float) -> None:
-        self.files, self.bm25_weight = files, bm25_weight
-
-    @classmethod
-    def load(cls, request: Request) -> OwnFiles | None:
-        """Return a task on the user's files of the request; `None` if there are none."""
-        return cls(request.own, request.config.bm25_weight) if request.own else None
-
-    def score(self, subject: Subject) -> OwnFilesScores:
-        """Score each file by its kind."""
-        return OwnFilesScores(
-            tuple(
-                evaluate_own(subject.encode, data, self.bm25_weight, subject.encode_afresh)
-                for data in self.files
-            )
-        )
+    return score if request.own else None
 
 
 def _judged_protocol(judged: JudgedQueries) -> str:

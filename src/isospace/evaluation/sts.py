@@ -8,7 +8,7 @@ are computed too. `senteval` reads the files.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from isospace.evaluation.task import (
     Conditions,
     Request,
     Subject,
-    Task,
     TitledRows,
     cells,
     with_average,
@@ -147,22 +146,10 @@ class STSResult:
         return list(rows.values())
 
 
-class STS(Task[STSResult]):
-    """The seven STS sets, dev and train splits included."""
-
-    name = "sts"
-
-    def __init__(self, sets: Mapping[str, STSSet]) -> None:
-        self.sets = sets
-
-    @classmethod
-    def load(cls, request: Request) -> STS | None:
-        """Take the STS sets of the request; `None` if there are none."""
-        return cls(request.sts) if request.sts else None
-
-    def score(self, subject: Subject) -> STSResult:
-        """Score every sub-set."""
-        return evaluate_sts(subject.encode, self.sets)
+def sts_task(request: Request) -> Callable[[Subject], STSResult] | None:
+    """Score every sub-set of the seven STS sets, dev and train splits included."""
+    sets = request.sts
+    return (lambda subject: evaluate_sts(subject.encode, sets)) if sets else None
 
 
 def sts_data(data: str | None) -> str | None:

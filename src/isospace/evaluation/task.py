@@ -1,16 +1,15 @@
-"""Evaluation tasks: each loads its data, scores a model, and shows the scores.
+"""Evaluation tasks: what they are given, the scores that they return, and cells of their tables.
 
-A task is one file: a `Task` that loads data and scores a model, and the `Scores` that it returns.
-`isospace evaluate` runs the tasks in `evaluate.TASKS`.
+A task is a function in one file, and a row in `evaluate.TASKS`. It reads its data before a model is
+loaded, and returns a function that scores a model.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.own_data import OwnData
@@ -69,28 +68,10 @@ class Scores(Protocol):
         """Return tables for people; `subsets` adds every sub-set and setting."""
 
 
-ScoresT = TypeVar("ScoresT", bound=Scores)
-
-
-class Task(ABC, Generic[ScoresT]):
-    """A task to score models on, with its data loaded."""
-
-    name: ClassVar[str]
-    """Key of the task in the JSON of an evaluation."""
-
-    @classmethod
-    @abstractmethod
-    def load(cls, request: Request) -> Task[ScoresT] | None:
-        """Read the data; return `None` if the task is not requested or has no data.
-
-        Raises:
-            UserError: the task is requested, but data or settings do not allow it. No model is
-                loaded yet.
-        """
-
-    @abstractmethod
-    def score(self, subject: Subject) -> ScoresT:
-        """Score a model."""
+Task: TypeAlias = Callable[[Request], Callable[[Subject], Scores] | None]
+"""Function that reads the data of a task, and returns the function that scores a model. It returns
+`None` if the task is not requested or has no data, and raises a `UserError` if the data or the
+settings do not allow a requested task."""
 
 
 def with_average(known: Mapping[str, float], columns: Iterable[str]) -> dict[str, float | None]:

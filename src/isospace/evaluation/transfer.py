@@ -41,7 +41,6 @@ from isospace.evaluation.task import (
     Conditions,
     Request,
     Subject,
-    Task,
     TitledRows,
     cells,
     with_average,
@@ -138,24 +137,13 @@ class TransferResult:
         return [TitledRows(f"transfer ({self.protocol})", [cells(self.row())])]
 
 
-class Transfer(Task[TransferResult]):
-    """The seven transfer tasks; optional."""
-
-    name = "transfer"
-
-    def __init__(self, sets: Mapping[str, TransferSet], protocol: str) -> None:
-        self.sets, self.protocol = sets, protocol
-
-    @classmethod
-    def load(cls, request: Request) -> Transfer | None:
-        """Read the tasks from the folder."""
-        if request.config.transfer is None or request.folder is None:
-            return None
-        return cls(load_transfer(request.folder), request.config.transfer)
-
-    def score(self, subject: Subject) -> TransferResult:
-        """Score a model by the selected protocol."""
-        return evaluate_transfer(subject.encode_afresh, self.sets, self.protocol)
+def transfer_task(request: Request) -> Callable[[Subject], TransferResult] | None:
+    """Score the seven transfer tasks by the selected protocol; optional."""
+    protocol = request.config.transfer
+    if protocol is None or request.folder is None:
+        return None
+    sets = load_transfer(request.folder)
+    return lambda subject: evaluate_transfer(subject.encode_afresh, sets, protocol)
 
 
 def load_transfer(folder: Path, names: Iterable[str] = TRANSFER_NAMES) -> dict[str, TransferSet]:
