@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -166,11 +167,8 @@ def test_what_a_machine_had_in_hand_when_it_died_is_done_by_others(tmp_path, kil
 
 
 def test_without_ray_a_line_names_the_extra(config, monkeypatch, capsys):
-    def missing():
-        raise ImportError
-
-    monkeypatch.setattr(cluster, "_ray", missing)
+    monkeypatch.setitem(sys.modules, "ray", None)
     words = [config.model, *config.inputs, "-o", config.output, "--engine", "ray"]
     assert main(["encode", *map(str, words)]) == 2
-    said = "isospace: --engine ray needs Ray: pip install 'isospace[ray]'"
+    said = "isospace: --engine ray needs ray: pip install 'isospace[ray]'"
     assert capsys.readouterr().err.splitlines()[-1] == said

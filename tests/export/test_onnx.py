@@ -120,7 +120,7 @@ def test_every_pooling(toy_model, tmp_path, pooling):
 
 
 def test_the_prompt_of_each_side_is_part_of_the_text(toy_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_export, "_require_packages", lambda: None)
+    monkeypatch.setattr(onnx_export, "require_extra", lambda *_: None)
     monkeypatch.setattr(onnx_export, "_write_graph", lambda encoder, path: None)
     asked: list[str] = []
 
@@ -140,7 +140,7 @@ def test_the_prompt_of_each_side_is_part_of_the_text(toy_model, tmp_path, monkey
 
 
 def test_missing_packages_are_named_with_their_extra(toy_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_export, "find_spec", lambda name: None)
+    monkeypatch.setattr("isospace.system.extras.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"isospace\[onnx\]"):
         save_onnx(load_encoder(str(toy_model), device="cpu"), tmp_path / "model", card)
 
@@ -149,7 +149,7 @@ def test_a_model_that_is_no_graph_is_refused(toy_model, tmp_path, monkeypatch):
     def fail(encoder, path):
         raise torch.onnx.OnnxExporterError("\x1b[96mThis is step 2/3\x1b[0m\nand a long report")
 
-    monkeypatch.setattr(onnx_export, "_require_packages", lambda: None)
+    monkeypatch.setattr(onnx_export, "require_extra", lambda *_: None)
     monkeypatch.setattr(onnx_export, "_write_graph", fail)
     with pytest.raises(UserError, match=r"\(BertModel\) as a graph.*`to` st") as caught:
         save_onnx(load_encoder(str(toy_model), device="cpu"), tmp_path / "model", card)

@@ -6,7 +6,6 @@ import json
 import sys
 import webbrowser
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from isospace.commands.console import Console
 from isospace.commands.options import LooksInTexts
 from isospace.commands.printing import print_result
 from isospace.errors import UserError
+from isospace.system.extras import require_extra
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,7 @@ class Explore(LooksInTexts):
         adapted = Adapted.open(self.models[0]) if len(self.models) == 1 else None
         if not self.corpus and adapted is None:
             raise UserError("give a corpus (--corpus FILE, or --corpus docstrings)")
-        missing = [module for module in ("starlette", "uvicorn") if find_spec(module) is None]
-        if missing:
-            raise UserError(f"explore needs {', '.join(missing)}: pip install 'isospace[explore]'")
+        require_extra("explore", "explore", "starlette", "uvicorn")
         from isospace.encoders.places import resolve
         from isospace.explore.app import HOST, listen, make_server
         from isospace.explore.session import open_session

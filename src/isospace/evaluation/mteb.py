@@ -5,7 +5,6 @@ mteb is an optional extra, imported at first use. Nothing here needs a network.
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,8 +17,10 @@ from torch import Tensor
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import SIDES, Side
-from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
+from isospace.system.extras import import_extra, require_extra
+
+_MTEB = "mteb_model", "mteb", "mteb"
 
 
 class MTEBModel:
@@ -39,7 +40,7 @@ class MTEBModel:
 
     def __init__(self, encode: Encode, name: str, revision: str) -> None:
         self.encode_texts = sided(encode)
-        self.mteb_model_meta = require_mteb().models.ModelMeta.create_empty(
+        self.mteb_model_meta = import_extra(*_MTEB).models.ModelMeta.create_empty(
             {"name": name, "revision": revision, "framework": ["Sentence Transformers", "PyTorch"]}
         )
 
@@ -72,7 +73,7 @@ def mteb_model(model: str = "minilm", pooling: PoolingName | None = None) -> MTE
     Raises:
         UserError: mteb is not installed, or the model cannot be loaded.
     """
-    require_mteb()
+    require_extra(*_MTEB)
     encoder = load_encoder(model, pooling)
     encode = PromptedEncoders.of_prompts(encoder.prompts, encoder.embed)
     return MTEBModel(encode, mteb_name(model), weights_hash(encoder, *SIDES))
@@ -92,15 +93,3 @@ def mteb_name(model: str) -> str:
     # mteb's tables join revisions, so that two models with one name would become one row.
     name = "-".join(path.parts[-3:]) if is_cell else path.name
     return "isospace/" + (re.sub(r"[^\w.]+", "-", name) or "model")
-
-
-def require_mteb() -> Any:
-    """Return the module mteb.
-
-    Raises:
-        UserError: it is not installed.
-    """
-    try:
-        return importlib.import_module("mteb")
-    except ImportError as error:
-        raise UserError("mteb is not installed: pip install 'isospace[mteb]'") from error

@@ -22,6 +22,7 @@ from isospace.errors import UserError, first_line
 from isospace.evaluation.own_data import parse_score
 from isospace.evaluation.pairs import ScoredPairs
 from isospace.statistics.counts import number_of
+from isospace.system.extras import import_extra
 
 YEARS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
@@ -329,7 +330,7 @@ def load_sts_hub(load_dataset: Callable[..., Any] | None = None) -> dict[str, ST
     Raises:
         UserError: `datasets` is not installed, or the Hub cannot be reached.
     """
-    load = load_dataset or _import_load_dataset()
+    load = load_dataset or import_extra("`data` hub", "hub", "datasets").load_dataset
     tasks = {}
     for task, place in COPIES.items():
         splits = ("validation", "test") if task == "STSBenchmark" else ("test",)
@@ -337,18 +338,6 @@ def load_sts_hub(load_dataset: Callable[..., Any] | None = None) -> dict[str, ST
         tasks[task] = STSSet(task, {_NAMES.get(split, split): p for split, p in loaded.items()})
     tasks["SICKRelatedness"] = _split_sick(tasks["SICKRelatedness"].subsets["test"])
     return tasks
-
-
-def _import_load_dataset() -> Callable[..., Any]:
-    try:
-        from datasets import load_dataset
-    except ImportError as error:
-        raise UserError(
-            "the Hub copies of the STS sets need the package datasets: "
-            "pip install 'isospace[hub]', or name a SentEval folder with `data`"
-        ) from error
-    loader: Callable[..., Any] = load_dataset
-    return loader
 
 
 def _load_copy(

@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from isospace.encoders.prompts import Side
 from isospace.encoders.saving import require_known_modules
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
+from isospace.system.extras import require_extra
 from isospace.system.files import atomic_folder
 from isospace.system.progress import Logged, Progress
 from isospace.training.card import Usage, prompts_text
@@ -94,7 +94,7 @@ def save_onnx(
         UserError: packages are missing, the encoder cannot be written as one graph, the graph
             gives different vectors, or the folder exists.
     """
-    _require_packages()
+    require_extra("`to` onnx", "onnx", "onnx", "onnxscript", "onnxruntime")
     _require_exportable(encoder)
     encoder.to("cpu")
     with atomic_folder(folder) as building:
@@ -160,12 +160,6 @@ class _Graph(nn.Module):
         for part in self.parts:
             features = part(features)
         return features[_OUTPUT]
-
-
-def _require_packages() -> None:
-    missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
-    if missing:
-        raise UserError(f"`to` onnx needs {', '.join(missing)}: pip install 'isospace[onnx]'")
 
 
 def _require_exportable(encoder: Encoder) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from isospace.operators.compression import Compression
 from isospace.operators.forms import RESCORED
 from isospace.operators.nearest import highest, nearest
 from isospace.search.columns import ColumnType, Value, bad_filter, condition_of, reason_of
+from isospace.system.extras import import_extra
 from isospace.vectors.vector_files import as_lists
 
 SLICE = 8192
@@ -349,7 +349,4 @@ def _filtered(query: Any, condition: str | None) -> Any:
 def lancedb() -> Any:
     """Import lancedb, or say how to install it."""
     os.environ.setdefault("LANCEDB_LOG", "error")  # read at import; hides warnings for developers
-    try:
-        return importlib.import_module("lancedb")
-    except ImportError as error:
-        raise UserError('lancedb is not installed: pip install "isospace[search]"') from error
+    return import_extra("an index", "search", "lancedb")

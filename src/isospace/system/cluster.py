@@ -7,7 +7,6 @@ without Ray. Workers import isospace, so it must be installed on every machine o
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import socket
@@ -23,6 +22,7 @@ from typing import Any, Literal, TypeVar
 
 from isospace.errors import Stopped, UserError, first_line
 from isospace.system.consent import trusting_code, trusts_code
+from isospace.system.extras import import_extra
 
 Engine = Literal["local", "ray"]
 Item = TypeVar("Item")
@@ -48,10 +48,7 @@ def connected(engine: Engine) -> Iterator[None]:
     if engine == "local":
         yield
         return
-    try:
-        ray = _ray()
-    except ImportError as error:
-        raise UserError("`engine` ray needs Ray: pip install 'isospace[ray]'") from error
+    ray = _ray()
     with redirect_stdout(sys.stderr):
         ours = not ray.is_initialized()
         if ours:
@@ -239,7 +236,7 @@ def _reach(address: str) -> None:
 
 
 def _ray() -> Any:
-    return importlib.import_module("ray")
+    return import_extra("`engine` ray", "ray", "ray")
 
 
 def _share(ray: Any, count: int) -> dict[str, int]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from isospace.errors import UserError, first_line
 from isospace.system.consent import DEFAULT_KEY, OPENAI, Consent, current_consent
+from isospace.system.extras import require_extra
 
 if TYPE_CHECKING:
     import openai
@@ -128,13 +129,9 @@ class Endpoint:
         retries: int = RETRIES,
         consent: Consent | None = None,
     ) -> None:
-        try:
-            import openai
-        except ImportError as error:
-            raise UserError(
-                f"{address}: endpoints need the extra `endpoints`. Install it with "
-                "pip install 'isospace[endpoints]'"
-            ) from error
+        require_extra(f"{address}:", "endpoints", "openai")
+        import openai
+
         self.address, self.seconds, self._retries = address, seconds, retries
         self._consent = consent or current_consent()
         self._key = self._consent.key(address.host)
