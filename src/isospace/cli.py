@@ -172,7 +172,8 @@ def _run(arguments: Sequence[str]) -> int:
     )
     trusted = getattr(command, "trust_remote_code", False)
     with saying_once(), trusting_code(trusted), consenting(consent):
-        return int(command.run())
+        command.run()
+    return 0
 
 
 def _drop_unwritten() -> None:

@@ -127,14 +127,14 @@ def test_a_sample_without_a_sentence_is_refused_before_the_export(run, tmp_path,
 
 
 def test_the_command_prints_what_was_found(run, capsys, monkeypatch):
-    assert Export(str(run.folder), "st").run() == 0
+    Export(str(run.folder), "st").run()
     shown = capsys.readouterr().err
     assert "largest 1 - cosine" in shown
     assert "(limit 1e-06)" in shown
     monkeypatch.setattr(
         shipping, "save_onnx", lambda *_: (1e-9, Int8Loss(0.99, 0.9, 5, "mine.txt"))
     )
-    assert Export(str(run.folder), "onnx", int8=True, json=True).run() == 0
+    Export(str(run.folder), "onnx", int8=True, json=True).run()
     made = json.loads(capsys.readouterr().out)
     assert made == {
         "folder": str(run.folder / "onnx"),

@@ -1,7 +1,7 @@
 """The commands of the command line.
 
 A command has a file of its name and a row in `COMMANDS`. The file has a dataclass of the same name:
-its fields are the options, and its method `run` returns the exit status. Only the command that the
+its fields are the options, and its method `run` does the work. Only the command that the
 user types is imported. It imports torch and other slow packages inside `run`.
 """
 

@@ -39,7 +39,7 @@ class Adapt(LoadsModels, CallsEndpoints):
     json: bool = False
     """Print results.json on standard output, and no progress."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Run a search, or resume one."""
         from isospace.statistics.verdict import VerdictKind
 
@@ -62,6 +62,5 @@ class Adapt(LoadsModels, CallsEndpoints):
             reason = as_options(str(error))
             verdict = {"kind": VerdictKind.KEEP_BASE, "text": f"Keep the base model: {reason}"}
             print_result(json.dumps({"verdict": verdict}) if self.json else verdict["text"])
-            return 0
+            return
         print_finished(outcome, self.json)
-        return 0

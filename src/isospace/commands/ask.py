@@ -15,7 +15,6 @@ from isospace.commands.printing import print_json_text
 from isospace.questions.ask_config import AskConfig
 from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
-from isospace.system.signals import polite_stop
 from isospace.system.typed_json import to_json
 
 
@@ -38,23 +37,19 @@ class Ask(LoadsModels, CallsEndpoints):
     json: bool = False
     """Print the counts as JSON and no progress."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Generate, filter and write the queries."""
         text = replace(self.config.text, corpus=(*self.corpus, *self.config.text.corpus))
         config = replace(self.config, text=text)
-        console = Console(self.json)
-        try:
-            with console, polite_stop():
-                console.reading(text.corpus)
-                with quick_imports():
-                    from isospace.questions.ask import ask
+        with Console(self.json) as console:
+            console.reading(text.corpus)
+            with quick_imports():
+                from isospace.questions.ask import ask
+                from isospace.training.lifecycle import stoppable
+            with stoppable(lambda: "the answers so far are kept; the same command resumes"):
                 results = ask(config, console)
-        except KeyboardInterrupt:
-            console.line("stopped", "the answers so far are kept; the same command resumes")
-            return 1
         if self.json:
             print_json_text(to_json(results))
-            return 0
         for label, line in results.lines.items():
             console.line(label, line)
         console.line("file", f"{config.output}; counts in {config.counts_file}")
@@ -64,4 +59,3 @@ class Ask(LoadsModels, CallsEndpoints):
         else:
             use = "no query was kept: try another language model, or your own prompts (--prompts)"
         console.line("use", use)
-        return 0

@@ -73,7 +73,7 @@ class Compare(SharesWork):
         config = find(next(iter(recipes), DEFAULT_RECIPE)).config
         return cls(config=config, recipe_settings=settings)
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Make the missing runs, compare all, and print the tables and the verdict."""
         where = "objectives come before it: isospace compare OBJECTIVE ... --corpus FILE"
         require_no_objectives(self.config.text.corpus, where)
@@ -90,14 +90,14 @@ class Compare(SharesWork):
                 self.recipe_settings or {name: candidate(name, self.config) for name in named},
                 self.seeds,
                 folder,
-                self.verdict_on,
-                self.jobs,
-                named_models(self.baselines),
-                console,
-                self.engine,
+                measure=self.verdict_on,
+                jobs=self.jobs,
+                baselines=named_models(self.baselines),
+                progress=console,
+                engine=self.engine,
             )
         if results is None:  # not the first process
-            return 0
+            return
         from isospace.evaluation.other_text import other_text_words
         from isospace.report.run_set import collect
         from isospace.report.scoreboard import comparison_tables
@@ -123,7 +123,6 @@ class Compare(SharesWork):
                 write_report(collect([reported]), in_words=as_options)
                 advance(1)
         console.line("report", str(folder / REPORT))
-        return 0
 
     def _named(self) -> Sequence[str]:
         """Return the names of the candidates or recipes to compare."""

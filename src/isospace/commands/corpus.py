@@ -40,7 +40,7 @@ class Corpus(LoadsModels):
     json: bool = False
     """Print everything as JSON, and no progress."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Read the text and print the findings."""
         from isospace.commands.train import DEFAULT_RECIPE
         from isospace.corpus.corpus import load_corpus
@@ -64,7 +64,7 @@ class Corpus(LoadsModels):
             tokens = coverage(load_encoder(self.model), texts)
         if self.json:
             print_json(asdict(found) | {"model": self.model, "tokens": asdict(tokens)})
-            return 0
+            return
         console.line("files", _files(found))
         console.line("corpus", corpus.summary)
         kinds = (TXT_LINES, TXT_PARAGRAPHS)
@@ -97,7 +97,6 @@ class Corpus(LoadsModels):
         for name, one in found.relations.items():
             if one.examples:
                 print_table(name, [_example(name, *pair) for pair in one.examples])
-        return 0
 
 
 def _files(found: Overview) -> str:

@@ -34,7 +34,7 @@ class Distill(LoadsModels):
     json: bool = False
     """Print everything as JSON, and no progress."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Make the twin and print the results."""
         with Console(self.json) as console:
             console.reading(self.config.text.corpus or (self.config.model,))
@@ -43,7 +43,7 @@ class Distill(LoadsModels):
             results = distill(self.config, console)
         if self.json:
             print_json_text(to_json(results))
-            return 0
+            return
         for title, rows in results.tables():
             print_table(title, rows)
         print_result(results.verdict)
@@ -52,4 +52,3 @@ class Distill(LoadsModels):
         console.line("speed", results.speed_words)
         console.line("use", results.use)
         console.line("load it", results.how_to_load(self.config.output))
-        return 0

@@ -24,15 +24,14 @@ class Doctor:
     json: bool = False
     """Print the findings as JSON."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Check the machine and print the findings."""
         findings = examine()
         if self.json:
             print_json([asdict(finding) for finding in findings])
-            return 0
+            return
         rows = [{"": "ok" if f.ok else "--", "what": f.name, "found": f.text} for f in findings]
         print_table("doctor", rows)
-        return 0
 
 
 @dataclass(frozen=True)

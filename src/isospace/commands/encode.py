@@ -15,7 +15,6 @@ from isospace.encoders.prompts import Side
 from isospace.statistics.counts import number_of
 from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
-from isospace.system.signals import polite_stop
 from isospace.vectors.encode_config import EncodeConfig
 
 
@@ -38,23 +37,23 @@ class Encode(LoadsModels, CallsEndpoints):
     json: bool = False
     """Print the outcome as JSON and no progress."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Encode the texts, or the rest of them after a stop."""
         with quick_imports():
             from isospace.training.compressing import loss_sentence
+            from isospace.training.lifecycle import stoppable
             from isospace.vectors.encode import encode
 
-        config, console = self.config, Console(self.json)
-        try:
-            with console, polite_stop():
-                encoded = encode(config, console)
-        except KeyboardInterrupt:
+        config = self.config
+
+        def what_is_left() -> str:
             shards = f"{config.shard_folder} is kept; " if config.shard_folder.exists() else ""
-            console.line("stopped", f"{shards}the same command resumes")
-            return 1
+            return f"{shards}the same command resumes"
+
+        with Console(self.json) as console, stoppable(what_is_left):
+            encoded = encode(config, console)
         if self.json:
             print_json({**asdict(encoded), "output": str(config.output)})
         if config.compress is not None:
             console.line("compressed", loss_sentence(config.model, config.compress))
         console.line("encoded", f"{number_of(encoded.rows, 'rows')} in {config.output}")
-        return 0

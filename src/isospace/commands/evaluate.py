@@ -37,7 +37,7 @@ class Evaluate(LoadsModels, CallsEndpoints):
     json: bool = False
     """Print everything as JSON."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Load the models, score them, print the tables."""
         if self.compress:
             return self._compress()
@@ -61,9 +61,8 @@ class Evaluate(LoadsModels, CallsEndpoints):
                 own = self.config.pooling in (None, run.finished.pooling)
                 if own and self.config.precision == "float32":
                     run.write_transfer(self.config.transfer, transfer.to_json())
-        return 0
 
-    def _compress(self) -> int:
+    def _compress(self) -> None:
         """Print the loss by each form of small vectors."""
         from isospace.training.compressing import keep_measured, measure_compression
 
@@ -81,4 +80,3 @@ class Evaluate(LoadsModels, CallsEndpoints):
         else:
             for results in found:
                 print_table(*results.table())
-        return 0

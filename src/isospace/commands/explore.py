@@ -38,7 +38,7 @@ class Explore(LooksInTexts):
     json: bool = False
     """Print the address as JSON, and no progress."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Read and encode the texts, and serve the page until Ctrl-C."""
         from isospace.explore.adapted import Adapted
         from isospace.explore.session import require_one_or_two
@@ -69,12 +69,12 @@ class Explore(LooksInTexts):
                 self.models if adapted is None else adapted.models(),
                 texts,
                 names,
-                self.precision,
-                console,
-                self.query_prompt,
-                self.document_prompt,
-                self.pooling,
-                None if adapted is None else adapted.changes,
+                precision=self.precision,
+                progress=console,
+                query_prompt=self.query_prompt,
+                document_prompt=self.document_prompt,
+                pooling=self.pooling,
+                changes=None if adapted is None else adapted.changes,
             )
             url = f"http://{HOST}:{listener.getsockname()[1]}/"
             console.line("explore", f"{url}  (Ctrl-C ends it)")
@@ -87,4 +87,3 @@ class Explore(LooksInTexts):
                 make_server(session).run(sockets=[listener])
             except KeyboardInterrupt:
                 console.line("ended", "nothing was written")
-        return 0

@@ -37,7 +37,7 @@ class Export(Encodes):
     json: bool = False
     """Print the outcome as JSON."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Export the model, and print what the check found."""
         from isospace.export.ship import export
 
@@ -46,21 +46,20 @@ class Export(Encodes):
                 self.model,
                 self.to,
                 self.output,
-                self.int8,
-                self.sample,
-                self.column,
-                self.encoding,
-                console,
-                self.query_prompt,
-                self.document_prompt,
-                self.pooling,
+                int8=self.int8,
+                sample=self.sample,
+                column=self.column,
+                encoding=self.encoding,
+                progress=console,
+                query_prompt=self.query_prompt,
+                document_prompt=self.document_prompt,
+                pooling=self.pooling,
             )
         if self.json:
             print_json({**asdict(shipment), "folder": str(shipment.folder)})
-            return 0
+            return
         console.line("export", f"{self.model} as {self.to}, into {shipment.folder}")
         gap = f"{shipment.gap:.1e} (limit {shipment.limit:g})"
         console.line("parity", f"largest 1 - cosine to the model {gap}")
         if shipment.loss is not None:
             console.line("int8", shipment.loss.text)
-        return 0

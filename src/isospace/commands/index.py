@@ -14,7 +14,6 @@ from isospace.commands.printing import print_json
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.settings import settings
-from isospace.system.signals import polite_stop
 from isospace.vectors.encode_config import IndexConfig
 
 if TYPE_CHECKING:
@@ -39,31 +38,32 @@ class Index(LoadsModels, CallsEndpoints):
     json: bool = False
     """Print the outcome as JSON and no progress."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Index texts or delete rows, and print what changed."""
         from isospace.encoders.places import resolve
         from isospace.search.columns import check_names
         from isospace.search.files import index_files
         from isospace.training.compressing import loss_sentence
+        from isospace.training.lifecycle import stoppable
         from isospace.training.run import selected_weight
 
         config, console = self.config, Console(self.json)
         if self.delete is not None:
             return self._delete(self.delete, console)
+
+        def what_is_left() -> str:
+            kept = f"{config.to} keeps what it has; " if config.to.exists() else ""
+            return f"{kept}the same command resumes"
+
         check_names(config.keep)  # before the files are read
         if config.model is not None:
             resolve(config.model)
         weight = None if config.model is None else selected_weight(config.model)
-        try:
-            with console, polite_stop():
-                indexed = index_files(config, console, weight)
-        except KeyboardInterrupt:
-            kept = f"{config.to} keeps what it has; " if config.to.exists() else ""
-            console.line("stopped", f"{kept}the same command resumes")
-            return 1
+        with console, stoppable(what_is_left):
+            indexed = index_files(config, console, weight)
         if self.json:
             print_json({**asdict(indexed), "index": str(config.to)})
-            return 0
+            return
         console.line("rows", _in_words(indexed.changes))
         console.line("index", f"{number_of(indexed.rows, 'rows')} in {config.to}")
         how = indexed.approximate.text if indexed.approximate else "exact"
@@ -71,9 +71,8 @@ class Index(LoadsModels, CallsEndpoints):
             console.line("compressed", loss_sentence(config.model_if_new, config.compress))
         folder = shlex.quote(str(config.to))
         console.line("search", f"{how}; isospace search 'a query' --index {folder}")
-        return 0
 
-    def _delete(self, where: str, console: Console) -> int:
+    def _delete(self, where: str, console: Console) -> None:
         from isospace.search import SearchIndex
 
         config = self.config
@@ -91,7 +90,6 @@ class Index(LoadsModels, CallsEndpoints):
         if self.json:
             print_json({"deleted": deleted, "rows": len(index)})
         console.line("rows", f"{deleted:,} deleted, {len(index):,} left in {config.to}")
-        return 0
 
 
 def _in_words(changes: Changes) -> str:

@@ -29,7 +29,7 @@ class Merge(Encodes):
     json: bool = False
     """Print the outcome as JSON."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Merge the models, and print what the check of the folder found."""
         from isospace.export.merge import merge_models
 
@@ -39,15 +39,14 @@ class Merge(Encodes):
                 self.models,
                 self.share,
                 self.to,
-                self.pooling,
-                self.query_prompt,
-                self.document_prompt,
+                pooling=self.pooling,
+                query_prompt=self.query_prompt,
+                document_prompt=self.document_prompt,
             )
         if self.json:
             print_json({**asdict(self), "to": str(self.to), "gap": gap})
-            return 0
+            return
         mean = f"the mean of {', '.join(self.models)}" if len(self.models) > 1 else self.models[0]
         console.line("merge", f"{self.share:g} of the way from {self.base} to {mean}")
         console.line("parity", f"largest 1 - cosine of the folder to these weights: {gap:.1e}")
         console.line("load it", f'SentenceTransformer("{self.to}")')
-        return 0

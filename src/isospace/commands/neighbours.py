@@ -25,7 +25,7 @@ class Neighbours(LooksInTexts):
     json: bool = False
     """Print everything as JSON, and no progress."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Read and encode the texts, and print the neighbours."""
         if not self.corpus or not self.query:
             raise UserError("give a corpus (--corpus FILE) and one or more queries (--query TEXT)")
@@ -39,19 +39,18 @@ class Neighbours(LooksInTexts):
                 corpus,
                 self.query,
                 self.k,
-                self.precision,
-                console,
-                self.query_prompt,
-                self.document_prompt,
-                self.pooling,
+                precision=self.precision,
+                progress=console,
+                query_prompt=self.query_prompt,
+                document_prompt=self.document_prompt,
+                pooling=self.pooling,
             )
         if self.json:
             print_json(neighbours.to_json())
-            return 0
+            return
         for place, query in enumerate(neighbours.queries):
             title = f"{in_one_line(query)}  ({neighbours.protocol})"
             if rows := neighbours.rows(place):
                 print_table(title, rows, texts=neighbours.lists.keys())
             else:
                 print_result(f"{title}: nothing found")
-        return 0

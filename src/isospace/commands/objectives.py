@@ -16,14 +16,13 @@ class Objectives:
     json: bool = False
     """Print the table as JSON."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Print the table."""
         rows = [objective_row(name) for name in OBJECTIVES]
         if self.json:
             print_json(rows)
         else:
             print_table("objectives", rows)
-        return 0
 
 
 def objective_row(name: str) -> dict[str, str]:

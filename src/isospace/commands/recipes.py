@@ -36,7 +36,7 @@ class Recipes:
     """Train a tiny encoder with random weights by the recipe, or by all of them, to see that it
     starts. Takes seconds a recipe, and downloads nothing."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Print the table or one recipe, or run the checks."""
         if self.json and self.check:
             raise UserError("`json` and `check`: give one of the two")
@@ -50,7 +50,6 @@ class Recipes:
             print_result(describe(self.name))
         else:
             print_table("recipes (averages as published)", overview())
-        return 0
 
 
 def check(names: Sequence[str]) -> None:

@@ -28,7 +28,7 @@ class Report:
     json: bool = False
     """Print the table of runs as JSON, and no progress."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Write the page and the tables, and print the table of runs."""
         from isospace.report.run_set import collect
         from isospace.report.runs import runs_table
@@ -48,4 +48,3 @@ class Report:
         else:
             print_table("runs", table.rows, table.note)
         console.line("report", ", ".join(map(str, written)))
-        return 0

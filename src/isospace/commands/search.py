@@ -46,7 +46,7 @@ class Search(LoadsModels, CallsEndpoints):
     json: bool = False
     """Print everything as JSON."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Search the index and print the hits."""
         from isospace.search import SearchIndex
 
@@ -58,14 +58,13 @@ class Search(LoadsModels, CallsEndpoints):
         if self.json:
             lists = [{"query": query, "hits": list(map(_as_json, hits))} for query, hits in pairs]
             print_json({"protocol": results.protocol, "queries": lists})
-            return 0
+            return
         for query, hits in pairs:
             title = f"{in_one_line(query)}  ({results.protocol})"
             if hits:
                 print_table(title, _rows(hits), texts=["text"])
             else:
                 print_result(f"{title}: nothing found")
-        return 0
 
 
 def _as_json(hit: Hit) -> dict[str, Any]:

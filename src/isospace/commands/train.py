@@ -73,7 +73,7 @@ class Train(SharesWork, CallsEndpoints):
         config = find(name).config
         return cls(config=config, objective=config.objective, recipe=name)
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Train, or resume a run."""
         from isospace.system.launch import is_main_process
 
@@ -86,9 +86,8 @@ class Train(SharesWork, CallsEndpoints):
                 from isospace.training.train import train
             outcome = train(config, self.resume, console)
         if not is_main_process():  # not the first of the processes that share the run
-            return 0
+            return
         print_finished(outcome, self.json)
-        return 0
 
 
 def require_no_objectives(corpus: Sequence[str], where: str) -> None:

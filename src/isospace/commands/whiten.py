@@ -34,7 +34,7 @@ class Whiten(SharesWork, CallsEndpoints):
     json: bool = False
     """Print everything as JSON, and no progress."""
 
-    def run(self) -> int:
+    def run(self) -> None:
         """Whiten the model and print the results."""
         with Console(self.json) as console:
             console.reading(self.config.text.corpus)
@@ -43,10 +43,10 @@ class Whiten(SharesWork, CallsEndpoints):
                 from isospace.whiten.whiten import whiten_model
             results = whiten_model(self.config, console)
         if results is None:  # not the first process
-            return 0
+            return
         if self.json:
             print_json_text(to_json(results))
-            return 0
+            return
         for title, rows in results.tables():
             print_table(title, rows)
         print_result(f"{results.verdict.text} {results.written}")
@@ -57,4 +57,3 @@ class Whiten(SharesWork, CallsEndpoints):
             "parity", f"largest 1 - cosine of the folder to what was measured: {results.gap:.1e}"
         )
         console.line("load it", how_to_load(Path(str(self.config.output))))
-        return 0

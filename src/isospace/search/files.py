@@ -107,11 +107,11 @@ def index_files(
                 config.model_if_new,
                 columns,
                 *prompts,
-                bm25_weight,
-                config.pooling,
-                config.compress or FULL,
-                spread,
-                progress,
+                bm25_weight=bm25_weight,
+                pooling=config.pooling,
+                compress=config.compress or FULL,
+                fit_on=spread,
+                progress=progress,
             )
             _say_coverage(index.encoder, first, progress)
         else:
