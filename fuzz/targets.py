@@ -334,12 +334,9 @@ def _read_results(folder: Path) -> None:
     from isospace.comparison.baselines import Baseline
     from isospace.report.run_set import collect
     from isospace.report.scoreboard import all_tables
-    from isospace.whiten.results import read_results
 
     with _refusals():
         Baseline.read(folder / "baseline")
-    with _refusals():
-        read_results(folder / "comparison")
     all_tables(collect([folder / "comparison"]))
 
 

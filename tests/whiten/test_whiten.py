@@ -27,8 +27,9 @@ from isospace.operators.fitted_whitening import SHRINKAGE, Moments, Whitening
 from isospace.operators.nearest import unit_rows
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Verdict, VerdictKind
+from isospace.system import typed_json
 from isospace.whiten.fold import through
-from isospace.whiten.results import model_card, name_of, read_results
+from isospace.whiten.results import FILE, FORMAT, WhiteningResults, model_card, name_of
 from isospace.whiten.whiten import try_powers, whiten_model
 from isospace.whiten.whiten_config import POWERS, WhitenConfig
 
@@ -71,13 +72,17 @@ def test_the_criterion_prefers_the_map_that_undoes_a_common_direction():
     assert through(encode, None)(["a1"])[0] == pytest.approx(table["a1"], rel=1e-6)
 
 
+def results_in(folder):
+    return typed_json.read(folder / FILE, WhiteningResults, "results", FORMAT)
+
+
 def test_auto_from_text_to_folder(setting, tmp_path):
     outcome = whiten_model(setting)
     assert list(outcome.candidates) == [name_of(power) for power in (None, *POWERS)]
     assert outcome.candidates[name_of(outcome.power)] == max(outcome.candidates.values())
     assert outcome.sentences == 360
     assert outcome.gap < 1e-5
-    assert read_results(setting.output) == outcome
+    assert results_in(setting.output) == outcome
     card = (setting.output / "README.md").read_text()
     assert outcome.text in card
     assert "su2021whitening" in card
@@ -210,7 +215,7 @@ def of_columns(setting: WhitenConfig, tmp_path: Path) -> WhitenConfig:
 def test_rows_of_pairs_are_whitened_by_their_differences(of_columns, tmp_path):
     outcome = whiten_model(replace(of_columns, power=0.5, sentences=120))
     assert (outcome.by, outcome.sentences) == ("pairs", 120)
-    assert read_results(of_columns.output) == outcome
+    assert results_in(of_columns.output) == outcome
     assert "radenovic2019" in (of_columns.output / "README.md").read_text()
     start = load_encoder(of_columns.model, device="cpu")
     corpus = load_corpus(of_columns.text, tmp_path)

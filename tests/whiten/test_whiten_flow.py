@@ -16,7 +16,8 @@ from isospace.config import CorpusConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.operators.fitted_whitening import Moments, Whitening
-from isospace.whiten.results import read_results
+from isospace.system import typed_json
+from isospace.whiten.results import FILE, FORMAT, WhiteningResults
 from isospace.whiten.whiten import whiten_model
 from isospace.whiten.whiten_config import WhitenConfig
 
@@ -37,7 +38,8 @@ def test_auto_has_the_choice_between_the_flow_and_the_model_as_it_is(setting):
     outcome = whiten_model(setting)
     assert list(outcome.candidates) == ["base model", "flow"]
     assert outcome.sentences == 360
-    assert read_results(setting.output) == outcome
+    written = typed_json.read(setting.output / FILE, WhiteningResults, "results", FORMAT)
+    assert written == outcome
 
 
 def test_a_flow_that_is_asked_for_is_written_and_cited(setting):

@@ -7,10 +7,10 @@ its share of the texts; the result does not depend on the number of processes.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from typing import TypeVar
+from functools import partial, reduce
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,8 +23,8 @@ from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import Side
 from isospace.errors import TooLittle, UserError
-from isospace.operators.fitted_whitening import Moments, PairMoments
-from isospace.operators.flow import fit_flow
+from isospace.operators.fitted_whitening import Moments, PairMoments, Whitening
+from isospace.operators.flow import Flow, fit_flow
 from isospace.recipes import find
 from isospace.system.progress import Progress
 from isospace.training.examples import Examples
@@ -35,6 +35,8 @@ FITTED_ON, MOST_PAIRS = 3_000, 6_000
 """Sufficient and maximal number of pairs to fit a map. Pairs above the maximum change the map too
 little to change a verdict (docs/results/closed-forms.md)."""
 _CHUNK = 4096  # number of texts encoded at once
+Maps = Mapping[Power, FittedMap | None]
+"""Power -> fitted map; `None` for the unchanged model."""
 T = TypeVar("T")
 M = TypeVar("M", Moments, PairMoments)
 
@@ -46,12 +48,12 @@ class Fitted:
     Attributes:
         by: kind of the fitted texts: pairs or single texts.
         count: number of pairs or texts.
-        fit: function from a power to its map.
+        maps: a map for each power to try.
     """
 
     by: By
     count: int
-    fit: Callable[[Power], FittedMap]
+    maps: Maps
 
 
 def fit_maps(
@@ -60,34 +62,36 @@ def fit_maps(
     encoder: Encoder,
     accelerator: Accelerator,
     progress: Progress,
-) -> Fitted:
-    """Encode the texts for fitting: pairs if the corpus has enough, or else single texts.
+) -> Fitted | None:
+    """Encode the texts for fitting, and fit a map for each power that the settings try.
+
+    The texts are pairs if the corpus has enough, or else single texts. All processes encode; those
+    except the first return `None`.
 
     Raises:
-        UserError: the user asked for pairs, and the corpus has too few.
+        UserError: the user asked for pairs, and the corpus has too few; or the texts do not allow
+            the map.
     """
     own = slice(accelerator.process_index, None, accelerator.num_processes)
     sides = fit_texts(config, corpus, own)
-    whitening = config.whitening
+    by: By = "texts" if len(sides) == 1 else "pairs"
+    whitening, powers = config.whitening, config.powers(by)
+    fit: Callable[[Any], FittedMap]
     if whitening.kind == "flow":
         vectors = _gathered(encoder, sides[0][1], progress).to(accelerator.device)
-        return Fitted("texts", len(vectors), _flow(config, vectors, progress))
-    if len(sides) == 1:
+        count, fit = len(vectors), partial(_flow, whitening, vectors, progress)
+    elif by == "texts":
         texts = _moments(encoder, sides, Moments.from_vectors, progress)
-        return Fitted(
-            "texts",
-            texts.count,
-            lambda power: refusing(lambda: whitening.fit(texts, _number(power))),
-        )
-    pairs = _moments(encoder, sides, PairMoments.from_pairs, progress)
-    shrinkage = None if whitening.shrinkage == "ledoit-wolf" else whitening.shrinkage
-    return Fitted(
-        "pairs",
-        pairs.within.count,
-        lambda power: refusing(
-            lambda: pairs.fit(_number(power), shrinkage=shrinkage, dim=whitening.dim)
-        ),
-    )
+        count, fit = texts.count, partial(whitening.fit, texts)
+    else:
+        pairs = _moments(encoder, sides, PairMoments.from_pairs, progress)
+        shrinkage = None if whitening.shrinkage == "ledoit-wolf" else whitening.shrinkage
+        count = pairs.within.count
+        fit = partial(pairs.fit, shrinkage=shrinkage, dim=whitening.dim)
+    if not accelerator.is_main_process:
+        return None
+    maps = refusing(lambda: {power: None if power is None else fit(power) for power in powers})
+    return Fitted(by, count, maps)
 
 
 def fit_texts(
@@ -164,12 +168,6 @@ def _moments(
     return total
 
 
-def _number(power: Power) -> float:
-    """Return a power as a number; requires a whitening, not a flow or the unchanged model."""
-    assert isinstance(power, float | int)
-    return power
-
-
 def _gathered(encoder: Encoder, texts: list[str], progress: Progress) -> torch.Tensor:
     """Encode this process's texts as documents; return the vectors of all processes, (n, dim)."""
     with progress.bar("fit", len(texts)) as advance:
@@ -180,14 +178,8 @@ def _gathered(encoder: Encoder, texts: list[str], progress: Progress) -> torch.T
     return torch.from_numpy(every)
 
 
-def _flow(
-    config: WhitenConfig, vectors: torch.Tensor, progress: Progress
-) -> Callable[[Power], FittedMap]:
-    """Return a function that fits a flow on vectors (n, dim); it ignores the power."""
-    epochs, seed = config.whitening.epochs, config.whitening.seed
-
-    def fit(_power: Power) -> FittedMap:
-        with progress.bar("flow", epochs * len(vectors)) as advance:
-            return refusing(lambda: fit_flow(vectors, epochs=epochs, seed=seed, on_batch=advance))
-
-    return fit
+def _flow(whitening: Whitening, vectors: torch.Tensor, progress: Progress, _power: Power) -> Flow:
+    """Fit a flow on vectors (n, dim); it has a single power."""
+    epochs, seed = whitening.epochs, whitening.seed
+    with progress.bar("flow", epochs * len(vectors)) as advance:
+        return fit_flow(vectors, epochs=epochs, seed=seed, on_batch=advance)

@@ -55,14 +55,6 @@ _BIBTEX = {
 }
 """Kind of map -> its source in BibTeX."""
 
-HEADS = {
-    VerdictKind.ADAPTED: "Whitened",
-    VerdictKind.TOO_SMALL: "No gain worth having",
-    VerdictKind.CANNOT_TELL: "Cannot tell",
-    VerdictKind.KEEP_BASE: "Keep the base model",
-}
-"""First words of each verdict for this command."""
-
 
 def name_of(power: Power) -> str:
     """Return the description of a power."""
@@ -190,15 +182,6 @@ def write_results(folder: Path, results: WhiteningResults) -> None:
     typed_json.write(folder / FILE, results)
 
 
-def read_results(folder: Path) -> WhiteningResults:
-    """Read whitening.json from a model's folder.
-
-    Raises:
-        UserError: the file is missing, damaged, or has another format.
-    """
-    return typed_json.read(folder / FILE, WhiteningResults, "results of a whitening", FORMAT)
-
-
 def sentence(verdict: Verdict, power: Power, unit: str) -> str:
     """Return the sentence of a verdict for this command; `unit` is the name of the groups of pairs.
 
@@ -209,13 +192,12 @@ def sentence(verdict: Verdict, power: Power, unit: str) -> str:
     Keep the base model: power 1 changes the score by -2.00 points
     """
     kind, gain = verdict.kind, verdict.gain
+    head = "Whitened" if kind is VerdictKind.ADAPTED else kind.value.capitalize()
     if power is None or gain is None:
         best = "" if gain is None else f"; the best power: {gain} in {verdict.protocol}"
-        return f"{HEADS[kind]}: no power has a higher validation MRR{best}."
+        return f"{head}: no power has a higher validation MRR{best}."
     why = f"{counted(gain, unit)}{reason(kind, gain)}"
-    return (
-        f"{HEADS[kind]}: {name_of(power)} changes the score by {gain} in {verdict.protocol}; {why}."
-    )
+    return f"{head}: {name_of(power)} changes the score by {gain} in {verdict.protocol}; {why}."
 
 
 def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:

@@ -8,7 +8,6 @@ pooled vectors before the encoder's final L2 normalisation; a new normalisation 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -46,7 +45,7 @@ from isospace.system.processes import STDIN_IS_OF_ONE, arithmetic, join_processe
 from isospace.system.progress import Logged, Progress, Silent
 from isospace.training.lifecycle import stoppable
 from isospace.training.query_map import usage_of
-from isospace.whiten.fitting import Fitted, fit_maps, fit_texts, refusing
+from isospace.whiten.fitting import Fitted, Maps, fit_maps, fit_texts, refusing
 from isospace.whiten.fold import FittedMap, drop_normalize, fold, through
 from isospace.whiten.results import (
     StateScores,
@@ -59,9 +58,6 @@ from isospace.whiten.results import (
 from isospace.whiten.whiten_config import Power, WhitenConfig
 
 _COMPARED = 100  # held-out sentences to verify that the folder gives the measured vectors
-
-Maps = Mapping[Power, FittedMap | None]
-"""Power -> fitted map; `None` for the unchanged model."""
 
 
 def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> WhiteningResults | None:
@@ -80,12 +76,10 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
         task = _load(config, accelerator, shown)
         fitted = fit_maps(config, task.corpus, task.encoder, accelerator, shown)
         results = None
-        if accelerator.is_main_process:
-            powers = config.powers(fitted.by)
-            maps = {power: None if power is None else fitted.fit(power) for power in powers}
-            results = _select_and_test(config, task, maps, fitted)
+        if fitted is not None:
+            results = _select_and_test(config, task, fitted)
             with atomic_folder(folder) as building:
-                gap = _write(config, task, results, maps[results.power], building)
+                gap = _write(config, task, results, fitted.maps[results.power], building)
                 results = replace(results, gap=gap)
                 write_results(building, results)
         accelerator.wait_for_everyone()
@@ -167,14 +161,12 @@ def _base_model(config: WhitenConfig) -> Encoder:
     )
 
 
-def _select_and_test(
-    config: WhitenConfig, task: _Task, maps: Maps, fitted: Fitted
-) -> WhiteningResults:
+def _select_and_test(config: WhitenConfig, task: _Task, fitted: Fitted) -> WhiteningResults:
     """Select a power on validation pairs, and test it on test pairs.
 
     With too few pairs, the same pairs select and test.
     """
-    benchmark = task.benchmark
+    benchmark, maps = task.benchmark, fitted.maps
     ranks: dict[Power, RetrievalScores] = {}
     if len(maps) > 1:
         ranks = try_powers(task.encode, {None: None, **maps}, task.validation)
