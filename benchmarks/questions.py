@@ -22,10 +22,11 @@ import torch
 import archived
 from common import LENGTH, draw
 from isospace.comparison.results import ComparisonResults
-from isospace.comparison.shared_items import Items, SharedItems
+from isospace.comparison.runs import items_of_test
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
+from isospace.evaluation.retrieval import Items
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts
 from isospace.objectives import (
     DCL,
@@ -205,7 +206,7 @@ def left_on(row: Path, sts: Path) -> None:
     runs = [Run(folder) for folder in sorted(row.glob("seed-*"))]
     if not all(run.model_folder.is_dir() for run in runs):
         sys.exit(f"{row}: runs of the archive, without models; remove them from it")
-    shared = SharedItems.of_run(runs[0])
+    shared = items_of_test(runs[0])
     encoders = [(load_encoder(str(run.model_folder)), run.config.seed) for run in runs]
     start = load_encoder(runs[0].config.model, runs[0].config.pooling)
     found = {}

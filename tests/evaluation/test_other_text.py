@@ -186,15 +186,14 @@ def test_sts_pairs_that_choose_do_not_judge(tasks):
     [year] = (p for p in tasks["STS12"].subsets.values() if p.name.endswith("MSRpar"))
     labels = ScoredPairs("labels", year.second[:1], year.first[:1], np.array([1.0]), "own file")
     without = OtherText.make(LINES, tasks=tasks, labels=labels)
-    assert without.known["seen"]["STS12"].sum() == 5  # of each sub-set one
+    assert (~without.known.unseen["STS12"]).sum() == 5  # of each sub-set one
     measured = without.measure(encode)
     assert "STS" not in measured
     values = measured["STS unseen"].values
     assert without.described.startswith(
         "STS unseen (average of the test sets, without 24 pairs that the labels hold), docstrings"
     )
-    seen = sum(seen.sum() for seen in without.known["seen"].values())
-    assert values.shape[1] == sum(map(len, without.known["gold"].values())) - seen
+    assert values.shape[1] == sum(map(len, without.known.gold.values()))
 
 
 def test_items_on_disk_say_what_was_measured(other_text, start):

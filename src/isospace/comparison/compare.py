@@ -19,12 +19,12 @@ from isospace.comparison.baselines import Baseline
 from isospace.comparison.cells import Cell, SaidOnce, require_runnable, run_cells
 from isospace.comparison.results import ComparisonResults
 from isospace.comparison.runs import compare_runs
-from isospace.comparison.shared_items import SharedItems
 from isospace.config import CorpusConfig, TrainConfig, shared_options
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.scores import BASE
 from isospace.evaluation.sts import sts_data
+from isospace.evaluation.unseen import UnseenItems
 from isospace.objectives import OBJECTIVES
 from isospace.statistics.verdict import detectable_gain
 from isospace.system import typed_json
@@ -262,7 +262,7 @@ def _score(
 
 def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
     """Refuse, before hours of training, a comparison that `compare_runs` would refuse."""
-    shared = _shared_items(config, benchmark)
+    shared = _unseen_items(config, benchmark)
     if not shared.complete:
         raise UserError(f"`verdict_on` sts: no average of the STS sets: {shared.why_incomplete}")
 
@@ -272,14 +272,14 @@ def _can_be_shown(start: ModelScores, config: TrainConfig, data: Data, measure: 
     benchmark = data.benchmark
     if measure == "pairs":
         return benchmark.detectable_gain(start.measured)
-    shared = _shared_items(config, benchmark)
+    shared = _unseen_items(config, benchmark)
     scores = shared.scores([benchmark.items(start.measured)])
     return detectable_gain(scores[shared.shown("Avg") or "Avg"], "sentences", "test pairs")
 
 
-def _shared_items(config: TrainConfig, benchmark: Benchmark) -> SharedItems:
+def _unseen_items(config: TrainConfig, benchmark: Benchmark) -> UnseenItems:
     labels = config.labels if config.select == "labels" else None
-    return SharedItems.of_test_pairs(benchmark.test_pairs(), labels)
+    return UnseenItems.of_test_pairs(benchmark.test_pairs(), labels)
 
 
 def _require_same_text(cells: Sequence[Cell], digest: str) -> None:

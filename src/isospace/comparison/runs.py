@@ -17,7 +17,6 @@ from isospace.comparison.results import (
     RowGain,
     SeedScores,
 )
-from isospace.comparison.shared_items import SharedItems
 from isospace.errors import UserError
 from isospace.evaluation.other_text import STS, gains_over
 from isospace.evaluation.retrieval import Items
@@ -29,6 +28,7 @@ from isospace.evaluation.scores import (
     bm25_sentence,
 )
 from isospace.evaluation.sts import PAPER_PROTOCOL
+from isospace.evaluation.unseen import UnseenItems
 from isospace.statistics.counts import number_of
 from isospace.statistics.gains import Gain, gain, gain_by_seed
 from isospace.statistics.influence import Scores
@@ -118,7 +118,7 @@ def compare_runs(
     every = [run for seeds in runs.values() for run in seeds]
     _require_one_benchmark(every, baselines)
     first = every[0]
-    shared = SharedItems.of_run(first)
+    shared = items_of_test(first)
     column = shared.shown(measure)
     if column is None or measure not in _columns(first.finished.base):
         raise UserError(f"{first.folder}: no {measure}: {shared.why_incomplete}")
@@ -167,7 +167,13 @@ def compare_runs(
     )
 
 
-def _candidate_rows(runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> dict[str, _Row]:
+def items_of_test(run: Run) -> UnseenItems:
+    """Return the test items of a finished run."""
+    parts = {part: run.items(part) for part in ("group", "gold", "seen")}
+    return UnseenItems.of_test_pairs(parts, run.finished.labels)
+
+
+def _candidate_rows(runs: Mapping[str, Sequence[Run]], shared: UnseenItems) -> dict[str, _Row]:
     """Return the candidates by name, and before each the row of its base model, each once."""
     rows: dict[str, _Row] = {}
     known: dict[tuple[str | None, ...], str] = {}
@@ -189,7 +195,7 @@ def _candidate_rows(runs: Mapping[str, Sequence[Run]], shared: SharedItems) -> d
     return rows
 
 
-def _baseline_row(name: str, models: Sequence[Baseline], shared: SharedItems) -> _Row:
+def _baseline_row(name: str, models: Sequence[Baseline], shared: UnseenItems) -> _Row:
     states, items = [one.about.scores for one in models], [one.items for one in models]
     other_text = [one.other_text for one in models]
     return _Row(name, name, states, items, other_text, shared.scores(items))
@@ -205,7 +211,7 @@ class _Selection:
 
     rows: Mapping[str, _Row]
     """Base models and candidates by name."""
-    shared: SharedItems
+    shared: UnseenItems
     column: str
     """The score that the verdict is about."""
     protocol: ComparisonProtocol
@@ -340,7 +346,7 @@ def _adapted(run: Run) -> bool:
     return run.finished.choice.step > 0
 
 
-def _bm25_rows(rows: Mapping[str, _Row], shared: SharedItems) -> dict[str, BM25Row]:
+def _bm25_rows(rows: Mapping[str, _Row], shared: UnseenItems) -> dict[str, BM25Row]:
     """Return the rows "BM25" and ROW + BM25; none of archived runs without BM25.
 
     Nothing was selected among them, so their intervals need no correction, unless the same pairs
@@ -365,7 +371,7 @@ def _bm25_rows(rows: Mapping[str, _Row], shared: SharedItems) -> dict[str, BM25R
     return found
 
 
-def _bm25_sentence(base: _Row, row: _Row, shared: SharedItems) -> str:
+def _bm25_sentence(base: _Row, row: _Row, shared: UnseenItems) -> str:
     """Compare plain BM25 and hybrid search with one row alone, in a sentence."""
     alone = shared.ranked(row.items, "MRR")
     gains = {"BM25": gain(shared.ranked(base.items, "BM25"), alone)}
@@ -446,7 +452,7 @@ def _settings(run: Run) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in ("seed", "output")}
 
 
-def _protocol(run: Run, shared: SharedItems) -> ComparisonProtocol:
+def _protocol(run: Run, shared: UnseenItems) -> ComparisonProtocol:
     results = run.finished
     split = results.split or results.labels is not None
     criterion = f"validation MRR{'' if split else ' (of the test pairs)'}"

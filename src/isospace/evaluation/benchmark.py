@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 
 import numpy as np
 
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.dedup import without_words_of
-from isospace.corpus.groups import unit_of
 from isospace.corpus.relations import SUMMARY_NEXT
 from isospace.errors import TooLittle, UserError
-from isospace.evaluation.held_out import HeldOut, candidate_passages, natural_pairs
+from isospace.evaluation.held_out import (
+    HeldOut,
+    candidate_passages,
+    held_out_halves,
+    natural_pairs,
+)
 from isospace.evaluation.hybrid import (
     NO_SHARED,
     BaselineRanks,
@@ -28,7 +31,7 @@ from isospace.evaluation.pairs import (
     hash_texts,
     remembering,
 )
-from isospace.evaluation.retrieval import DISPLACEMENT, RetrievalScores, halves, mrr_scores
+from isospace.evaluation.retrieval import DISPLACEMENT, RetrievalScores, mrr_scores
 from isospace.evaluation.scores import (
     HYBRID_ADAPTED,
     HYBRID_BASE,
@@ -41,7 +44,7 @@ from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import (
     STSResult,
     evaluate_sts,
-    paper_columns,
+    paper_cosines,
     sts_test_pairs,
 )
 from isospace.operators.fusion import WEIGHT
@@ -49,6 +52,7 @@ from isospace.statistics.gains import CONFIDENCE, sign_flip_p
 from isospace.statistics.influence import Scores
 from isospace.statistics.selection import SelectedAmong, best_other, gain_of_selected, measured_gain
 from isospace.statistics.verdict import Verdict, base_kept, detectable_gain, verdict_of
+from isospace.system.files import hash_of
 
 FEW_GROUPS = 100
 """With fewer changed groups the verdict also gives the p-value of a sign-flip test."""
@@ -139,10 +143,7 @@ class Benchmark:
             if own.relation == SUMMARY_NEXT:
                 described = "held-out docstring pairs (summary to next paragraph)"
         else:
-            groups = None
-            if corpus.group is not None:
-                groups = [corpus.held_groups[place] for place in corpus.test]
-            pairs = halves(held_out, groups, unit_of(corpus.group))
+            pairs = held_out_halves(corpus, corpus.test)
             split = len(corpus.validation) < len(corpus.held_groups)
             described = HALVES
         if len(pairs) < 2:
@@ -210,10 +211,7 @@ class Benchmark:
         items: dict[str, np.ndarray] = {}
         for name, ranks in ranked.items():
             items |= {name: ranks.reciprocal_ranks, f"{name}{DISPLACEMENT}": ranks.displacement}
-        cosines = measured.sts.cosines if measured.sts else {}
-        for column, task in paper_columns(self.tasks).items():
-            items[column] = np.concatenate(list(cosines[task.name].values()))
-        return items
+        return items | (paper_cosines(self.tasks, measured.sts.cosines) if measured.sts else {})
 
     def test_pairs(self) -> dict[str, dict[str, np.ndarray]]:
         """Return groups and gold scores of the test pairs, in the order of `items`.
@@ -300,4 +298,4 @@ class Benchmark:
 
 
 def _digest(content: object) -> str:
-    return blake2b(repr(content).encode(), digest_size=16).hexdigest()
+    return hash_of(repr(content).encode())

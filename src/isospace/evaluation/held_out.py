@@ -33,25 +33,15 @@ class HeldOut:
 
     Args:
         sentences: n sentences that are not trained on; `SENTENCES` of them are measured.
-        pairs: natural pairs of the corpus, neither trained on nor test pairs; default: the two
-            halves of each sentence. `PAIRS` of the pairs are measured.
-        groups: group of each sentence, and of its halves.
-        unit: name of the groups, in the plural.
+        pairs: pairs that are neither trained on nor test pairs; `PAIRS` of them are measured.
+        natural: true for natural pairs of the corpus, false for halves of sentences.
 
     Attributes:
-        natural: true if the pairs are natural pairs of the corpus.
         ranks: ranks of the pairs in the last measurement; `None` before the first.
     """
 
-    def __init__(
-        self,
-        sentences: Sequence[str],
-        pairs: TextPairs | None = None,
-        groups: Sequence[str] | None = None,
-        unit: str = "groups",
-    ) -> None:
-        self.natural = pairs is not None
-        pairs = pairs or retrieval.halves(sentences, groups, unit)
+    def __init__(self, sentences: Sequence[str], pairs: TextPairs, natural: bool = True) -> None:
+        self.natural = natural
         self.pairs = pairs.take(evenly(len(pairs), PAIRS))
         self._targets = retrieval.Targets.of_pairs(self.pairs)
         self.sentences = tuple(sentences[i] for i in evenly(len(sentences), SENTENCES))
@@ -102,16 +92,18 @@ def validation_text(corpus: Corpus) -> HeldOut:
     They share no text and no group with the benchmark, unless there is too little text to split
     (`Benchmark.split`).
     """
-    own, pairs = corpus.pairs, None
-    if own.dev:
-        # Candidates of their own documents alone, because every evaluation encodes them.
-        among = candidate_passages(corpus, corpus.validation)
-        pairs = natural_pairs(own.dev, own.dev_groups, own.unit, among)
-    sentences = corpus.held_out(corpus.validation)
-    if pairs is None and corpus.group is not None:
-        groups = [corpus.held_groups[place] for place in corpus.validation]
-        return HeldOut(sentences, groups=groups, unit=unit_of(corpus.group))
-    return HeldOut(sentences, pairs)
+    own, sentences = corpus.pairs, corpus.held_out(corpus.validation)
+    if not own.dev:
+        return HeldOut(sentences, held_out_halves(corpus, corpus.validation), natural=False)
+    # Candidates of their own documents alone, because every evaluation encodes them.
+    among = candidate_passages(corpus, corpus.validation)
+    return HeldOut(sentences, natural_pairs(own.dev, own.dev_groups, own.unit, among))
+
+
+def held_out_halves(corpus: Corpus, places: NDArray[np.int64]) -> TextPairs:
+    """Return the halves of some held-out sentences, with their groups by the column `group`."""
+    groups = None if corpus.group is None else [corpus.held_groups[place] for place in places]
+    return retrieval.halves(corpus.held_out(places), groups, unit_of(corpus.group))
 
 
 def hard_pairs(corpus: Corpus, held_out: HeldOut) -> TextPairs:

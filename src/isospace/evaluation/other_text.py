@@ -37,16 +37,14 @@ from isospace.evaluation.scores import BASE
 from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import (
     DEV_SPLITS,
-    PAPER_COLUMNS,
     UNSEEN,
     evaluate_sts,
     numbered_sentences,
     pair_cosines,
-    paper_columns,
-    papers_average,
+    paper_cosines,
     sts_test_pairs,
 )
-from isospace.statistics.correlation import FloatArray
+from isospace.evaluation.unseen import UnseenItems
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores, average, spearman_scores
 from isospace.system.cache import cache_folder
@@ -74,8 +72,8 @@ class OtherText:
         test_pairs: set -> pairs that measure the gain.
         validation_pairs: set -> pairs that may select. Sets too small to split are missing.
         sts: the test pairs of the seven STS sets; empty if one of the sets cannot be scored.
-        known: groups and gold scores of the STS test pairs, as `sts_test_pairs` returns them. Pairs
-            that are also among the labels are not scored.
+        known: groups and gold scores of the STS test pairs that are scored. Pairs that are also
+            among the labels are not.
         dev: dev sets of STS that may select, without the STS test pairs among them.
         left_out: why a carried set is not measured; empty if all are measured.
     """
@@ -83,7 +81,7 @@ class OtherText:
     test_pairs: Mapping[str, TextPairs]
     validation_pairs: Mapping[str, TextPairs]
     sts: Mapping[str, STSSet]
-    known: Mapping[str, Items]
+    known: UnseenItems
     dev: tuple[ScoredPairs, ...]
     left_out: str
 
@@ -124,19 +122,18 @@ class OtherText:
                 validation[name], test[name] = carried(name, "validation"), carried(name, "test")
         sts = {name: task.test_only() for name, task in (tasks or {}).items()}
         dev = _dev_sets(tasks or {}, sts) if selects else ()
-        known = sts_test_pairs(sts, np.array([], np.int64) if labels is None else labels.ids())
-        left = [column for column, seen in known["seen"].items() if (~seen).sum() > 1]
-        if len(left) < len(PAPER_COLUMNS):
-            sts = {}
-        return cls(test, validation, sts, known, dev, left_out)
+        labelled = np.array([], np.int64) if labels is None else labels.ids()
+        known = UnseenItems.of_test_pairs(sts_test_pairs(sts, labelled))
+        return cls(test, validation, sts if known.complete else {}, known, dev, left_out)
 
     @property
     def described(self) -> str:
         """Description of the measured sets."""
         words = [f"{name} ({len(pairs):,} pairs)" for name, pairs in self.test_pairs.items()]
         parts = ["average of the test sets"] if self.sts else []
-        if self._seen:
-            parts.append(f"without {self._seen:,} pairs that the labels hold")
+        seen = sum(int((~unseen).sum()) for unseen in self.known.unseen.values())
+        if self.sts and seen:
+            parts.append(f"without {seen:,} pairs that the labels hold")
         parts += ["the labelled dev sets select"] if self.dev else []
         if parts:
             words.insert(0, f"{self._sts_name} ({', '.join(parts)})")
@@ -157,7 +154,8 @@ class OtherText:
         elif self.sts:
             result = None if measured is None else measured.sts
             result = result or evaluate_sts(encode, self.sts)
-            found[self._sts_name] = self._average(result.cosines)
+            scores = self.known.scores([paper_cosines(self.sts, result.cosines)])
+            found[self._sts_name] = scores[self._sts_name.replace(STS, "Avg")]
         sets = self.validation_pairs if part == "validation" else self.test_pairs
         for name, pairs in sets.items():
             found[name] = mrr_scores(pairs, evaluate_retrieval(encode, pairs))
@@ -188,14 +186,9 @@ class OtherText:
         return items
 
     @property
-    def _seen(self) -> int:
-        """Number of STS test pairs that are also among the labels."""
-        return sum(int(seen.sum()) for seen in self.known["seen"].values()) if self.sts else 0
-
-    @property
     def _sts_name(self) -> str:
         """Name of the STS average, which differs if some pairs are left out."""
-        return STS + UNSEEN if self._seen else STS
+        return (self.known.shown("Avg") or "Avg").replace("Avg", STS)
 
     def _average_of_dev(self, encode: Encode) -> Scores:
         """Average the Spearman correlations of the dev sets, which may share sentences."""
@@ -204,15 +197,6 @@ class OtherText:
         cosines = pair_cosines(encode, self.dev)
         parts = zip(self.dev, cosines, sentences, strict=True)
         return average([spearman_scores(own[None], one.gold, same) for one, own, same in parts])
-
-    def _average(self, cosines: Mapping[str, Mapping[str, FloatArray]]) -> Scores:
-        """Average the papers' seven columns; `cosines` is set -> sub-set -> cosines."""
-        parts = []
-        for column, task in paper_columns(self.sts).items():
-            own = np.concatenate(list(cosines[task.name].values()))
-            gold, sentences, seen = (self.known[part][column] for part in ("gold", "group", "seen"))
-            parts.append(spearman_scores(own[None, ~seen], gold[~seen], sentences[~seen]))
-        return average(parts) if self._seen else papers_average(parts)
 
 
 def require_other_text(folders: Sequence[str], corpus: Sequence[str]) -> None:

@@ -267,6 +267,16 @@ def paper_columns(tasks: Mapping[str, STSSet]) -> dict[str, STSSet]:
     return {PAPER_COLUMNS[name]: task for name, task in tasks.items() if task.in_papers}
 
 
+def paper_cosines(
+    tasks: Mapping[str, STSSet], cosines: Mapping[str, Mapping[str, FloatArray]]
+) -> dict[str, np.ndarray]:
+    """Return column of the papers' row -> cosines (pair,), given `STSResult.cosines`."""
+    return {
+        column: np.concatenate(list(cosines[task.name].values()))
+        for column, task in paper_columns(tasks).items()
+    }
+
+
 def sts_test_pairs(
     tasks: Mapping[str, STSSet], labelled: NDArray[np.int64]
 ) -> dict[str, dict[str, np.ndarray]]:

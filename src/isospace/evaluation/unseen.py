@@ -1,4 +1,4 @@
-"""The test items of all runs of a comparison, without those that selected the checkpoints.
+"""Test items without the labelled pairs that selected a checkpoint.
 
 STS-B was drawn from STS12 to STS17, so three quarters of its dev set are test pairs of other years.
 A checkpoint that these pairs selected cannot be tested on them. They are left out, and the score
@@ -16,12 +16,11 @@ from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.retrieval import Items, mrr_of_items
 from isospace.evaluation.sts import PAPER_COLUMNS, UNSEEN, papers_average
 from isospace.statistics.influence import Scores, average, spearman_scores
-from isospace.training.run import Run
 
 
 @dataclass(frozen=True)
-class SharedItems:
-    """The test items of runs that were scored on one benchmark.
+class UnseenItems:
+    """The test items of encoders that were scored on one benchmark.
 
     Attributes:
         gold: STS set -> (pair,) gold scores of the pairs that are not among the labels.
@@ -39,13 +38,9 @@ class SharedItems:
     labels: str | None
 
     @classmethod
-    def of_run(cls, run: Run) -> SharedItems:
-        """Return the test items of a finished run."""
-        parts = {part: run.items(part) for part in ("group", "gold", "seen")}
-        return cls.of_test_pairs(parts, run.finished.labels)
-
-    @classmethod
-    def of_test_pairs(cls, test_pairs: Mapping[str, Items], labels: str | None) -> SharedItems:
+    def of_test_pairs(
+        cls, test_pairs: Mapping[str, Items], labels: str | None = None
+    ) -> UnseenItems:
         """Return the test items of a benchmark; `test_pairs` are as in `Benchmark.test_pairs`."""
         unseen = {column: ~seen for column, seen in test_pairs["seen"].items()}
         left = [column for column, usable in unseen.items() if usable.sum() > 1]
@@ -53,7 +48,7 @@ class SharedItems:
             {column: test_pairs[part][column][unseen[column]] for column in left}
             for part in ("gold", "group")
         )
-        groups = {"MRR": test_pairs["group"]["MRR"], **groups}
+        groups = {**test_pairs["group"], **groups}
         return cls(gold, groups, unseen, len(left) == len(PAPER_COLUMNS), labels)
 
     def shown(self, column: str) -> str | None:
