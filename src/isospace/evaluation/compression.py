@@ -7,13 +7,11 @@ does not prefer forms that were lucky.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isospace.corpus.examples import evenly
 from isospace.evaluation.hybrid import without_ignored
@@ -34,7 +32,8 @@ MOST_LOST = 0.005
 FORMAT = 1
 """Format number of compression.json."""
 
-_Blocks = Iterator[tuple[int, NDArray[Any]]]
+_Scorer = Callable[[Compression], dict[str, Scores]]
+"""Form -> measure -> scores; the first measure selects."""
 
 
 @dataclass(frozen=True)
@@ -129,19 +128,6 @@ class CompressionResults:
         return row
 
 
-@dataclass(frozen=True)
-class _Searched:
-    """Vectors of queries and passages, and a function that measures a ranking."""
-
-    queries: NDArray[np.float32]
-    passages: NDArray[np.float32]
-    measure: Callable[[_Blocks], dict[str, Scores]]
-
-    def scores(self, compression: Compression) -> dict[str, Scores]:
-        """Return measure -> scores of a form; the first measure selects."""
-        return self.measure(compression.score_blocks(self.queries, self.passages))
-
-
 def measure_forms(
     encode: PromptedEncoders,
     model: str,
@@ -159,18 +145,18 @@ def measure_forms(
     """
     fitted_on = [fit_on[place] for place in evenly(len(fit_on), FITTED_ON)]
     vectors = encode.documents(fitted_on)
-    tested = _searched(encode, test)
-    others = {name: _searched(encode, pairs) for name, pairs in (other_text or {}).items()}
+    test_scores = _scorer(encode, test)
+    others = {name: _scorer(encode, pairs) for name, pairs in (other_text or {}).items()}
     full = Compression(FULL, vectors.shape[1])
-    before, starts = tested.scores(full), {name: own.scores(full) for name, own in others.items()}
-    selector = tested if validation is None else _searched(encode, validation)
-    start = before if validation is None else selector.scores(full)
+    before, starts = test_scores(full), {name: scores(full) for name, scores in others.items()}
+    selecting_scores = test_scores if validation is None else _scorer(encode, validation)
+    start = before if validation is None else selecting_scores(full)
     measure = next(iter(start))
     forms = {}
     for name in forms_for(vectors.shape[1], len(vectors)):
         compression = Compression.fit(name, vectors)
-        found = tested.scores(compression)
-        selecting = found if validation is None else selector.scores(compression)
+        found = test_scores(compression)
+        selecting = found if validation is None else selecting_scores(compression)
         after, base = selecting[measure], start[measure]
         values = {of: scores.mean for of, scores in found.items()}
         changes, other_changes, lost = {}, {}, 0.0
@@ -178,8 +164,8 @@ def measure_forms(
             lost = base.mean - after.mean + standard_error(after, base)
             changes = {of: gain(scores, before[of]) for of, scores in found.items()}
             other_changes = {
-                other: gain(own.scores(compression)["MRR"], starts[other]["MRR"])
-                for other, own in others.items()
+                other: gain(scores(compression)["MRR"], starts[other]["MRR"])
+                for other, scores in others.items()
             }
         size = FORMS[name].bytes_of(vectors.shape[1])
         forms[name] = FormScores(size, values, changes, other_changes, lost)
@@ -202,27 +188,27 @@ def measure_forms(
     )
 
 
-def _searched(encode: PromptedEncoders, content: TextPairs | JudgedQueries) -> _Searched:
-    """Encode queries and passages."""
+def _scorer(encode: PromptedEncoders, content: TextPairs | JudgedQueries) -> _Scorer:
+    """Encode queries and passages, and return the function that scores a form of their vectors."""
     if isinstance(content, JudgedQueries):
         judged = content
+        vectors = unit_vectors(encode, judged.queries, judged.documents)
         ignored = np.array(judged.ignored or [-1] * len(judged))
+        groups = np.arange(len(judged))
 
-        def measure_judged(blocks: _Blocks) -> dict[str, Scores]:
-            values = measure_ranking(without_ignored(blocks, ignored), judged.judgements)
-            groups = np.arange(len(judged))
-            return {
-                "MRR@10": mean_scores(values["MRR@10"][None], groups),
-                "nDCG@10": mean_scores(values["nDCG@10"][None], groups),
-            }
+        def score_judged(compression: Compression) -> dict[str, Scores]:
+            blocks = without_ignored(compression.score_blocks(*vectors), ignored)
+            values = measure_ranking(blocks, judged.judgements)
+            return {name: mean_scores(values[name][None], groups) for name in ("MRR@10", "nDCG@10")}
 
-        return _Searched(*unit_vectors(encode, judged.queries, judged.documents), measure_judged)
+        return score_judged
     pairs = content.grouped()
     targets = Targets.of_pairs(pairs)
+    vectors = unit_vectors(encode, pairs.first, targets.texts)
 
-    def measure_pairs(blocks: _Blocks) -> dict[str, Scores]:
-        ranks = targets.rank(blocks)
+    def score_pairs(compression: Compression) -> dict[str, Scores]:
+        ranks = targets.rank(compression.score_blocks(*vectors))
         ndcg = mean_scores(ranks.ndcg[None], pairs.group_numbers())
         return {"MRR": mrr_scores(pairs, ranks), "nDCG@10": ndcg}
 
-    return _Searched(*unit_vectors(encode, pairs.first, targets.texts), measure_pairs)
+    return score_pairs

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,24 +36,8 @@ _COMPRESSED = ("", ".gz", ".zst", ".xz")
 _COLUMNS = ("query-id", "corpus-id", "score")
 
 
-class _Flaws:
-    """Counts of a folder's accepted flaws, with the first flaw of each kind."""
-
-    def __init__(self) -> None:
-        self._first: dict[str, str] = {}
-        self._counts: dict[str, int] = {}
-
-    def note(self, kind: str, where: str) -> None:
-        """Count one more flaw of a kind."""
-        self._first.setdefault(kind, where)
-        self._counts[kind] = self._counts.get(kind, 0) + 1
-
-    def warn(self) -> list[str]:
-        """Log the first flaw of each kind, and return a text with the count of each kind."""
-        counts = {kind: f"{kind}: {count:,}" for kind, count in self._counts.items()}
-        for kind, count in counts.items():
-            logger.warning("%s. %s", self._first[kind], count)
-        return list(counts.values())
+_Flaws = defaultdict[str, list[str]]
+"""Kind of an accepted flaw -> the places that have it, in order."""
 
 
 def load_judged(
@@ -72,7 +57,7 @@ def load_judged(
             documents; there are fewer than two judged queries or no relevant document. The message
             names file and line.
     """
-    flaws = _Flaws()
+    flaws: _Flaws = defaultdict(list)
     documents = _read_texts(_find(folder, _DOCUMENTS), "documents", flaws)
     queries = _read_texts(_find(folder, _QUERIES), "queries", flaws)
     source = _find_judgements(folder, split)
@@ -92,7 +77,10 @@ def load_judged(
         places[query] if query in documents and of.get(query, 0) <= 0 else -1
         for query, of in grades.items()
     ]
-    notes = flaws.warn()
+    notes = []
+    for kind, where in flaws.items():
+        notes.append(f"{kind}: {len(where):,}")
+        logger.warning("%s. %s", where[0], notes[-1])
     if same := sum(place >= 0 for place in ignored):
         what = "ignored, as in BEIR" if ignore_identical_ids else "ranked"
         notes.append(f"documents with the id of their query, {what}: {same:,}")
@@ -159,9 +147,9 @@ def _read_texts(source: Source, what: str, flaws: _Flaws) -> dict[str, str]:
             str(key),
         )
         if not text:
-            flaws.note(f"{what} without a text, kept as empty texts", f"{where}: {key!r}")
+            flaws[f"{what} without a text, kept as empty texts"].append(f"{where}: {key!r}")
         if key.strip() in texts:
-            flaws.note(f"{what} with a repeated id; the last one counts", f"{where}: {key!r}")
+            flaws[f"{what} with a repeated id; the last one counts"].append(f"{where}: {key!r}")
         texts[key.strip()] = text
     return texts
 
@@ -176,16 +164,16 @@ def _read_judgements(
         place = f"{where}: query {query!r}, document {document!r}"
         if query not in queries:
             missing = missing or f"{where}: there is no query {query!r}"
-            flaws.note("judgements of missing queries, left out", place)
+            flaws["judgements of missing queries, left out"].append(place)
             continue
         of = grades.setdefault(query, {})
         if document in of:
             same = of[document] == grade
             kind = "equal, counted once" if same else "with another grade, of which the last counts"
-            flaws.note(f"repeated judgements {kind}", place)
+            flaws[f"repeated judgements {kind}"].append(place)
         elif document not in documents:
             missing = missing or f"{where}: there is no document {document!r}"
-            flaws.note("judgements of missing documents, counted as not found", place)
+            flaws["judgements of missing documents, counted as not found"].append(place)
         of[document] = grade
     if missing and not any(document in documents for of in grades.values() for document in of):
         raise UserError(f"{missing}. Every other judgement names a missing query or document too")
