@@ -18,7 +18,6 @@ from toy import sentences, short_run, write_toy_model
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM
 from warm import WarmProcess
 
-from isospace.encoders import places
 from isospace.encoders.adapters import has_adapters
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
@@ -166,7 +165,7 @@ def test_a_base_that_is_missing_is_named(base, tmp_path, write):
 def test_parts_that_are_missing_are_named(base, tmp_path, monkeypatch, write):
     folder = tmp_path / "adapter"
     write(base, folder)
-    monkeypatch.setattr(places, "find_spec", lambda name: None)
+    monkeypatch.setattr("isospace.system.extras.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"needs peft: pip install 'isospace\[lora\]'"):
         load_encoder(str(folder))
     monkeypatch.undo()

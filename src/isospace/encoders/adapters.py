@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,6 @@ from isospace.errors import UserError
 
 IN, OUT = ".lora_A.", ".lora_B."
 """Parts of the parameter names of A, (rank, in), and B, (out, rank)."""
-
-
-def require_peft(rank: int) -> None:
-    """Refuse adapters if peft is missing."""
-    if find_spec("peft") is None:
-        raise UserError(f"`lora` {rank} needs peft: pip install 'isospace[lora]'")
 
 
 def insert(model: nn.Module, rank: int, seed: int) -> None:

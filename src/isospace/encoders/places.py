@@ -23,6 +23,7 @@ from isospace.encoders.vector_sources import ABOUT, is_frozen_name, require_sour
 from isospace.encoders.words import word_file
 from isospace.errors import UserError, first_line
 from isospace.system.consent import trusts_code
+from isospace.system.extras import require_extra
 from isospace.system.files import expanded, file_sha256
 from isospace.system.quiet import no_weight_bars
 from isospace.system.run_folder import MODEL, resume_command, run_model
@@ -189,8 +190,7 @@ def _adapter_base(settings: Path) -> Place:
         raise UserError(
             f"{settings}: cannot be read as the settings of an adapter ({first_line(error)})"
         ) from error
-    if find_spec("peft") is None:
-        raise UserError(f"{settings.parent}: an adapter needs peft: pip install 'isospace[lora]'")
+    require_extra(f"{settings.parent}: an adapter", "lora", "peft")
     if not any(
         (settings.parent / f"adapter_model.{end}").is_file() for end in ("safetensors", "bin")
     ):

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import cached_property
 from hashlib import blake2b
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +22,7 @@ from isospace.errors import UnknownText, UserError, first_line
 from isospace.system.cache import cache_folder, make_in_cache
 from isospace.system.consent import announce, current_consent, estimated_tokens
 from isospace.system.endpoints import Address, Endpoint, is_address
+from isospace.system.extras import require_extra
 from isospace.system.files import expanded, file_hash, hash_of
 from isospace.system.progress import Progress
 from isospace.system.unicode import in_one_line, without_surrogates
@@ -83,8 +83,7 @@ def load_source(name: str, folder: str = "") -> VectorSource:
 
     `folder` is the model folder that contains the address, if the user did not give it.
     """
-    if any(find_spec(package) is None for package in ("openai", "onnx")):
-        raise UserError(f"{name}: needs openai and onnx: pip install 'isospace[endpoints]'")
+    require_extra(f"{name}:", "endpoints", "openai", "onnx")
     if name.startswith(PREFIX):
         return FileVectors(name)
     return EndpointVectors(Address.parse("model", name), folder)

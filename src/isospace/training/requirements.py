@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from isospace.config import TrainConfig, objective_name
-from isospace.encoders.adapters import require_peft
 from isospace.errors import UserError
 from isospace.evaluation.other_text import require_other_text
 from isospace.evaluation.sts import DEV_SPLITS
 from isospace.objectives import OBJECTIVES
+from isospace.system.extras import require_extra
 from isospace.training.queries import rows_of_queries
 
 
@@ -128,7 +128,7 @@ def _require_adapters(config: TrainConfig) -> None:
                 "adapters instead, such as `lora` 16, or leave `half_weights` out"
             )
         return
-    require_peft(config.lora)
+    require_extra(f"`lora` {config.lora}", "lora", "peft")
     if config.trained_layers is not None:
         raise UserError(
             f"`lora` {config.lora}: adds adapters to every layer, but `trained_layers` "
