@@ -53,8 +53,13 @@ def files(folder):
 
 @pytest.fixture
 def small_windows(monkeypatch):
-    """Windows of 64 rows, and two threads, where the tests' subprocesses have one."""
+    """Encode in windows of 64 rows."""
     monkeypatch.setattr(EncodeConfig, "WINDOW", 64)
+
+
+@pytest.fixture
+def two_threads():
+    """Compute with two threads: on busy cores they wait for each other, so few tests do."""
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     yield

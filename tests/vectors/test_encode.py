@@ -56,7 +56,7 @@ def test_the_size_of_shards_changes_no_bit(config, tmp_path, shard_size):
     assert np.array_equal(vectors_of(config.output), vectors_of(tmp_path / "other"))
 
 
-def test_the_number_of_workers_changes_no_byte(config, tmp_path, warm_workers):
+def test_the_number_of_workers_changes_no_byte(config, tmp_path, warm_workers, two_threads):
     run(config)
     run(replace(config, output=tmp_path / "other", workers=2))
     assert files(config.output) == files(tmp_path / "other")
