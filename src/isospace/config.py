@@ -33,6 +33,7 @@ from isospace.system.settings import (
     DropoutRate,
     NameOrPath,
     PathOrText,
+    refuse_idle,
     settings,
     to_dict,
     with_home,
@@ -99,6 +100,19 @@ Files = Annotated[Names, AfterValidator(lambda names: tuple(map(with_home, names
 """Names of files, folders and URLs, and of docstrings."""
 
 
+_NO_DOCUMENTS = "Rows of `columns` are neither cut nor documents; `column` names single texts"
+_NOT_WITH_COLUMNS = {
+    "column": "`column` names the one text of a row, `columns` texts that belong together",
+    "title_column": "With a title a row is a document, and its text is in `column`",
+    "document_column": "With `document_column` rows are parts of documents, with text in `column`",
+    "layout": "`layout` is for txt files, which have no columns",
+    "language": _NO_DOCUMENTS,
+    "test_relation": _NO_DOCUMENTS,
+    "passage_words": _NO_DOCUMENTS,
+}
+"""Setting -> reason why it contradicts `columns`."""
+
+
 @settings
 class CorpusConfig:
     """The text to train on, and the settings of its cleaning."""
@@ -161,53 +175,24 @@ class CorpusConfig:
     corpus."""
 
     def __post_init__(self) -> None:
-        """Refuse columns that say two things, and settings of documents beside `columns`."""
-        if self.columns and self.column != type(self).column:
+        """Refuse columns that say two things, and settings of documents with `columns`."""
+        named = f"`columns` {' '.join(self.columns)}"
+        if len(self.columns) == 1:
             raise UserError(
-                f"`column` {self.column} `columns` {' '.join(self.columns)}: give one of the two. "
-                "`column` names the one text of a row, `columns` several texts that belong "
-                "together"
+                f"{named}: only one column. Name anchor, positive and perhaps hard negatives, "
+                f"separated by blanks, or name a single column of texts with `column` "
+                f"{self.columns[0]}"
             )
         if len(set(self.columns)) < len(self.columns):
-            raise UserError(
-                f"`columns` {' '.join(self.columns)}: one column is named twice. Name each column "
-                "once"
-            )
-        if self.title_column is not None and self.columns:
-            raise UserError(
-                f"`title_column` {self.title_column} `columns` {' '.join(self.columns)}: give one "
-                "of the two. With a title a row is a document, and its text is in `column`"
-            )
-        usual = type(self).passage_words
-        of_documents: dict[str, Any] = {
-            "language": self.language,
-            "test_relation": self.test_relation,
-        }
-        if self.passage_words is not None and self.passage_words != usual:  # None: nothing is cut
-            of_documents["passage_words"] = self.passage_words
-        for name, value in of_documents.items():
-            if self.columns and value is not None:
-                raise UserError(
-                    f"`{name}` {value} `columns` {' '.join(self.columns)}: `{name}` has no effect "
-                    "on texts of `columns`, which are neither cut nor documents. Leave it out, "
-                    "or name a single column of texts with `column`"
-                )
-        if self.document_column is not None and self.columns:
-            raise UserError(
-                f"`document_column` {self.document_column} `columns` {' '.join(self.columns)}: "
-                "give one of the two. With `document_column` rows are parts of documents, and "
-                "their text is in `column`"
-            )
-        if self.label_column is not None and not self.columns:
-            raise UserError(
-                f"`label_column` {self.label_column}: a label relates several texts of a row. "
-                "Name the columns that hold these texts: `columns` ANCHOR POSITIVE"
-            )
-        if self.positive_label is not None and self.label_column is None:
-            raise UserError(
-                f"`positive_label` {self.positive_label}: needs `label_column`. Name the column "
-                "that holds this label"
-            )
+            raise UserError(f"{named}: one column is named twice. Name each column once")
+        for name, why in _NOT_WITH_COLUMNS.items() if self.columns else ():
+            value = getattr(self, name)
+            if value not in (None, getattr(type(self), name)):
+                raise UserError(f"`{name}` {value} {named}: give one of the two. {why}")
+        if not self.columns:
+            refuse_idle(self, "`columns` ANCHOR POSITIVE", "label_column")
+        if self.label_column is None:
+            refuse_idle(self, "`label_column`", "positive_label")
 
 
 def as_corpus(value: Any) -> Any:

@@ -251,17 +251,6 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
     """
     if config.language is not None:
         check_language(config.language)
-    if config.columns and config.layout is not None:
-        raise UserError(
-            f"`layout` {config.layout} `columns` {' '.join(config.columns)}: `layout` is for txt "
-            "files, which have no columns. Give one of the two settings"
-        )
-    if len(config.columns) == 1:
-        raise UserError(
-            f"`columns` {config.columns[0]}: only one column. Name anchor, positive and perhaps "
-            "hard negatives, separated by blanks, or name a single column of texts with `column` "
-            f"{config.columns[0]}"
-        )
     if not own_pairs:
         for setting in ("title_column", "document_column"):
             require_columns(sources, config.corpus, setting, getattr(config, setting))
