@@ -117,14 +117,14 @@ def left_out(
         UserError: as in `records.unreadable`; with `strict` for any unreadable file.
     """
     unreadable = records.unreadable(sources, columns, whole)
-    if unreadable and strict:
-        raise not_left_out(next(iter(unreadable.values())))
-    return unreadable
+    return {name: leave_out(error, strict) for name, error in unreadable.items()}
 
 
-def not_left_out(error: UserError) -> UserError:
-    """Return the error for an unreadable file if `strict` is set."""
-    return UserError(f"{error} Leave it out, or read without `strict`")
+def leave_out(error: UserError, strict: bool) -> UserError:
+    """Return the error for a file that is left out or hardly read; with `strict` raise it."""
+    if strict:
+        raise UserError(f"{error} Leave it out, or read without `strict`") from error
+    return error
 
 
 def places(sources: Sequence[Source]) -> list[str | None]:
@@ -176,23 +176,22 @@ def read_documents(
     for source, place in zip(sources, places(sources), strict=True):
         if source.name in unreadable:
             continue
-        try:
-            if place is None:
-                rows = _rows(source, config, counts)
-                yield from rows if config.document_column is None else _joined(rows)
-            else:
+        if place is None:
+            rows = _rows(source, config, counts)
+            yield from rows if config.document_column is None else _joined(rows)
+        else:
+            try:
                 document = read_file(source, place)
-                if document.warning:
-                    counts[HARDLY_READ] = counts.get(HARDLY_READ, 0) + 1
-                    unreadable[source.name] = hardly_read(source, document, config.strict)
-                yield _counted(document, config, counts)
-        except UserError as error:
-            if len(sources) == 1 or place is None:
-                raise
-            if config.strict:
-                raise not_left_out(error) from error
-            unreadable[source.name] = error
-            continue
+            except UnreadableDocument as error:
+                if len(sources) == 1:
+                    raise
+                unreadable[source.name] = leave_out(error, config.strict)
+                continue
+            if document.warning:
+                counts[HARDLY_READ] = counts.get(HARDLY_READ, 0) + 1
+                hardly = HardlyRead(f"{source.name}: {document.warning}")
+                unreadable[source.name] = leave_out(hardly, config.strict)
+            yield _counted(document, config, counts)
         if read_as := _TXT.get(source.format):
             counts[read_as] = counts.get(read_as, 0) + 1
 
@@ -230,18 +229,6 @@ def _is_utf_8(content: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return not content.isascii()
-
-
-def hardly_read(source: Source, document: Document, strict: bool) -> HardlyRead:
-    """Return the error for a document of which only a small part was read.
-
-    Raises:
-        UserError: with `strict`.
-    """
-    error = HardlyRead(f"{source.name}: {document.warning}")
-    if strict:
-        raise not_left_out(error)
-    return error
 
 
 def is_unread(unreadable: Mapping[str, UserError], source: Source) -> bool:

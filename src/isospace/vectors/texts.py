@@ -26,10 +26,10 @@ from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats import DOCUMENT_FORMATS
 from isospace.corpus.passages import check_language, passages_of
 from isospace.corpus.reading import (
+    HardlyRead,
     find,
-    hardly_read,
+    leave_out,
     left_out,
-    not_left_out,
     paragraphs_of,
     read_file,
     row_document,
@@ -213,13 +213,12 @@ class Texts:
         try:
             document = read_file(source, source.name)
         except UnreadableDocument as error:
-            if self.reading.strict:
-                raise not_left_out(error) from error
-            unread.append(str(error))
+            unread.append(str(leave_out(error, self.reading.strict)))
             self._warn(f"not read: {error}")
             return
         if document.warning:
-            self._warn(f"hardly read: {hardly_read(source, document, self.reading.strict)}")
+            hardly = HardlyRead(f"{source.name}: {document.warning}")
+            self._warn(f"hardly read: {leave_out(hardly, self.reading.strict)}")
         passages = passages_of(document, self.reading.passage_words, self.reading.language)
         for number, (_, passage) in enumerate(passages, 1):
             yield TextRow(passage, "", (None,) * len(self.keep), number)
