@@ -9,8 +9,7 @@ Rows are sentences. Each index of the leading axes (each view) is whitened separ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -130,10 +129,8 @@ def whiten(
     with without_autocast(x):
         x = upcast(x)
         if x.shape[-1] == 2 * groups and method == "zca":
-            divisor = x.shape[-2] - ddof
             apply: Callable[..., Tensor] = _WhitenPairs.apply
-            partner = _partners(x, permutation)
-            return apply(x, partner, _PairCovariance(divisor, eps), stop_gradient)
+            return apply(x, _partners(x, permutation), x.shape[-2] - ddof, eps, stop_gradient)
         centred = centre(x)
         dealt = centred if permutation is None else permute_columns(centred, permutation)
         grouped = split_groups(dealt, groups)
@@ -195,13 +192,13 @@ class _WhitenPairs(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, partner: Tensor, covariance: _PairCovariance, stop_gradient: bool
+        ctx: Any, x: Tensor, partner: Tensor, divisor: int, eps: float, stop_gradient: bool
     ) -> Tensor:
         x, varies = centred_and_varying(x)
         other = permute_columns(x, partner)
         products = x.square().sum(-2), (x * other).sum(-2)
-        own, cross = zca_pairs(*covariance(*products, partner))
-        ctx.covariance = None if stop_gradient else covariance
+        own, cross = zca_pairs(*_pair_covariance(*products, partner, divisor, eps))
+        ctx.divisor, ctx.eps = divisor, eps
         rows = [] if stop_gradient else [x, other, *products]
         ctx.save_for_backward(own, cross, partner, varies, *rows)
         return (x * own.unsqueeze(-2)).addcmul_(other, cross.unsqueeze(-2))
@@ -216,32 +213,22 @@ class _WhitenPairs(torch.autograd.Function):
         if rows:
             x, other, *products = rows
             scales = [(gradient * row).sum(-2) for row in (x, other)]
-            by_square, by_mixed = ctx.covariance.gradients(products, partner, scales)
+            with torch.enable_grad():
+                leaves = [values.detach().requires_grad_() for values in products]
+                a, b, c = _pair_covariance(leaves[0], leaves[1], partner, ctx.divisor, ctx.eps)
+                root = zca(torch.stack([a, b, b, c], -1).reshape(*a.shape, 2, 2))
+                firsts = [root[..., 0, 0], root[..., 0, 1]]
+                by_square, by_mixed = torch.autograd.grad(firsts, leaves, scales)
             by_mixed = by_mixed + by_mixed.gather(-1, partner.expand_as(by_mixed))
             through.addcmul_(x, 2 * by_square.unsqueeze(-2))
             through.addcmul_(other, by_mixed.unsqueeze(-2))
-        return back_through_centre(through, varies), None, None, None
+        return back_through_centre(through, varies), None, None, None, None
 
 
-@dataclass(frozen=True)
-class _PairCovariance:
-    """The covariance of each column and its partner, as three numbers per column."""
-
-    divisor: int
-    eps: float
-
-    def __call__(self, squares: Tensor, mixed: Tensor, partner: Tensor) -> tuple[Tensor, ...]:
-        """Return variance, covariance and the partner's variance of each column, (..., dim)."""
-        variance, mixed = squares / self.divisor, mixed / self.divisor
-        other = variance.gather(-1, partner.expand_as(variance))
-        return variance + self.eps, mixed, other + self.eps
-
-    def gradients(
-        self, products: Sequence[Tensor], partner: Tensor, scales: Sequence[Tensor]
-    ) -> tuple[Tensor, ...]:
-        """Return the gradients of the sums of products, given the gradients of the two scales."""
-        with torch.enable_grad():
-            leaves = [values.detach().requires_grad_() for values in products]
-            a, b, c = self(leaves[0], leaves[1], partner)
-            root = zca(torch.stack([a, b, b, c], -1).reshape(*a.shape, 2, 2))
-            return torch.autograd.grad([root[..., 0, 0], root[..., 0, 1]], leaves, scales)
+def _pair_covariance(
+    squares: Tensor, mixed: Tensor, partner: Tensor, divisor: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return variance, covariance and the partner's variance of each column, (..., dim)."""
+    variance, mixed = squares / divisor, mixed / divisor
+    other = variance.gather(-1, partner.expand_as(variance))
+    return variance + eps, mixed, other + eps
