@@ -175,17 +175,17 @@ def make_lists(
     numbers = examples.texts.documents
     pool = _pool(config, corpus, numbers)
     _require_others(config.mined, numbers[pool])
-    of = _sided(config, examples, pool)
+    sides = _sided(config, examples, pool)
 
     def cosines(encoder: Encoder) -> Cosines:
-        return Cosines.made(encoder, of, cache, progress)
+        return Cosines.made(encoder, sides, cache, progress)
 
     began = time.monotonic()
     teacher, description = None, "the base model ranks, and nothing teaches"
     if config.teacher is not None:
-        teacher, description = _teacher(config, start, of, cosines, select_weight)
+        teacher, description = _teacher(config, start, sides, cosines, select_weight)
     ranker = teacher if teacher is not None and teacher.ranks_all else cosines(start)
-    size = len(np.union1d(of.queries, of.texts))
+    size = len(np.union1d(sides.queries, sides.texts))
     progress.line(
         "teacher",
         f"{description}; {size:,} texts, {time.monotonic() - began:.0f} s; "
@@ -266,11 +266,12 @@ def gives_cosines(teacher: str) -> bool:
 def _cross_encoder(teacher: str) -> str | None:
     """Return the cross-encoder that `teacher` names, or `None`."""
     names = names_of(teacher)
-    found = next(filter(_is_cross_encoder, names), None)
-    if found is not None and names != [found.removesuffix(BM25)]:
+    encoders = [name.removesuffix(BM25) for name in names]
+    found = next((name for name in encoders if name != "base" and is_cross_encoder(name)), None)
+    if found is not None and names != [found]:
         raise UserError(
-            f"`teacher` {teacher}: {found.removesuffix(BM25)} is a cross-encoder, and cannot be "
-            "combined with BM25. Name the cross-encoder alone"
+            f"`teacher` {teacher}: {found} is a cross-encoder, and cannot be combined with others. "
+            "Name the cross-encoder alone"
         )
     return found
 
@@ -280,15 +281,10 @@ def names_of(teacher: str) -> list[str]:
     return [name.strip() for name in teacher.split(",")]
 
 
-def _is_cross_encoder(name: str) -> bool:
-    base = name.removesuffix(BM25)
-    return base != "base" and is_cross_encoder(base)
-
-
 def _teacher(
     config: TrainConfig,
     start: Encoder,
-    of: LinesBySide,
+    sides: LinesBySide,
     cosines: Callable[[Encoder], Cosines],
     select_weight: Callable[[Encoder], float],
 ) -> tuple[Teacher, str]:
@@ -296,7 +292,7 @@ def _teacher(
     assert config.teacher is not None
     file = expanded(config.teacher)
     if file.is_file():
-        written = FileTeacher(file, of)
+        written = FileTeacher(file, sides)
         return written, f"{file.name}, scores of {written.count:,} pairs that are trained on"
     teachers: list[Teacher] = []
     descriptions = []
@@ -307,7 +303,7 @@ def _teacher(
                 "`mined`, such as 4"
             )
         return CrossEncoderTeacher(
-            PairScorer(cross, str(start.device)), of.read
+            PairScorer(cross, str(start.device)), sides.read
         ), f"cross-encoder {cross}"
     for name in names_of(config.teacher):
         base = name.removesuffix(BM25)
@@ -317,7 +313,7 @@ def _teacher(
             teachers.append(made)
         else:
             weight = select_weight(encoder)
-            teachers.append(Fused(made, of, weight))
+            teachers.append(Fused(made, sides, weight))
             description += f" and BM25 (weight {weight:g})"
         descriptions.append(description)
     if len(teachers) == 1:

@@ -96,12 +96,12 @@ class LineVectors:
         encoder: Encoder,
         side: Side,
         lines: Rows,
-        of: LinesBySide,
+        sides: LinesBySide,
         cache: Path,
         progress: Progress,
     ) -> LineVectors:
         """Encode the lines, or read their vectors from `cache / "teachers"`."""
-        about = (*fingerprint(encoder, side), of.digest)
+        about = (*fingerprint(encoder, side), sides.digest)
         name = blake2b("\0".join(about).encode() + lines.tobytes(), digest_size=16).hexdigest()
 
         def build(folder: Path) -> None:
@@ -111,7 +111,7 @@ class LineVectors:
                 progress.bar("teacher", len(lines)) as advance,
             ):
                 for start in range(0, len(lines), _SLICE):
-                    texts = [of.read(line) for line in lines[start : start + _SLICE].tolist()]
+                    texts = [sides.read(line) for line in lines[start : start + _SLICE].tolist()]
                     write(unit_rows(encoder.embed(texts, side=side)))
                     advance(len(texts))
 
@@ -132,15 +132,15 @@ class Cosines(Teacher):
         self.reads = (queries, texts)
 
     @classmethod
-    def made(cls, encoder: Encoder, of: LinesBySide, cache: Path, progress: Progress) -> Cosines:
+    def made(cls, encoder: Encoder, sides: LinesBySide, cache: Path, progress: Progress) -> Cosines:
         """Encode the lines of a run; each text is encoded once."""
-        digest = weights_hash(encoder, of.side, "document") + of.digest
-        if encoder.prompts.for_side(of.side) == encoder.prompts.for_side("document"):
-            lines = np.union1d(of.queries, of.texts)
-            both = LineVectors.made(encoder, "document", lines, of, cache, progress)
+        digest = weights_hash(encoder, sides.side, "document") + sides.digest
+        if encoder.prompts.for_side(sides.side) == encoder.prompts.for_side("document"):
+            lines = np.union1d(sides.queries, sides.texts)
+            both = LineVectors.made(encoder, "document", lines, sides, cache, progress)
             return cls(both, both, digest)
-        queries = LineVectors.made(encoder, of.side, of.queries, of, cache, progress)
-        texts = LineVectors.made(encoder, "document", of.texts, of, cache, progress)
+        queries = LineVectors.made(encoder, sides.side, sides.queries, sides, cache, progress)
+        texts = LineVectors.made(encoder, "document", sides.texts, sides, cache, progress)
         return cls(queries, texts, digest)
 
     def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
@@ -166,30 +166,30 @@ class Fused(Teacher):
     computed from the covariance of the vectors, and the highest BM25 score, from the index.
     """
 
-    def __init__(self, cosines: Cosines, of: LinesBySide, weight: float) -> None:
-        self._cosines, self._of, self.weight = cosines, of, weight
+    def __init__(self, cosines: Cosines, sides: LinesBySide, weight: float) -> None:
+        self._cosines, self._sides, self.weight = cosines, sides, weight
         self.reads = cosines.reads
-        self._bm25 = BM25([of.read(line) for line in of.texts.tolist()])
+        self._bm25 = BM25([sides.read(line) for line in sides.texts.tolist()])
         self._held: dict[int, Scores] = {}
         self.digest = f"{cosines.digest} BM25 {weight!r}"
         dim = cosines.texts.vectors.shape[1]
         total, squares = np.zeros(dim), np.zeros((dim, dim))
-        for start in range(0, len(of.texts), _SLICE):
-            part = cosines.texts[of.texts[start : start + _SLICE]]
+        for start in range(0, len(sides.texts), _SLICE):
+            part = cosines.texts[sides.texts[start : start + _SLICE]]
             total += part.sum(0)
             squares += part.T @ part
-        mean = total / len(of.texts)
-        self._covariance = squares / len(of.texts) - np.outer(mean, mean)
+        mean = total / len(sides.texts)
+        self._covariance = squares / len(sides.texts) - np.outer(mean, mean)
 
     def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
         """Return hybrid scores (query, text)."""
-        places = np.searchsorted(self._of.texts, texts)
+        places = np.searchsorted(self._sides.texts, texts)
         of_each = np.broadcast_to(places, (len(queries), len(texts)))
         return self._fused(queries, of_each, self._cosines.score_matrix(queries, texts))
 
     def score_own(self, queries: Rows, texts: Rows) -> Scores:
         """Return hybrid scores (query, n) of each query's own texts."""
-        places = np.searchsorted(self._of.texts, texts)
+        places = np.searchsorted(self._sides.texts, texts)
         return self._fused(queries, places, self._cosines.score_own(queries, texts))
 
     def _fused(self, queries: Rows, places: Rows, cosines: Scores) -> Scores:
@@ -208,9 +208,9 @@ class Fused(Teacher):
     def _words(self, query: int) -> Scores:
         """Return the BM25 scores (text,) of all documents, and remember them."""
         if query not in self._held:
-            if len(self._held) * len(self._of.texts) > _HELD:
+            if len(self._held) * len(self._sides.texts) > _HELD:
                 self._held.clear()
-            self._held[query] = self._bm25.scores([self._of.read(query)])[0]
+            self._held[query] = self._bm25.scores([self._sides.read(query)])[0]
         return self._held[query]
 
 
@@ -266,12 +266,12 @@ class FileTeacher(Teacher):
 
     ranks_all = False
 
-    def __init__(self, path: Path, of: LinesBySide) -> None:
+    def __init__(self, path: Path, sides: LinesBySide) -> None:
         pairs = load_scored_pairs(path, trains=True)
-        self._read, self.digest = of.read, file_hash(path)
-        queries = {self._key(line) for line in of.queries.tolist()}
+        self._read, self.digest = sides.read, file_hash(path)
+        queries = {self._key(line) for line in sides.queries.tolist()}
         texts: dict[int, list[int]] = {}  # rows of columns may have equal ones
-        for line in of.texts.tolist():
+        for line in sides.texts.tolist():
             texts.setdefault(self._key(line), []).append(line)
         named = zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True)
         keyed = (
