@@ -66,17 +66,13 @@ class ConSERT(Objective):
             refuse_idle(self, "a cut-off as `first` or `second`", "rate")
 
     def _change(self, name: Change) -> Perturbation | None:
-        match name:
-            case "none":
-                return None
-            case "shuffle":
-                return ShuffledPositions()
-            case "feature-cutoff":
-                return CutOff("features", self.rate)
-            case "token-cutoff":
-                return CutOff("tokens", self.rate)
-            case "element-cutoff":
-                return CutOff("elements", self.rate)
+        return {
+            "none": None,
+            "shuffle": ShuffledPositions(),
+            "feature-cutoff": CutOff("features", self.rate),
+            "token-cutoff": CutOff("tokens", self.rate),
+            "element-cutoff": CutOff("elements", self.rate),
+        }[name]
 
     @property
     def views(self) -> tuple[View, ...]:

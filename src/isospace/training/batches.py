@@ -99,11 +99,6 @@ class Batches:
         ]
 
     @property
-    def per_epoch(self) -> int:
-        """Number of full batches in one pass over the examples."""
-        return self.order.per_epoch
-
-    @property
     def tokens_per_example(self) -> float:
         """Mean number of tokens of an example's texts; each text counts once."""
         own = self.examples.rows.shape[1]

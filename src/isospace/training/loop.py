@@ -92,7 +92,7 @@ class Loop:
     @property
     def updates_per_epoch(self) -> float:
         """Updates in one pass over the examples; incomplete batches are left out."""
-        return self.training.batches.per_epoch / self.training.config.accumulate
+        return self.training.batches.order.per_epoch / self.training.config.accumulate
 
     @property
     def tokens_per_step(self) -> float:

@@ -24,30 +24,24 @@ class Texts:
 
     Attributes:
         corpus: the corpus, whose lines come first.
-        titles: (n,) lines of titles.
-        passages: (n,) lines of passages; each is read without the words of its title.
+        shortened: (n, 2) lines of titles, and of passages to read without the titles' words.
         added: texts of a file of queries.
         origins: (text, m) the document of each text, if the corpus has documents, and a number that
             equal and nearly equal texts share.
     """
 
     corpus: Corpus
-    titles: Rows
-    passages: Rows
+    shortened: Rows
     added: tuple[str, ...]
     origins: Rows
 
     @classmethod
     def from_corpus(cls, corpus: Corpus, shortened: Rows | None = None) -> Texts:
-        """Return the texts of a corpus.
-
-        `shortened` is (n, 2) lines of titles and of passages to read without the titles' words.
-        """
+        """Return the texts of a corpus; by default no passage is shortened."""
         if shortened is None:
             shortened = np.empty((0, 2), np.int64)
-        titles, passages = shortened.T
         own = _origins_of_lines(corpus)
-        return cls(corpus, titles, passages, (), np.concatenate([own, own[passages]]))
+        return cls(corpus, shortened, (), np.concatenate([own, own[shortened[:, 1]]]))
 
     def with_added(self, texts: Sequence[str]) -> Texts:
         """Return these texts, followed by others."""
@@ -64,13 +58,9 @@ class Texts:
         if number < len(self.corpus):
             return self.corpus[number]
         place = number - len(self.corpus)
-        if place >= len(self.titles):
-            return self.added[place - len(self.titles)]
-        title, passage = (
-            self.corpus[int(self.titles[place])],
-            self.corpus[int(self.passages[place])],
-        )
-        return without_words_of(title, passage)
+        if place >= len(self.shortened):
+            return self.added[place - len(self.shortened)]
+        return without_words_of(*(self.corpus[line] for line in self.shortened[place].tolist()))
 
     @property
     def documents(self) -> Rows:
@@ -80,10 +70,9 @@ class Texts:
     @property
     def digest(self) -> str:
         """Digest of all texts."""
-        if not len(self.titles) and not self.added:
+        if not len(self.shortened) and not self.added:
             return self.corpus.digest
-        shortened = np.stack([self.titles, self.passages], 1).tobytes()
-        content = shortened + "\0".join(self.added).encode()
+        content = self.shortened.tobytes() + "\0".join(self.added).encode()
         return self.corpus.digest + blake2b(content, digest_size=8).hexdigest()
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from isospace.corpus.documents import UnreadableDocument
@@ -110,7 +109,7 @@ def read_html(content: bytes, encoding: str | None) -> Draft:
     main = next(filter(None, map(body.css_first, _MAIN)), only)
     if len(main.css("p, li, dd")) == 0:  # an empty frame, filled by a script
         main = body
-    _Walk(draft, main, _layout_of).run()
+    _Walk(draft, main, laid_out=True).run()
     if not draft.title and page_title is not None:
         draft.title = one_line(page_title.text())
     return draft
@@ -131,15 +130,16 @@ def add_html(draft: Draft, fragment: str) -> None:
 
     body = LexborHTMLParser(fragment).body
     if body is not None:
-        _Walk(draft, body, lambda _: (False, False)).run()
+        _Walk(draft, body, laid_out=False).run()
 
 
 class _Walk:
-    """Converter from a tree of nodes to paragraphs; a paragraph ends at the next block."""
+    """Converter from a tree of nodes to paragraphs; a paragraph ends at the next block.
 
-    def __init__(
-        self, draft: Draft, root: LexborNode, layout: Callable[[LexborNode], tuple[bool, bool]]
-    ) -> None:
+    With `laid_out`, tables may lay out the page, and are then read.
+    """
+
+    def __init__(self, draft: Draft, root: LexborNode, *, laid_out: bool) -> None:
         self._draft = draft
         self._root = root
         self._words: list[str] = []
@@ -153,7 +153,7 @@ class _Walk:
         for node in _outermost(root, _BOX_TITLES):
             if one_line(node.text()).rstrip(" :").casefold() in _BOXES:
                 node.decompose()
-        self._laid_out, self._alone = layout(root)
+        self._laid_out, self._alone = _layout_of(root) if laid_out else (False, False)
 
     def run(self) -> None:
         self._children(self._root)
