@@ -20,7 +20,7 @@ PICTURE = PAGE.parents[1] / "images" / "domains.svg"
 MEANS = PAGE.parents[1] / "images" / "gains.svg"
 ADAPT, MNRL, MNRL_WHITENED = "adapt", "st-mnrl", "st-mnrl, then whitened by pairs"
 BEST = "the best of the papers' objectives"
-BY_PAIRS, QUERIES = "by pairs, power 0.75", "queries alone, power 1"
+BY_PAIRS, QUERIES = "by pairs, power 0.75", "queries alone, power 0.5"
 DRAWN = {
     "adapt": ADAPT,
     "whitening by pairs, no training": BY_PAIRS,
