@@ -23,6 +23,7 @@ from isospace.corpus.docstrings import (
     versions_of,
     without_references,
 )
+from isospace.corpus.documents import Document
 from isospace.corpus.examples import (
     belonging,
     hold_out,
@@ -46,7 +47,7 @@ from isospace.corpus.groups import (
 from isospace.corpus.lines import clean, has_controls, stage, write_lines
 from isospace.corpus.passages import document_sentences, language_of
 from isospace.corpus.prose import docstring_sentences
-from isospace.corpus.reading import columns, is_unread, left_out, own_rows, read_documents
+from isospace.corpus.reading import HardlyRead, columns, left_out, own_rows, read_documents
 from isospace.corpus.relations import SUMMARY_NEXT, Related, barred_lines, evaluation_pairs
 from isospace.corpus.sources import DOCSTRINGS
 from isospace.corpus.staging import Staging, alike_documents
@@ -85,22 +86,13 @@ class _Built:
     classes: list[str] = field(default_factory=list)
 
 
-def build(
-    folder: Path,
-    config: CorpusConfig,
-    sources: list[Source],
-    excluded: list[str],
-) -> None:
+def build(folder: Path, config: CorpusConfig, sources: list[Source], excluded: list[str]) -> None:
     """Write all files of a corpus into a folder."""
-    counts = dict.fromkeys(_COUNTS, 0)
-    unreadable: dict[str, UserError] = {}
-    if config.columns:
-        built = _of_examples(folder, config, sources, excluded, counts, unreadable)
-    else:
-        built = _of_documents(folder, config, sources, excluded, counts, unreadable)
-    if not_read := sum(is_unread(unreadable, source) for source in sources):
-        counts["unreadable files"] = not_read
-    counts |= {
+    builder = _Builder(folder, config, sources, excluded)
+    built = builder.of_examples() if config.columns else builder.of_documents()
+    if not_read := sum(map(builder.is_unread, sources)):
+        builder.counts["unreadable files"] = not_read
+    builder.counts |= {
         "related to what is held out": built.count - len(built.held) - len(built.train),
         "held out": len(built.held),
         "for training": len(built.train),
@@ -109,8 +101,8 @@ def build(
     np.save(folder / "train.npy", built.train)
     np.save(folder / "same.npy", built.same)
     about = {
-        "counts": counts,
-        "files": _files(source for source in sources if not is_unread(unreadable, source)),
+        "counts": builder.counts,
+        "files": _files(source for source in sources if not builder.is_unread(source)),
         "digest": hash_of(repr(built.content).encode()),
         "pairs": asdict(built.pairs),
         "group": config.group,
@@ -118,9 +110,9 @@ def build(
         "held_groups": built.held_groups,
         "classes": built.classes,
         "unreadable": [
-            (place, is_unread(unreadable, source), str(error).removeprefix(source.name))
+            (place, builder.is_unread(source), str(error).removeprefix(source.name))
             for place, source in enumerate(sources)
-            if (error := unreadable.get(source.name)) is not None
+            if (error := builder.unreadable.get(source.name)) is not None
         ],
     }
     (folder / "about.json").write_text(json.dumps(about), "utf-8")
@@ -133,172 +125,195 @@ def _files(sources: Iterable[Source]) -> dict[str, int]:
     return dict(formats.most_common())
 
 
-def _references(excluded: list[str], config: CorpusConfig, judged: Sequence[str] = ()) -> list[str]:
-    """Return the clean texts that must not be trained on, and their sentences.
+@dataclass
+class _Builder:
+    """The build of one corpus: what is read and how, and what happens on the way.
 
-    `excluded` can be of any language; `judged` are docstrings of evaluation pairs.
+    Attributes:
+        folder: the folder of the corpus.
+        excluded: texts that must not be trained on.
+        counts: what happened to the lines -> number of lines.
+        unreadable: name -> error of the files that were left out or hardly read.
     """
-    texts = [*excluded, *judged]
-    sentences = (document_sentences(x, config.language or language_of(x)) for x in excluded)
-    parts = chain(texts, *sentences, *map(docstring_sentences, texts))
-    return [text for text in dict.fromkeys(map(clean, parts)) if text]
 
+    folder: Path
+    config: CorpusConfig
+    sources: list[Source]
+    excluded: list[str]
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
+    unreadable: dict[str, UserError] = field(default_factory=dict)
 
-def _of_documents(
-    folder: Path,
-    config: CorpusConfig,
-    sources: list[Source],
-    excluded: list[str],
-    counts: dict[str, int],
-    unreadable: dict[str, UserError],
-) -> _Built:
-    """Build from documents: keep each passage once, with the titles and headings above it."""
-    named = [source.name for source in sources if source.format == DOCSTRINGS]
-    read = read_documents(sources[len(named) :], config, counts, unreadable)
-    docstrings = [one for name in named for one in read_docstrings(name)]
-    versions = {what: version for name in named for what, version in versions_of(name).items()}
-    pairs = Pairs()
-    if docstrings and config.test_relation in (None, SUMMARY_NEXT):
-        natural = [(one.group, one.summary_next) for one in docstrings if one.summary_next]
-        pairs = split_pairs(natural, excluded)
-    judged = [*chain.from_iterable([*pairs.dev, *pairs.test])]
-    references = _references(excluded, config, judged)
-    if docstrings:
-        read = chain(without_references(docstrings, references, counts), read)
-    count = len(references)
-    staging = Staging(config, counts)
-    with tempfile.TemporaryFile(dir=folder) as staged:
-        text, hashes = stage(chain(references, staging.lines(read)), staged)
-        structure = staging.structure()
-        passages = count + structure.passages
-        near = config.near_duplicates
-        kept, repeats = select_passages(text, hashes, count, passages, near, folder, counts)
-        alike = alike_documents(structure.documents, repeats - count, structure.passages)
-        groups = staging.groups(alike)[structure.documents[kept - count]]
-        amount = min(config.held_out, len(kept) // 10)
-        same = kept if near or not amount else same_texts(text, kept, hashes[kept], folder)
-        if not near:  # equal passages were kept: they belong together
-            groups = components(np.stack([groups, len(kept) + groups.max(initial=0) + same], 1))
-        # Few long documents would be few independent observations.
-        largest = None
-        if staging.structured:
-            sizes = np.bincount(groups)
-            # Leave out groups of one passage, such as the lines of a txt file.
-            usual = int(np.median(sizes[sizes > 1])) if sizes.max(initial=0) > 1 else 1
-            largest = max(2 * usual, amount // HELD_OUT_GROUPS)
-        held, train = hold_out(
-            hashes[kept][:, None], same[:, None], groups, amount, largest=largest
+    def is_unread(self, source: Source) -> bool:
+        """Return true if nothing of a file was read."""
+        error = self.unreadable.get(source.name)
+        return error is not None and not isinstance(error, HardlyRead)
+
+    def _references(self, judged: Sequence[str] = ()) -> list[str]:
+        """Return the clean texts that must not be trained on, and their sentences.
+
+        `excluded` can be of any language; `judged` are docstrings of evaluation pairs.
+        """
+        texts = [*self.excluded, *judged]
+        sentences = (
+            document_sentences(x, self.config.language or language_of(x)) for x in self.excluded
         )
-        lines = count + structure.around(kept - count)
-        final, digest = write_lines(folder, text, lines)
-        places = np.searchsorted(lines, kept)
-        held_groups = group_names(groups[held], hashes[kept][held, None])
-    held, train, content = places[held], places[train], (digest, versions)
-    built = _Built(len(kept), held, train, held_groups, content, pairs, kept)
-    if staging.structured:
-        counts |= {"documents": staging.structured}
-        found = structure.take(lines - count)
-        barred = barred_lines(found, text, lines, count, folder)
-        related, nearly = Related.build(found, final, built.held, built.train, barred, folder)
-        built.same = nearly if near else first_equal(hashes[lines])
-        built.train = built.train[related.trained[built.train]]
-        related.save(folder)
-        np.save(folder / "groups.npy", groups)
-        relation = None if pairs.test else related.evaluation_relation(config.test_relation)
-        if relation is not None:
-            built.pairs = evaluation_pairs(related, relation, final, built.held, built.held_groups)
-    return built
+        parts = chain(texts, *sentences, *map(docstring_sentences, texts))
+        return [text for text in dict.fromkeys(map(clean, parts)) if text]
 
+    def _documents(self) -> tuple[Pairs, dict[str, str], list[str], Iterable[Document]]:
+        """Return what there is to build from, if it is documents.
 
-def _of_examples(
-    folder: Path,
-    config: CorpusConfig,
-    sources: list[Source],
-    excluded: list[str],
-    counts: dict[str, int],
-    unreadable: dict[str, UserError],
-) -> _Built:
-    """Build from rows of several texts; each row is an example on consecutive lines."""
-    keys = array("Q")
-    references = _references(excluded, config)
-    labels: list[str] = []
-    width = len(config.columns)
-    with tempfile.TemporaryFile(dir=folder) as staged:
-        usable = _usable(sources, config, counts, unreadable, keys, labels)
-        text, hashes = stage(chain(references, usable), staged)
-        lines = select_examples(text, hashes, len(references), width, folder, counts)
-        _, digest = write_lines(folder, text, lines)
-        examples = hashes[lines].reshape(-1, width)
-        count = min(config.held_out, len(examples) // 10)
-        same = same_texts(text, lines, hashes[lines], folder).reshape(examples.shape)
-        rows_kept = (lines[::width] - len(references)) // width
-        if config.group is None:
-            groups = components(same[:, :2])  # a hard negative may come from anywhere
-            # Chains of shared texts can make a group that is too large to hold out.
-            groups = cut(groups, same[:, 0], count)
-        else:
-            groups = key_groups(np.array(keys, dtype=np.uint64)[rows_kept])
-        classes: list[str] = []
-        positive = None
-        content: tuple[Any, ...] = (digest, {})
-        if labels:
-            classes, numbers = numbered([labels[row] for row in rows_kept.tolist()])
-            positive = belonging(classes, numbers, config.positive_label)
-            np.save(folder / "labels.npy", numbers)
-            content = (*content, classes, hash_of(numbers.tobytes()))
-        held, train = hold_out(examples, same, groups, count, positive)
-        in_pairs, side = not labels or positive is not None, 0
-        if in_pairs and len(held) < FEWEST_PAIRS:
-            # With few answers to many questions, or the reverse, only one side can be held out.
-            in_pairs, side = False, int(np.argmax([len(np.unique(same[:, i])) for i in (0, 1)]))
-            if config.group is None:
-                groups = np.unique(same[:, side], return_inverse=True)[1]
-            sides = slice(side, side + 1)
-            held, train = hold_out(examples, same, groups, count, positive, sides=sides)
-        held_groups = group_names(groups[held], examples[held])
+        Returns:
+            The natural pairs of docstrings; package -> version, or file -> hash, of docstrings; the
+            texts that must not be trained on; and the documents.
+        """
+        named = [source.name for source in self.sources if source.format == DOCSTRINGS]
+        read = read_documents(self.sources[len(named) :], self.config, self.counts, self.unreadable)
+        docstrings = [one for name in named for one in read_docstrings(name)]
+        versions = {what: version for name in named for what, version in versions_of(name).items()}
+        if not docstrings:
+            return Pairs(), versions, self._references(), read
         pairs = Pairs()
-        if in_pairs:
-            held_pairs = [(text[i], text[i + 1]) for i in lines[::width][held]]
-            unit = unit_of(config.group)
-            pairs = Pairs.at(held_pairs, held_groups, *split_groups(held_groups), unit)
-    of_lines = same.ravel() if config.near_duplicates else first_equal(hashes[lines])
-    held, train = held * width + side, train * width
-    return _Built(len(examples), held, train, held_groups, content, pairs, of_lines, classes)
+        if self.config.test_relation in (None, SUMMARY_NEXT):
+            natural = [(one.group, one.summary_next) for one in docstrings if one.summary_next]
+            pairs = split_pairs(natural, self.excluded)
+        references = self._references([*chain.from_iterable([*pairs.dev, *pairs.test])])
+        prose = without_references(docstrings, references, self.counts)
+        return pairs, versions, references, chain(prose, read)
 
+    def of_documents(self) -> _Built:
+        """Build from documents: keep each passage once, with the titles and headings above it."""
+        config, folder = self.config, self.folder
+        pairs, versions, references, documents = self._documents()
+        count = len(references)
+        staging = Staging(config, self.counts)
+        with tempfile.TemporaryFile(dir=folder) as staged:
+            text, hashes = stage(chain(references, staging.lines(documents)), staged)
+            structure = staging.structure()
+            passages = count + structure.passages
+            near = config.near_duplicates
+            kept, repeats, counts = select_passages(text, hashes, count, passages, near, folder)
+            self.counts |= counts
+            alike = alike_documents(structure.documents, repeats - count, structure.passages)
+            groups = staging.groups(alike)[structure.documents[kept - count]]
+            amount = min(config.held_out, len(kept) // 10)
+            same = kept if near or not amount else same_texts(text, kept, hashes[kept], folder)
+            if not near:  # equal passages were kept: they belong together
+                groups = components(np.stack([groups, len(kept) + groups.max(initial=0) + same], 1))
+            largest = _largest_group(groups, amount) if staging.structured else None
+            held, train = hold_out(
+                hashes[kept][:, None], same[:, None], groups, amount, largest=largest
+            )
+            lines = count + structure.around(kept - count)
+            final, digest = write_lines(folder, text, lines)
+            places = np.searchsorted(lines, kept)
+            held_groups = group_names(groups[held], hashes[kept][held, None])
+        held, train, content = places[held], places[train], (digest, versions)
+        built = _Built(len(kept), held, train, held_groups, content, pairs, kept)
+        if staging.structured:
+            self.counts["documents"] = staging.structured
+            found = structure.take(lines - count)
+            barred = barred_lines(found, text, lines, count, folder)
+            related, nearly = Related.build(found, final, built.held, built.train, barred, folder)
+            built.same = nearly if near else first_equal(hashes[lines])
+            built.train = built.train[related.trained[built.train]]
+            related.save(folder)
+            np.save(folder / "groups.npy", groups)
+            relation = None if pairs.test else related.evaluation_relation(config.test_relation)
+            if relation is not None:
+                built.pairs = evaluation_pairs(
+                    related, relation, final, built.held, built.held_groups
+                )
+        return built
 
-def _usable(
-    sources: list[Source],
-    config: CorpusConfig,
-    counts: dict[str, int],
-    unreadable: dict[str, UserError],
-    keys: array[int],
-    labels: list[str],
-) -> Iterator[str]:
-    """Yield the clean texts of rows whose texts all have a usable length; count the other rows.
-
-    Files of folders are first read to their ends, so that a damaged file yields no row. A missing
-    text counts as empty. For each yielded row, `keys` receives a hash of its group if `group` is
-    set (0 for no group), and `labels` its label if `label_column` is set.
-    """
-    wanted, width = columns(config), len(config.columns)
-    unreadable |= left_out(sources, wanted, config.strict, whole=True)
-    for source in sources:
-        if source.name in unreadable:
-            continue
-        for file, line, values in own_rows(source, wanted, counts):
-            raw = [text or "" for text in values[:width]]
-            texts = list(map(clean, raw))
-            shortest = min(map(len, texts))
-            counts["read"] += 1
-            if any(map(has_controls, raw)):
-                counts["control characters removed"] += 1
-            if not shortest:
-                counts["empty"] += 1
-            elif shortest < config.min_chars:
-                counts["too short"] += 1
+    def of_examples(self) -> _Built:
+        """Build from rows of several texts; each row is an example on consecutive lines."""
+        config, folder = self.config, self.folder
+        keys = array("Q")
+        references = self._references()
+        labels: list[str] = []
+        width = len(config.columns)
+        with tempfile.TemporaryFile(dir=folder) as staged:
+            usable = self._usable(keys, labels)
+            text, hashes = stage(chain(references, usable), staged)
+            lines, counts = select_examples(text, hashes, len(references), width, folder)
+            self.counts |= counts
+            _, digest = write_lines(folder, text, lines)
+            examples = hashes[lines].reshape(-1, width)
+            count = min(config.held_out, len(examples) // 10)
+            same = same_texts(text, lines, hashes[lines], folder).reshape(examples.shape)
+            rows_kept = (lines[::width] - len(references)) // width
+            if config.group is None:
+                groups = components(same[:, :2])  # a hard negative may come from anywhere
+                # Chains of shared texts can make a group that is too large to hold out.
+                groups = cut(groups, same[:, 0], count)
             else:
-                if config.group is not None:
-                    keys.append(name_hash(group_key(values[width])))
-                if config.label_column is not None:
-                    labels.append(label_of(values[-1], f"{file}:{line}", config.label_column))
-                yield from texts
+                groups = key_groups(np.array(keys, dtype=np.uint64)[rows_kept])
+            classes: list[str] = []
+            positive = None
+            content: tuple[Any, ...] = (digest, {})
+            if labels:
+                classes, numbers = numbered([labels[row] for row in rows_kept.tolist()])
+                positive = belonging(classes, numbers, config.positive_label)
+                np.save(folder / "labels.npy", numbers)
+                content = (*content, classes, hash_of(numbers.tobytes()))
+            held, train = hold_out(examples, same, groups, count, positive)
+            in_pairs, side = not labels or positive is not None, 0
+            if in_pairs and len(held) < FEWEST_PAIRS:
+                # With few answers to many questions, or the reverse, only one side can be held out.
+                in_pairs, side = False, int(np.argmax([len(np.unique(same[:, i])) for i in (0, 1)]))
+                if config.group is None:
+                    groups = np.unique(same[:, side], return_inverse=True)[1]
+                sides = slice(side, side + 1)
+                held, train = hold_out(examples, same, groups, count, positive, sides=sides)
+            held_groups = group_names(groups[held], examples[held])
+            pairs = Pairs()
+            if in_pairs:
+                held_pairs = [(text[i], text[i + 1]) for i in lines[::width][held]]
+                unit = unit_of(config.group)
+                pairs = Pairs.at(held_pairs, held_groups, *split_groups(held_groups), unit)
+        of_lines = same.ravel() if config.near_duplicates else first_equal(hashes[lines])
+        held, train = held * width + side, train * width
+        return _Built(len(examples), held, train, held_groups, content, pairs, of_lines, classes)
+
+    def _usable(self, keys: array[int], labels: list[str]) -> Iterator[str]:
+        """Yield the clean texts of rows whose texts all have a usable length; count the other rows.
+
+        Files of folders are first read to their ends, so that a damaged file yields no row. A
+        missing text counts as empty. For each yielded row, `keys` receives a hash of its group if
+        `group` is set (0 for no group), and `labels` its label if `label_column` is set.
+        """
+        config, counts = self.config, self.counts
+        wanted, width = columns(config), len(config.columns)
+        self.unreadable |= left_out(self.sources, wanted, config.strict, whole=True)
+        for source in self.sources:
+            if source.name in self.unreadable:
+                continue
+            for file, line, values in own_rows(source, wanted, counts):
+                raw = [text or "" for text in values[:width]]
+                texts = list(map(clean, raw))
+                shortest = min(map(len, texts))
+                counts["read"] += 1
+                if any(map(has_controls, raw)):
+                    counts["control characters removed"] += 1
+                if not shortest:
+                    counts["empty"] += 1
+                elif shortest < config.min_chars:
+                    counts["too short"] += 1
+                else:
+                    if config.group is not None:
+                        keys.append(name_hash(group_key(values[width])))
+                    if config.label_column is not None:
+                        labels.append(label_of(values[-1], f"{file}:{line}", config.label_column))
+                    yield from texts
+
+
+def _largest_group(groups: NDArray[np.int64], amount: int) -> int:
+    """Return the largest size of a group of passages to hold out.
+
+    Few long documents would be few independent observations.
+    """
+    sizes = np.bincount(groups)
+    # Leave out groups of one passage, such as the lines of a txt file.
+    usual = int(np.median(sizes[sizes > 1])) if sizes.max(initial=0) > 1 else 1
+    return max(2 * usual, amount // HELD_OUT_GROUPS)

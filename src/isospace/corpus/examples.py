@@ -37,13 +37,12 @@ def select_passages(
     passages: NDArray[np.int64],
     near: bool,
     scratch: Path,
-    counts: dict[str, int],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, int]]:
     """Return the lines of the passages to keep, ascending, without repetitions.
 
     `text` begins with `references` texts that must not be trained on. With `near`, near repetitions
     are left out too. The second result is (repetition, 2): the lines of a passage that was left out
-    and of an earlier passage that it repeats.
+    and of an earlier passage that it repeats. The third counts what was left out.
     """
     rows = np.concatenate([np.arange(references), passages])
     first = first_equal(hashes[rows])
@@ -56,7 +55,7 @@ def select_passages(
     candidate = distinct >= references
     leaked = candidate & (earlier >= 0) & (earlier < references)
     repeated = candidate & (earlier >= references) & near
-    counts |= {
+    counts = {
         "exact duplicates": len(copied),
         "near duplicates": int(repeated.sum()),
         "evaluation pairs": len(copies) - len(copied) + int(leaked.sum()),
@@ -67,7 +66,7 @@ def select_passages(
             np.stack([distinct[repeated], distinct[earlier[repeated]]], axis=1),
         ]
     )
-    return rows[distinct[candidate & ~leaked & ~repeated]], rows[repeats]
+    return rows[distinct[candidate & ~leaked & ~repeated]], rows[repeats], counts
 
 
 def select_examples(
@@ -76,9 +75,8 @@ def select_examples(
     references: int,
     texts: int,
     scratch: Path,
-    counts: dict[str, int],
-) -> NDArray[np.int64]:
-    """Return the lines of the examples to keep, ascending.
+) -> tuple[NDArray[np.int64], dict[str, int]]:
+    """Return the lines of the examples to keep, ascending, and counts of what was left out.
 
     Of equal examples the first is kept. Nearly equal examples are all kept, because a text may
     occur in several examples, such as one anchor with several positives. An example is left out if
@@ -96,12 +94,12 @@ def select_examples(
     listed = np.asarray(leaked[examples].any(axis=1))
     distinct_examples = np.sort(np.unique(examples, axis=0, return_index=True)[1])
     chosen = distinct_examples[~listed[distinct_examples]]
-    counts |= {
+    counts = {
         "exact duplicates": len(examples) - int(listed.sum()) - len(chosen),
         "near duplicates": 0,
         "evaluation pairs": int(listed.sum()),
     }
-    return (references + texts * chosen[:, None] + np.arange(texts)).ravel()
+    return (references + texts * chosen[:, None] + np.arange(texts)).ravel(), counts
 
 
 def same_texts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -229,12 +229,6 @@ def _is_utf_8(content: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return not content.isascii()
-
-
-def is_unread(unreadable: Mapping[str, UserError], source: Source) -> bool:
-    """Return true if nothing of a file was read."""
-    error = unreadable.get(source.name)
-    return error is not None and not isinstance(error, HardlyRead)
 
 
 def _joined(rows: Iterable[Document]) -> Iterator[Document]:
