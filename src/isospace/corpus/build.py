@@ -50,7 +50,7 @@ from isospace.corpus.prose import docstring_sentences
 from isospace.corpus.reading import HardlyRead, columns, left_out, own_rows, read_documents
 from isospace.corpus.relations import SUMMARY_NEXT, Related, barred_lines, evaluation_pairs
 from isospace.corpus.sources import DOCSTRINGS
-from isospace.corpus.staging import Staging, alike_documents
+from isospace.corpus.staging import Staging, alike_documents, document_groups
 from isospace.corpus.streams import Source
 from isospace.errors import UserError
 from isospace.system.files import hash_of
@@ -189,13 +189,13 @@ class _Builder:
         staging = Staging(config, self.counts)
         with tempfile.TemporaryFile(dir=folder) as staged:
             text, hashes = stage(chain(references, staging.lines(documents)), staged)
-            structure = staging.structure()
+            structure, keys = staging.structure()
             passages = count + structure.passages
             near = config.near_duplicates
             kept, repeats, counts = select_passages(text, hashes, count, passages, near, folder)
             self.counts |= counts
             alike = alike_documents(structure.documents, repeats - count, structure.passages)
-            groups = staging.groups(alike)[structure.documents[kept - count]]
+            groups = document_groups(keys, alike)[structure.documents[kept - count]]
             amount = min(config.held_out, len(kept) // 10)
             same = kept if near or not amount else same_texts(text, kept, hashes[kept], folder)
             if not near:  # equal passages were kept: they belong together

@@ -35,7 +35,6 @@ class Staging:
         self._ids: dict[str, int] = {}
         self._short: dict[str, int] = {}  # -1 for a name of several documents
         self._links: list[tuple[int, str]] = []
-        self._keys = np.empty(0, np.uint64)  # keys of the groups of the structure's documents
         self.structured = 0
         """Number of documents with several passages, a title or a summary."""
 
@@ -108,10 +107,11 @@ class Staging:
         self._sections.append(self._section)
         return text
 
-    def structure(self) -> Structure:
-        """Return the structure of all lines, with the links between the documents of the corpus.
+    def structure(self) -> tuple[Structure, NDArray[np.uint64]]:
+        """Return the structure of all lines, and a key of each document's group, (document,).
 
-        If long documents are most of the text, they are cut into several (`cut_long`).
+        The structure has the links between the documents of the corpus. If long documents are most
+        of the text, they are cut into several (`cut_long`).
         """
         found = [(one, self._named(target)) for one, target in self._links]
         links = [(one, other) for one, other in found if other not in (-1, one)]
@@ -123,25 +123,25 @@ class Staging:
         )
         keys = np.array(self._groups, dtype=np.uint64)
         structure, owners = cut_long(structure, keys == 0)
-        self._keys = keys[owners]
         if len(owners) > len(keys):
             parts = np.bincount(owners)
             self._counts["parts of long documents"] = int(parts[parts > 1].sum())
-        return structure
+        return structure, keys[owners]
 
     def _named(self, target: str) -> int:
         """Return the number of the document that a link names; -1 for none or several."""
         return self._ids.get(target, self._short.get(target, -1))
 
-    def groups(self, alike: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the group of each document of `structure`, (document,), from 0 on.
 
-        Groups come from the user's column or from folders; else each document is a group. Groups
-        are joined if documents of both are `alike`, (pair, 2).
-        """
-        own = key_groups(self._keys)
-        pairs = np.concatenate([np.stack([own, own], axis=1), own[alike].reshape(-1, 2)])
-        return components(pairs)[: len(own)]
+def document_groups(keys: NDArray[np.uint64], alike: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the group of each document, (document,), from 0 on.
+
+    `keys` come from the user's column or from folders; else each document is a group. Groups are
+    joined if documents of both are `alike`, (pair, 2).
+    """
+    own = key_groups(keys)
+    pairs = np.concatenate([np.stack([own, own], axis=1), own[alike].reshape(-1, 2)])
+    return components(pairs)[: len(own)]
 
 
 def alike_documents(

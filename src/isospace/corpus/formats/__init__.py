@@ -93,4 +93,4 @@ def read_document(content: bytes, format: str, id: str, encoding: str | None = N
         raise UnreadableDocument(
             "Its elements are nested too deeply. Simplify it, or convert it to plain text."
         ) from None
-    return Document(id, *draft.finish())
+    return draft.finish(id)

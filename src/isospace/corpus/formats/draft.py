@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from isospace.corpus.characters import normalise
-from isospace.corpus.documents import Section, UnreadableDocument
+from isospace.corpus.documents import Document, Section, UnreadableDocument
 from isospace.corpus.formats.boilerplate import (
     LICENCES,
     NAVIGATION,
@@ -87,8 +87,8 @@ class Draft:
         self.left_out[what] += count
         self._lost[what] += letters(text)
 
-    def finish(self) -> tuple[str, tuple[Section, ...], tuple[str, ...], dict[str, int], str]:
-        """Return title, sections, links, counts and a warning, without boilerplate.
+    def finish(self, id: str) -> Document:
+        """Return the document, without boilerplate.
 
         Raises:
             UnreadableDocument: no paragraph is left. A page with only links is returned without
@@ -115,7 +115,8 @@ class Draft:
             if not (hidden or licence) and (heading or kept):
                 sections.append(Section(heading, level, tuple(kept)))
         counts = {what: count for what, count in sorted(self.left_out.items()) if count}
-        return self.title, tuple(sections), tuple(self._links), counts, self._warning(sections)
+        warning = self._warning(sections)
+        return Document(id, self.title, tuple(sections), tuple(self._links), counts, warning)
 
     def _warning(self, sections: Sequence[Section]) -> str:
         """Return a warning if little text was read, else ""."""
