@@ -11,11 +11,10 @@ import tyro
 
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
-from isospace.commands.printing import print_json_text
+from isospace.commands.printing import print_json
 from isospace.questions.ask_config import AskConfig
 from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
-from isospace.system.typed_json import to_json
 
 
 # Two settings in the form of the command line; the class below has their help.
@@ -49,7 +48,7 @@ class Ask(LoadsModels, CallsEndpoints):
             with stoppable(lambda: "the answers so far are kept; the same command resumes"):
                 results = ask(config, console)
         if self.json:
-            print_json_text(to_json(results))
+            print_json(results)
         for label, line in results.lines.items():
             console.line(label, line)
         console.line("file", f"{config.output}; counts in {config.counts_file}")

@@ -13,14 +13,13 @@ import tyro
 from isospace.commands.console import Console
 from isospace.commands.help import WORDS
 from isospace.commands.options import MARKERS, SharesWork, as_options
-from isospace.commands.printing import print_json_text, print_result, print_table
+from isospace.commands.printing import print_json, print_result, print_table
 from isospace.commands.train import DEFAULT_RECIPE, require_no_objectives
 from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.recipes import find
 from isospace.system.cluster import Engine
 from isospace.system.imports import quick_imports
-from isospace.system.typed_json import to_json
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class Compare(SharesWork):
         from isospace.training.run import REPORT
 
         if self.json:
-            print_json_text(to_json(results))
+            print_json(results)
         else:
             for table in comparison_tables(folder.name, results):
                 print_table(table.caption, table.rows, table.note)

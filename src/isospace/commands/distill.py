@@ -10,11 +10,10 @@ import tyro
 
 from isospace.commands.console import Console
 from isospace.commands.options import LoadsModels
-from isospace.commands.printing import print_json_text, print_result, print_table
+from isospace.commands.printing import print_json, print_result, print_table
 from isospace.config import DistillConfig
 from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
-from isospace.system.typed_json import to_json
 
 
 # Two settings in the form of the command line; the class below has their help.
@@ -42,7 +41,7 @@ class Distill(LoadsModels):
                 from isospace.export.distill import distill
             results = distill(self.config, console)
         if self.json:
-            print_json_text(to_json(results))
+            print_json(results)
             return
         for title, rows in results.tables():
             print_table(title, rows)

@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Collection
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -40,7 +41,7 @@ def print_finished(outcome: FinishedRun, json: bool) -> None:
     from isospace.report.write import write_report
 
     if json:
-        print_json_text(to_json(outcome.results))
+        print_json(outcome.results)
     elif outcome.earlier:
         print_result(f"{outcome.run.folder} had been finished. {outcome.verdict}")
     with Console(json) as console:  # last: the folder may be read-only by now
@@ -49,8 +50,17 @@ def print_finished(outcome: FinishedRun, json: bool) -> None:
 
 
 def print_json(content: Any) -> None:
-    """Print results as JSON; NaN and infinities become null."""
-    print_json_text(json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False))
+    """Print results, a dataclass or JSON's types, as JSON; NaN and infinities become null.
+
+    Non-ASCII characters are escaped unless standard output is UTF-8.
+    """
+    if is_dataclass(content):
+        text = to_json(content)
+    else:
+        text = json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False)
+    if codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8":
+        text = json.dumps(json.loads(text), indent=2)
+    print_result(text)
 
 
 def _fitting(rows: Rows, texts: Collection[str], width: int) -> list[dict[str, str]]:
@@ -77,13 +87,6 @@ def _finite(content: Any) -> Any:
     if isinstance(content, list | tuple):
         return list(map(_finite, content))
     return None if isinstance(content, float) and not math.isfinite(content) else content
-
-
-def print_json_text(text: str) -> None:
-    """Print JSON; non-ASCII characters are escaped unless standard output is UTF-8."""
-    if codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8":
-        text = json.dumps(json.loads(text), indent=2)
-    print_result(text)
 
 
 def print_table(title: str, rows: Rows, note: str = "", texts: Collection[str] = ()) -> None:

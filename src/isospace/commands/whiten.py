@@ -10,10 +10,9 @@ import tyro
 
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, SharesWork
-from isospace.commands.printing import print_json_text, print_result, print_table
+from isospace.commands.printing import print_json, print_result, print_table
 from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
-from isospace.system.typed_json import to_json
 from isospace.whiten.whiten_config import WhitenConfig
 
 
@@ -45,7 +44,7 @@ class Whiten(SharesWork, CallsEndpoints):
         if results is None:  # not the first process
             return
         if self.json:
-            print_json_text(to_json(results))
+            print_json(results)
             return
         for title, rows in results.tables():
             print_table(title, rows)

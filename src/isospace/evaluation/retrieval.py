@@ -84,7 +84,6 @@ def rank_targets(
     queries: NDArray[Any],
     targets: NDArray[Any],
     own: NDArray[np.int64],
-    left_out: Sequence[NDArray[np.int64]] | None = None,
     second_half: NDArray[np.bool_] | None = None,
 ) -> RetrievalScores:
     """Rank `targets[own[i]]` for `queries[i]` among the targets by cosine.
@@ -96,8 +95,6 @@ def rank_targets(
         queries: `(query, dim)`.
         targets: `(target, dim)`.
         own: `(query,)` position of each query's right target.
-        left_out: for each query the positions of targets that are not ranked for it. The query's
-            own target is ranked even if it is listed.
         second_half: `(query,)` true for queries of the second half. The halves should be
             independent. Default: the later half of the rows.
 
@@ -111,7 +108,7 @@ def rank_targets(
             f"a target for each query; got {queries.shape}, {targets.shape} and {own.shape}"
         )
     blocks = product_blocks(unit_rows(queries), unit_rows(targets))
-    return rank_scores(blocks, len(targets), own, left_out, second_half)
+    return rank_scores(blocks, len(targets), own, second_half=second_half)
 
 
 def rank_scores(
@@ -126,10 +123,16 @@ def rank_scores(
 ) -> RetrievalScores:
     """Rank targets as `rank_targets` does, by the scores (query, target) in blocks.
 
-    The blocks are overwritten. `score` is the name of the scores, for the protocol. `bearers`
-    (target,) is the query that has the displacement by a target, or -1 if the target is not part of
-    the sample; default: the first query with this target. `own_scores` (query,) replace the scores
-    of the right targets in the blocks.
+    Args:
+        blocks: the scores; they are overwritten.
+        candidates: number of targets.
+        own: (query,) position of each query's right target.
+        left_out: for each query the positions of other targets that are not ranked for it.
+        second_half: (query,) true for queries of the second half.
+        score: name of the scores, for the protocol.
+        bearers: (target,) the query that has the displacement by a target, or -1 if the target is
+            not part of the sample; default: the first query with this target.
+        own_scores: (query,) scores of the right targets, instead of those in the blocks.
     """
     ranks, displacement = np.empty(len(own)), np.zeros((2, candidates))
     if second_half is None:
