@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import webbrowser
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -51,14 +52,14 @@ class Explore(LooksInTexts):
         from isospace.encoders.places import resolve
         from isospace.explore.app import HOST, listen, make_server
         from isospace.explore.session import open_session
-        from isospace.search.neighbours import TextSequence, read_corpus
+        from isospace.search.neighbours import read_corpus
 
         for model in self.models:
             resolve(model)  # before the corpus is read
         console = Console(self.json)
         names = ", ".join(Path(name).name or name for name in self.corpus)
         with listen(self.port) as listener:
-            texts: TextSequence
+            texts: Sequence[str]
             if adapted is None or self.corpus:
                 texts = read_corpus(self.corpus, self.column, self.encoding, console)
             else:

@@ -18,7 +18,7 @@ from isospace.encoders.pooling import PoolingName, Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
 from isospace.operators.nearest import TIE, highest, unit_rows
-from isospace.search.neighbours import SLICE, TextSequence, protocol
+from isospace.search.neighbours import SLICE, protocol
 from isospace.statistics.counts import number_of
 from isospace.system.progress import Logged, Progress
 
@@ -215,7 +215,7 @@ def require_one_or_two(models: Sequence[object]) -> None:
 
 def open_session(
     models: Sequence[str | Encoder],
-    texts: TextSequence,
+    texts: Sequence[str],
     corpus: str,
     precision: Precision = "float32",
     progress: Progress | None = None,

@@ -6,10 +6,10 @@ encoded in slices, and only the best hits are kept, so memory does not grow with
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
@@ -28,16 +28,6 @@ from isospace.system.unicode import in_one_line
 
 SLICE = 1 << 15
 """Maximal number of vectors in memory at once."""
-
-
-class TextSequence(Protocol):
-    """A sequence of texts, in memory or on disk."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, row: int, /) -> str: ...
-
-    def __iter__(self) -> Iterator[str]: ...
 
 
 @dataclass(frozen=True)
@@ -82,7 +72,7 @@ class NeighbourLists:
 
 def find_neighbours(
     models: Sequence[str],
-    corpus: TextSequence,
+    corpus: Sequence[str],
     queries: Sequence[str],
     k: int = 10,
     precision: Precision = "float32",
@@ -130,7 +120,7 @@ def checked_queries(models: Sequence[str], queries: Sequence[str], k: int) -> tu
 
 
 def nearest_texts(
-    encode: PromptedEncoders, queries: Sequence[str], corpus: TextSequence, k: int
+    encode: PromptedEncoders, queries: Sequence[str], corpus: Sequence[str], k: int
 ) -> list[list[Neighbour]]:
     """Return the k texts with the highest cosine to each query, nearest first.
 
@@ -170,7 +160,7 @@ def read_corpus(
     column: str = "text",
     encoding: str = "utf-8",
     progress: Progress | None = None,
-) -> TextSequence:
+) -> Passages:
     """Read the distinct texts of files, or the passages of documents, cleaned, of any length.
 
     The arguments are fields of `CorpusConfig`.
@@ -189,16 +179,13 @@ def read_corpus(
         held_out=0,
     )
     progress.line("reading", ", ".join(config.corpus))
-    corpus = load_corpus(config, cache_folder())
-    texts: TextSequence = corpus
-    if corpus.related is not None:  # it also contains titles, sentences and other parts of passages
-        texts = _Passages(corpus)
+    texts = Passages(load_corpus(config, cache_folder()))
     progress.line("corpus", number_of(len(texts), "distinct texts"))
     return texts
 
 
-class _Passages:
-    """The passages of a corpus, read from disk."""
+class Passages(Sequence[str]):
+    """The passages of a corpus, read from disk, without titles and parts of passages."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus, self._rows = corpus, corpus.passages
@@ -206,8 +193,5 @@ class _Passages:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __getitem__(self, place: int) -> str:
+    def __getitem__(self, place: int) -> str:  # type: ignore[override]  # no slices
         return self._corpus[self._rows[place]]
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self._corpus.__getitem__, self._rows)
