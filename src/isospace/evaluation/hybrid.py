@@ -93,26 +93,22 @@ class BM25Comparison:
             "protocol": self.protocol,
         }
 
-    def in_words(self, model: str) -> str:
-        """Return a sentence on whether plain BM25 is better than the model."""
-        found = self.over(self, "BM25")[self.measure]
-        interval = f"{self.measure} {100 * found.mean:+.2f}, 95 % interval {found.interval}"
-        if found.low > 0:
-            return f"Plain BM25 finds more than {model} here ({interval})."
-        if found.high < 0:
-            return f"Plain BM25 finds less than {model} here ({interval})."
-        return (
-            f"{number_of(found.groups, self.unit)} cannot tell whether {model} or plain BM25 "
-            f"finds more ({interval})."
-        )
-
     def table(self, title: str, model: str) -> TitledRows:
-        """Return a row for each way of search, x 100, with `in_words` as note."""
+        """Return a row for each way of search, x 100."""
         rows = [
             {"model": name} | percent_cells(self.values[way])
             for way, name in self.names(model).items()
         ]
-        return TitledRows(title, rows, f"{self.in_words(model)} {self.protocol}.")
+        words = plain_bm25(self.over(self, "BM25")[self.measure], model, self.measure)
+        return TitledRows(title, rows, f"{words}. {self.protocol}.")
+
+
+def plain_bm25(found: Gain, name: str, measure: str = "MRR") -> str:
+    """Return in words whether BM25 alone finds more than an encoder, given its gain."""
+    interval = f"({measure} {100 * found.mean:+.2f}, 95 % interval {found.interval})"
+    if found.low <= 0 <= found.high:
+        return f"Nothing tells plain BM25 and {name} apart {interval}"
+    return f"Plain BM25 finds {'more' if found.low > 0 else 'less'} than {name} {interval}"
 
 
 def gains_over_first(title: str, found: Mapping[str, BM25Comparison]) -> TitledRows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from isospace.evaluation.hybrid import NO_SHARED
+from isospace.evaluation.hybrid import NO_SHARED, plain_bm25
 from isospace.evaluation.retrieval import RetrievalScores
 from isospace.evaluation.sts import STSScores
 from isospace.evaluation.task import percent_cells
@@ -190,22 +190,13 @@ class BM25Gains:
 
 def bm25_sentence(gains: Mapping[str, Gain], name: str, result: str | None = None) -> str:
     """Return a sentence on whether BM25 or hybrid search finds more than an encoder alone."""
-
-    def points(found: Gain) -> str:
-        return f"MRR {100 * found.mean:+.2f}, 95 % interval {found.interval}"
-
-    plain = gains["BM25"]
-    if plain.low > 0:
-        said = f"Plain BM25 finds more than {name} ({points(plain)})"
-    elif plain.high < 0:
-        said = f"Plain BM25 finds less than {name} ({points(plain)})"
-    else:
-        said = f"Nothing tells plain BM25 and {name} apart ({points(plain)})"
+    said = plain_bm25(gains["BM25"], name)
     for way, found in gains.items():
         if way != "BM25" and found.low > 0:
             untrained = ", without training," if way == HYBRID_BASE != f"{name} + BM25" else ""
             called = way if result is None else way.replace(ADAPTED, result)
-            said += f"; {called}{untrained} finds more than {name} alone ({points(found)})"
+            points = f"MRR {100 * found.mean:+.2f}, 95 % interval {found.interval}"
+            said += f"; {called}{untrained} finds more than {name} alone ({points})"
     return f"{said}."
 
 
