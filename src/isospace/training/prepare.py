@@ -12,6 +12,7 @@ from accelerate import Accelerator
 
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.corpus.examples import evenly
 from isospace.corpus.lines import Tokens, tokenise
 from isospace.corpus.overview import Coverage, coverage, describe_pairs, sample
 from isospace.encoders.encoder import Encoder
@@ -43,6 +44,7 @@ from isospace.training.lists import Lists, make_lists, needs_lists
 from isospace.training.loop import Loop
 from isospace.training.plan import PassPlan
 from isospace.training.requirements import require_settings, require_trackers
+from isospace.training.run import Run
 
 _TWO_SENTENCES = (
     "Eight words that dropout should tell apart twice.",
@@ -243,10 +245,11 @@ def say_corpus(corpus: Corpus, judged_by_others: bool, progress: Progress) -> No
         progress.line("test pairs", describe_pairs(corpus))
 
 
-def load_data(config: TrainConfig, other_text_selects: bool = False) -> Data:
+def load_data(config: TrainConfig, other_text_selects: bool = False, trains: bool = True) -> Data:
     """Read the user's own files, then the corpus, and split its held-out pairs.
 
     `other_text_selects`: keep a part of other text, such as the STS dev sets, for selection.
+    `trains`: refuse text that is too little to train on, or that has a single label.
 
     Raises:
         UserError: a file cannot be used, or too little text is left to measure on.
@@ -258,8 +261,8 @@ def load_data(config: TrainConfig, other_text_selects: bool = False) -> Data:
     tasks = {name: task for name, task in tasks.items() if PAPER_COLUMNS[name] in config.sts_sets}
     own_texts = [*pairs.first, *pairs.second] if pairs else []
     corpus = load_corpus(config.text, cache_folder(), exclude=own_texts)
-    held_out = require_enough(config, corpus)
-    if len(corpus.classes) == 1:
+    held_out = require_enough(config, corpus) if trains else validation_text(corpus)
+    if trains and len(corpus.classes) == 1:
         raise UserError(
             f"`label_column` {config.text.label_column}: all examples have the label "
             f"{corpus.classes[0]}. Give two or more different labels"
@@ -270,6 +273,19 @@ def load_data(config: TrainConfig, other_text_selects: bool = False) -> Data:
         corpus, config.other_text, tasks, labels, other_text_selects, carries
     )
     return Data(benchmark, held_out, corpus, other_text)
+
+
+def data_of(run: Run) -> tuple[Data, bool]:
+    """Read the texts of a finished run again, with its test pairs, and without STS and other text.
+
+    The result is false if the texts have changed. Then all held-out pairs are test pairs.
+    """
+    data, tested = load_data(replace(run.config, data=None, other_text=())), run.finished
+    pairs = data.benchmark.pairs
+    fewer = pairs.take(evenly(len(pairs), tested.base.pairs.queries))  # of a short budget
+    benchmark = replace(data.benchmark, pairs=fewer)
+    same = benchmark.pairs_digest() == tested.pairs
+    return (replace(data, benchmark=benchmark) if same else data), same
 
 
 def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:

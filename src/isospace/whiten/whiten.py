@@ -15,35 +15,27 @@ from pathlib import Path
 
 from accelerate import Accelerator
 
-from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.config import TrainConfig
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import TOLERANCE
 from isospace.encoders.saving import parity_of_sides, require_classic, save_model
-from isospace.encoders.vector_sources import PREFIX
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
+from isospace.evaluation.benchmark import BenchmarkResult
 from isospace.evaluation.geometry import NEIGHBOURS, describe
-from isospace.evaluation.held_out import HeldOut, validation_text
-from isospace.evaluation.other_text import (
-    OtherText,
-    other_text_scores,
-    require_other_text,
-)
-from isospace.evaluation.own_data import load_pairs
+from isospace.evaluation.other_text import other_text_scores, require_other_text
 from isospace.evaluation.pairs import Encode, PromptedEncoders, TextPairs, remembering
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
-from isospace.evaluation.sts import load_sts_data, sts_data
+from isospace.evaluation.sts import sts_data
 from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.operators.flow import Flow
 from isospace.statistics.selection import SelectedAmong, best_position
 from isospace.statistics.verdict import VerdictKind
-from isospace.system.cache import cache_folder
 from isospace.system.files import atomic_folder, require_new
 from isospace.system.processes import STDIN_IS_OF_ONE, arithmetic, join_processes
 from isospace.system.progress import Logged, Progress, Silent
 from isospace.training.lifecycle import stoppable
+from isospace.training.prepare import Data, load_data, start_of
 from isospace.training.query_map import usage_of
 from isospace.whiten.fitting import Fitted, Maps, fit_maps, fit_texts, refusing
 from isospace.whiten.fold import FittedMap, drop_normalize, fold, through
@@ -74,12 +66,12 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
         folder, accelerator = require_new(config.output), join_processes()
         shown = (progress or Logged()) if accelerator.is_main_process else Silent()
         task = _load(config, accelerator, shown)
-        fitted = fit_maps(config, task.corpus, task.encoder, accelerator, shown)
+        fitted = fit_maps(config, task.data.corpus, task.encoder, accelerator, shown)
         results = None
         if fitted is not None:
             results = _select_and_test(config, task, fitted)
             with atomic_folder(folder) as building:
-                gap = _write(config, task, results, fitted.maps[results.power], building)
+                gap = _write(task, results, fitted.maps[results.power], building)
                 results = replace(results, gap=gap)
                 write_results(building, results)
         accelerator.wait_for_everyone()
@@ -91,17 +83,16 @@ class _Task:
     """The model to whiten, and the texts for fitting, selection and test.
 
     Attributes:
+        settings: the settings by which model and texts are read.
         encoder: the base model without its final normalisation.
         encode: function that encodes texts and remembers their vectors.
     """
 
+    settings: TrainConfig
     encoder: Encoder
     encode: PromptedEncoders
-    corpus: Corpus
-    benchmark: Benchmark
-    held_out: HeldOut
+    data: Data
     validation: TextPairs
-    other_text: OtherText
 
 
 def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) -> _Task:
@@ -109,8 +100,18 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
     if "-" in config.text.corpus and accelerator.num_processes > 1:
         raise UserError(STDIN_IS_OF_ONE)
     require_other_text(config.other_text, config.text.corpus)
+    settings = TrainConfig(
+        text=config.text,
+        model=config.model,
+        pooling=config.pooling,
+        query_prompt=config.query_prompt,
+        document_prompt=config.document_prompt,
+        pairs=config.pairs,
+        data=sts_data(config.data),
+        other_text=config.other_text,
+    )
     with accelerator.main_process_first():
-        encoder = _base_model(config).to(accelerator.device)
+        encoder = start_of(settings).to(accelerator.device)
     require_one_way(encoder.prompts, config.model, "whitening")
     if not encoder.is_frozen:
         require_classic(encoder)
@@ -122,19 +123,10 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
     refusing(lambda: config.whitening.kept(encoder.dim))
     if config.whitening.kind == "flow":
         refusing(lambda: Flow(encoder.dim))
-    data = sts_data(config.data)
-    pairs = load_pairs(config.pairs, config.text.group) if config.pairs else None
-    tasks = load_sts_data(data) if data else {}
-    own_texts = [*pairs.first, *pairs.second] if pairs else []
     with accelerator.main_process_first():
-        corpus = load_corpus(config.text, cache_folder(), exclude=own_texts)
-    progress.line("corpus", corpus.summary)
-    benchmark = Benchmark.make(corpus, pairs, tasks, distractors=config.text.distractors)
-    with accelerator.main_process_first():
-        carries = not config.model.startswith(PREFIX)  # a vector file lacks the built-in sets
-        other_text = OtherText.make(corpus, config.other_text, tasks, carries=carries)
-    held_out = validation_text(corpus)
-    validation = held_out.pairs if benchmark.split else benchmark.pairs
+        data = load_data(settings, trains=False)
+    progress.line("corpus", data.corpus.summary)
+    validation = data.held_out.pairs if data.benchmark.split else data.benchmark.pairs
     if config.power == "auto" and len(validation) < 2:
         raise UserError(
             "`power` auto: too little text to select a power (sentences of 8 words or more are "
@@ -143,22 +135,13 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
     drop_normalize(encoder)
     progress.line("encoder", encoder.summary(arithmetic(accelerator)))
     if encoder.is_frozen:
-        asked = *fit_texts(config, corpus), *held_out.pairs.asked, *benchmark.asked
-        encoder.expect((*asked, *validation.asked, *other_text.asked), progress)
+        asked = *fit_texts(config, data.corpus), *validation.asked, *data.asked
+        encoder.expect(asked, progress)
     if encoder.prompts.summary:
         progress.line("prompts", encoder.prompts.summary)
     embed = partial(embed_with_bar, encoder, progress)
     encode = remembering(PromptedEncoders.of_prompts(encoder.prompts, embed))
-    return _Task(encoder, encode, corpus, benchmark, held_out, validation, other_text)
-
-
-def _base_model(config: WhitenConfig) -> Encoder:
-    return load_encoder(
-        config.model,
-        config.pooling,
-        query_prompt=config.query_prompt,
-        document_prompt=config.document_prompt,
-    )
+    return _Task(settings, encoder, encode, data, validation)
 
 
 def _select_and_test(config: WhitenConfig, task: _Task, fitted: Fitted) -> WhiteningResults:
@@ -166,21 +149,21 @@ def _select_and_test(config: WhitenConfig, task: _Task, fitted: Fitted) -> White
 
     With too few pairs, the same pairs select and test.
     """
-    benchmark, maps = task.benchmark, fitted.maps
+    data, benchmark, maps = task.data, task.data.benchmark, fitted.maps
     ranks: dict[Power, RetrievalScores] = {}
     if len(maps) > 1:
         ranks = try_powers(task.encode, {None: None, **maps}, task.validation)
     tried = {power: found.mrr for power, found in ranks.items() if power in maps}
     power = list(tried)[best_position(list(tried.values()))] if tried else next(iter(maps))
-    weight = benchmark.select_weight(task.encode, task.held_out)
+    weight = benchmark.select_weight(task.encode, data.held_out)
     before = benchmark.measure(task.encode, weight)
     after, other_text = before, {}
     if power is not None:
         mapped = through(task.encode, maps[power])
         after = benchmark.measure(mapped, weight)
         other_text = other_text_scores(
-            task.other_text.measure(task.encode, measured=before),
-            task.other_text.measure(mapped, measured=after),
+            data.other_text.measure(task.encode, measured=before),
+            data.other_text.measure(mapped, measured=after),
         )
     kept = "no power was selected" if power is None else None
     among = None
@@ -195,7 +178,7 @@ def _select_and_test(config: WhitenConfig, task: _Task, fitted: Fitted) -> White
         by=fitted.by,
         whitening=config.whitening,
         sentences=fitted.count,
-        corpus=task.corpus.digest,
+        corpus=data.corpus.digest,
         candidates={name_of(power): mrr for power, mrr in tried.items()},
         selected_on=f"{len(task.validation):,} {task.validation.name}",
         power=power,
@@ -227,20 +210,16 @@ def _scores(measured: BenchmarkResult) -> StateScores:
 
 
 def _write(
-    config: WhitenConfig,
-    task: _Task,
-    results: WhiteningResults,
-    whitening: FittedMap | None,
-    folder: Path,
+    task: _Task, results: WhiteningResults, whitening: FittedMap | None, folder: Path
 ) -> float:
     """Write the model; return the largest 1 - cosine of its vectors to the measured ones."""
-    texts = [*task.encoder.probes, *task.benchmark.sample[:_COMPARED]]
+    texts = [*task.encoder.probes, *task.data.benchmark.sample[:_COMPARED]]
     whitening = whitening if results.whitened else None
     expected = through(task.encode, whitening)
     measured = {side: expected.for_side(side)(texts) for side in task.encoder.prompts.sides}
     encoder = task.encoder
     if whitening is None:
-        encoder = _base_model(config)
+        encoder = start_of(task.settings)
     else:
         fold(encoder, whitening)
     card = model_card(results, usage_of(encoder))
