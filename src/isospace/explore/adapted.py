@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from isospace.adaptation.results import ChangedQuery, SearchResults, read_candidates
-from isospace.corpus.examples import evenly
 from isospace.corpus.relations import FIRST_REST
 from isospace.encoders.encoder import Encoder
 from isospace.errors import UserError
@@ -16,7 +15,7 @@ from isospace.explore.session import ChangedQueries
 from isospace.statistics.counts import number_of
 from isospace.system.progress import Progress
 from isospace.system.unicode import without_surrogates
-from isospace.training.prepare import load_data, start_of
+from isospace.training.prepare import data_of, start_of
 from isospace.training.run import Run, run_of
 
 
@@ -79,21 +78,17 @@ class Adapted:
         Raises:
             UserError: the corpus cannot be read any more, or has changed.
         """
-        config = replace(self.run.config, data=None, other_text=())  # not needed here
+        config = self.run.config
         corpus = " ".join(config.text.corpus)
         progress.line("reading", corpus)
-        data = load_data(config)
-        benchmark, own = data.benchmark, data.corpus.pairs
-        found_by = self.run.finished
-        # A short budget tests with fewer pairs.
-        tested = evenly(len(benchmark.pairs), found_by.base.pairs.queries)
-        benchmark = replace(benchmark, pairs=benchmark.pairs.take(tested))
-        if benchmark.pairs_digest() != found_by.pairs:
+        data, same = data_of(self.run)
+        own = data.corpus.pairs
+        if not same:
             raise UserError(
                 f"{self.source}: what is held out of {corpus} is no longer what this run was "
                 "tested by; give the texts to look in (`corpus`)"
             )
-        found: Iterable[str] = Targets.of_pairs(benchmark.pairs).texts
+        found: Iterable[str] = Targets.of_pairs(data.benchmark.pairs).texts
         if config.pairs is None and (own.relation == FIRST_REST or not own.test):
             found = dict.fromkeys(data.corpus.held_out())
         texts = tuple(map(without_surrogates, found))  # encoders read them so too

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from isospace.config import CorpusConfig, TrainConfig
@@ -27,7 +26,7 @@ from isospace.operators.forms import FORMS
 from isospace.system import typed_json
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Logged, Progress
-from isospace.training.prepare import load_data
+from isospace.training.prepare import data_of, load_data
 from isospace.training.run import maker_of, run_of
 
 FILE = "compression.json"
@@ -57,28 +56,23 @@ def measure_compression(
             f"`compress`: {model} is no run of adapt or train, so there are no pairs to measure "
             "on. Name the folder of a run, or give documents (`corpus`) or a file of pairs (`own`)"
         )
+    progress.line("reading", " ".join(corpus if run is None else run.config.text.corpus))
+    described = "test pairs"
     if run is None:
-        settings = TrainConfig(text=CorpusConfig(corpus=tuple(corpus)), model=model)
+        text = CorpusConfig(corpus=tuple(corpus))
+        data = load_data(TrainConfig(text=text, model=model))
     else:
-        settings = replace(run.config, data=None, other_text=())
-    progress.line("reading", " ".join(settings.text.corpus))
-    data = load_data(settings)
-    pairs = data.benchmark.pairs
-    described = f"{len(pairs):,} test pairs"
-    if run is not None:
-        tested = evenly(len(pairs), run.finished.base.pairs.queries)
-        short = replace(data.benchmark, pairs=pairs.take(tested))
-        same = short.pairs_digest() == run.finished.pairs
-        pairs = short.pairs if same else pairs
-        described = f"{len(pairs):,} test pairs of the run"
+        data, same = data_of(run)
+        described = "test pairs of the run"
         if not same:
-            described = f"{len(pairs):,} held-out pairs of the run's text as it is now"
+            described = "held-out pairs of the run's text as it is now"
+    pairs = data.benchmark.pairs
     lines = data.corpus.train_rows[evenly(len(data.corpus.train_rows), FITTED_ON)]
     results = measure_forms(
         _encode(model, config, progress),
         model,
         pairs,
-        described,
+        f"{len(pairs):,} {described}",
         [data.corpus[int(line)] for line in lines],
         hard_pairs(data.corpus, data.held_out) if data.benchmark.split else None,
         data.other_text.test_pairs,
