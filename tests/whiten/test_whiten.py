@@ -85,7 +85,7 @@ def test_auto_from_text_to_folder(setting, tmp_path):
     assert results_in(setting.output) == outcome
     card = (setting.output / "README.md").read_text()
     assert outcome.text in card
-    assert "su2021whitening" in card
+    assert "su-etal-2021-whitening" in card
     assert "# bert, " in card
     assert setting.model not in card
     assert "Licence of the base model: unknown" in card
@@ -216,7 +216,7 @@ def test_rows_of_pairs_are_whitened_by_their_differences(of_columns, tmp_path):
     outcome = whiten_model(replace(of_columns, power=0.5, sentences=120))
     assert (outcome.by, outcome.sentences) == ("pairs", 120)
     assert results_in(of_columns.output) == outcome
-    assert "radenovic2019" in (of_columns.output / "README.md").read_text()
+    assert "radenovic-etal-2019" in (of_columns.output / "README.md").read_text()
     start = load_encoder(of_columns.model, device="cpu")
     corpus = load_corpus(of_columns.text, tmp_path)
     rows = corpus.train_rows[[i * len(corpus.train_rows) // 120 for i in range(120)]]

@@ -47,7 +47,7 @@ def test_a_flow_that_is_asked_for_is_written_and_cited(setting):
     assert outcome.whitened
     assert " flow changes the score by " in outcome.text
     card = (setting.output / "README.md").read_text()
-    assert "li2020flow" in card
+    assert "li-etal-2020-sentence" in card
     assert "whitened (flow)" in card
     ours = load_encoder(str(setting.output), device="cpu").embed(TEXTS)
     theirs = SentenceTransformer(str(setting.output), device="cpu").encode(TEXTS)

@@ -11,18 +11,12 @@ from isospace.encoders.merging import merge, require_alike
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.saving import require_classic, save_model
 from isospace.errors import UserError
+from isospace.objectives.base import Paper
 from isospace.system.files import expanded, require_new
 from isospace.training.card import Usage, classic_usage, heading
 from isospace.training.origin import Origin
 
-_BIBTEX = """@inproceedings{xiao-etal-2024-lm,
-    title = {{LM}-Cocktail: Resilient Tuning of Language Models via Model Merging},
-    author = {Xiao, Shitao and Liu, Zheng and Zhang, Peitian and Xing, Xingrun},
-    booktitle = {Findings of the Association for Computational Linguistics: ACL 2024},
-    pages = {2474--2488},
-    year = {2024},
-    url = {https://aclanthology.org/2024.findings-acl.145},
-}"""
+_PAPER = Paper("xiao-etal-2024-lm")
 
 
 def merge_models(
@@ -90,6 +84,6 @@ def _card(names: Sequence[str], share: float, pooling: str, usage: Usage) -> str
 - Scores: not measured here; `isospace evaluate` measures them
 
 ```bibtex
-{_BIBTEX}
+{_PAPER.bibtex}
 ```
 """

@@ -33,7 +33,7 @@ def _entries() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Paper:
-    """The publication of an objective, an entry of papers.bib.
+    """A publication, an entry of papers.bib.
 
     Attributes:
         key: citation key of the entry that gives title, year and url.

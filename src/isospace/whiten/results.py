@@ -15,6 +15,7 @@ from isospace.evaluation.scores import (
     recommendation,
     table_rows,
 )
+from isospace.objectives.base import Paper
 from isospace.operators.fitted_whitening import Whitening
 from isospace.statistics.verdict import Verdict, VerdictKind, counted, reason
 from isospace.system import typed_json
@@ -30,30 +31,12 @@ FILE = "whitening.json"
 GEOMETRY = ("effective_rank", "mean_cosine", "isoscore", "uniformity", "hubness")
 """Measures of `geometry.describe` that are columns of the result table."""
 
-_BIBTEX = {
-    "texts": """@article{su2021whitening,
-  title = {Whitening Sentence Representations for Better Semantics and Faster Retrieval},
-  author = {Su, Jianlin and Cao, Jiarun and Liu, Weijie and Ou, Yangyiwen},
-  journal = {arXiv:2103.15316},
-  year = {2021}
-}""",
-    "pairs": """@article{radenovic2019finetuning,
-  title = {Fine-Tuning {CNN} Image Retrieval with No Human Annotation},
-  author = {Radenovi\u0107, Filip and Tolias, Giorgos and Chum, Ond\u0159ej},
-  journal = {IEEE Transactions on Pattern Analysis and Machine Intelligence},
-  volume = {41},
-  number = {7},
-  year = {2019}
-}""",
-    "flow": """@inproceedings{li2020flow,
-  title = {On the Sentence Embeddings from Pre-trained Language Models},
-  author = {Li, Bohan and Zhou, Hao and He, Junxian and Wang, Mingxuan and Yang, Yiming and
-    Li, Lei},
-  booktitle = {EMNLP},
-  year = {2020}
-}""",
+_PAPERS = {
+    "texts": Paper("su-etal-2021-whitening"),
+    "pairs": Paper("radenovic-etal-2019-fine"),
+    "flow": Paper("li-etal-2020-sentence"),
 }
-"""Kind of map -> its source in BibTeX."""
+"""Kind of map -> its publication."""
 
 
 def name_of(power: Power) -> str:
@@ -220,6 +203,6 @@ def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:
 - Licence of the base model: {origin.licence_text}
 
 ```bibtex
-{_BIBTEX["flow" if results.whitening.kind == "flow" else results.by]}
+{_PAPERS["flow" if results.whitening.kind == "flow" else results.by].bibtex}
 ```
 """
