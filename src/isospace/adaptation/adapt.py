@@ -237,9 +237,10 @@ def _validate_trained(
 ) -> tuple[Tried, list[str]]:
     """Validate the fine-tuned weights, then merged weights as long as they score higher.
 
-    All these candidates have the map that training went through. The best of them is then tried
-    with the other maps. With a budget of minutes, a merge after the first is tried only if time is
-    left. A candidate that drops too much does not end the search: merging may reduce the drop.
+    All these candidates have the map that training went through, or the weakest map of queries. The
+    best of them is then tried with the other maps. With a budget of minutes, a merge after the
+    first is tried only if time is left. A candidate that drops too much does not end the search:
+    merging may reduce the drop.
 
     Returns:
         All candidates, and a note if time was short.

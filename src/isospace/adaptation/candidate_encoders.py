@@ -62,8 +62,8 @@ class CandidateEncoders:
         corpus: the corpus; maps are fitted on its pairs or passages.
         encoder: the base model without a final normalisation.
         maps: the maps to try, not yet fitted; all on pairs, or all on single texts.
-        through: the map in `maps` that training goes through; `None` unless maps are fitted on
-            pairs.
+        through: the map in `maps` that trained weights are tried with first; `None` unless maps
+            are fitted on pairs. A training of both sides goes through it.
         trained: final weights of the trainings, which are averaged.
         fitted_on: largest number of pairs on which the maps are fitted.
         folder: folder for vectors of trained weights; those of the base model are in the cache.
@@ -122,7 +122,7 @@ class CandidateEncoders:
                 f"the text gives {own}. Give more documents, name the columns of pairs "
                 "(`columns`), or adapt documents too"
             )
-        return cls(config, corpus, encoder, weights, QUERY_MAPS, None)
+        return cls(config, corpus, encoder, weights, QUERY_MAPS, QUERY_MAPS[0])
 
     def with_trained(self, trained: Sequence[Weights]) -> CandidateEncoders:
         """Return these encoders with the weights of some trainings."""

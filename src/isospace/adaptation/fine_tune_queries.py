@@ -167,7 +167,7 @@ def fine_tune_queries(search: Search, until: float | None) -> FineTuned:
     """
     file, config = search.run.folder / FILE, search.task.training
     if not file.is_file():
-        with search.times.timed(Candidate(1.0).kind):
+        with search.times.timed(Candidate(1.0, search.encoders.through).kind):
             checkpoint.save(file, _train(search, until))
     state = checkpoint.load(file)
     updates = state["updates"]
