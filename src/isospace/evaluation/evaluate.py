@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from isospace.encoders.encoder import Encoder
@@ -15,7 +14,7 @@ from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.geometry import isotropy_task, stsb_geometry_task
 from isospace.evaluation.own import OwnFilesScores, differences, own_files_task
-from isospace.evaluation.own_data import load_own
+from isospace.evaluation.own_data import load_own_files
 from isospace.evaluation.pairs import PromptedEncoders, remembering
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts_data, sts_data, sts_task
 from isospace.evaluation.task import Conditions, Request, Scores, Subject, Task, TitledRows
@@ -84,13 +83,7 @@ def evaluate_models(
     Raises:
         UserError: as in `evaluate`. All models are loaded before the first is scored.
     """
-    options = config.kind, config.split, config.ignore_identical_ids
-    own = [load_own(Path(path), *options) for path in config.own]
-    names = [data.file for data in own]
-    own = [
-        replace(data, file=str(path)) if names.count(data.file) > 1 else data
-        for path, data in zip(config.own, own, strict=True)
-    ]
+    own = load_own_files(config)
     where = sts_data(config.data)
     folder = expanded(where) if where and where != "hub" else None
     if folder is None and config.transfer:  # before anything is downloaded

@@ -11,7 +11,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,7 +22,7 @@ from isospace.corpus.groups import group_key, unit_of
 from isospace.corpus.records import GENERATED_BY, Cells, read_named_rows
 from isospace.corpus.sources import file_source
 from isospace.errors import UserError
-from isospace.evaluation.evaluate_config import DataKind
+from isospace.evaluation.evaluate_config import DataKind, EvaluateConfig
 from isospace.evaluation.judged_files import load_judged
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
 from isospace.evaluation.ranking import JudgedQueries
@@ -100,6 +100,17 @@ def load_own(
     file = read_user_file(path, kind)
     columns = f"columns {', '.join(file.columns)}" if file.columns else "columns without names"
     return OwnData(file.path.name, columns, _PARSERS[file.kind](file))
+
+
+def load_own_files(config: EvaluateConfig) -> list[OwnData]:
+    """Read the files and folders of `own`; several of one name are named by their paths."""
+    options = config.kind, config.split, config.ignore_identical_ids
+    own = [load_own(path, *options) for path in config.own]
+    names = [data.file for data in own]
+    return [
+        replace(data, file=path) if names.count(data.file) > 1 else data
+        for path, data in zip(config.own, own, strict=True)
+    ]
 
 
 def load_pairs(path: Path | str, group: str | None = None) -> TextPairs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.examples import evenly
@@ -18,7 +17,7 @@ from isospace.evaluation.compression import (
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.held_out import hard_pairs
 from isospace.evaluation.other_text import CARRIED, carried
-from isospace.evaluation.own_data import load_own
+from isospace.evaluation.own_data import load_own_files
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs
 from isospace.evaluation.ranking import JudgedQueries
 from isospace.evaluation.vector_cache import cached
@@ -120,8 +119,7 @@ def _on_own_files(
     model: str, config: EvaluateConfig, progress: Progress
 ) -> list[CompressionResults]:
     """Measure on pairs or judged queries of the user, which also select the smallest form."""
-    options = config.kind, config.split, config.ignore_identical_ids
-    files = [load_own(Path(path), *options) for path in config.own]
+    files = load_own_files(config)
     contents = []
     for data in files:
         if not isinstance(data.content, JudgedQueries) and type(data.content) is not TextPairs:
