@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from resumed import assert_same_weights
-from searches import half_search
+from searches import small_search
 from sentence_transformers import SentenceTransformer
 from toy import sentences, write_toy_cross_encoder
 
@@ -60,8 +60,8 @@ UNKNOWN = str.maketrans(LETTERS, "ぁぃぅぇぉかきくけこさしすせそ�
 
 
 @pytest.fixture(scope="module")
-def config(half_split, toy_model, tmp_path_factory) -> AdaptConfig:
-    return half_search(tmp_path_factory.mktemp("search"), toy_model)
+def config(small_split, toy_model, tmp_path_factory) -> AdaptConfig:
+    return small_search(tmp_path_factory.mktemp("search"), toy_model)
 
 
 @pytest.fixture(scope="module")
@@ -353,7 +353,7 @@ def test_a_training_that_diverges_is_told_and_the_ladder_goes_on(config, monkeyp
 
 def test_seeds_share_the_budget_and_their_weights_are_averaged(config, adapted):
     config = replace(
-        config, seeds=2, budget=(100_000, "tokens"), output=config.output.with_name("seeds")
+        config, seeds=2, budget=(50_000, "tokens"), output=config.output.with_name("seeds")
     )
     finished = adapt(config)
     runs = [finished.run, Run(config.output / "seeds" / "1")]

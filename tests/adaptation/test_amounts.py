@@ -34,7 +34,7 @@ from isospace.errors import Interrupted
 def config(toy_model, tmp_path_factory):
     """Words that the tokenizer spells letter by letter, in passages of which some are cut."""
     folder = tmp_path_factory.mktemp("spelled")
-    rows = write_documents(folder / "known.jsonl").read_text().splitlines()[:800]
+    rows = write_documents(folder / "known.jsonl").read_text().splitlines()[:400]
     spelled = [
         {key: re.sub("[a-z]+", r"\g<0>zu", text) for key, text in json.loads(row).items()}
         for row in rows
@@ -42,7 +42,8 @@ def config(toy_model, tmp_path_factory):
     file = folder / "spelled.jsonl"
     file.write_text("\n".join(map(json.dumps, spelled)))
     searched = short_search(file, toy_model, folder / "run")
-    return replace(searched, text=replace(searched.text, held_out=60))
+    text = replace(searched.text, held_out=60)
+    return replace(searched, text=text, budget=(50_000, "tokens"))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import pytest
 from prompted import load_again
 from resumed import assert_same_weights
 from routed import write_static
-from searches import half_search
+from searches import small_search
 from toy import write_toy_model
 
 from isospace.adaptation import adapt as adapt_module, base_models
@@ -23,11 +23,11 @@ from isospace.system.progress import Silent
 
 
 @pytest.fixture(scope="module")
-def config(half_split, toy_model, tmp_path_factory) -> AdaptConfig:
+def config(small_split, toy_model, tmp_path_factory) -> AdaptConfig:
     folder = tmp_path_factory.mktemp("base-models")
     other = write_toy_model(folder / "other", hidden_size=48, intermediate_size=64)
     return replace(
-        half_search(folder, toy_model), model="minilm", models=(str(other), str(toy_model))
+        small_search(folder, toy_model), model="minilm", models=(str(other), str(toy_model))
     )
 
 

@@ -35,7 +35,7 @@ TEXTS = sentences(20, seed=3)
 
 
 @pytest.fixture(scope="module")
-def config(toy_model, tmp_path_factory) -> AdaptConfig:
+def config(small_split, toy_model, tmp_path_factory) -> AdaptConfig:
     folder = tmp_path_factory.mktemp("queries-only")
     text = CorpusConfig(
         corpus=(str(write_pairs(folder / "pairs.jsonl")),),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from searches import half_search
+from searches import small_search
 
 from isospace.adaptation import adapt as module, fine_tune, scoring
 from isospace.adaptation.adapt import adapt
@@ -122,8 +122,8 @@ def test_the_first_update_warms_up_and_old_ones_are_forgotten():
 
 
 @pytest.fixture
-def config(half_split, toy_model, tmp_path):
-    return half_search(tmp_path, toy_model)
+def config(small_split, toy_model, tmp_path):
+    return small_search(tmp_path, toy_model)
 
 
 @pytest.fixture

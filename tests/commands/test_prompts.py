@@ -10,7 +10,7 @@ import pytest
 import torch
 from prompted import KINDS, Prompted, load_again, write_prompted
 from safetensors.torch import load_file
-from searches import short_search, write_documents as write_titled
+from searches import small_search
 from toy import sentences, write_documents
 from transformers import AutoConfig
 
@@ -229,11 +229,10 @@ def test_train_on_pairs_of_documents(prompted, tmp_path):
     assert said(prompted) in card
 
 
-def test_adapt(prompted, tmp_path):
+def test_adapt(small_split, prompted, tmp_path):
     """In every candidate, in what is said of the queries, and in what is left at the end."""
-    documents = write_titled(tmp_path / "docs.jsonl")
-    config = short_search(documents, prompted.folder, tmp_path / "run")
-    finished = isospace.adapt(replace(config, budget=(100_000, "tokens")))
+    config = replace(small_search(tmp_path, prompted.folder), budget=(50_000, "tokens"))
+    finished = isospace.adapt(config)
     run, results, searched = finished.run, finished.results, read_candidates(finished.run.folder)
     tried = {one.name: one for one in searched.candidates}
     data = load_data(run.config, other_text_selects=True)
@@ -241,23 +240,28 @@ def test_adapt(prompted, tmp_path):
     definitions = data.other_text.validation_pairs["definitions"]
     trained = with_weights(prompted, load_file(run.kept_weights))
     pairs = Examples.from_corpus(run.config, data.corpus).related_texts(FITTED_ON)
-    assert tried["the base model"].mrr == pytest.approx(mrr(prompted.encode, chooses), abs=1e-5)
-    tuned = tried["the fine-tuned model, whitened by pairs, power 0.75"]
-    assert tuned.mrr == pytest.approx(mrr(whitened_by(trained, *pairs, 0.75), chooses), abs=1e-5)
+    assert tried["the base model"].mrr == pytest.approx(mrr(prompted.encode, chooses), abs=2e-4)
+    assert tried["the base model"].mrr != pytest.approx(mrr(prompted.plain, chooses), abs=2e-3)
+    fine_tuned = "the fine-tuned model, whitened by pairs, power "
+    name = next(name for name in tried if name.startswith(fine_tuned))
+    power = float(name.removeprefix(fine_tuned))
+    assert tried[name].mrr == pytest.approx(
+        mrr(whitened_by(trained, *pairs, power), chooses), abs=2e-4
+    )
     whitened, mapped = (
         whitened_by(prompted, *pairs),
         tried["the base model, whitened by pairs, power 1"],
     )
-    assert mapped.mrr == pytest.approx(mrr(whitened, chooses), abs=1e-5)
+    assert mapped.mrr == pytest.approx(mrr(whitened, chooses), abs=2e-4)
     change = mrr(whitened, definitions) - mrr(prompted.encode, definitions)
-    assert mapped.other_text["definitions"] == pytest.approx(change, abs=1e-5)
-    assert results.base.pairs.mrr == pytest.approx(mrr(prompted.encode, judged), abs=1e-5)
+    assert mapped.other_text["definitions"] == pytest.approx(change, abs=2e-4)
+    assert results.base.pairs.mrr == pytest.approx(mrr(prompted.encode, judged), abs=2e-4)
     told = searched.better[0]
     assert told.first[0] == first_three(prompted, told.query, told.right, judged.among)
     model = load_again(finished.model_folder)
     shipped = PromptedEncoders(model.encode_query, model.encode_document, model.encode)
     expected = results.base if results.ships_base else results.adapted
-    assert mrr(shipped, judged) == pytest.approx(expected.pairs.mrr, abs=1e-5)
+    assert mrr(shipped, judged) == pytest.approx(expected.pairs.mrr, abs=2e-4)
     assert said(prompted) in (finished.model_folder / "README.md").read_text()
 
 

@@ -63,7 +63,7 @@ def name(server, tmp_path, monkeypatch) -> str:
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory) -> CorpusConfig:
+def text(small_split, tmp_path_factory) -> CorpusConfig:
     pairs = write_pairs(tmp_path_factory.mktemp("text") / "pairs.jsonl")
     return CorpusConfig(corpus=(str(pairs),), columns=("query", "answer"), near_duplicates=False)
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from searches import half_search
+from searches import small_search
 from toy import sentences
 
 from isospace.adaptation.adapt import adapt
@@ -24,8 +24,8 @@ from isospace.training.prepare import load_data
 
 
 @pytest.fixture(scope="module")
-def adapted(half_split, toy_model, tmp_path_factory):
-    config = half_search(tmp_path_factory.mktemp("search"), toy_model)
+def adapted(small_split, toy_model, tmp_path_factory):
+    config = small_search(tmp_path_factory.mktemp("search"), toy_model)
     config = replace(config, query_prompt="look for: ", pooling="last2")
     return Adapted.open(str(adapt(config).run.folder))
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from searches import short_search, write_documents
+from searches import small_search
 from toy import write_documents as write_folder
 
 from isospace.adaptation.task import load_task
@@ -102,16 +102,13 @@ def measured(task):
 
 
 @pytest.mark.parametrize("small", [False, True])
-def test_adapt_trains_on_them_alone(toy_model, tmp_path, small):
+def test_adapt_trains_on_them_alone(small_split, toy_model, tmp_path, small):
     """Of queries for all passages, held-out ones too, none measures; those of the others train."""
     if small:
         text = CorpusConfig(corpus=(str(write_folder(tmp_path / "docs", 60)),))
     else:
-        text = short_search(
-            write_documents(tmp_path / "docs.jsonl"), toy_model, tmp_path / "r"
-        ).text
-    config = short_search(tmp_path, toy_model, tmp_path / "run")
-    config = replace(config, text=text)
+        text = small_search(tmp_path, toy_model).text
+    config = replace(small_search(tmp_path, toy_model), text=text)
     corpus = load_corpus(text, cache_folder())
     rows = [generated(f"{corpus[x]} kindly {x}", corpus[x]) for x in corpus.passages.tolist()]
     file = write_rows(tmp_path / "made.jsonl", rows)

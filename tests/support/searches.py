@@ -48,24 +48,24 @@ def short_search(documents: Path, model: Path, output: Path, held_out: int = 420
     return AdaptConfig(
         text=titled(documents, held_out),
         model=str(model),
-        budget=(50_000, "tokens"),
+        budget=(25_000, "tokens"),
         max_drop=100,
         precision="float32",
         output=output,
     )
 
 
-def half_search(folder: Path, model: Path) -> AdaptConfig:
-    """Return the settings of a search with half of the documents: for the fixture `half_split`."""
+def small_search(folder: Path, model: Path) -> AdaptConfig:
+    """Return the settings of a search with half of the documents: for `small_split`."""
     documents = write_documents(folder / "docs.jsonl", 1050)
     return short_search(documents, model, folder / "run", held_out=210)
 
 
 def write_pairs(file: Path) -> Path:
-    """1,500 pairs that share words among words that say nothing."""
+    """Write 750 pairs that share words among words that say nothing."""
     draw = random.Random(0)
     with file.open("w", encoding="utf-8") as out:
-        for _ in range(1500):
+        for _ in range(750):
             shared = draw.sample(CONTENT, k=5)
             first, second = (
                 " ".join(draw.sample(shared, k=4) + draw.choices(NOISE, k=6)) for _ in range(2)

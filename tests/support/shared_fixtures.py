@@ -115,7 +115,7 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def half_split() -> Iterator[None]:
+def small_split() -> Iterator[None]:
     """Halve the number of pairs that is enough for a split into validation and test pairs."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("corpus.groups", "adaptation.task"):
