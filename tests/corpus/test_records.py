@@ -66,7 +66,7 @@ def read(*files: Path | str, columns=(TEXT,), encoding: str = "utf-8") -> list[r
 
 def load(*files: Path | str, column: str = "text", encoding: str = "utf-8") -> list[str]:
     columns = (Column(column, "`column`"),)
-    return [record.values[0] for record in read(*files, columns=columns, encoding=encoding)]
+    return [values[0] for _, values in read(*files, columns=columns, encoding=encoding)]
 
 
 def put(folder: Path, name: str, content: bytes | str) -> Path:
@@ -134,12 +134,11 @@ def test_missing_values_are_told_from_empty_texts(tmp_path):
 
 def test_every_record_knows_its_line(tmp_path):
     csv_file = put(tmp_path, "a.csv", 'text\r\n"two\r\nlines"\r\n\r\nlast\r\n')
-    assert [record.line for record in read(csv_file)] == [2, 4, 5]
+    assert [line for line, _ in read(csv_file)] == [2, 4, 5]
     jsonl = put(tmp_path, "a.jsonl", '{"text": "a"}\n\n{"text": "b"}')
-    assert [record.line for record in read(jsonl)] == [1, 2, 3]
+    assert [line for line, _ in read(jsonl)] == [1, 2, 3]
     pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "a.parquet")
-    assert [record.line for record in read(tmp_path / "a.parquet")] == [1, 2]
-    assert {record.file for record in read(jsonl)} == {str(jsonl)}
+    assert [line for line, _ in read(tmp_path / "a.parquet")] == [1, 2]
 
 
 SEVERAL = (
@@ -153,11 +152,11 @@ def test_several_columns_of_one_pass(tmp_path, monkeypatch):
     """Values that are no texts are as the file has them."""
     jsonl = put(tmp_path, "a.jsonl", '{"text": "a", "b": [1]}\n\n{"b": 2.5, "text": null}\n')
     expected = [([1], "a", None), (None, "", None), (2.5, None, None)]
-    assert [record.values for record in read(jsonl, columns=SEVERAL)] == expected
+    assert [values for _, values in read(jsonl, columns=SEVERAL)] == expected
     table = pa.table({"text": ["a", None], "b": [1, None], "c": [True, False]})
     pq.write_table(table, tmp_path / "a.parquet")
     columns = (Column("b", "`b`", text=False), TEXT, Column("b", "`again`", text=False))
-    values = [record.values for record in read(tmp_path / "a.parquet", columns=columns)]
+    values = [values for _, values in read(tmp_path / "a.parquet", columns=columns)]
     assert values == [(1, "a", 1), (None, None, None)]
     (source,) = find_sources([str(jsonl)], tmp_path, "utf-8")
     opened = []
@@ -270,7 +269,7 @@ def test_a_text_with_the_delimiter_needs_quotes(tmp_path):
 def test_delimiter(tmp_path):
     put(tmp_path, "a.csv", 'text;id\n"one; two";1\nthree, four;2\n')
     (source,) = find_sources([str(tmp_path)], tmp_path, "utf-8", delimiter=";")
-    texts = [record.values[0] for record in records.read_records(source, (TEXT,))]
+    texts = [values[0] for _, values in records.read_records(source, (TEXT,))]
     assert texts == ["one; two", "three, four"]
     with pytest.raises(UserError, match="`delimiter`"):
         find_sources([str(tmp_path)], tmp_path, "utf-8", delimiter=";;")
@@ -297,6 +296,6 @@ def test_documents_of_a_folder(tmp_path, caplog):
 def test_a_header_without_commas_says_what_parts_the_fields(tmp_path, sign):
     (tmp_path / "a.csv").write_text(f"id{sign}text\n1{sign}one, two\n")
     rows = list(records.read_records(file_source(tmp_path / "a.csv"), [TEXT]))
-    assert [row.values for row in rows] == [("one, two",)]
+    assert [values for _, values in rows] == [("one, two",)]
     with pytest.raises(UserError, match='no column "text"'):  # what is named is what counts
         unreadable([file_source(tmp_path / "a.csv", delimiter=",")], [TEXT])

@@ -33,7 +33,7 @@ def read(*names, spool, documents=False):
     """(name of the source, its first value) for each row."""
     sources = find_sources(map(str, names), spool, "utf-8", documents=documents)
     column = records.Column("text", "`column`")
-    return [(s.name, r.values[0]) for s in sources for r in records.read_records(s, [column])]
+    return [(s.name, row[0]) for s in sources for _, row in records.read_records(s, [column])]
 
 
 def test_a_url_is_read_as_the_file_that_it_names(store, tmp_path):

@@ -289,7 +289,7 @@ class _Builder:
         for source in self.sources:
             if source.name in self.unreadable:
                 continue
-            for file, line, values in own_rows(source, wanted, counts):
+            for line, values in own_rows(source, wanted, counts):
                 raw = [text or "" for text in values[:width]]
                 texts = list(map(clean, raw))
                 shortest = min(map(len, texts))
@@ -304,7 +304,9 @@ class _Builder:
                     if config.group is not None:
                         keys.append(name_hash(group_key(values[width])))
                     if config.label_column is not None:
-                        labels.append(label_of(values[-1], f"{file}:{line}", config.label_column))
+                        labels.append(
+                            label_of(values[-1], f"{source.name}:{line}", config.label_column)
+                        )
                     yield from texts
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any
 
 from isospace.config import CorpusConfig, Layout
 from isospace.corpus import records, streams
@@ -16,7 +15,7 @@ from isospace.corpus.documents import Document, Section, UnreadableDocument
 from isospace.corpus.formats import DOCUMENT_FORMATS, read_document
 from isospace.corpus.formats.text import txt_layout
 from isospace.corpus.groups import group_key
-from isospace.corpus.records import GENERATED_BY, Column
+from isospace.corpus.records import GENERATED_BY, Column, Record
 from isospace.corpus.sources import STANDARD_INPUT, find_sources
 from isospace.corpus.streams import Source
 from isospace.errors import UserError
@@ -78,7 +77,7 @@ def _with_layout(source: Source, layout: Layout | None) -> Source:
     source = streams.with_marked_encoding(source)
     if layout is None:
         rows = islice(records.read_records(source, [Column("", "")]), _LOOKED_AT)
-        layout = txt_layout("\n".join(row.values[0] for row in rows))
+        layout = txt_layout("\n".join(values[0] for _, values in rows))
     return source if layout == "lines" else replace(source, format="text")
 
 
@@ -95,15 +94,13 @@ def columns(config: CorpusConfig) -> list[Column]:
     return [*found, mark]
 
 
-def own_rows(
-    source: Source, columns: Sequence[Column], counts: dict[str, int]
-) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
-    """Yield (file, line, values) of rows that no language model wrote; count the other rows."""
-    for file, line, (*values, generated) in records.read_records(source, columns):
+def own_rows(source: Source, columns: Sequence[Column], counts: dict[str, int]) -> Iterator[Record]:
+    """Yield (line, values) of rows that no language model wrote; count the other rows."""
+    for line, (*values, generated) in records.read_records(source, columns):
         if generated:
             counts[GENERATED_ROWS] = counts.get(GENERATED_ROWS, 0) + 1
         else:
-            yield file, line, tuple(values)
+            yield line, tuple(values)
 
 
 def left_out(
@@ -241,10 +238,10 @@ def _joined(rows: Iterable[Document]) -> Iterator[Document]:
 
 def _rows(source: Source, config: CorpusConfig, counts: dict[str, int]) -> Iterator[Document]:
     """Yield a document for each row, with id and group from their columns."""
-    for file, line, values in own_rows(source, columns(config), counts):
+    for line, values in own_rows(source, columns(config), counts):
         title = (values[1] or "") if config.title_column is not None else ""
         group = group_key(values[-1]) if config.group is not None else ""
-        id = f"{file}:{line}"
+        id = f"{source.name}:{line}"
         if config.document_column is not None:  # values of the column may be numbers
             id = group_key(values[1 + (config.title_column is not None)]) or id
         yield row_document(id, title, paragraphs_of(values[0] or ""), group)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -62,19 +62,12 @@ class Column:
     optional: bool = False
 
 
-class Record(NamedTuple):
-    """The values of one row in the wanted columns.
+Record: TypeAlias = "tuple[int, tuple[Any, ...]]"
+"""The line where a row begins, from 1 (in Parquet files the number of the row), and its values.
 
-    Attributes:
-        file: name of the file in messages.
-        line: line where the row begins, from 1; in Parquet files the number of the row.
-        values: one value for each column; None if it is missing. A blank line gives "" in text
-            columns and None in others. In a file without columns the first value is the line.
-    """
-
-    file: str
-    line: int
-    values: tuple[Any, ...]
+There is one value for each column; `None` if it is missing. A blank line gives "" in text columns
+and `None` in others. In a file without columns the first value is the line.
+"""
 
 
 def _check(source: Source, columns: Sequence[Column], whole: bool) -> None:
@@ -111,7 +104,7 @@ def unreadable(
 
 
 def read_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
-    """Yield the rows of a file in order, with their values in the wanted columns.
+    """Yield the line number of each row, in order, and its values in the wanted columns.
 
     A txt file has no columns: its lines are the values of the first column.
 
@@ -185,20 +178,19 @@ def read_named_rows(
 def _line_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
     absent = (None,) * (len(columns) - 1)
     for number, line in lines_of(source):
-        yield Record(source.name, number, (line.rstrip("\n"), *absent))
+        yield number, (line.rstrip("\n"), *absent)
 
 
 def _json_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
     blank = _blank(columns)
     for number, parsed in _json_rows(source):
         if parsed is None:
-            yield Record(source.name, number, blank)
+            yield number, blank
             continue
         place = f"{source.name}:{number}"
         if not isinstance(parsed, dict):
             raise UserError(f'{place}: expected a JSON object with the key "{columns[0].name}".')
-        values = tuple(_json_value(place, parsed, column) for column in columns)
-        yield Record(source.name, number, values)
+        yield number, tuple(_json_value(place, parsed, column) for column in columns)
 
 
 def _json_value(place: str, parsed: dict[str, Any], column: Column) -> Any:
@@ -223,8 +215,7 @@ def _table_records(source: Source, columns: Sequence[Column]) -> Iterator[Record
     for line, cells in rows:
         if cells and (len(cells) <= max(places) or len(cells) > len(header)):
             raise _other_width(source, line, cells, header)
-        values = tuple(cells[x] if x >= 0 else None for x in places) if cells else blank
-        yield Record(source.name, line, values)
+        yield line, tuple(cells[x] if x >= 0 else None for x in places) if cells else blank
 
 
 def _other_width(source: Source, line: int, cells: list[str], header: list[str]) -> UserError:
@@ -242,7 +233,7 @@ def _blank(columns: Sequence[Column]) -> tuple[Any, ...]:
 
 
 def _parquet_records(source: Source, columns: Sequence[Column]) -> Iterator[Record]:
-    number = 0
+    first = 1
     try:
         with pq.ParquetFile(source.path) as file:
             schema = file.schema_arrow
@@ -251,9 +242,8 @@ def _parquet_records(source: Source, columns: Sequence[Column]) -> Iterator[Reco
             names = list(dict.fromkeys(one.name for one in columns if one.name in schema.names))
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
                 values = [_parquet_values(source, batch, one) for one in columns]
-                for row in zip(*values, strict=True):
-                    number += 1
-                    yield Record(source.name, number, row)
+                yield from enumerate(zip(*values, strict=True), first)
+                first += len(batch)
     except (OSError, pa.ArrowException, UnicodeError) as error:  # UnicodeError: a column's name
         raise cannot_be_read(source, error) from error
 

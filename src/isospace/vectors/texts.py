@@ -170,17 +170,18 @@ class Texts:
 
     def _rows(self, source: Source) -> Iterator[TextRow]:
         kept = 1 + len(self.keep)
-        for number, record in enumerate(records.read_records(source, self.columns), 1):
-            text = record.values[0]
-            title = None if self.reading.title_column is None else record.values[kept]
-            key = "" if self.id_column is None else _key(record.values[-1])
-            place = f"{record.file}:{record.line}"
+        rows = records.read_records(source, self.columns)
+        for number, (line, values) in enumerate(rows, 1):
+            text = values[0]
+            title = None if self.reading.title_column is None else values[kept]
+            key = "" if self.id_column is None else _key(values[-1])
+            place = f"{source.name}:{line}"
             parts = self._parts(_text(text or ""), _text(title or "").strip())
             for passage, part in enumerate(parts, 1):
                 yield TextRow(
                     part,
                     key,
-                    record.values[1:kept],
+                    values[1:kept],
                     number,
                     missing=place if text is None and not part else None,
                     missing_key=place if self.id_column is not None and not key else None,
