@@ -28,7 +28,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import default_route, modules_of
 from isospace.encoders.noise import Noise
 from isospace.encoders.parity import TOLERANCE, require_parity
-from isospace.encoders.pooling import PoolingName, Precision
+from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Prompts, Side
 from isospace.encoders.vector_sources import (
     ABOUT,
@@ -152,20 +152,12 @@ class FrozenEncoder(Encoder):
     def embed(
         self,
         texts: Sequence[str],
-        view: View | None = None,
-        max_length: int | None = None,
-        *,
-        batch_tokens: int | None = None,
-        batch_size: int | None = None,
+        *_: Any,
         on_batch: OnBatch = None,
-        precision: Precision = "float32",
-        one_thread: bool = False,
         side: Side | None = None,
+        **__: Any,
     ) -> NDArray[np.float32]:
-        """Return the vectors of texts (n, dim).
-
-        Only `on_batch` and `side` have an effect; the others are those of `Encoder.embed`.
-        """
+        """Return the vectors of texts (n, dim); other options of `Encoder.embed` have no effect."""
         return self._mapped(self.given.vectors(list(self._prompted(texts, side)), on_batch), side)
 
     def _prompted(self, texts: Iterable[str], side: Side | None) -> Iterator[str]:

@@ -82,11 +82,7 @@ def load_encoder(
     for folder in (Path(place.path), *place.adapters):
         require_undamaged(folder)
     if is_frozen_name(place.path) or (Path(place.path) / ABOUT).is_file():
-        frozen = load_frozen(name, place.path)
-        if pooling is not None:
-            frozen.set_pooling(pooling)
-        set_prompts(frozen, query_prompt, document_prompt)
-        return frozen
+        return _configure(load_frozen(name, place.path), pooling, query_prompt, document_prompt)
     device, words = device or default_device(), word_file(name)
     # Weights missing in a checkpoint are drawn at random, such as RoBERTa's unused pooler. A fixed
     # seed makes them equal in every process, and with them the encoder's hash.
@@ -118,9 +114,16 @@ def load_encoder(
         pooling = _assumed_pooling(encoder, exported, pooling)
     if bidirectional:
         attend_both_ways(encoder)
+    return _configure(encoder, pooling, query_prompt, document_prompt)
+
+
+def _configure(
+    encoder: Encoder, pooling: PoolingName | None, query: str | None, document: str | None
+) -> Encoder:
+    """Set an encoder's pooling and prompts, and return the encoder; `None` keeps what it has."""
     if pooling is not None:
         encoder.set_pooling(pooling)
-    set_prompts(encoder, query_prompt, document_prompt)
+    set_prompts(encoder, query, document)
     return encoder
 
 
@@ -159,9 +162,7 @@ def as_encoder(
             f"{type(model).__name__}: not a model. Give minilm, a model folder, a run's folder or "
             "a Hub name, as text or a path; or a SentenceTransformer"
         )
-    if pooling is not None:
-        encoder.set_pooling(pooling)
-    set_prompts(encoder, query_prompt, document_prompt)
+    _configure(encoder, pooling, query_prompt, document_prompt)
     return encoder if device is None else encoder.to(device)
 
 
