@@ -207,11 +207,12 @@ def test_an_answer_that_is_none_is_refused_and_not_kept(said, name, server):
 
 
 def test_a_busy_server_is_asked_again_when_it_says_so(name, server):
-    server.spoil += [lambda items: refusal(429, "slow down", **{"Retry-After": "1"})] * 2
+    server.spoil += [lambda items: refusal(429, "slow down", **{"Retry-After": "0.1"})] * 2
     assert load_encoder(name).embed(TEXTS[:2]).shape == (2, 32)
 
 
-def test_no_server_no_model_and_a_slow_one_say_what_to_do(name, server):
+def test_no_server_no_model_and_a_slow_one_say_what_to_do(name, server, monkeypatch):
+    monkeypatch.setattr("isospace.system.endpoints._FIRST_RETRIES", 0)  # none is waited for
     with pytest.raises(UserError, match=r"127\.0\.0\.1:9/v1#toy: no connection .*running"):
         assert load_encoder("http://127.0.0.1:9/v1#toy").dim
     with pytest.raises(UserError, match="404: The model `other` does not exist"):
