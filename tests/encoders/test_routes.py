@@ -83,6 +83,16 @@ def test_static_vectors_are_read_and_written(toy_model, tmp_path):
     assert np.allclose(load_again(tmp_path / "again").encode(texts), vectors, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["static queries", "two poolings"])
+def test_a_model_of_two_ways_is_written_as_it_was(toy_model, tmp_path, kind):
+    folder = write_asymmetric(toy_model, tmp_path / "model", kind)
+    export(str(folder), "st", tmp_path / "st", progress=Silent())
+    before, after = load_again(folder), load_again(tmp_path / "st")
+    for name in ("encode", "encode_query", "encode_document"):
+        wanted, found = (getattr(one, name)(TEXTS) for one in (before, after))
+        assert np.array_equal(wanted, found)
+
+
 @pytest.mark.parametrize("kind", ["static queries", "two layers"])
 def test_a_model_of_two_ways_is_not_trained_whitened_or_converted(
     toy_model, toy_corpus, tmp_path, kind
@@ -93,8 +103,7 @@ def test_a_model_of_two_ways_is_not_trained_whitened_or_converted(
         train(TrainConfig(text=text, model=model, output=tmp_path / "run"), progress=Silent())
     with pytest.raises(UserError, match="Router"):
         whiten_model(WhitenConfig(text=text, model=model, output=tmp_path / "out"), Silent())
-    targets = ("hf", "onnx", "st") if kind == "static queries" else ("hf", "onnx")
-    for target in targets:
+    for target in ("hf", "onnx"):
         with pytest.raises(UserError, match="Router"):
             export(model, target, tmp_path / target, progress=Silent())
     with pytest.raises(UserError, match="Router" if kind == "static queries" else "training"):
