@@ -60,7 +60,7 @@ from isospace.statistics.influence import Scores, mean_scores
 from isospace.system.cache import cache_folder
 from isospace.system.files import write_text
 from isospace.training.examples import Examples
-from isospace.training.prepare import load_data, start_of
+from isospace.training.prepare import base_encoder, load_data
 from isospace.training.run import Run, begun
 from isospace.training.train import train
 from isospace.whiten.fitting import FITTED_ON
@@ -191,7 +191,7 @@ class _Study:
         tasks = load_sts_data(str(options.sts)) if options.sts else {}
         own = OtherText.make(self.data.corpus, (), tasks)
         self.sts = OtherText({}, {}, own.sts, own.known, (), "")
-        self.encoder = start_of(self.config)
+        self.encoder = base_encoder(self.config)
         drop_normalize(self.encoder)
         self.encode = cached(self.encoder, cache_folder())
         self.weight = self.data.benchmark.select_weight(self.encode, self.data.held_out)

@@ -49,7 +49,7 @@ from isospace.system.progress import Silent
 from isospace.system.tables import markdown_table
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop
-from isospace.training.prepare import Data, load_data, make_accelerator, prepare, start_of
+from isospace.training.prepare import Data, base_encoder, load_data, make_accelerator, prepare
 from isospace.whiten.fold import drop_normalize, fold, through
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "fine-tuning.md"
@@ -215,7 +215,7 @@ def _on_corpus(corpus: str, folder: Path) -> OnCorpus:
     """Read a corpus and score the base model; texts and vectors come from the cache."""
     config = pairs(SOURCES[corpus], folder)
     data = load_data(config, other_text_selects=True)
-    encoder = start_of(config)
+    encoder = base_encoder(config)
     drop_normalize(encoder)
     encode = cached(encoder, cache_folder())
     sets = {VALIDATION: hard_pairs(data.corpus, data.held_out), **data.other_text.validation_pairs}
@@ -250,7 +250,7 @@ def _measure(task: Task) -> list[dict[str, Any]]:
     seconds = {"corpus": time.monotonic() - began}
     updates, found = 0, []
     if task.way == "none":
-        encoder = start_of(on.config)
+        encoder = base_encoder(on.config)
         drop_normalize(encoder)
         encode = cached(encoder, cache_folder())
         found.append(_record(on, BEHIND, through(encode, on.map)))
@@ -280,7 +280,7 @@ def _train(on: OnCorpus, way: Way, task: Task, seconds: dict[str, float]) -> Loo
     config = way.config(on.config, task.tokens, task.seed)
     with TemporaryDirectory() as folder:
         if way.map != "none":
-            encoder = start_of(config)
+            encoder = base_encoder(config)
             fold(encoder, on.map)
             encoder.model.save(folder)
             config = replace(config, model=folder)
@@ -310,7 +310,7 @@ def _rows(on: OnCorpus, way: Way, name: str, loop: Loop) -> Iterator[tuple[str, 
         yield FITTED_AGAIN, through(encode, _map(_encodes(encoder, longest), on.fit))
     if name == AS_NOW:
         tuned: State = {n: x.detach().cpu() for n, x in encoder.model.state_dict().items()}
-        start = start_of(on.config).model.state_dict()
+        start = base_encoder(on.config).model.state_dict()
         for share in SHARES:
             encoder.model.load_state_dict(merge(start, [tuned], share))
             encode = _encodes(encoder)

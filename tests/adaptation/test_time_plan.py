@@ -151,13 +151,13 @@ def clock(monkeypatch):
 def test_a_machine_that_was_busy_when_timed_trains_longer_than_planned(config, clock, monkeypatch):
     """Two trainings of about 20 seconds each, the second by what the first has seen."""
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 2.0)
-    begun, measure_start = [], Fit.measure_start
+    begun, measure_base = [], Fit.measure_base
 
     def noted(self, updates=None):
         begun.append(updates)
-        measure_start(self, updates)
+        measure_base(self, updates)
 
-    monkeypatch.setattr(Fit, "measure_start", noted)
+    monkeypatch.setattr(Fit, "measure_base", noted)
     finished = adapt(replace(config, budget=(44 / 60, "minutes"), seeds=2))
     steps = finished.results.steps
     assert begun[0] == 10 < steps <= begun[1]

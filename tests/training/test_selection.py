@@ -72,7 +72,7 @@ def test_labels_and_last():
 
 def test_a_start_that_does_not_compete_is_kept_where_all_else_has_collapsed():
     def chosen(*evaluations):
-        return select_checkpoint([START, *evaluations], "label-free", True, start_competes=False)
+        return select_checkpoint([START, *evaluations], "label-free", True, base_competes=False)
 
     assert chosen(evaluation(5, 2.1), evaluation(9, 2.5)).step == 5
     assert chosen(evaluation(5, 2.1, rank=10.0), evaluation(9, 2.5)).step == 9

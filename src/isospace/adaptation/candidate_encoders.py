@@ -36,7 +36,7 @@ from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.training import checkpoint
 from isospace.training.examples import Examples
-from isospace.training.prepare import require_trainable, start_of
+from isospace.training.prepare import base_encoder, require_trainable
 from isospace.whiten.fitting import FITTED_ON, fit_rows
 from isospace.whiten.fold import (
     drop_normalize,
@@ -102,7 +102,7 @@ class CandidateEncoders:
             UserError: a base model that cannot be loaded, trained, or written as standard modules;
                 too few pairs to map queries alone.
         """
-        encoder = start_of(config)
+        encoder = base_encoder(config)
         if encoder.is_frozen:
             require_one_way(encoder.prompts, config.model, "adapting")
         else:
@@ -218,13 +218,13 @@ class CandidateEncoders:
         Raises:
             UserError: its vectors differ from those that were measured.
         """
-        encode, encoder = self.encode(candidate), start_of(self.config)
+        encode, encoder = self.encode(candidate), base_encoder(self.config)
         encoder.model.load_state_dict(self._weights(candidate.share))
         fitted = None
         if candidate.change is not None:
             fitted = candidate.change.fit(self.moments(candidate.share))
         if candidate.share and self.of_queries:
-            encoder = two_encoders(encoder, fitted, start_of(self.config))
+            encoder = two_encoders(encoder, fitted, base_encoder(self.config))
         elif fitted is not None and self.of_queries:
             encoder = fold_queries(encoder, fitted)
         elif fitted is not None:

@@ -51,7 +51,7 @@ from isospace.system.progress import Progress, Silent
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.fit import Fit
-from isospace.training.prepare import Data, start_of
+from isospace.training.prepare import Data, base_encoder
 from isospace.training.run import Run
 from isospace.training.step import Diverged
 from isospace.whiten.fold import drop_normalize
@@ -363,20 +363,20 @@ def _train(
         data,
         run,
         how_to_resume,
-        start_competes=False,
+        base_competes=False,
         due=lambda total, _: [total],
         vectors=file.parent,
     )
     encoders.put_behind(fit.encoder)
     with fit.holding():
         fit.begin()
-        fit.measure_start(updates)
+        fit.measure_base(updates)
         with suppress(Diverged):
             fit.go()
         if fit.choice.step:
             run.kept_weights.replace(file)
         else:
-            base = start_of(settings)
+            base = base_encoder(settings)
             drop_normalize(base)
             checkpoint.save_weights(file, base.model)
     shutil.rmtree(folder)

@@ -165,7 +165,7 @@ def _train(
             search.task.data,
             run,
             search.run.how_to_resume,
-            start_competes=False,
+            base_competes=False,
             due=due,
             vectors=search.encoders.folder,
         )
@@ -188,7 +188,7 @@ def _train(
             fit.begin()
             updates, note = _updates(search, fit, plan, before)
             notes += filter(None, [note])
-            fit.measure_start(updates)
+            fit.measure_base(updates)
             if not updates:
                 return EndedTraining(TrainingFacts.of(fit), plan=plan, notes=tuple(notes))
             try:

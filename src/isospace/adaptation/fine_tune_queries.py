@@ -38,7 +38,7 @@ from isospace.system.devices import peak_memory_mb
 from isospace.training import checkpoint
 from isospace.training.examples import Examples
 from isospace.training.finish import TrainingFacts
-from isospace.training.prepare import start_of
+from isospace.training.prepare import base_encoder
 from isospace.training.schedule import FEWEST_UPDATES
 from isospace.training.selection import LAST, Choice
 from isospace.training.step import Diverged
@@ -214,7 +214,7 @@ def _train(search: Search, until: float | None) -> dict[str, Any]:
         f"{len(set(passages)):,} passages",
     )
     pairs = QueryPairs.encode(queries, passages, encoders.base_documents)
-    encoder = start_of(config)
+    encoder = base_encoder(config)
     drop_normalize(encoder)
     seconds = math.inf if until is None else until - time.monotonic()
     training = train_queries(

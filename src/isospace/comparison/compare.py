@@ -34,7 +34,7 @@ from isospace.system.launch import is_main_process
 from isospace.system.progress import Logged, Progress
 from isospace.training.finish import ModelScores
 from isospace.training.lifecycle import stoppable, working_in
-from isospace.training.prepare import Data, require_usable, start_of
+from isospace.training.prepare import Data, base_encoder, require_usable
 from isospace.training.run import REPORT, Run, begun
 
 Measure = Literal["pairs", "sts"]
@@ -150,7 +150,7 @@ def compare(
             _require_same_text(cells, data.corpus.digest)
             if is_main_process():
                 progress.line("base model", f"scoring the encoder ({data.benchmark.protocol}) ...")
-                start = ModelScores.of_base_model(start_of(cells[0].config), data, progress)
+                start = ModelScores.of_base_model(base_encoder(cells[0].config), data, progress)
                 progress.table(*start.table)
                 progress.line("pairs", _can_be_shown(start, cells[0].config, data, measure))
                 scored_now = _score(baselines, scored, data, progress)

@@ -15,7 +15,7 @@ from isospace.explore.session import ChangedQueries
 from isospace.statistics.counts import number_of
 from isospace.system.progress import Progress
 from isospace.system.unicode import without_surrogates
-from isospace.training.prepare import data_of, start_of
+from isospace.training.prepare import base_encoder, data_of
 from isospace.training.run import Run, run_of
 
 
@@ -49,7 +49,7 @@ class Adapted:
         Raises:
             UserError: the base model cannot be loaded any more.
         """
-        return [self.source] if self.kept_base else [start_of(self.run.config), self.source]
+        return [self.source] if self.kept_base else [base_encoder(self.run.config), self.source]
 
     @property
     def changes(self) -> ChangedQueries:

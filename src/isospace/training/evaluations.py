@@ -78,7 +78,7 @@ class Evaluations:
         config: its `select` says how a checkpoint is selected.
         held_out: the validation text.
         benchmark: the test items.
-        start_competes: keep the base model if no evaluation is better.
+        base_competes: keep the base model if no evaluation is better.
 
     Attributes:
         measured: the evaluations in order, the base model first.
@@ -91,10 +91,10 @@ class Evaluations:
         config: TrainConfig,
         held_out: HeldOut,
         benchmark: Benchmark,
-        start_competes: bool = True,
+        base_competes: bool = True,
     ) -> None:
         self._config, self._held_out, self._benchmark = config, held_out, benchmark
-        self._start_competes = start_competes
+        self._base_competes = base_competes
         self.measured: list[dict[str, float]] = []
         self.ranks: list[torch.Tensor] = []
 
@@ -133,7 +133,7 @@ class Evaluations:
     def choice(self) -> Choice:
         """The checkpoint to keep so far."""
         natural = self._held_out.natural
-        return select_checkpoint(self.measured, self._config.select, natural, self._start_competes)
+        return select_checkpoint(self.measured, self._config.select, natural, self._base_competes)
 
     @property
     def newest(self) -> str:

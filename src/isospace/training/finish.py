@@ -23,7 +23,7 @@ from isospace.system.progress import Progress
 from isospace.training.card import model_card
 from isospace.training.fit import Fit
 from isospace.training.origin import Origin
-from isospace.training.prepare import Data, start_of
+from isospace.training.prepare import Data, base_encoder
 from isospace.training.query_map import how_to_load, usage_of
 from isospace.training.results import CorpusFacts, RunResults, write_results
 from isospace.training.run import Run
@@ -170,7 +170,7 @@ def write_run(
     """
     config, benchmark = run.config, data.benchmark
     if results.ships_base:
-        encoder = start_of(config)
+        encoder = base_encoder(config)
     card = model_card(config, results, encoder.pooling, usage_of(encoder))
     save_model(encoder, run.model_folder, card)
     run.write_items(

@@ -48,7 +48,7 @@ NOTHING_TO_LEARN = (
 
 
 class Fit:
-    """One process of a training. Call `holding`, then `begin`, `measure_start` and `go`.
+    """One process of a training. Call `holding`, then `begin`, `measure_base` and `go`.
 
     Args:
         progress: shows the stages, the bar and the lines.
@@ -56,7 +56,7 @@ class Fit:
         data: the texts, if they are already loaded.
         run: the run to fill or to resume; default: a new one, made after the settings are checked.
         how_to_resume: advice on how to resume a stopped run; default: that of `run`.
-        start_competes: keep the base model if no checkpoint beats it.
+        base_competes: keep the base model if no checkpoint beats it.
         due: (updates in all, last evaluated update) -> updates to evaluate after; default:
             `evaluation_steps` of the settings.
         vectors: folder that keeps the vectors of all evaluations, for a caller that measures the
@@ -78,7 +78,7 @@ class Fit:
         data: Data | None = None,
         run: Run | None = None,
         how_to_resume: str = "",
-        start_competes: bool = True,
+        base_competes: bool = True,
         due: Callable[[int, int], Sequence[int]] | None = None,
         vectors: Path | None = None,
     ) -> None:
@@ -96,7 +96,7 @@ class Fit:
         self.held_out, self.corpus = data.held_out, data.corpus
         self.training = self.loop.training
         self.encoder = self.training.encoder
-        self.evaluations = Evaluations(config, self.held_out, self.benchmark, start_competes)
+        self.evaluations = Evaluations(config, self.held_out, self.benchmark, base_competes)
         self.paces, self._budget = Paces(), Budget(self.loop)
         self.evaluated = 0
         self._saved_step, self._saved_at = 0, time.monotonic()
@@ -169,7 +169,7 @@ class Fit:
             )
         self._state, self.begun = state, int(state["total_steps"])
 
-    def measure_start(self, updates: int | None = None) -> None:
+    def measure_base(self, updates: int | None = None) -> None:
         """Evaluate the base model and write the first checkpoint, or restore the last one.
 
         By default a new run has the updates that the budget allows.

@@ -223,15 +223,15 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     data = load_data(configs[0])
     for config in configs[1:]:
         _require_a_batch(config, data.corpus)
-    by_start: dict[tuple[Any, ...], list[TrainConfig]] = {}
+    by_base: dict[tuple[Any, ...], list[TrainConfig]] = {}
     for config in configs:
         prompts = config.query_prompt, config.document_prompt
         trained = config.trained_layers, config.lora, config.half_weights
         again = config.gradient_checkpointing
         read = config.pooling, config.bidirectional, *prompts
         start = (config.model, config.dropout, *trained, again, *read)
-        by_start.setdefault(start, []).append(config)
-    for alike in by_start.values():
+        by_base.setdefault(start, []).append(config)
+    for alike in by_base.values():
         encoder = _load_encoder(alike[0], "cpu")
         for config in alike:
             _require_fit(config, encoder, len(data.corpus.classes))
@@ -312,7 +312,7 @@ def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:
     return held_out
 
 
-def start_of(config: TrainConfig, device: str | None = None) -> Encoder:
+def base_encoder(config: TrainConfig, device: str | None = None) -> Encoder:
     """Load the base model unchanged."""
     return load_encoder(
         config.model,
@@ -344,7 +344,7 @@ def require_trainable(config: TrainConfig, encoder: Encoder) -> None:
 
 def _load_encoder(config: TrainConfig, device: str) -> Encoder:
     """Load the base model and apply the settings that change its training."""
-    encoder = start_of(config, device)
+    encoder = base_encoder(config, device)
     require_trainable(config, encoder)
     if config.dropout is not None:
         encoder.noise.set(config.dropout)

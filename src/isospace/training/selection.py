@@ -70,7 +70,7 @@ def select_checkpoint(
     evaluations: Sequence[Mapping[str, float]],
     rule: Rule,
     natural_pairs: bool,
-    start_competes: bool = True,
+    base_competes: bool = True,
 ) -> Choice:
     """Select an evaluation.
 
@@ -79,7 +79,7 @@ def select_checkpoint(
         rule: the setting `select`.
         natural_pairs: true if their pairs_mrr is measured on pairs of the corpus, and not on
             halves of sentences.
-        start_competes: select the base model if no other is better; if false, only if all others
+        base_competes: select the base model if no other is better; if false, only if all others
             are set aside.
 
     >>> start = {"step": 0, "pairs_mrr": 0.4, "effective_rank": 90.0, "neighbour_overlap": 1.0}
@@ -99,10 +99,10 @@ def select_checkpoint(
         if math.isfinite(evaluation[criterion])
         and (rule != "label-free" or int(evaluation["step"]) not in collapsed)
     ]
-    if start_competes or not usable:
+    if base_competes or not usable:
         usable.insert(0, start)
     kept = usable[selection.best_position([evaluation[criterion] for evaluation in usable])]
-    reason = _reason(kept, start, rule, criterion, collapsed, start_competes)
+    reason = _reason(kept, start, rule, criterion, collapsed, base_competes)
     if collapsed:
         reason += f"; collapsed at steps {', '.join(map(str, collapsed))}"
     return Choice(
@@ -122,10 +122,10 @@ def _reason(
     rule: Rule,
     criterion: str,
     collapsed: Sequence[int],
-    start_competes: bool,
+    base_competes: bool,
 ) -> str:
     step = int(kept["step"])
-    if step == 0 and not start_competes:
+    if step == 0 and not base_competes:
         return (
             "every checkpoint has collapsed"
             if collapsed

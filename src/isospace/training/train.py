@@ -79,7 +79,7 @@ def _trained(fit: Fit) -> FinishedRun:
         progress.line(BASE, f"scoring the encoder ({benchmark.protocol}) ...")
         before = ModelScores.of_base_model(fit.encoder, fit.data, progress) if fit.main else None
         fit.accelerator.wait_for_everyone()
-        fit.measure_start()
+        fit.measure_base()
         if before is not None:
             progress.table(*before.table)
             progress.line("pairs", benchmark.detectable_gain(before.measured))

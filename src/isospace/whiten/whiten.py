@@ -35,7 +35,7 @@ from isospace.system.files import atomic_folder, require_new
 from isospace.system.processes import STDIN_IS_OF_ONE, arithmetic, join_processes
 from isospace.system.progress import Logged, Progress, Silent
 from isospace.training.lifecycle import stoppable
-from isospace.training.prepare import Data, load_data, start_of
+from isospace.training.prepare import Data, base_encoder, load_data
 from isospace.training.query_map import usage_of
 from isospace.whiten.fitting import Fitted, Maps, fit_maps, fit_texts, refusing
 from isospace.whiten.fold import FittedMap, drop_normalize, fold, through
@@ -111,7 +111,7 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
         other_text=config.other_text,
     )
     with accelerator.main_process_first():
-        encoder = start_of(settings).to(accelerator.device)
+        encoder = base_encoder(settings).to(accelerator.device)
     require_one_way(encoder.prompts, config.model, "whitening")
     if not encoder.is_frozen:
         require_classic(encoder)
@@ -219,7 +219,7 @@ def _write(
     measured = {side: expected.for_side(side)(texts) for side in task.encoder.prompts.sides}
     encoder = task.encoder
     if whitening is None:
-        encoder = start_of(task.settings)
+        encoder = base_encoder(task.settings)
     else:
         fold(encoder, whitening)
     card = model_card(results, usage_of(encoder))
