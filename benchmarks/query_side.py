@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from multiprocessing import get_context
@@ -170,11 +170,16 @@ def draw_page(record: Mapping[str, Any]) -> None:
         {
             "corpus": corpus,
             "base model, MRR": f"{100 * record[corpus]['base']:.2f}",
-            **{name: gain_cell(record[corpus]["rows"][name][TEST]) for name in names},
+            **{name: _cell(record[corpus]["rows"][name][TEST]) for name in names},
         }
         for corpus in corpora
     ]
     draw(PAGE, {"means": markdown_table(means), "each corpus": markdown_table(each)})
+
+
+def _cell(found: Sequence[float]) -> str:
+    """Return a gain with its interval; 0 without an interval where the base model was kept."""
+    return gain_cell(found) if any(found) else "+0.00"
 
 
 if __name__ == "__main__":
