@@ -149,7 +149,7 @@ def train_queries(
 
 def _batches(count: int, size: int, seed: int) -> Iterator[NDArray[np.int64]]:
     """Yield full batches of rows, in a new random order in each pass."""
-    random = np.random.default_rng(seed)
+    random, size = np.random.default_rng(seed), min(size, count)
     while True:
         order = random.permutation(count)
         for start in range(0, count - size + 1, size):
