@@ -123,16 +123,6 @@ def test_index_and_search(prompted, wanted, texts, tmp_path, capsys):
     assert "query-prompt" in capsys.readouterr().err
 
 
-def test_neighbours(prompted, wanted, texts, capsys):
-    words = [word for query in QUERIES for word in ("--query", query)]
-    words += ["--corpus", texts, "-k", len(TEXTS), "--json"]
-    out, _ = run(capsys, "neighbours", prompted.folder, *words)
-    for cosines, query in zip(wanted, json.loads(out)["queries"], strict=True):
-        [near] = query["neighbours"].values()
-        found = {one["text"]: one["cosine"] for one in near}
-        assert [found[text] for text in TEXTS] == pytest.approx(cosines.tolist(), abs=1e-5)
-
-
 def test_evaluate(prompted, tmp_path, pairs, capsys):
     texts = sentences(90, seed=4)
     triples = [texts[i : i + 3] for i in range(0, 90, 3)]

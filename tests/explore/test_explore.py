@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from html import unescape
 from itertools import combinations
@@ -18,6 +19,7 @@ from isospace.explore.session import (
     MOST_NEIGHBOURS,
     MOST_SENTENCES,
     open_session,
+    read_corpus,
 )
 
 pytest.importorskip("starlette", reason="starlette is not installed (the extra explore brings it)")
@@ -253,3 +255,17 @@ def test_a_session_has_the_encoders_vectors(toy_model, tmp_path):
         assert [hit.cosine for hit in hits] == pytest.approx(sorted(expected)[::-1], abs=1e-5)
     assert np.allclose(session.models[1].sample, encode(session.sample), atol=1e-6)
     assert len(session.suggestion) <= 6
+
+
+def test_a_corpus_is_cleaned_and_every_text_is_there_once(tmp_path):
+    path = tmp_path / "captions.txt.gz"
+    path.write_bytes(gzip.compress(b"A  dog.\nA dog.\nA dog runs.\n\nHi\n"))
+    for files in ([str(path)], str(path)):
+        assert list(read_corpus(files)) == ["A dog.", "A dog runs.", "Hi"]
+
+
+def test_of_documents_passages_are_searched(tmp_path):
+    parts = "# The title\n\n## Of cats\n\nOne cat sat here. It slept.\n\n## Of dogs\n\nTwo dogs ran off."
+    (tmp_path / "a.md").write_text(parts)
+    found = list(read_corpus([str(tmp_path)]))
+    assert found == ["One cat sat here. It slept.", "Two dogs ran off."]

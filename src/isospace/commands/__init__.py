@@ -17,7 +17,6 @@ COMMANDS = {
     "train": "Adapt an encoder to a text without labels, and say whether that helped.",
     "compare": "Train several objectives on the same text, and say which one to adapt with.",
     "evaluate": "Score a model on the STS sets and on data of your own.",
-    "neighbours": "List the texts that are nearest to a query, by several models side by side.",
     "explore": "Show one or two models in the browser: neighbours, similarities, geometry.",
     "whiten": "Whiten a model's vectors by a text, and say whether that helped.",
     "distill": "Make a much faster static copy of an encoder for one corpus, and measure its loss.",

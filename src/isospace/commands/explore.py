@@ -13,14 +13,15 @@ from typing import Annotated
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import LooksInTexts
+from isospace.commands.options import Encodes
 from isospace.commands.printing import print_result
+from isospace.encoders.pooling import Precision
 from isospace.errors import UserError
 from isospace.system.extras import require_extra
 
 
 @dataclass(frozen=True)
-class Explore(LooksInTexts):
+class Explore(Encodes):
     """Options of `isospace explore`."""
 
     models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
@@ -32,6 +33,12 @@ class Explore(LooksInTexts):
     """The texts to look in, as train takes them: documents, rows and lines in files, folders and
     URLs, - for standard input, or docstrings. Default for a folder that adapt left: the texts of
     its test pairs."""
+    column: str = "text"
+    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
+    encoding: str = "utf-8"
+    """Encoding of the text files."""
+    precision: Precision = "float32"
+    """bf16 is faster on processors that support it."""
     port: int = 8265
     """Port of the page on this machine; 0 takes one that is free."""
     open: bool = False
@@ -51,8 +58,7 @@ class Explore(LooksInTexts):
         require_extra("explore", "explore", "starlette", "uvicorn")
         from isospace.encoders.places import resolve
         from isospace.explore.app import HOST, listen, make_server
-        from isospace.explore.session import open_session
-        from isospace.search.neighbours import read_corpus
+        from isospace.explore.session import open_session, read_corpus
 
         for model in self.models:
             resolve(model)  # before the corpus is read

@@ -16,7 +16,7 @@ import docstring_parser
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
-from isospace.encoders.pooling import PoolingName, Precision
+from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError, did_you_mean, in_words, no_such
 
 MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
@@ -58,25 +58,6 @@ class Encodes(LoadsModels):
     document_prompt: str | None = None
     """Put before every document, in the same way. Default: the model's own document, passage or
     corpus prompt."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LooksInTexts(Encodes):
-    """Options of commands that encode a corpus to look into it."""
-
-    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")] = (
-        "minilm",
-    )
-    """Each minilm, a model folder, the folder of a run, or a Hub name."""
-    corpus: tuple[str, ...] = ()
-    """The texts to look in, as train takes them: documents, rows and lines in files, folders and
-    URLs, - for standard input, or docstrings."""
-    column: str = "text"
-    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
-    encoding: str = "utf-8"
-    """Encoding of the text files."""
-    precision: Precision = "float32"
-    """bf16 is faster on processors that support it."""
 
 
 @dataclass(frozen=True, kw_only=True)

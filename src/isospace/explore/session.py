@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.adaptation.results import ChangedQuery
+from isospace.config import CorpusConfig
+from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.lines import clean
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import as_encoder
@@ -18,8 +20,8 @@ from isospace.encoders.pooling import PoolingName, Precision
 from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
 from isospace.operators.nearest import TIE, highest, unit_rows
-from isospace.search.neighbours import SLICE, protocol
 from isospace.statistics.counts import number_of
+from isospace.system.cache import cache_folder
 from isospace.system.progress import Logged, Progress
 
 LONGEST = 2000
@@ -31,6 +33,9 @@ MOST_SENTENCES = 40
 """Largest number of sentences in a heat map."""
 SAMPLE = 1000
 """Number of texts for measuring the geometry; a run keeps as many."""
+
+SLICE = 1 << 15
+"""Largest number of texts that are encoded together."""
 
 _EXAMPLES, _CANDIDATES = 5, 50
 _EXAMPLE_LENGTH = 60  # characters: enough for a meaning, and fits into a line
@@ -173,7 +178,7 @@ class Session:
                 found = RankedNeighbour(self.texts[row], float(scores[row]), rank, shared)
                 neighbours.append(found)
             lists.append(tuple(neighbours))
-        return NeighboursByModel(query, tuple(lists), protocol(len(self.texts)))
+        return NeighboursByModel(query, tuple(lists), _protocol(len(self.texts)))
 
     @cached_property
     def suggestion(self) -> tuple[str, ...]:
@@ -199,6 +204,48 @@ class Session:
         units = [unit_rows(model.encode(sentences)) for model in self.models]
         matrices = tuple(rows @ rows.T for rows in units)
         return Similarities(sentences, matrices, tuple(_differences(matrices)))
+
+
+def read_corpus(
+    files: str | Sequence[str],
+    column: str = "text",
+    encoding: str = "utf-8",
+    progress: Progress | None = None,
+) -> Passages:
+    """Read the distinct texts of files, or the passages of documents, cleaned, of any length.
+
+    The arguments are fields of `CorpusConfig`.
+
+    Raises:
+        UserError: a file cannot be read, or the files contain no text.
+    """
+    progress = progress or Logged()
+    config = CorpusConfig(
+        (files,) if isinstance(files, str) else tuple(files),
+        column,
+        encoding=encoding,
+        min_chars=1,
+        passage_words=None,
+        near_duplicates=False,
+        held_out=0,
+    )
+    progress.line("reading", ", ".join(config.corpus))
+    texts = Passages(load_corpus(config, cache_folder()))
+    progress.line("corpus", number_of(len(texts), "distinct texts"))
+    return texts
+
+
+class Passages(Sequence[str]):
+    """The passages of a corpus, read from disk, without titles and parts of passages."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus, self._rows = corpus, corpus.passages
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: int) -> str:  # type: ignore[override]  # no slices
+        return self._corpus[self._rows[place]]
 
 
 def require_one_or_two(models: Sequence[object]) -> None:
@@ -276,6 +323,15 @@ def _names(sources: Sequence[str]) -> list[str]:
     """Return the models' names, with folders by their last part unless two parts are alike."""
     short = [Path(name).absolute().name if Path(name).exists() else name for name in sources]
     return short if len(set(short)) == len(short) else list(sources)
+
+
+def _protocol(texts: int) -> str:
+    """Return the description of the search.
+
+    >>> _protocol(2000)
+    'cosine, 2,000 distinct texts, the query itself left out'
+    """
+    return f"cosine, {number_of(texts, 'distinct texts')}, the query itself left out"
 
 
 def _usable(text: str) -> str:
