@@ -16,7 +16,6 @@ from common import lines
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.lines import tokenise
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.trained import train_last
 from isospace.objectives import SimCSE
 from isospace.training.build import build_training
 from isospace.training.examples import Examples
@@ -36,13 +35,7 @@ def pairs_of(corpus: Path, count: int) -> list[tuple[str, str]]:
     return [(text[i], " ".join(text[i + 1 : i + step])) for i in range(0, count * step, step)]
 
 
-def ours(
-    corpus: Path,
-    batch: int,
-    pass_tokens: int | None,
-    steps: int,
-    trained_layers: int | None = None,
-) -> Callable[[], float]:
+def ours(corpus: Path, batch: int, pass_tokens: int | None, steps: int) -> Callable[[], float]:
     """The loop on pairs, both directions of the loss."""
     config = TrainConfig(
         text=CorpusConfig(corpus=(str(corpus),)),
@@ -54,8 +47,6 @@ def ours(
     )
     accelerator = make_accelerator(config)
     encoder = load_encoder("minilm", "mean")
-    if trained_layers is not None:
-        train_last(encoder, trained_layers)
     texts = [text for pair in pairs_of(corpus, 10 * batch * steps) for text in pair]
     with tempfile.TemporaryDirectory() as folder:
         tokens = tokenise(

@@ -240,26 +240,6 @@ def _pairs(options: argparse.Namespace) -> list[dict[str, Any]]:
     return tables
 
 
-def _layers(options: argparse.Namespace) -> list[dict[str, Any]]:
-    everything, upper, steps = "all six layers", "the last three layers", 3
-    length = pair_training.LENGTH
-    tables = []
-    for title, prepare, arguments in (
-        (f"two views under dropout: batch {BATCH}, {LENGTH} tokens", training.last_layers,
-         (options.corpus, steps)),
-        (f"pairs: batch {BATCH}, {length} tokens", pair_training.ours,
-         (options.corpus, BATCH, None, steps)),
-    ):  # fmt: skip
-        results = contest(
-            {name: (prepare, (*arguments, trained))
-             for name, trained in ((everything, None), (upper, 3))},
-            rounds=5,
-        )  # fmt: skip
-        title = f"training layers of minilm, {title}, bf16"
-        tables.append(_table(title, results, everything, BATCH * steps, "examples"))
-    return tables
-
-
 def _encode(options: argparse.Namespace) -> list[dict[str, Any]]:
     sentences = 1_000
     peer = "sentence-transformers, torch float32"
@@ -307,7 +287,6 @@ def _evaluate(options: argparse.Namespace) -> list[dict[str, Any]]:
 PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
     "train": _train,
     "pairs": _pairs,
-    "layers": _layers,
     "start": starting.tables,
     "reading": reading.tables,
     "encode": _encode,
@@ -318,10 +297,10 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
     "families": families.tables,
 }
 
-_LONG = ("layers", "reading", "scores", "busy", "families")
+_LONG = ("reading", "scores", "busy", "families")
 DEFAULT = [part for part in PARTS if part not in _LONG]
 """In 20 minutes: `scores` trains nine encoders, `busy` measures two machines, `families` eight base
-models, `reading` reads a million rows, `layers` is an option of `train` that nothing else needs."""
+models, `reading` reads a million rows."""
 
 if __name__ == "__main__":
     main()

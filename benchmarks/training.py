@@ -16,7 +16,6 @@ from transformers import PreTrainedConfig
 
 from common import BATCH, LENGTH, lines
 from isospace.config import CorpusConfig, PrecisionChoice, TrainConfig
-from isospace.encoders.trained import train_last
 from isospace.training.loop import Loop
 
 
@@ -65,7 +64,6 @@ def own_loop(
     fields: dict[str, Any],
     corpus: Path,
     precision: PrecisionChoice,
-    trained_layers: int | None = None,
 ) -> Loop:
     """Isospace's own loop, as `isospace train` runs it between two evaluations."""
     from isospace.corpus.corpus import load_corpus
@@ -82,8 +80,6 @@ def own_loop(
     accelerator = make_accelerator(config)
     sentences = load_corpus(text, cache_folder())
     encoder = load_encoder(model, "mean")
-    if trained_layers is not None:
-        train_last(encoder, trained_layers)
     tokens = tokenise(
         sentences,
         sentences.digest,
@@ -99,12 +95,6 @@ def updates(loop: Loop, steps: int) -> Callable[[], float]:
     """A round of so many updates."""
     iterator = iter(loop)
     return lambda: sum(next(iterator).seconds for _ in range(steps))
-
-
-def last_layers(corpus: Path, steps: int, trained_layers: int | None) -> Callable[[], float]:
-    """The loop on lines by simcse in bf16; so many layers of minilm train."""
-    loop = own_loop("minilm", "simcse", {"head": "none"}, corpus, "bf16", trained_layers)
-    return updates(loop, steps)
 
 
 def ours(

@@ -269,9 +269,6 @@ class TrainConfig:
     passage or corpus prompt."""
     dropout: DropoutRate | None = None
     """Dropout rate of the encoder in training. Default: the encoder's own."""
-    trained_layers: PositiveInt | None = None
-    """Train only this number of last layers, which takes less time and memory. Default: all
-    layers."""
     lora: PositiveInt | None = None
     """Train low-rank adapters (LoRA) of this rank, such as 16; they take higher learning
     rates, such as 2e-4, and need isospace[lora]. Default: train all weights."""

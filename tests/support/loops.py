@@ -19,7 +19,7 @@ from isospace.corpus.lines import tokenise
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.trained import checkpoint_layers, train_adapters, train_last
+from isospace.encoders.trained import checkpoint_layers, train_adapters
 from isospace.objectives import (
     OBJECTIVES,
     ESimCSE,
@@ -66,8 +66,6 @@ SETTINGS = {
     "in passes": {"pass_tokens": 50},
     "pairs": {"views": "pairs"},
     "pairs with a queue": {"views": "pairs", "objective": ESimCSE(queue_size=32)},
-    "last layers": {"trained_layers": 1},
-    "last layers in passes": {"trained_layers": 2, "pass_tokens": 50},
     "adapters": {"lora": 4},
     "layers again": {"gradient_checkpointing": True},
     "mined": {"views": "pairs", "mined": 2, "objective": RankCSE()},
@@ -79,7 +77,7 @@ SETTINGS = {
 NAMES = (*OBJECTIVES, *VARIANTS, *SETTINGS)
 OF_EACH_KIND = (
     "whitenedcse", "mocose", "pcl", "vascl", "diffcse", "declutr", "is-bert", "tsdae", "triples",
-    "gradient step", "pairs with a queue", "last layers in passes", "adapters", "mined in passes",
+    "gradient step", "pairs with a queue", "in passes", "adapters", "mined in passes",
 )  # fmt: skip
 """Objectives that together have every kind of head, queue, network, step, detector, span and list."""
 
@@ -109,8 +107,6 @@ def make_loop(
     precision: str = "no",
 ) -> Loop:
     encoder = deepcopy(_loaded(model)).to(torch.get_default_dtype())
-    if config.trained_layers is not None:
-        train_last(encoder, config.trained_layers)
     if config.lora is not None:
         train_adapters(encoder, config.lora, config.seed)
     if config.gradient_checkpointing:

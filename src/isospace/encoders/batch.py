@@ -28,7 +28,6 @@ class Batch:
         labels: (batch,) int64 class of each example; `None` without classes.
         prompts: index of a text -> number of prompt tokens; only texts with a prompt. Some poolings
             leave the prompt out.
-        states: (texts * batch, length, dim) output of the frozen layers; `None` before they run.
         teacher: (batch, n) teacher's scores of the texts in each example's list; `None` without a
             teacher.
     """
@@ -39,7 +38,6 @@ class Batch:
     changed: Mapping[int, EmbeddingChanges] = field(default_factory=dict)
     labels: Tensor | None = None
     prompts: Mapping[int, int] = field(default_factory=dict)
-    states: Tensor | None = None
     teacher: Tensor | None = None
 
     def __len__(self) -> int:
@@ -72,7 +70,6 @@ class Batch:
             stacked(self.attention_mask),
             changed={0: concatenated(parts)} if parts else {},
             prompts={0: self.prompts[texts[0]]} if texts[0] in self.prompts else {},
-            states=None if self.states is None else stacked(self.states),
         )
 
     def rows(self, rows: Tensor) -> Batch:
@@ -88,7 +85,6 @@ class Batch:
             attention_mask=chosen(self.attention_mask),
             changed={},
             labels=None if self.labels is None else self.labels[rows],
-            states=None if self.states is None else chosen(self.states),
             teacher=None if self.teacher is None else self.teacher[rows],
         )
 
@@ -133,5 +129,4 @@ class Batch:
         length = int(self.attention_mask.sum(1).max())
         ids, mask = self.input_ids[:, :length], self.attention_mask[:, :length]
         changed = {text: changes.cut(length) for text, changes in self.changed.items()}
-        states = None if self.states is None else self.states[:, :length]
-        return Batch(ids, mask, self.texts, changed, prompts=self.prompts, states=states)
+        return Batch(ids, mask, self.texts, changed, prompts=self.prompts)

@@ -8,7 +8,7 @@ both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -24,13 +24,12 @@ from sentence_transformers.sentence_transformer.modules import (
     WordWeights,
 )
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import PreTrainedTokenizerBase
 
 from isospace.encoders import fast
 from isospace.encoders.adapters import has_adapters
 from isospace.encoders.batch import Batch
-from isospace.encoders.hooks import LastLayers, changed_embeddings, runs_layers_again
+from isospace.encoders.hooks import changed_embeddings, runs_layers_again
 from isospace.encoders.language import LanguageModel, masked_language_model
 from isospace.encoders.modules import (
     default_route,
@@ -62,7 +61,6 @@ class Encoder(nn.Module):
     Attributes:
         tokens: the tokenizer; if queries have a different one, the tokenizer of documents.
         noise: the dropout rates.
-        last_layers: the layers that are trained, above frozen layers; `None`: all layers.
 
     Raises:
         UserError: the model is not a text encoder, its tokenizer cannot pad, its `Router` has
@@ -82,7 +80,6 @@ class Encoder(nn.Module):
         self.model = model
         self.source = source
         self.noise = Noise(model)
-        self.last_layers: LastLayers | None = None
         own = Prompts.of_model(model.prompts, model.default_prompt_name)
         given = replace(own if prompts is None else prompts, default_route=default)
         self._sides: dict[Side, Encoder] = {}
@@ -223,8 +220,6 @@ class Encoder(nn.Module):
         Views of the `plan` that change embeddings need the general path.
         """
         rates = ", ".join(f"{rate:g}" for rate in self.noise.rates) or "none"
-        if self.last_layers is not None:
-            rates += f", {self.last_layers.described}"
         size = sum(p.numel() for p in self.parameters()) / 1e6
         if has_adapters(self.model):
             added = sum(p.numel() for p in self.parameters() if p.requires_grad) / 1e6
@@ -276,17 +271,13 @@ class Encoder(nn.Module):
                 and pooling.include_prompt
                 and bool(mask[:, 0].all())  # a text may have no tokens
             )
-            layers = slice(None)
-            if self.last_layers is not None and batch.states is not None:
-                layers = self.last_layers.last
-            features["token_embeddings"] = fast.forward(
-                self.transformer, ids, mask, first_only, layers, batch.states
-            )
+            features["token_embeddings"] = fast.forward(self.transformer, ids, mask, first_only)
             if first_only:
                 features["attention_mask"] = mask[:, :1]
             del modules[0]
         else:
-            with self._replacing(batch):
+            made = changed_embeddings(self.transformer, changed) if changed else nullcontext()
+            with made:
                 features = modules.pop(0)(features)
         if read != "pooled":
             return self._of_tokens(features["token_embeddings"], batch, read)
@@ -310,32 +301,6 @@ class Encoder(nn.Module):
         if "token_type_ids" in self.tokenizer.model_input_names:
             features["token_type_ids"] = torch.zeros_like(batch.input_ids)
         return features
-
-    def _replacing(self, batch: Batch) -> AbstractContextManager[None]:
-        """Replace embeddings or lower states in transformers' own modules by those of the batch."""
-        if self.last_layers is not None and batch.states is not None:
-            return self.last_layers.given(batch.states)
-        if 0 in batch.changed:
-            return changed_embeddings(self.transformer, batch.changed[0])
-        return nullcontext()
-
-    def states_below(self, batch: Batch) -> Tensor:
-        """Return the input of the trained last layers for a batch of single texts."""
-        assert self.last_layers is not None
-        if self.why_general_path() is None:
-            ids, mask = batch.input_ids, batch.attention_mask
-            return fast.forward(self.transformer, ids, mask, False, self.last_layers.below)
-        return self.last_layers.states_below(lambda: self.model[0](self.features(batch)))
-
-    def _with_states(self, batch: Batch) -> Batch:
-        """Return the batch with the output states of the frozen layers for each text."""
-        length, each = batch.input_ids.shape[1], Batch(batch.input_ids, batch.attention_mask)
-        parts, made = each.by_length(), []
-        with torch.no_grad(), self.noise.at(0.0):
-            for rows in parts:
-                states = self.states_below(each.rows(rows).without_idle_padding())
-                made.append(functional.pad(states, (0, 0, 0, length - states.shape[1])))
-        return replace(batch, states=torch.cat(made)[torch.cat(parts).argsort()])
 
     def _of_tokens(self, states: Tensor, batch: Batch, read: Read) -> Tensor:
         """Return the states of all tokens, zero at the padding, or the states at the mask token."""
@@ -362,8 +327,6 @@ class Encoder(nn.Module):
             view that reads all tokens.
         """
         texts = [view.text for view in plan] if texts is None else texts
-        if self.last_layers is not None:
-            batch = self._with_states(batch)
         views: dict[int, Tensor] = {}
         passes = [
             (view.dropout, view.read, text in batch.changed, self._left_out(batch, text))

@@ -96,7 +96,7 @@ class FrozenEncoder(Encoder):
     ) -> None:
         nn.Module.__init__(self)
         self.model, self.source = model, source
-        self.noise, self.last_layers = Noise(model), None
+        self.noise = Noise(model)
         self._sides = {}
         route = default_route(model, source)
         tokens: Any = _Texts(self.given, replace(prompts or Prompts(), default_route=route))

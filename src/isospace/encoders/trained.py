@@ -2,67 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 
 from isospace.encoders import adapters
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.hooks import LastLayers, layers_of
 from isospace.errors import UserError, first_line
-
-
-def train_last(encoder: Encoder, count: int) -> None:
-    """Freeze everything below the last `count` layers.
-
-    `Encoder.forward` then runs the frozen part once for each text of a batch, without dropout and
-    gradient. All views of the text share its states, and use dropout in the last layers only.
-    """
-    said = f"`trained_layers` {count}: "
-    layers = layers_of(encoder.transformer)
-    if layers and count > len(layers):
-        raise UserError(f"{said}{encoder.source} has {len(layers)} layers. Give at most as many")
-    if encoder.transformer.config.output_hidden_states:
-        raise UserError(
-            f"{said}the pooling {encoder.pooling} of {encoder.source} reads lower layers too. Take "
-            "another `pooling`, or leave `trained_layers` out"
-        )
-    encoder.last_layers = LastLayers(layers, count) if layers else None
-    if encoder.last_layers is None or not _same_apart(encoder):
-        raise UserError(
-            f"{said}the last layers of {encoder.source} ({encoder.family}) cannot be run without "
-            "the lower layers. Leave `trained_layers` out"
-        )
-    batch = _two_texts(encoder)
-    with encoder.noise.at(0.0):
-        reached = encoder.states_below(batch).sum()
-    trained = [p for p in encoder.parameters() if p.requires_grad]
-    gradients = torch.autograd.grad(reached, trained, allow_unused=True)
-    for parameter, gradient in zip(trained, gradients, strict=True):
-        if gradient is not None:
-            parameter.requires_grad_(False)
-
-
-def _same_apart(encoder: Encoder) -> bool:
-    """Return true if the last layers on their own give the same vectors, without dropout."""
-    batch = _two_texts(encoder)
-    with torch.no_grad(), encoder.noise.at(0.0):
-        whole = encoder.vectors(batch, normalised=False)
-        try:
-            states = encoder.states_below(batch)
-        except ValueError:
-            return False
-        if states.shape[:2] != batch.input_ids.shape:
-            return False
-        apart = encoder.vectors(replace(batch, states=states), normalised=False)
-        return torch.equal(whole, apart)
-
-
-def _two_texts(encoder: Encoder) -> Batch:
-    """Return a batch of two texts for trial passes."""
-    ids = encoder.tokens.ids(["one text", "and another that is longer"])
-    return encoder.tokens.collate(ids).to(encoder.device)
 
 
 def train_adapters(encoder: Encoder, rank: int, seed: int) -> None:

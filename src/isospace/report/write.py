@@ -193,8 +193,6 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
     longest = results.corpus.longest or config.max_length
     length = "read whole" if config.objective.reads_whole_texts else f"of up to {longest} tokens"
     dropout = "the encoder's own" if config.dropout is None else f"{config.dropout:g}"
-    if config.trained_layers is not None:
-        dropout += f", trained layers: the last {config.trained_layers}"
     if config.lora is not None:
         dropout += f", adapters of rank {config.lora}"
     facts = {

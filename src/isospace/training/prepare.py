@@ -21,7 +21,7 @@ from isospace.encoders.modules import require_one_way
 from isospace.encoders.places import resolve
 from isospace.encoders.prompts import Side, side_of
 from isospace.encoders.saving import require_classic, require_read_alike
-from isospace.encoders.trained import checkpoint_layers, train_adapters, train_last
+from isospace.encoders.trained import checkpoint_layers, train_adapters
 from isospace.encoders.vector_sources import PREFIX
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import Benchmark
@@ -226,7 +226,7 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     by_base: dict[tuple[Any, ...], list[TrainConfig]] = {}
     for config in configs:
         prompts = config.query_prompt, config.document_prompt
-        trained = config.trained_layers, config.lora, config.half_weights
+        trained = config.lora, config.half_weights
         again = config.gradient_checkpointing
         read = config.pooling, config.bidirectional, *prompts
         start = (config.model, config.dropout, *trained, again, *read)
@@ -348,8 +348,6 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
     require_trainable(config, encoder)
     if config.dropout is not None:
         encoder.noise.set(config.dropout)
-    if config.trained_layers is not None:
-        train_last(encoder, config.trained_layers)
     if config.lora is not None:
         train_adapters(encoder, config.lora, config.seed)
     if config.gradient_checkpointing:

@@ -74,7 +74,6 @@ def require_plain_passes(config: TrainConfig) -> None:
         )
     reasons = {
         "pass_tokens": "reads tokens, and needs a batch at once",
-        "trained_layers": "reads tokens or changes their embeddings, and needs all layers",
         "gradient_checkpointing": "changes single layers, which a recomputed pass would not repeat",
     }
     for name, reason in reasons.items():
@@ -115,12 +114,6 @@ def _require_texts(config: TrainConfig) -> None:
 
 
 def _require_adapters(config: TrainConfig) -> None:
-    if config.gradient_checkpointing and config.trained_layers is not None:
-        raise UserError(
-            "`gradient_checkpointing`: saves no memory with `trained_layers` "
-            f"{config.trained_layers}, as frozen layers keep nothing for the backward pass. Leave "
-            "one of the two out"
-        )
     if config.lora is None:
         if config.half_weights:
             raise UserError(
@@ -129,11 +122,6 @@ def _require_adapters(config: TrainConfig) -> None:
             )
         return
     require_extra(f"`lora` {config.lora}", "lora", "peft")
-    if config.trained_layers is not None:
-        raise UserError(
-            f"`lora` {config.lora}: adds adapters to every layer, but `trained_layers` "
-            f"{config.trained_layers} trains only the last ones. Leave one of the two out"
-        )
 
 
 def _require_labels(config: TrainConfig) -> None:

@@ -21,13 +21,7 @@ class Family(Protocol):
         """Return the reason why `forward` cannot compute this model; `None` if it can."""
 
     def forward(
-        self,
-        model: Any,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        first_only: bool,
-        layers: slice,
-        states: Tensor | None,
+        self, model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool
     ) -> Tensor:
         """Return the model's last hidden states.
 
@@ -37,8 +31,6 @@ class Family(Protocol):
             input_ids: (batch, length) int64, padded on the right.
             attention_mask: (batch, length), 1 for tokens.
             first_only: compute only the first token's state in the last layer ([CLS] pooling).
-            layers: indices of the layers to run.
-            states: (batch, length, dim) input of the first layer; `None`: the embeddings.
 
         Returns:
             (batch, length or 1, dim) in the weights' type, zero at the padding. Autocast changes
@@ -71,13 +63,8 @@ def refusal(model: nn.Module) -> str | None:
 
 
 def forward(
-    model: nn.Module,
-    input_ids: Tensor,
-    attention_mask: Tensor,
-    first_only: bool,
-    layers: slice = slice(None),
-    states: Tensor | None = None,
+    model: nn.Module, input_ids: Tensor, attention_mask: Tensor, first_only: bool
 ) -> Tensor:
     """Run `Family.forward` of a model's family; requires a model without a `refusal`."""
     family = FAMILIES[model_type(model)]
-    return family.forward(model, input_ids, attention_mask, first_only, layers, states)
+    return family.forward(model, input_ids, attention_mask, first_only)

@@ -40,27 +40,17 @@ def _is_plain(layer: Any) -> bool:
     )
 
 
-def forward(
-    model: Any,
-    input_ids: Tensor,
-    attention_mask: Tensor,
-    first_only: bool,
-    layers: slice,
-    states: Tensor | None,
-) -> Tensor:
+def forward(model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool) -> Tensor:
     """Return the last hidden states (`fast.Family.forward`)."""
     part = model.embeddings
     with packed.tokens_alone(input_ids, attention_mask, part.tok_embeddings.weight) as tokens:
-        if states is None:
-            states = part.norm(part.tok_embeddings(tokens.ids))
-            states = packed.dropout(states, current_dropout(part.drop))
-        else:
-            states = tokens.pack(states)
+        states = part.norm(part.tok_embeddings(tokens.ids))
+        states = packed.dropout(states, current_dropout(part.drop))
         turns = {kind: _turns(model, tokens, kind) for kind in model.rotary_emb.layer_types}
         near = _near(tokens, model.config.sliding_window)
         biases = {"full_attention": tokens.bias, "sliding_attention": near}
         last = model.layers[-1]
-        for layer in model.layers[layers]:
+        for layer in model.layers:
             only = tokens.first if first_only and layer is last else None
             kind = layer.attention_type
             normed = layer.attn_norm(states).to(tokens.dtype)
@@ -71,9 +61,7 @@ def forward(
             rate = current_dropout(end) if isinstance(end, nn.Dropout) else 0.0
             states = packed.dropout_add(packed.linear(context, layer.attn.Wo), states, rate)
             states = states + _feed_forward(layer.mlp, layer.mlp_norm(states).to(tokens.dtype))
-            if layer is last:
-                states = model.final_norm(states)
-        return tokens.result(states, first_only)
+        return tokens.result(model.final_norm(states), first_only)
 
 
 def _feed_forward(part: Any, states: Tensor) -> Tensor:

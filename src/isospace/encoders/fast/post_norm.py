@@ -86,29 +86,20 @@ class PostNorm:
         return None
 
     def forward(
-        self,
-        model: Any,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        first_only: bool,
-        layers: slice,
-        states: Tensor | None,
+        self, model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool
     ) -> Tensor:
         """Return the last hidden states (`fast.Family.forward`)."""
         part = model.embeddings
         with packed.tokens_alone(input_ids, attention_mask, part.word_embeddings.weight) as tokens:
-            if states is not None:
-                states = tokens.pack(states)
-            elif self.behind_padding:
+            positions = tokens.positions
+            if self.behind_padding:
                 padding = part.position_embeddings.padding_idx
-                positions = packed.positions_behind(input_ids, padding)
-                states = _embedded(part, tokens.ids, tokens.pack(positions))
-            else:
-                states = _embedded(part, tokens.ids, tokens.positions)
-            chosen = [self.parts(layer) for layer in self.layers(model)[layers]]
+                positions = tokens.pack(packed.positions_behind(input_ids, padding))
+            states = _embedded(part, tokens.ids, positions)
+            layers = [self.parts(layer) for layer in self.layers(model)]
             bias = self.bias(model, tokens)
-            for layer in chosen:
-                only = tokens.first if first_only and layer is chosen[-1] else None
+            for layer in layers:
+                only = tokens.first if first_only and layer is layers[-1] else None
                 context = _attention(layer, states.to(tokens.dtype), bias, tokens, only)
                 states = states if only is None else states[only]
                 hidden = packed.linear(context, layer.attended)
