@@ -275,9 +275,6 @@ class TrainConfig:
     half_weights: bool = False
     """Keep the encoder's frozen weights in bfloat16, in half the memory. It needs `lora`; the model
     that is written is bfloat16 too."""
-    gradient_checkpointing: bool = False
-    """Save memory by running each layer again in the backward pass; training takes a third
-    longer."""
     views: ViewsChoice = "dropout"
     """What forms a positive pair: dropout, two views of one text; pairs, two texts of the corpus
     that belong together; both, a mix of these."""

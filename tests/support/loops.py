@@ -19,7 +19,7 @@ from isospace.corpus.lines import tokenise
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
-from isospace.encoders.trained import checkpoint_layers, train_adapters
+from isospace.encoders.trained import train_adapters
 from isospace.objectives import (
     OBJECTIVES,
     ESimCSE,
@@ -67,7 +67,6 @@ SETTINGS = {
     "pairs": {"views": "pairs"},
     "pairs with a queue": {"views": "pairs", "objective": ESimCSE(queue_size=32)},
     "adapters": {"lora": 4},
-    "layers again": {"gradient_checkpointing": True},
     "mined": {"views": "pairs", "mined": 2, "objective": RankCSE()},
     "mined in passes": {"mined": 2, "objective": RankCSE(variant="listmle"), "pass_tokens": 50},
 }
@@ -109,8 +108,6 @@ def make_loop(
     encoder = deepcopy(_loaded(model)).to(torch.get_default_dtype())
     if config.lora is not None:
         train_adapters(encoder, config.lora, config.seed)
-    if config.gradient_checkpointing:
-        checkpoint_layers(encoder)
     of_example = 2 if config.views == "pairs" else config.objective.texts
     lines = texts * of_example
     tokens = tokenise(

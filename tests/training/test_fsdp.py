@@ -21,13 +21,11 @@ OBJECTIVES = {
 LINES = sentences(24)
 
 
-def gradients(model, objective, rows, checkpointing):
+def gradients(model, objective, rows):
     """Terms, and name -> whole gradient, of these rows of every column."""
     loss = ObjectiveLoss(model, objective)
     loss.head.double()
     loss._noise.set(0.0)
-    if checkpointing:
-        model[0].model.gradient_checkpointing_enable()
     texts = max(2, objective.texts)
     columns = [LINES[i::texts][rows] for i in range(texts)]
     terms = loss([dict(model.preprocess(column)) for column in columns])
@@ -40,7 +38,7 @@ def gradients(model, objective, rows, checkpointing):
     return {name: float(value.detach()) for name, value in terms.items()}, found
 
 
-def divided(folder, out, name, checkpointing):
+def divided(folder, out, name):
     from torch.distributed.fsdp import fully_shard
 
     dist.init_process_group("gloo")
@@ -52,18 +50,18 @@ def divided(folder, out, name, checkpointing):
     local = sum(p.to_local().numel() for p in model.parameters())
     assert local < 0.6 * sum(p.numel() for p in model.parameters())
     rows = slice(dist.get_rank() * 4, dist.get_rank() * 4 + 4)
-    found = gradients(model, OBJECTIVES[name], rows, checkpointing)
+    found = gradients(model, OBJECTIVES[name], rows)
     torch.save(found, out / f"{dist.get_rank()}.pt")
 
 
 @pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-@pytest.mark.parametrize(("name", "checkpointing"), [("simcse", True), ("hard negatives", False)])
-def test_divided_weights_get_the_gradient_of_whole_ones(toy_model, tmp_path, name, checkpointing):
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_divided_weights_get_the_gradient_of_whole_ones(toy_model, tmp_path, name):
     """Every process has its rows of the batch, and a part of each weight."""
-    run_together(2, divided, toy_model, tmp_path, name, checkpointing)
+    run_together(2, divided, toy_model, tmp_path, name)
     model = SentenceTransformer(str(toy_model), device="cpu").double()
-    terms, whole = gradients(model, OBJECTIVES[name], slice(8), False)
+    terms, whole = gradients(model, OBJECTIVES[name], slice(8))
     for rank in (0, 1):
         same, found = torch.load(tmp_path / f"{rank}.pt")
         assert same == pytest.approx(terms, rel=1e-12)

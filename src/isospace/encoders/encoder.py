@@ -29,7 +29,7 @@ from transformers import PreTrainedTokenizerBase
 from isospace.encoders import fast
 from isospace.encoders.adapters import has_adapters
 from isospace.encoders.batch import Batch
-from isospace.encoders.hooks import changed_embeddings, runs_layers_again
+from isospace.encoders.hooks import changed_embeddings
 from isospace.encoders.language import LanguageModel, masked_language_model
 from isospace.encoders.modules import (
     default_route,
@@ -210,8 +210,6 @@ class Encoder(nn.Module):
             return "its layers have adapters"
         if self.is_half:
             return "weights in half precision"
-        if torch.is_grad_enabled() and runs_layers_again(self.transformer):
-            return "gradient checkpointing runs its layers again"
         return fast.refusal(self.transformer)
 
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:

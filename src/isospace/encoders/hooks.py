@@ -76,8 +76,3 @@ def changed_embeddings(model: Any, changes: EmbeddingChanges) -> Iterator[None]:
         part.register_forward_hook(lambda _module, _args, states: states * changes.kept),
     ):
         yield
-
-
-def runs_layers_again(model: nn.Module) -> bool:
-    """Return true if the backward pass runs layers again (gradient checkpointing)."""
-    return any(getattr(part, "gradient_checkpointing", False) for part in model.modules())

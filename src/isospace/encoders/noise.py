@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from functools import partial
-from typing import Any
+from contextlib import contextmanager
 
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 # Attributes in which transformers keeps a rate as a plain number, used while `training` is set:
 # attention (sdpa, eager, flash) in most encoders, activations and residuals in some.
@@ -51,54 +48,23 @@ class Noise:
     def at(self, rate: float | None) -> Iterator[None]:
         """Set a dropout rate in [0, 1) inside the block; `None` for the encoder's own rates.
 
-        Rates and training flags are restored when the block ends, also after an error. Layers that
-        the backward pass runs again (gradient checkpointing) use the block's rates.
+        Rates and training flags are restored when the block ends, also after an error.
         """
         if rate is not None:
             _check(rate)
-        flags, rates = self._now()
-        again = [part for part in flags if getattr(part, "gradient_checkpointing", False)]
-        functions = [getattr(part, "_gradient_checkpointing_func", None) for part in again]
+        flags = {part: part.training for part in self._module.modules()}
+        rates = [getattr(part, name) for part, name in self._slots]
         try:
             # Put the whole module into evaluation mode: attention modules read their own flag.
             self._module.train(rate != 0.0)
             if rate:
-                for part, name in self._slots:
-                    setattr(part, name, rate)
-            noise = self._now()
-            for part in again:
-                # The backward pass runs these layers again after the block has ended.
-                part._gradient_checkpointing_func = partial(
-                    checkpoint,
-                    use_reentrant=False,
-                    context_fn=lambda: (nullcontext(), self._as_at(*noise)),
-                )
+                self.set(rate)
             yield
         finally:
-            self._put(flags, rates)
-            for part, function in zip(again, functions, strict=True):
-                part._gradient_checkpointing_func = function
-
-    def _now(self) -> tuple[dict[Any, bool], list[float]]:
-        """Return the training flag of every part, and the rate of every slot."""
-        flags = {part: part.training for part in self._module.modules()}
-        return flags, [getattr(part, name) for part, name in self._slots]
-
-    def _put(self, flags: dict[Any, bool], rates: list[float]) -> None:
-        for part, training in flags.items():
-            part.training = training
-        for (part, name), rate in zip(self._slots, rates, strict=True):
-            setattr(part, name, rate)
-
-    @contextmanager
-    def _as_at(self, flags: dict[Any, bool], rates: list[float]) -> Iterator[None]:
-        """Use the flags and rates that `_now` returned inside the block."""
-        now = self._now()
-        self._put(flags, rates)
-        try:
-            yield
-        finally:
-            self._put(*now)
+            for part, training in flags.items():
+                part.training = training
+            for (part, name), own in zip(self._slots, rates, strict=True):
+                setattr(part, name, own)
 
 
 def _is_rate(value: object) -> bool:

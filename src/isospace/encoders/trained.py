@@ -22,23 +22,6 @@ def train_adapters(encoder: Encoder, rank: int, seed: int) -> None:
         ) from error
 
 
-def checkpoint_layers(encoder: Encoder) -> None:
-    """Switch on gradient checkpointing: save memory by running layers again in the backward pass.
-
-    Views without dropout save no memory: they use evaluation mode, in which transformers does not
-    checkpoint.
-    """
-    model = encoder.transformer
-    newer = "activation_checkpointing_enable"  # its name in later versions of transformers 5
-    try:
-        getattr(model, newer, model.gradient_checkpointing_enable)()
-    except ValueError as error:
-        raise UserError(
-            f"`gradient_checkpointing`: transformers does not support it for {encoder.source} "
-            f"({encoder.family}). Leave it out, or give `pass_tokens`"
-        ) from error
-
-
 def is_causal(encoder: Encoder) -> bool:
     """Return true if no token's state depends on later tokens, as in decoders.
 

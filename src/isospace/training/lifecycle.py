@@ -71,8 +71,8 @@ def working_in(folder: Path, how_to_resume: str, lock: str = ".lock") -> Iterato
         raise Stopped(f"{error}; {how_to_resume}") from error
     except torch.OutOfMemoryError as error:
         raise Stopped(
-            "out of memory. Start a new run with a smaller `batch_size`, with `pass_tokens` or "
-            f"with `gradient_checkpointing`. Or continue this run: {how_to_resume}"
+            "out of memory. Start a new run with a smaller `batch_size` or with `pass_tokens`. "
+            f"Or continue this run: {how_to_resume}"
         ) from error
 
 

@@ -97,9 +97,14 @@ class ObjectiveLoss(nn.Module):
         """Return the terms of the loss for a batch.
 
         Raises:
-            UserError: the number of text columns does not fit the objective, or two views are equal
-                because the model has no dropout.
+            UserError: the number of text columns does not fit the objective, two views are equal
+                because the model has no dropout, or gradient checkpointing is on.
         """
+        if any(getattr(part, "gradient_checkpointing", False) for part in self.model.modules()):
+            raise UserError(
+                "the model runs its layers again in the backward pass, with the dropout rates of "
+                "another view. Leave gradient_checkpointing out of the trainer's arguments"
+            )
         columns = list(sentence_features)
         plan = self._plan(len(columns))
         encoded = gather(torch.stack(self._encode(columns, plan.views)))

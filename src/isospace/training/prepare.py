@@ -21,7 +21,7 @@ from isospace.encoders.modules import require_one_way
 from isospace.encoders.places import resolve
 from isospace.encoders.prompts import Side, side_of
 from isospace.encoders.saving import require_classic, require_read_alike
-from isospace.encoders.trained import checkpoint_layers, train_adapters
+from isospace.encoders.trained import train_adapters
 from isospace.encoders.vector_sources import PREFIX
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import Benchmark
@@ -227,9 +227,8 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     for config in configs:
         prompts = config.query_prompt, config.document_prompt
         trained = config.lora, config.half_weights
-        again = config.gradient_checkpointing
         read = config.pooling, config.bidirectional, *prompts
-        start = (config.model, config.dropout, *trained, again, *read)
+        start = (config.model, config.dropout, *trained, *read)
         by_base.setdefault(start, []).append(config)
     for alike in by_base.values():
         encoder = _load_encoder(alike[0], "cpu")
@@ -350,8 +349,6 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
         encoder.noise.set(config.dropout)
     if config.lora is not None:
         train_adapters(encoder, config.lora, config.seed)
-    if config.gradient_checkpointing:
-        checkpoint_layers(encoder)
     return encoder
 
 

@@ -74,7 +74,6 @@ def require_plain_passes(config: TrainConfig) -> None:
         )
     reasons = {
         "pass_tokens": "reads tokens, and needs a batch at once",
-        "gradient_checkpointing": "changes single layers, which a recomputed pass would not repeat",
     }
     for name, reason in reasons.items():
         value = getattr(config, name)
