@@ -272,9 +272,6 @@ class TrainConfig:
     lora: PositiveInt | None = None
     """Train low-rank adapters (LoRA) of this rank, such as 16; they take higher learning
     rates, such as 2e-4, and need isospace[lora]. Default: train all weights."""
-    half_weights: bool = False
-    """Keep the encoder's frozen weights in bfloat16, in half the memory. It needs `lora`; the model
-    that is written is bfloat16 too."""
     views: ViewsChoice = "dropout"
     """What forms a positive pair: dropout, two views of one text; pairs, two texts of the corpus
     that belong together; both, a mix of these."""

@@ -39,10 +39,6 @@ def insert(model: nn.Module, rank: int, seed: int) -> None:
         warnings.filterwarnings("ignore", message="fan_in_fan_out")
         torch.default_generator.manual_seed(seed)
         inject_adapter_in_model(settings, model)
-    for name, parameter in model.named_parameters():
-        if IN in name or OUT in name:  # half precision would round small updates away
-            wide = torch.promote_types(parameter.dtype, torch.float32)
-            parameter.data = parameter.data.to(wide)
 
 
 def remove(module: nn.Module) -> None:

@@ -170,11 +170,6 @@ class Encoder(nn.Module):
         return next(self.model.parameters()).device
 
     @property
-    def is_half(self) -> bool:
-        """True if the weights are bfloat16."""
-        return next(self.model.parameters()).dtype == torch.bfloat16
-
-    @property
     def pooling(self) -> str:
         """The pooling's name in `POOLINGS`, or a description if it has none."""
         return pooling_of(self._documents)
@@ -208,8 +203,6 @@ class Encoder(nn.Module):
             return f"every layer is read (pooling {self.pooling})"
         if has_adapters(self.transformer):
             return "its layers have adapters"
-        if self.is_half:
-            return "weights in half precision"
         return fast.refusal(self.transformer)
 
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:

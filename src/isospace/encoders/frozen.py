@@ -125,11 +125,6 @@ class FrozenEncoder(Encoder):
         return torch.device("cpu")
 
     @property
-    def is_half(self) -> bool:
-        """False: the vectors are float32."""
-        return False
-
-    @property
     def pooling(self) -> str:
         """A placeholder: the pooling of given vectors is unknown."""
         return "its own"

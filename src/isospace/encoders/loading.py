@@ -56,7 +56,6 @@ def load_encoder(
     query_prompt: str | None = None,
     document_prompt: str | None = None,
     bidirectional: bool = False,
-    half: bool = False,
 ) -> Encoder:
     """Load an encoder.
 
@@ -73,7 +72,6 @@ def load_encoder(
             default: the encoder's own (`prompts.Prompts.of_model`).
         document_prompt: the prompt before every document, or its name; default: the encoder's own.
         bidirectional: let every token of a decoder see later tokens too.
-        half: keep the weights and compute in bfloat16.
 
     Raises:
         UserError: the model is missing, unreachable, unreadable, or not a text encoder.
@@ -109,7 +107,7 @@ def load_encoder(
     if unread and exported is not None:
         _apply_exported(model, exported)
     # float32 for every checkpoint: in half precision, small updates would be rounded away.
-    encoder = Encoder(model.bfloat16() if half else model.float(), name)
+    encoder = Encoder(model.float(), name)
     if unread:
         pooling = _assumed_pooling(encoder, exported, pooling)
     if bidirectional:

@@ -53,8 +53,6 @@ _CLASSIC_POOLING = {
 CLASSIC_TOLERANCE = 1e-6
 """Largest 1 - cosine allowed between an encoder's vectors and those of its reloaded folder."""
 
-_HALF_TOLERANCE = 1e-3
-"""The tolerance for bfloat16 weights, whose rounding depends on the padding."""
 
 _DENSE_INPUT = {
     "module_input_name": "sentence_embedding",
@@ -197,17 +195,13 @@ def require_read_alike(encoder: Encoder) -> None:
     plain = encoder.prompts.plain
     theirs = encoder.model.encode(list(PROBES), prompt=plain, show_progress_bar=False)
     gap = gap_between(encoder.embed(PROBES), np.asarray(theirs))
-    if not gap <= _tolerance(encoder):
+    if not gap <= CLASSIC_TOLERANCE:
         raise UserError(
             f"{encoder.source}: sentence-transformers makes other vectors of these weights than "
             f"isospace (1 - cosine = {gap:.2g}), so the trained model would not be the model "
             "that is loaded. Tokenizers that pad on the left have this effect if positions are "
             'learned: set "padding_side": "right" in tokenizer_config.json'
         )
-
-
-def _tolerance(encoder: Encoder) -> float:
-    return _HALF_TOLERANCE if encoder.is_half else CLASSIC_TOLERANCE
 
 
 def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = True) -> float:
@@ -235,7 +229,7 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
         if isinstance(encoder, FrozenEncoder):
             return parity_of_maps(encoder, building)
         measured = {side: encoder.embed(PROBES, side=side) for side in encoder.prompts.sides}
-        return parity_of_sides(measured, building, PROBES, encoder, _tolerance(encoder))
+        return parity_of_sides(measured, building, PROBES, encoder, CLASSIC_TOLERANCE)
 
 
 def _write_classic(encoder: Encoder, folder: Path) -> None:

@@ -34,8 +34,8 @@ def join_processes(precision: str = "no", **settings: Any) -> Accelerator:
         if os.environ.get(f"ACCELERATE_USE_{name}", "false").lower() == "true":
             raise UserError(
                 f"Accelerate's configuration asks for {name}, but every isospace process holds "
-                "all weights. Launch without it. For encoders that do not fit, set `lora` and "
-                "`half_weights`, or use ObjectiveLoss in the trainer of sentence-transformers"
+                "all weights. Launch without it. For encoders that do not fit, set `lora`, or use "
+                "ObjectiveLoss in the trainer of sentence-transformers"
             )
     # Accelerate refuses a second precision in one process. Earlier accelerators keep their own.
     if AcceleratorState._shared_state.get("_mixed_precision", precision) != precision:

@@ -66,7 +66,7 @@ def model_card(
     """Return the Markdown of a run's model card."""
     title = f"adapted {'with' if config.objective.reads_labels else 'without'} labels"
     if results.ships_base:
-        title = f"the base model, {'in bfloat16' if config.half_weights else 'unchanged'}"
+        title = "the base model, unchanged"
     origin = results.origin
     cited = ""
     if not _untrained(results):

@@ -226,9 +226,8 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     by_base: dict[tuple[Any, ...], list[TrainConfig]] = {}
     for config in configs:
         prompts = config.query_prompt, config.document_prompt
-        trained = config.lora, config.half_weights
         read = config.pooling, config.bidirectional, *prompts
-        start = (config.model, config.dropout, *trained, *read)
+        start = (config.model, config.dropout, config.lora, *read)
         by_base.setdefault(start, []).append(config)
     for alike in by_base.values():
         encoder = _load_encoder(alike[0], "cpu")
@@ -320,7 +319,6 @@ def base_encoder(config: TrainConfig, device: str | None = None) -> Encoder:
         config.query_prompt,
         config.document_prompt,
         config.bidirectional,
-        config.half_weights,
     )
 
 

@@ -23,7 +23,8 @@ def require_settings(config: TrainConfig) -> None:
     _require_texts(config)
     _require_labels(config)
     _require_teacher(config)
-    _require_adapters(config)
+    if config.lora is not None:
+        require_extra(f"`lora` {config.lora}", "lora", "peft")
 
 
 def require_pairs(config: TrainConfig) -> None:
@@ -57,31 +58,18 @@ def require_pairs(config: TrainConfig) -> None:
 
 
 def require_plain_passes(config: TrainConfig) -> None:
-    """Refuse `pass_tokens` and similar settings if the objective needs more than vectors.
-
-    Raises:
-        UserError: the message names the setting.
-    """
+    """Refuse `pass_tokens` if the objective needs more than vectors."""
     views = config.objective.views
-    vectors = not config.objective.inputs and all(
-        view.read == "pooled" and not view.changes_embeddings for view in views
+    plain = not config.objective.inputs and all(
+        view.read == "pooled" and not view.changes_embeddings and view.by == "encoder"
+        for view in views
     )
-    plain = vectors and all(view.by == "encoder" for view in views)
-    if config.half_weights and not vectors:
+    if config.pass_tokens and not plain:
         raise UserError(
-            f"`half_weights`: {objective_name(config.objective)} with these settings reads tokens "
-            "or edits embeddings, which needs full precision. Leave `half_weights` out"
+            f"`pass_tokens` {config.pass_tokens}: {objective_name(config.objective)} with these "
+            "settings trains an auxiliary network, or reads tokens, and needs a batch at once. "
+            "Leave `pass_tokens` out"
         )
-    reasons = {
-        "pass_tokens": "reads tokens, and needs a batch at once",
-    }
-    for name, reason in reasons.items():
-        value = getattr(config, name)
-        if value and not plain:
-            raise UserError(
-                f"`{name}` {value}: {objective_name(config.objective)} with these settings trains "
-                f"an auxiliary network, or {reason}. Leave `{name}` out"
-            )
 
 
 def require_trackers(config: TrainConfig) -> None:
@@ -110,17 +98,6 @@ def _require_texts(config: TrainConfig) -> None:
         f"example, but `columns` names {len(columns)}. Name the columns of all texts: `columns` "
         f"{wanted}"
     )
-
-
-def _require_adapters(config: TrainConfig) -> None:
-    if config.lora is None:
-        if config.half_weights:
-            raise UserError(
-                "`half_weights`: bfloat16 would round away small updates of the weights. Train "
-                "adapters instead, such as `lora` 16, or leave `half_weights` out"
-            )
-        return
-    require_extra(f"`lora` {config.lora}", "lora", "peft")
 
 
 def _require_labels(config: TrainConfig) -> None:
