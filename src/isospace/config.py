@@ -258,9 +258,6 @@ class TrainConfig:
     """The base model: minilm, a model folder, the folder of a run, or a Hub name."""
     pooling: PoolingName | None = None
     """How token vectors become one sentence vector. Default: the model's own pooling."""
-    bidirectional: bool = False
-    """Let every token of a decoder see the tokens after it too. It works best with the `pooling`
-    mean."""
     query_prompt: str | None = None
     """Text put before every query, such as "query: ", or the name of one of the model's own
     prompts; "" for none. Default: the model's own query prompt, if it has one."""

@@ -48,18 +48,3 @@ def test_vectors_are_those_of_sentence_transformers(model, tmp_path):
     again = SentenceTransformer(str(tmp_path / "model"), device="cpu")
     np.testing.assert_allclose(again.encode(TEXTS), encoder.embed(TEXTS), atol=2e-6)
     assert load_encoder(str(tmp_path / "model"), device="cpu").pooling == "lasttoken"
-
-
-def test_every_token_sees_all_where_the_mask_goes_both_ways(model, tmp_path):
-    """In sentence-transformers too, whatever the padding."""
-    causal = load_encoder(str(model), "mean", device="cpu")
-    encoder = load_encoder(str(model), "mean", device="cpu", bidirectional=True)
-    assert not is_causal(encoder)
-    texts = [text for text in TEXTS if text]
-    assert np.abs(encoder.embed(texts) - causal.embed(texts)).max() > 1e-4
-    alone = np.concatenate([encoder.embed([text]) for text in texts])
-    np.testing.assert_allclose(encoder.embed(texts, batch_tokens=100_000), alone, atol=2e-6)
-    save_model(encoder, tmp_path / "model")
-    again = SentenceTransformer(str(tmp_path / "model"), device="cpu")
-    np.testing.assert_allclose(again.encode(texts), encoder.embed(texts), atol=2e-6)
-    assert not is_causal(load_encoder(str(tmp_path / "model"), device="cpu"))

@@ -23,7 +23,7 @@ from isospace.encoders.modules import module_names, modules_of
 from isospace.encoders.places import loading, require_undamaged, resolve
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Side, prompt_text
-from isospace.encoders.trained import attend_both_ways, is_causal
+from isospace.encoders.trained import is_causal
 from isospace.encoders.vector_sources import ABOUT, is_frozen_name
 from isospace.encoders.words import read_vectors, word_file, word_model
 from isospace.errors import UserError
@@ -55,7 +55,6 @@ def load_encoder(
     device: str | None = None,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
-    bidirectional: bool = False,
 ) -> Encoder:
     """Load an encoder.
 
@@ -71,7 +70,6 @@ def load_encoder(
         query_prompt: the prompt before every query, or the name of one of the encoder's prompts;
             default: the encoder's own (`prompts.Prompts.of_model`).
         document_prompt: the prompt before every document, or its name; default: the encoder's own.
-        bidirectional: let every token of a decoder see later tokens too.
 
     Raises:
         UserError: the model is missing, unreachable, unreadable, or not a text encoder.
@@ -110,8 +108,6 @@ def load_encoder(
     encoder = Encoder(model.float(), name)
     if unread:
         pooling = _assumed_pooling(encoder, exported, pooling)
-    if bidirectional:
-        attend_both_ways(encoder)
     return _configure(encoder, pooling, query_prompt, document_prompt)
 
 

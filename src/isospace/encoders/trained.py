@@ -37,24 +37,3 @@ def is_causal(encoder: Encoder) -> bool:
             states = encoder.model[0](encoder.features(batch))["token_embeddings"]
         first_states.append(states[:, :2])
     return torch.equal(*first_states)
-
-
-def attend_both_ways(encoder: Encoder) -> None:
-    """Let every token of a decoder see later tokens too (LLM2Vec, BehnamGhader et al. 2024).
-
-    The function sets `is_causal` in transformers' configuration, which a saved folder keeps.
-
-    Raises:
-        UserError: the model is not a decoder, or transformers ignores the setting for its family.
-    """
-    if not is_causal(encoder):
-        raise UserError(
-            f"`bidirectional`: {encoder.source} ({encoder.family}) is no decoder, so its tokens "
-            "see later ones already. Leave the setting out"
-        )
-    encoder.transformer.config.is_causal = False
-    if is_causal(encoder):
-        raise UserError(
-            f"`bidirectional`: transformers has no such mask for {encoder.source} "
-            f"({encoder.family}). Leave the setting out"
-        )

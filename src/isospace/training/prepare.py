@@ -226,8 +226,7 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     by_base: dict[tuple[Any, ...], list[TrainConfig]] = {}
     for config in configs:
         prompts = config.query_prompt, config.document_prompt
-        read = config.pooling, config.bidirectional, *prompts
-        start = (config.model, config.dropout, config.lora, *read)
+        start = (config.model, config.dropout, config.lora, config.pooling, *prompts)
         by_base.setdefault(start, []).append(config)
     for alike in by_base.values():
         encoder = _load_encoder(alike[0], "cpu")
@@ -318,7 +317,6 @@ def base_encoder(config: TrainConfig, device: str | None = None) -> Encoder:
         device,
         config.query_prompt,
         config.document_prompt,
-        config.bidirectional,
     )
 
 
