@@ -66,9 +66,10 @@ def test_page_is_self_contained_and_escaped(run):
     assert "a &lt;run&gt;" in page
     for text in ("<script>document", "<b>evil", "<b>processor", "<script src", "<link", "@import"):
         assert text not in page
-    assert page.count("<svg") == 9
+    assert page.count("<svg") == 7
     assert "Adapted: yes." in page
     assert "60 held-out sentences" in page
+    assert "neighbours, a sentence keeps" in page
     assert "http" not in page.replace("http://www.w3.org", "").replace("http-equiv", "")
     ids = [part.split('"')[0] for part in page.split(' id="')[1:]]
     assert len(ids) == len(set(ids))

@@ -10,30 +10,9 @@ from toy import sentences
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.objectives import SimCSE
-from isospace.report.space import (
-    kept_shares,
-    most_changed,
-    spectrum,
-)
-from isospace.training.run import Run, Sample
+from isospace.report.figures import spectrum
+from isospace.training.run import Run
 from isospace.training.train import train
-
-
-def random_sample(count: int = 40, moved: float = 0.5) -> Sample:
-    source = np.random.default_rng(3)
-    before = source.normal(size=(count, 6)).astype(np.float32)
-    after = before + moved * source.normal(size=(count, 6)).astype(np.float32)
-    return Sample(tuple(sentences(count)), before, after)
-
-
-def slow_neighbours(vectors: np.ndarray, row: int, count: int) -> list[int]:
-    """The rows of largest cosine with one row, by a loop."""
-    cosines = {
-        other: float(v @ vectors[row] / np.linalg.norm(v) / np.linalg.norm(vectors[row]))
-        for other, v in enumerate(vectors)
-        if other != row
-    }
-    return sorted(cosines, key=lambda other: -cosines[other])[:count]
 
 
 def test_spectrum_of_known_singular_values():
@@ -43,29 +22,6 @@ def test_spectrum_of_known_singular_values():
     vectors = left @ np.diag([6.0, 3.0, 1.0]) @ right + 5.0
     assert spectrum(vectors) == pytest.approx([0.6, 0.3, 0.1], abs=1e-9)
     assert spectrum(np.ones((5, 3), dtype=np.float32)).max() == 0.0
-
-
-def test_kept_shares_against_a_loop():
-    sample = random_sample()
-    kept = kept_shares(sample)
-    for row in range(len(sample.sentences)):
-        near = [set(slow_neighbours(v, row, 10)) for v in (sample.before, sample.after)]
-        assert kept[row] == len(near[0] & near[1]) / 10
-
-
-def test_neighbours_by_hand():
-    """On a circle: angles in degrees before, and after the third sentence has moved."""
-    angles = {"a": (10, 10), "b": (20, 20), "c": (40, 200), "d": (80, 80), "e": (90, 90), "f": (170, 170), "g": (180, 180)}  # fmt: skip
-    before, after = (
-        np.stack([[np.cos(np.radians(x[i])), np.sin(np.radians(x[i]))] for x in angles.values()])
-        for i in (0, 1)
-    )
-    sample = Sample(tuple(angles), before, after)
-    [(sentence, *lists)] = most_changed(sample, np.array([1, 1, 0, 1, 1, 1, 1.0]), 1)
-    assert sentence == "c"
-    assert [[near for near, _, _ in one] for one in lists] == [list("badef"), list("gfeda")]
-    for one in lists:
-        assert [shared for _, _, shared in one] == [False, True, True, True, True]
 
 
 @pytest.fixture(scope="module")

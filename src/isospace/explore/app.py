@@ -31,9 +31,13 @@ from isospace.explore.session import (
     MOST_SENTENCES,
     Session,
 )
-from isospace.report.space import SMALLEST_SAMPLE, kept_shares
-from isospace.report.write import MAPPED, MEASURES, maps, spectra_picture, templates
-from isospace.training.run import Sample
+from isospace.report.write import (
+    MEASURES,
+    SMALLEST_SAMPLE,
+    kept_neighbours,
+    spectra_picture,
+    templates,
+)
 
 HOST = "127.0.0.1"
 _NEIGHBOURS = 10
@@ -125,7 +129,7 @@ class Pages:
         return self._page("similarities.html", error, text=text, result=result)
 
     async def geometry(self, request: Request) -> Response:
-        """Answer with measures, singular values and maps, computed at the first request."""
+        """Answer with measures and singular values, computed at the first request."""
         return self._page("geometry.html", geometry=self._geometry)
 
     @cached_property
@@ -166,21 +170,15 @@ def geometry_of(session: Session) -> dict[str, Any] | None:
     titles = [f"{model.letter}: {model.name}" for model in session.models]
     spaces = dict(zip(titles, vectors, strict=True))
     described = [describe(one) for one in vectors]
-    found = {
+    return {
         "sentences": len(session.sample),
         "measures": [
             (MEASURES[key], meaning, [f"{one[key]:.4g}" for one in described])
             for key, meaning in _MEANINGS.items()
         ],
         "spectra": spectra_picture(spaces, "spectra", "Line chart: singular values"),
-        "maps": [],
+        "kept": kept_neighbours(*vectors) if len(vectors) == 2 else None,
     }
-    if len(vectors) == 2:
-        both = Sample(tuple(text[:LONGEST_SHOWN] for text in session.sample), *vectors)
-        shares = kept_shares(both)
-        found["maps"] = list(maps(both, shares, (titles[0], titles[1])))
-        found |= {"mapped": min(MAPPED, len(session.sample)), "kept_share": float(shares.mean())}
-    return found
 
 
 def make_app(session: Session) -> Starlette:

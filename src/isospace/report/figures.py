@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from isospace.evaluation.scores import BASE
 from isospace.report.run_set import RunSet
-from isospace.report.space import Vectors, spectrum
 from isospace.training.run import Run
 from isospace.training.selection import LABELS, PAIRS
 
 Chart = alt.LayerChart | alt.FacetChart  # types of Altair's `layer`
 Values = list[dict[str, Any]]
+Vectors = NDArray[np.float32]
 
 WIDTH, HEIGHT = 320, 240
 """Smallest size of a picture in pixels; its text then has 12 pixels."""
@@ -246,6 +246,18 @@ def plane(run_set: RunSet) -> Chart:
     return alt.layer(lines, points.encode(color=colour, shape=shape, description="label:N"))
 
 
+def spectrum(vectors: Vectors) -> NDArray[np.float64]:
+    """Return the singular values of the centred vectors as shares of their sum, largest first.
+
+    The entropy of these shares is the logarithm of the effective rank (Roy & Vetterli 2007).
+
+    `vectors` are (sentence, dim).
+    """
+    values = vectors.astype(np.float64)
+    singular = np.linalg.svd(values - values.mean(0), compute_uv=False)
+    return np.asarray(singular / max(singular.sum(), np.finfo(np.float64).tiny))
+
+
 def spectra(spaces: Mapping[str, Vectors]) -> Chart:
     """Draw the singular values of one or two spaces, largest first, as shares of their sum.
 
@@ -274,27 +286,6 @@ def spectra(spaces: Mapping[str, Vectors]) -> Chart:
     return alt.layer(
         _chart(values).mark_line(strokeWidth=2).encode(**axes, strokeDash=dash),
         points.encode(**axes, description="label:N"),
-    )
-
-
-def sentence_map(points: Vectors, sentences: Sequence[str], kept: NDArray[np.float64]) -> Chart:
-    """Draw sentences in the plane, coloured by the share of neighbours kept.
-
-    `points` are positions (sentence, 2), `kept` shares (sentence,) from 0 to 1.
-    """
-    values: Values = [
-        {"x": round(float(x), 2), "y": round(float(y), 2), "kept": float(share), "label": sentence}
-        for (x, y), sentence, share in zip(points, sentences, kept, strict=True)
-    ]
-    colour = alt.Color("kept:Q").scale(domain=[0, 1], range=_LOW_TO_HIGH)
-    dots = _chart(values).mark_point(filled=True, size=36, opacity=0.85)
-    return alt.layer(
-        dots.encode(
-            x=alt.X("x:Q").axis(None).scale(zero=False),
-            y=alt.Y("y:Q").axis(None).scale(zero=False),
-            color=colour.title("share of neighbours kept"),
-            description="label:N",
-        )
     )
 
 

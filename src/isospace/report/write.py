@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
 
 from isospace.config import objective_name
 from isospace.errors import Stopped, UserError
-from isospace.evaluation.geometry import describe
+from isospace.evaluation.geometry import NEIGHBOURS, common_neighbours, describe
 from isospace.evaluation.sts import PAPER_PROTOCOL
-from isospace.report import figures, space
+from isospace.report import figures
 from isospace.report.candidates import candidates_part
 from isospace.report.figures import Picture
 from isospace.report.papers import is_published
@@ -25,12 +24,10 @@ from isospace.statistics.counts import number_of
 from isospace.system.files import expanded, write_text
 from isospace.system.tables import Table, is_number
 from isospace.training.results import RunResults
-from isospace.training.run import REPORT, Run, Sample
+from isospace.training.run import REPORT, Run
 
-MAPPED = 300
-"""Largest number of sentences on a map."""
-EXAMPLES = 3
-"""Number of sentences whose neighbours are listed."""
+SMALLEST_SAMPLE = 12
+"""Smallest number of sentences with ten neighbours each."""
 
 MEASURES = {
     "effective_rank": "effective rank",
@@ -217,9 +214,8 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
 def _space(run: Run, number: int) -> dict[str, Any] | None:
     """Return the part on the space of the run's sample; `None` if it has too few sentences."""
     sample = run.sample
-    if sample is None or len(sample.sentences) < space.SMALLEST_SAMPLE:
+    if sample is None or len(sample.sentences) < SMALLEST_SAMPLE:
         return None
-    kept_share = space.kept_shares(sample)
     before, after = describe(sample.before), describe(sample.after)
     measures = [
         {"measure": title, "before": f"{before[key]:.4g}", "after": f"{after[key]:.4g}"}
@@ -233,29 +229,19 @@ def _space(run: Run, number: int) -> dict[str, Any] | None:
             "Line chart: singular values before and after",
         ),
         "measures": Table("space", "The use of the space", measures),
-        "maps": list(maps(sample, kept_share, ("Before", "After"), f"-{number}")),
-        "mapped": min(MAPPED, len(sample.sentences)),
-        "neighbours": space.most_changed(sample, kept_share, EXAMPLES),
+        "kept": kept_neighbours(sample.before, sample.after),
     }
 
 
-def spectra_picture(spaces: Mapping[str, space.Vectors], name: str, description: str) -> Picture:
+def spectra_picture(spaces: Mapping[str, figures.Vectors], name: str, description: str) -> Picture:
     """Draw `figures.spectra` with title and caption."""
     caption = "The flatter, the more evenly the space is used; the scale is logarithmic."
     return figures.picture(figures.spectra(spaces), name, description, "Singular values", caption)
 
 
-def maps(
-    sample: Sample, kept_share: np.ndarray, titles: tuple[str, str], suffix: str = ""
-) -> Iterator[Picture]:
-    """Draw maps of the first sentences of a sample in both spaces, before and after.
+def kept_neighbours(before: figures.Vectors, after: figures.Vectors) -> float:
+    """Return how many of its ten nearest neighbours a sentence keeps, on average.
 
-    `kept_share` (from `space.kept_shares`) gives the colours. `suffix` makes the names of the
-    pictures unique on the page.
+    `before` and `after` are (sentence, dim) of the same sentences.
     """
-    shown = slice(MAPPED)
-    layouts = space.layouts(sample.before[shown], sample.after[shown])
-    for side, title, points in zip(("first", "second"), titles, layouts, strict=True):
-        chart = figures.sentence_map(points, sample.sentences[shown], kept_share[shown])
-        description = f"Map of {len(points)} sentences, {title}"
-        yield figures.picture(chart, f"map-{side}{suffix}", description, title)
+    return float(common_neighbours(before, after, NEIGHBOURS).mean())
