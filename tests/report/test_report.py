@@ -64,8 +64,10 @@ def test_an_unfinished_run_is_gone_on_with_by_a_command_that_works(tmp_path):
 def test_page_is_self_contained_and_escaped(run):
     page = page_of(run.folder)
     assert "a &lt;run&gt;" in page
-    for text in ("<script>document", "<b>evil", "<b>processor", "<script src", "<link", "@import"):
+    for text in ("<run>", "<script", "<b>evil", "<b>processor", "<link", "@import"):
         assert text not in page
+    assert "Content-Security-Policy\" content=\"default-src 'none'; " in page
+    assert "<title>a &lt;run&gt;, 128 sentences: 0.52</title></path>" in page
     assert page.count("<svg") == 7
     assert "Adapted: yes." in page
     assert "60 held-out sentences" in page

@@ -1,9 +1,8 @@
-"""The page in headless Chromium, opened from disk: drawn, quiet, readable, usable by keyboard."""
+"""The page in headless Chromium, opened from disk: drawn, quiet, readable."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from browsing import SCREENS, contrast, open_page, requests, require_readable
@@ -15,7 +14,7 @@ from isospace.report.write import write_report
 
 pytest.importorskip("selenium", reason="selenium is not installed (the extra dev brings it)")
 
-from selenium.webdriver import ActionChains, Chrome, Keys
+from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 MARKS = """
@@ -58,34 +57,12 @@ def browser(chromium, page) -> Chrome:
     return chromium
 
 
-def hint(browser: Chrome) -> Any:
-    return browser.find_element(By.ID, "hint")
-
-
 def test_it_is_drawn_in_silence_and_asks_nobody(browser, page):
     assert browser.title == "isospace: 2 runs"
     assert all(len(marks) > 0 for marks in browser.execute_script(MARKS))
     assert len(browser.find_elements(By.TAG_NAME, "svg")) == 5 + 2 + 1
     assert browser.get_log("browser") == []
     assert requests(browser) == [page.as_uri()]
-
-
-def test_every_mark_can_be_read_by_keyboard(browser):
-    plot = browser.find_elements(By.CSS_SELECTOR, ".plot")[0]
-    browser.execute_script("arguments[0].focus()", plot)
-    texts = []
-    for _ in range(7):
-        ActionChains(browser).send_keys(Keys.ARROW_RIGHT).perform()
-        texts.append(hint(browser).text)
-    assert texts[:3] == [f"first, {n} sentences: {v}" for n, v in ((0, 0.5), (128, 0.52), (256, 0.54))]  # fmt: skip
-    assert texts[6] == texts[0]  # two runs of three evaluations, and around
-    ActionChains(browser).send_keys(Keys.ARROW_LEFT).perform()
-    assert hint(browser).text == texts[5]
-    keys = ActionChains(browser).key_down(Keys.CONTROL).send_keys(Keys.ARROW_LEFT)
-    keys.key_up(Keys.CONTROL).perform()
-    assert hint(browser).text == texts[5]  # with these keys it is the browser's
-    ActionChains(browser).send_keys(Keys.ESCAPE).perform()
-    assert not hint(browser).is_displayed()
 
 
 def test_structure_for_screen_readers(browser):

@@ -15,7 +15,7 @@ const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 const found = [];
 while (walker.nextNode()) {
   const parent = walker.currentNode.parentElement;
-  if (!walker.currentNode.data.trim() || parent.closest("script, style, #hint")) continue;
+  if (!walker.currentNode.data.trim() || parent.closest("style, title")) continue;
   const style = getComputedStyle(parent);
   let ground = parent;
   while (getComputedStyle(ground).backgroundColor === "rgba(0, 0, 0, 0)") ground =
@@ -71,14 +71,6 @@ def require_readable(browser: Any, width: int, scheme: str, texts: int) -> str:
         assert text["size"] >= 12, text
         assert contrast(text["colour"], text["ground"]) >= 4.5, text
     return paper
-
-
-def provoke(browser: Any) -> None:
-    """Send every element the events that can start the code of an attack."""
-    browser.execute_script(
-        "document.querySelectorAll('*').forEach((one) => { for (const kind of ['mouseover', "
-        "'focus', 'load', 'error']) one.dispatchEvent(new Event(kind)) })"
-    )
 
 
 def contrast(colour: str, other: str) -> float:

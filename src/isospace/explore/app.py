@@ -44,7 +44,7 @@ _NEIGHBOURS = 10
 _WORD = re.compile(r"(\w+)")
 _LARGEST_FORM = 1 << 20  # bytes: far more than `MOST_SENTENCES` of the longest sentences
 _POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "default-src 'none'; style-src 'self'; img-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {
@@ -67,7 +67,7 @@ _MEANINGS = {
     "many. Lower is more even.",
 }
 """Measure of a space -> its meaning, and the values of an even space."""
-_FILES = {"explore.css": "text/css", "marks.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_FILES = {"explore.css": "text/css", "icon.svg": "image/svg+xml"}
 
 
 class OwnRequests:

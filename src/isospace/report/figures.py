@@ -1,7 +1,7 @@
 """Pictures of a report, drawn by Altair (Vega-Lite) as SVG without scripts.
 
-The hover text of a point is a label in the SVG, which screen readers can read. Colours have middle
-lightness, so that they are visible on white and on black.
+The text of a point is a label, which screen readers can read, and a title, which browsers show.
+Colours have middle lightness, so that they are visible on white and on black.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ INK = "#757575"
 _BEFORE, AFTER = "#8a6d3b", "#3b7dd8"
 _COLOURS = [AFTER, "#c9701f", "#2f9e62", "#b54fb5", "#c4453c", _BEFORE, "#4f86a8", "#7d7ad6"]
 _LOW_TO_HIGH = ["#8d63d6", "#c4453c", "#b97c12"]
+_POINT = re.compile(r'(<path aria-label="([^"]*)" [^>]*aria-roledescription="point"[^>]*)/>')
 _POINTS = 300  # points of a line; more look the same
 _READ = 12  # points with hover text, on a line without marks
 
@@ -109,6 +110,7 @@ def picture(
     # Vega's ids depend on earlier charts of the process; make them unique and stable on the page.
     for number, vega_id in enumerate(re.findall(r'id="(\w+)"', svg)):
         svg = re.sub(rf'(id="|url\(#){vega_id}\b', rf"\g<1>{name}-{number}", svg)
+    svg = re.sub(_POINT, r"\1><title>\2</title></path>", svg)
     label = f'role="graphics-document" aria-label="{escape(description)}"'
     return Picture(title, caption, Markup(svg.replace('class="marks"', label, 1)))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +67,7 @@ def write_report(
         raise UserError(f"`output` {output}: expected a name that ends in .html")
     environment = templates("isospace.report")
     environment.tests.update(number=is_number, published=is_published)
-    environment.filters.update(sha256=_sha256)
     page = environment.get_template("report.html").render(
-        script=environment.get_template("marks.js").render(),
         title=run_set.title,
         comparisons=run_set.comparisons,
         apart=run_set.home is None,
@@ -110,11 +106,6 @@ def templates(package: str) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
-
-def _sha256(script: str) -> str:
-    """Return the hash by which the page's content security policy allows its script."""
-    return b64encode(sha256(script.encode()).digest()).decode()
 
 
 def _curves(run_set: RunSet) -> Iterator[Picture]:
