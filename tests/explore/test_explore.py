@@ -186,43 +186,14 @@ def test_texts_and_names_are_escaped():
 
 
 def test_answers_forbid_everything_from_other_sites(client):
-    for path in (
-        "/",
-        "/similarities",
-        "/geometry",
-        "/explore.css",
-        "/icon.svg",
-        "/no",
-    ):
-        headers = client.get(path).headers
-        policy = headers["content-security-policy"]
+    for path in ("/", "/explore.css", "/no"):
+        policy = client.get(path).headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; ")
         assert "unsafe" not in policy
-        assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "same-origin"
-        assert headers["cross-origin-resource-policy"] == "same-origin"
     assert client.get("/explore.css").headers["content-type"].startswith("text/css")
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"host": "localhost:8265"}, 200),
-        ({"host": "127.0.0.1.evil.example"}, 400),  # DNS rebinding
-        ({"sec-fetch-site": "none"}, 200),  # typed, or opened by the terminal
-        ({"sec-fetch-site": "same-origin", "origin": f"http://{HOST}"}, 200),
-        ({"sec-fetch-site": "same-site"}, 403),  # another port of this machine
-        ({"sec-fetch-site": "cross-site"}, 403),
-        ({"origin": f"http://{HOST}:1"}, 403),
-        ({"origin": f"https://{HOST}"}, 403),
-        ({"origin": "null"}, 403),
-    ],
-)
-@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("POST", "/similarities")])
-def test_other_sites_and_names_get_nothing(client, headers, status, method, path):
-    answer = client.request(method, path, headers=headers, data={"sentences": "a\nb"})
-    assert answer.status_code == status
-    assert ("another site" in answer.text) == (status == 403)
+    assert client.get("/", headers={"host": "localhost:8265"}).status_code == 200
+    # DNS rebinding
+    assert client.get("/", headers={"host": "127.0.0.1.evil.example"}).status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -248,7 +219,6 @@ def test_bad_questions_are_refused_in_a_sentence(client, path, message):
         ("", "0 sentences: expected 2 to 40"),
         ("a\n" * (MOST_SENTENCES + 1), "41 sentences: expected 2 to 40"),
         (f"a\n{'b' * (LONGEST + 1)}", "A sentence of 2,001 characters"),
-        ("a" * (1 << 20), "More than 1 MB"),
     ],
 )
 def test_bad_sentences_are_refused_in_a_sentence(client, text, message):

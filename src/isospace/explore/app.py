@@ -13,14 +13,12 @@ import numpy as np
 import uvicorn
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from isospace.errors import UserError
 from isospace.evaluation.geometry import describe
@@ -42,18 +40,9 @@ from isospace.report.write import (
 HOST = "127.0.0.1"
 _NEIGHBOURS = 10
 _WORD = re.compile(r"(\w+)")
-_LARGEST_FORM = 1 << 20  # bytes: far more than `MOST_SENTENCES` of the longest sentences
-_POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
 _HEADERS = {
-    "Content-Security-Policy": _POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",  # without it the pages' own forms would have no origin
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }
 _MEANINGS = {
     "effective_rank": "Number of directions that the vectors use. More is more even.",
@@ -68,28 +57,6 @@ _MEANINGS = {
 }
 """Measure of a space -> its meaning, and the values of an even space."""
 _FILES = {"explore.css": "text/css", "icon.svg": "image/svg+xml"}
-
-
-class OwnRequests:
-    """Middleware that refuses requests from pages of other sites, by link, form or script.
-
-    Browsers mark requests from other sites in Sec-Fetch-Site. For forms and scripts they also send
-    Origin, as older browsers do. Other programs send neither.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer 403."""
-        headers = Headers(scope=scope)
-        asked_by = headers.get("sec-fetch-site", "none")
-        own = {None, f"http://{headers.get('host')}"}
-        if asked_by in ("none", "same-origin") and headers.get("origin") in own:
-            await self._app(scope, receive, send)
-        else:
-            refusal = PlainTextResponse("Asked for by a page of another site.", 403, _HEADERS)
-            await refusal(scope, receive, send)
 
 
 class Pages:
@@ -194,10 +161,9 @@ def make_app(session: Session) -> Starlette:
         Route("/geometry", pages.geometry),
         *(Route(f"/{name}", pages.file) for name in _FILES),
     ]
-    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
     return Starlette(
         routes=routes,
-        middleware=[hosts, Middleware(OwnRequests)],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])],
         exception_handlers={HTTPException: pages.refusal},
     )
 
@@ -279,9 +245,5 @@ def _whole_number(text: str) -> int:
 
 async def _posted_sentences(request: Request) -> str:
     """Return the sentences that a form sent."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _LARGEST_FORM:
-            raise UserError(f"More than {_LARGEST_FORM >> 20} MB of text were sent.")
-    return parse_qs(body.decode("utf-8", "replace")).get("sentences", [""])[0]
+    body = (await request.body()).decode("utf-8", "replace")
+    return parse_qs(body).get("sentences", [""])[0]
