@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.comparison.results import ComparisonResults, read_results
@@ -17,7 +16,10 @@ from isospace.training.run import Run, begun
 
 @dataclass(frozen=True)
 class NamedRun:
-    """A run, its name, and the name of its settings (`group`), which all its seeds share."""
+    """A run, its name, and the name of its settings (`group`), which all its seeds share.
+
+    The group of a run of no comparison is named by its runs.
+    """
 
     run: Run
     name: str
@@ -66,7 +68,7 @@ def collect(folders: Sequence[Path]) -> RunSet:
         else:
             loose.append(Run(folder))
     names = _names([run.folder for run in loose])
-    runs += map(NamedRun, loose, names, _labels(_with_text(loose)))
+    runs += map(NamedRun, loose, names, _groups(loose, names))
     alone = len(folders) == 1
     title = _names(folders)[0] if alone else f"{len(runs)} runs"
     return RunSet(title, tuple(runs), comparisons, folders[0] if alone else None)
@@ -89,58 +91,19 @@ def _names(folders: Sequence[Path]) -> list[str]:
     return [without_surrogates(str(folder)) for folder in folders] if alike else names
 
 
-def _labels(settings: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the objective of each run, with the settings in which its runs differ."""
-    labels = []
-    for own in settings:
-        same = [other for other in settings if other["objective"] == own["objective"]]
-        differing = [key for key in own if len({str(other.get(key)) for other in same}) > 1]
-        details = ", ".join(f"{key.replace('_', ' ')} {_in_words(own[key])}" for key in differing)
-        labels.append(f"{own['objective']} ({details})" if details else str(own["objective"]))
-    return labels
-
-
-def _in_words(value: Any) -> str:
-    """Return the value of a setting as text for people.
-
-    >>> _in_words((3200, "sentences")), _in_words(None)
-    ('3200 sentences', 'none')
-    """
-    if isinstance(value, list | tuple):
-        return " ".join(map(_in_words, value)) or "none"
-    return "none" if value is None else without_surrogates(str(value))
-
-
-def _with_text(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return the settings of each run.
-
-    A digest of the text is added if runs with the same settings read different texts.
-    """
-    settings, digests = [_settings(run) for run in runs], [_digest(run) for run in runs]
-    texts: dict[str, set[str | None]] = {}
-    for own, digest in zip(settings, digests, strict=True):
-        texts.setdefault(str(own), set()).add(digest)
+def _groups(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
+    """Return for each run the names of all runs that differ from it only in seed and folder."""
+    keys = [_key(run) for run in runs]
     return [
-        own | {"text": digest or "unknown"} if len(texts[str(own)] - {None}) > 1 else own
-        for own, digest in zip(settings, digests, strict=True)
+        ", ".join(name for name, other in zip(names, keys, strict=True) if other == key)
+        for key in keys
     ]
 
 
-def _digest(run: Run) -> str | None:
-    """Return the digest of a finished run's text; `None` for runs of adapt."""
-    results = None if (run.folder / ADAPT_SETTINGS).is_file() else run.results
-    return None if results is None else results.corpus.digest[:8]
-
-
-def _settings(run: Run) -> dict[str, Any]:
-    """Return the settings of the run, or of its adapt, as one flat dict without seed and output."""
-    if (run.folder / ADAPT_SETTINGS).is_file():
-        values = to_dict(AdaptConfig.read(run.folder / ADAPT_SETTINGS))
-        objective = {"objective": "adapt"}
-    else:
-        values = run.config.to_dict()
-        own = values.pop("objective")
-        objective = {"objective": own.pop("name"), **own}
-    parts = {**values.pop("text"), **values}
-    del parts["seed"], parts["output"]
-    return objective | parts
+def _key(run: Run) -> tuple[str, str | None]:
+    """Return the settings of a run, or of its adapt, without seed and folder, and its text."""
+    adapted = (run.folder / ADAPT_SETTINGS).is_file()
+    config = AdaptConfig.read(run.folder / ADAPT_SETTINGS) if adapted else run.config
+    values = to_dict(config)
+    del values["seed"], values["output"]
+    return str(values), None if adapted or run.results is None else run.results.corpus.digest

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from isospace.evaluation.benchmark import HALVES
+from isospace.config import objective_name
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.other_text import PROTOCOL
 from isospace.evaluation.scores import BASE, CORRECTED, CORRECTED_NOTE, GAIN, PairScores, gain_cells
@@ -22,7 +22,6 @@ from isospace.report.papers import (
     sts_rows,
 )
 from isospace.report.run_set import RunSet
-from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.tables import Table
 from isospace.training.results import RunResults
 from isospace.training.run import Run
@@ -36,8 +35,6 @@ def runs_table(run_set: RunSet) -> Table:
     )
     rows = [_runs_row(group, runs, corrected) for group, runs in run_set.groups().items()]
     protocols = dict.fromkeys(results.verdict.protocol for results in done)
-    if sts_leads(run_set):
-        rows = [_sts_first(row) for row in rows]
     note = "; ".join(protocols)
     if note:
         note = (
@@ -50,26 +47,13 @@ def runs_table(run_set: RunSet) -> Table:
     return Table("runs", "Runs: before and after", rows, note)
 
 
-def sts_leads(run_set: RunSet) -> bool:
-    """Return true if STS sets come first: no run has pairs, and none is of adapt."""
-    runs = [named.run for named in run_set.runs]
-    adapted = any((run.folder / ADAPT_SETTINGS).is_file() for run in runs)
-    return not adapted and all(HALVES in one.verdict.protocol for one in finished(runs))
-
-
-def _sts_first(row: dict[str, str]) -> dict[str, str]:
-    """Return a row with its STS columns directly after the name."""
-    first = {column: cell for column, cell in row.items() if "STS" in column}
-    return {"objective": row["objective"]} | first | row
-
-
 def _runs_row(group: str, runs: Sequence[Run], corrected: bool) -> dict[str, str]:
     config, done = runs[0].config, finished(runs)
     verdicts = [results.verdict.kind.value for results in done]
     verdicts += ["unfinished"] * (len(runs) - len(done))
     counts = Counter(verdicts)
     verdict = ", ".join(f"{n} {v}" if len(verdicts) > 1 else v for v, n in counts.items())
-    row = {"objective": group, "verdict": verdict}
+    row = {"run": group, "verdict": verdict}
     if done:
         mrr = {
             state: [100 * scores_of(results, state).pairs.mrr for results in done]
@@ -90,7 +74,7 @@ def _runs_row(group: str, runs: Sequence[Run], corrected: bool) -> dict[str, str
         row["kept"] = _kept(done)
         row["n"] = str(len(done))
         row["cost"] = max(done, key=lambda results: results.seconds).cost
-    return row | {"model": Path(config.model).name}
+    return row | {"objective": objective_name(config.objective), "model": Path(config.model).name}
 
 
 def _shipped(done: Sequence[RunResults]) -> str:
@@ -129,7 +113,7 @@ def retrieval_table(run_set: RunSet) -> Table | None:
     for group, runs in run_set.groups().items():
         done = [results for results in finished(runs) if results.base.with_bm25 is not None]
         weights |= {f"{one.base.with_bm25.weight:g}" for one in done if one.base.with_bm25}
-        rows += [{"objective": group} | row for row in _state_rows(done)]
+        rows += [{"run": group} | row for row in _state_rows(done)]
     if not rows:
         return None
     note = (
@@ -183,7 +167,7 @@ def other_text_table(run_set: RunSet) -> Table | None:
             gains = [one.gain for one in found]
             rows.append(
                 {
-                    "objective": group + not_shipped(finished(runs)),
+                    "run": group + not_shipped(finished(runs)),
                     "other text": column,
                     "gain": gains[0].points
                     if len(gains) == 1

@@ -11,14 +11,13 @@ from isospace.comparison.results import (
     RowGain,
     SeedScores,
 )
-from isospace.evaluation.benchmark import HALVES
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.other_text import PROTOCOL
 from isospace.evaluation.ranking import MEASURES
 from isospace.evaluation.scores import BASE, GAIN
 from isospace.report.papers import mean_sd, papers_table, transfer_table
 from isospace.report.run_set import RunSet
-from isospace.report.runs import other_text_table, retrieval_table, runs_table, sts_leads
+from isospace.report.runs import other_text_table, retrieval_table, runs_table
 from isospace.statistics.gains import CONFIDENCE
 from isospace.statistics.verdict import Difference
 from isospace.system.tables import Table
@@ -38,20 +37,12 @@ def all_tables(run_set: RunSet) -> list[Table]:
     tables.append(runs_table(run_set))
     makers = (retrieval_table, other_text_table, papers_table, transfer_table)
     tables += filter(None, (make(run_set) for make in makers))
-    return _with_sts_first(tables) if sts_leads(run_set) else tables
-
-
-def _with_sts_first(tables: list[Table]) -> list[Table]:
-    """Return the tables with the STS tables first."""
-    of_sts = ("sts", "gains", "all-differences", "transfer")
-    first = [table for name in of_sts for table in tables if table.name.startswith(name)]
-    return [*first, *(table for table in tables if table not in first)]
+    return tables
 
 
 def comparison_tables(name: str, results: ComparisonResults) -> list[Table]:
     """Return the tables of a comparison, the ones on the user's data first."""
-    tables = list(filter(None, (make(name, results) for make in COMPARISON_TABLES)))
-    return _with_sts_first(tables) if HALVES in results.protocol.pairs else tables
+    return list(filter(None, (make(name, results) for make in COMPARISON_TABLES)))
 
 
 def comparison_table(name: str, results: ComparisonResults) -> Table:
@@ -166,32 +157,6 @@ def differences_table(name: str, results: ComparisonResults) -> Table | None:
     return Table("differences", f"Comparison {name}: differences in {measure}", rows, note)
 
 
-def all_differences_table(name: str, results: ComparisonResults) -> Table | None:
-    """Return the differences between rows in every score.
-
-    The result is `None` if only pairs were scored, or if there is a single row.
-    """
-    scores, pairs = _average_first(results.differences), results.differences[results.measure]
-    if scores == ["MRR"] or not pairs:
-        return None
-    rows = []
-    for first, second in ((one.ahead, one.behind) for one in pairs):
-        row = {"": f"{first} over {second}"}
-        for score in scores:
-            [one] = [
-                d for d in results.differences[score] if {d.ahead, d.behind} == {first, second}
-            ]
-            ahead = round(100 * one.gain.mean, 2) * (1 if one.ahead == first else -1) + 0.0
-            row[score] = f"{ahead:+.2f}{'*' if one.shown else ''}{'=' if one.equivalent else ''}"
-        rows.append(row)
-    note = (
-        f"Differences x 100. * shown: p below 5 %, {_corrected(len(pairs))} but not corrected for "
-        "the number of scores. = within a point: the 95 % interval lies between -1 and +1. Without "
-        "a mark the test cannot tell."
-    )
-    return Table("all-differences", f"Comparison {name}: differences in every score", rows, note)
-
-
 def _found(one: Difference) -> str:
     found = ["shown"] * one.shown + ["within a point"] * one.equivalent
     return ", ".join(found) or "cannot tell"
@@ -265,6 +230,5 @@ COMPARISON_TABLES = (
     other_text_gains_table,
     gains_table,
     differences_table,
-    all_differences_table,
 )
 """Functions: name and results of a comparison -> table, or `None` if it has nothing to add."""
