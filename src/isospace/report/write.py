@@ -8,19 +8,17 @@ from typing import Any
 
 import jinja2
 
-from isospace.config import objective_name
 from isospace.errors import Stopped, UserError
 from isospace.evaluation.geometry import NEIGHBOURS, common_neighbours, describe
-from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.report import figures
 from isospace.report.candidates import candidates_part
 from isospace.report.figures import Picture
 from isospace.report.papers import is_published
 from isospace.report.run_set import NamedRun, RunSet
 from isospace.report.scoreboard import all_tables
-from isospace.statistics.counts import number_of
 from isospace.system.files import expanded, write_text
 from isospace.system.tables import Table, is_number
+from isospace.system.unicode import without_surrogates
 from isospace.training.results import RunResults
 from isospace.training.run import REPORT, Run
 
@@ -74,7 +72,6 @@ def write_report(
         tables=all_tables(run_set),
         curves=list(_curves(run_set)),
         key=figures.line_styles(run_set),
-        evaluations=_evaluations_table(run_set),
         sections=[_section(named, i, in_words) for i, named in enumerate(run_set.runs)],
     )
     try:
@@ -126,21 +123,6 @@ def _curves(run_set: RunSet) -> Iterator[Picture]:
     )
 
 
-def _evaluations_table(run_set: RunSet) -> Table:
-    named = figures.curves(run_set)
-    rows = [
-        {
-            "run": one.name,
-            "step": f"{evaluation['step']:.0f}",
-            "sentences": f"{evaluation['sentences']:,.0f}",
-            **{title: f"{evaluation[key]:.4f}" for key, title in named},
-        }
-        for one in run_set.runs
-        for evaluation in one.run.evaluations()
-    ]
-    return Table("evaluations", "Every evaluation", rows)
-
-
 def _section(named: NamedRun, number: int, in_words: Callable[[str], str]) -> dict[str, Any]:
     """Return the part of the page on one run; what an unfinished or old run lacks is empty."""
     run, results = named.run, named.run.results
@@ -172,34 +154,24 @@ def _section(named: NamedRun, number: int, in_words: Callable[[str], str]) -> di
 
 
 def _facts(run: Run, results: RunResults) -> dict[str, str]:
-    """Return facts on protocol and environment: name -> text."""
-    config, scores = run.config, results.adapted
-    machine = ", ".join(f"{key} {value}" for key, value in results.environment.items())
-    objective, paper = config.objective, config.objective.paper
-    options = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in objective.to_json().items())
-    texts = [Path(corpus).name or corpus for corpus in config.text.corpus]
-    longest = results.corpus.longest or config.max_length
-    length = "read whole" if config.objective.reads_whole_texts else f"of up to {longest} tokens"
-    dropout = "the encoder's own" if config.dropout is None else f"{config.dropout:g}"
-    if config.lora is not None:
-        dropout += f", adapters of rank {config.lora}"
-    facts = {
-        "Base model": f"{config.model}, pooling {results.pooling}",
-        "Text": f"{', '.join(texts)}; up to {config.text.held_out:,} sentences held out",
-        "Objective": f"{objective_name(objective)} ({options}), from {paper.title} ({paper.year})",
-        "Training": f"{number_of(results.steps, 'updates')} of "
-        f"{config.batch_size * config.accumulate} sentences {length}, "
-        f"learning rate {config.learning_rate:g}, "
-        f"weight decay {config.weight_decay:g}, gradients clipped to {config.clip_norm:g}, "
-        f"dropout {dropout}, seed {config.seed}",
-        "Checkpoint": results.kept,
-        "Verdict by": f"{results.verdict.protocol}; {scores.pairs.protocol}",
-    }
-    if scores.sts:
-        facts["STS by"] = PAPER_PROTOCOL
-    facts["Machine"] = f"isospace {results.isospace}, {machine}"
-    facts["Cost"] = f"{results.cost}, evaluations included"
-    return facts
+    """Return the settings of a run, and the versions and machine used: name -> text."""
+    values = run.config.to_dict()
+    objective, text = values.pop("objective"), values.pop("text")
+    name = {"objective": objective.pop("name")}
+    used = {"pooling": results.pooling, "isospace": results.isospace, **results.environment}
+    facts = name | objective | text | values | used
+    return {key.replace("_", " "): _fact(value) for key, value in facts.items()}
+
+
+def _fact(value: Any) -> str:
+    """Return a setting as text for people.
+
+    >>> _fact((3200, "sentences")), _fact(None)
+    ('3200 sentences', 'none')
+    """
+    if isinstance(value, list | tuple):
+        return " ".join(map(_fact, value)) or "none"
+    return "none" if value is None else without_surrogates(str(value))
 
 
 def _space(run: Run, number: int) -> dict[str, Any] | None:
