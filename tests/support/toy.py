@@ -1,32 +1,157 @@
-"""The tiny encoders and texts of `training.tiny` by the names of the tests, and a short run."""
+"""Tiny encoders with random weights, texts for them, and a short run on them."""
 
 from __future__ import annotations
 
+import json
+import random
+import string
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import BertConfig, BertForSequenceClassification
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForSequenceClassification,
+    BertModel,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaForMaskedLM,
+    RobertaModel,
+    RobertaTokenizer,
+)
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.objectives import WhitenedCSE
-from isospace.training.tiny import (
-    WORDS,
-    sentences,
-    tiny_tokenizer,
-    write_documents,
-    write_tiny_bert as write_toy_model,
-    write_tiny_roberta as write_toy_roberta,
-)
+from isospace.system.quiet import no_weight_bars
 
-__all__ = [
-    "WORDS",
-    "sentences",
-    "short_run",
-    "write_documents",
-    "write_toy_cross_encoder",
-    "write_toy_model",
-    "write_toy_roberta",
-]
+WORDS = """
+the cat dog sat on mat big red house runs fast tensor returns array value shape
+of a an in each over under small blue green tree river city light night day
+morning walks reads writes opens file model learns words without labels from
+text many few old new good
+""".split()
+"""The words that tiny encoders know."""
+
+
+def tiny_tokenizer(length: int = 64) -> PreTrainedTokenizerFast:
+    """Return a WordPiece tokenizer that knows `WORDS`, letters and digits.
+
+    `length` is the number of tokens of the longest text.
+    """
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    characters = [
+        prefix + c for c in string.ascii_lowercase + string.digits for prefix in ("", "##")
+    ]
+    vocab = {
+        token: i for i, token in enumerate([*special, *WORDS, *(set(characters) - set(WORDS))])
+    }
+    vocab = {token: i for i, token in enumerate(sorted(vocab, key=lambda t: (t not in special, t)))}
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        special_tokens=[("[CLS]", vocab["[CLS]"]), ("[SEP]", vocab["[SEP]"])],
+    )
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_max_length=length,
+    )
+
+
+def write_toy_model(
+    folder: Path, *, length: int = 64, masked_words: bool = False, **sizes: Any
+) -> Path:
+    """Write a Hugging Face BERT with 3 layers of 32 dimensions and random weights.
+
+    Args:
+        folder: the folder to write.
+        length: number of tokens of the longest text.
+        masked_words: write a head for masked words too.
+        sizes: settings of `BertConfig` that replace the usual ones.
+    """
+    kind = BertForMaskedLM if masked_words else BertModel
+    sizes = {"max_position_embeddings": length, **sizes}
+    return _write_model(folder, tiny_tokenizer(length), BertConfig, kind, sizes)
+
+
+def write_toy_roberta(
+    folder: Path, *, length: int = 64, masked_words: bool = False, **sizes: Any
+) -> Path:
+    """Write a RoBERTa of the same size, with byte pairs and a tokenizer of its family.
+
+    The arguments are those of `write_toy_model`.
+    """
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    pairs = Tokenizer(models.BPE())
+    pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    pairs.train_from_iterator(
+        sentences(100),
+        trainers.BpeTrainer(
+            vocab_size=400,
+            special_tokens=special,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
+    learned = json.loads(pairs.to_str())["model"]
+    merges: Any = [tuple(pair) for pair in learned["merges"]]  # the stub says strings
+    tokenizer = RobertaTokenizer(vocab=learned["vocab"], merges=merges, model_max_length=length)
+    kind = RobertaForMaskedLM if masked_words else RobertaModel
+    # Positions are counted from 2 on.
+    sizes = {"max_position_embeddings": length + 2, "type_vocab_size": 1, **sizes}
+    return _write_model(folder, tokenizer, RobertaConfig, kind, sizes)
+
+
+def _write_model(folder: Path, tokenizer: Any, settings: Any, kind: Any, sizes: Any) -> Path:
+    """Write a model of the class `kind` with random weights, and its tokenizer."""
+    torch.manual_seed(0)
+    usual = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+    }
+    with no_weight_bars():
+        kind(settings(**{**usual, **sizes})).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def sentences(count: int, seed: int = 0) -> list[str]:
+    """Return distinct random sentences of known words."""
+    source = random.Random(seed)
+    made: dict[str, None] = {}
+    while len(made) < count:
+        made[" ".join(source.choices(WORDS, k=source.randint(8, 14)))] = None
+    return list(made)
+
+
+def write_documents(folder: Path, count: int = 60) -> Path:
+    """Write Markdown of known words: a title, two headings, a passage under each."""
+    folder.mkdir()
+    draw = random.Random(0)
+
+    def sentence(words: int = 9) -> str:
+        return " ".join(draw.choices(WORDS, k=words)).capitalize() + "."
+
+    for number in range(count):
+        title = f"{sentence(4)[:-1]} {number}"
+        parts = [f"# {title}\n"]
+        for part in range(2):
+            heading = f"## {sentence(3)[:-1]} {number} {part}"
+            passage = f"{title} {sentence()} {sentence()} {sentence()}"
+            parts += [heading, "", passage, ""]
+        (folder / f"{number}.md").write_text("\n".join(parts))
+    return folder
 
 
 def write_toy_cross_encoder(folder: Path, toy: Path) -> Path:

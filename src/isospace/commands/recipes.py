@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-import tempfile
 import textwrap
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -16,7 +12,6 @@ import tyro
 from isospace.commands.options import as_options
 from isospace.commands.printing import print_json, print_result, print_table
 from isospace.config import TrainConfig, objective_name
-from isospace.errors import UserError
 from isospace.recipes import HERE, RECIPES, Recipe, find
 from isospace.system.settings import as_text
 
@@ -32,17 +27,10 @@ class Recipes:
     """Show everything about this recipe."""
     json: bool = False
     """Print the recipe, or all of them, as JSON."""
-    check: bool = False
-    """Train a tiny encoder with random weights by the recipe, or by all of them, to see that it
-    starts. Takes seconds a recipe, and downloads nothing."""
 
     def run(self) -> None:
-        """Print the table or one recipe, or run the checks."""
-        if self.json and self.check:
-            raise UserError("`json` and `check`: give one of the two")
-        if self.check:
-            check([self.name] if self.name else list(RECIPES))
-        elif self.json:
+        """Print the table or one recipe."""
+        if self.json:
             name = self.name
             recipes = [_to_dict(*row) for row in RECIPES.items()]
             print_json(_to_dict(name, find(name)) if name else recipes)
@@ -50,24 +38,6 @@ class Recipes:
             print_result(describe(self.name))
         else:
             print_table("recipes (averages as published)", overview())
-
-
-def check(names: Sequence[str]) -> None:
-    """Run recipes on a tiny encoder, and print a line for each."""
-    for name in names:
-        find(name)
-    from isospace.system.quiet import log_level, no_weight_bars
-    from isospace.training.recipe_check import check_recipe
-
-    quiet = log_level("isospace", logging.ERROR)  # warnings about a tiny encoder do not matter
-    with tempfile.TemporaryDirectory() as folder, quiet, no_weight_bars():
-        for name in names:
-            started = time.monotonic()
-            finished = check_recipe(name, Path(folder))
-            print_result(
-                f"{name}: starts ({finished.results.steps} updates of a tiny encoder, "
-                f"{time.monotonic() - started:.1f} s)"
-            )
 
 
 def overview() -> list[dict[str, str]]:
