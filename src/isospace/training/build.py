@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import nn
 
 from isospace.config import TrainConfig, objective_name
 from isospace.corpus.lines import Tokens
-from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import state_hash
 from isospace.encoders.trained_pooling import at_mask, convolved
@@ -22,14 +21,10 @@ from isospace.operators.convolutions import Convolutions
 from isospace.training.batches import Batches
 from isospace.training.examples import Examples
 from isospace.training.lists import Lists
-from isospace.training.plan import PassPlan
+from isospace.training.plan import PassPlan, has_equal_views
 from isospace.training.sources import Sources
 from isospace.training.step import Training
-from isospace.views import View
 from isospace.views.edits import Template
-
-_TRIED = 4
-"""Examples in the trial pass, which finds unused parameters and equal views."""
 
 
 def build_training(
@@ -70,11 +65,6 @@ def build_training(
     batches = Batches(
         config, encoder, tokens, examples, parts.plan, parts.sources, accelerator, labels, lists
     )
-    first = batches.batch(0)
-    if not first.changed:
-        first = first.rows(torch.arange(min(_TRIED, len(first)), device=encoder.device))
-    views, of_view = parts.plan.views, parts.sources.of_view
-    _freeze_unreached(encoder, require_distinct_views(encoder, first, views, of_view))
     modules = nn.ModuleDict({**parts.auxiliaries, "head": parts.head})
     modules.to(accelerator.device).train()
     frozen = _frozen(modules)
@@ -131,49 +121,10 @@ def too_short(config: TrainConfig, long_enough: int, texts: int) -> str:
     )
 
 
-def _freeze_unreached(encoder: Encoder, encoded: Sequence[Tensor]) -> None:
-    """Freeze the parameters that get no gradient from these views."""
-    torch.stack([view.sum() for view in encoded]).sum().backward()  # type: ignore[no-untyped-call]
-    for parameter in encoder.parameters():
-        if parameter.grad is None:
-            parameter.requires_grad_(False)
-        parameter.grad = None
-
-
 def _frozen(modules: nn.ModuleDict) -> dict[str, nn.Module]:
     """Map settings to the modules that were made from them and never change."""
     own = [part for part in modules.children() if isinstance(part, Auxiliary)]
     return {setting: module for one in own for setting, module in one.frozen.items()}
-
-
-def require_distinct_views(
-    encoder: Encoder, batch: Batch, plan: Sequence[View], texts: Sequence[int]
-) -> list[Tensor]:
-    """Return the encoder's views of a batch, in training mode.
-
-    The CPU's random state is restored. `texts` (view,) is the source of the batch that each view
-    encodes.
-
-    Raises:
-        UserError: two views of one text are equal, because the encoder has no dropout.
-    """
-    own = [i for i, view in enumerate(plan) if view.by == "encoder"]
-    plan, texts = [plan[i] for i in own], [texts[i] for i in own]
-    with torch.random.fork_rng(devices=[]):
-        encoded = encoder(batch, plan, texts)
-    twins = [
-        (i, j)
-        for i in range(len(plan))
-        for j in range(i)
-        if texts[i] == texts[j] and plan[i].dropout != 0.0 and torch.equal(encoded[i], encoded[j])
-    ]
-    if twins:
-        raise UserError(
-            f"{encoder.source}: views {twins[0][1] + 1} and {twins[0][0] + 1} are identical, "
-            "because this encoder has a dropout of 0. There is nothing to learn. Set a rate: "
-            "`dropout` 0.1"
-        )
-    return list(encoded)
 
 
 class Parts(NamedTuple):
@@ -193,7 +144,8 @@ def build_parts(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Part
     the saved model.
 
     Raises:
-        UserError: the objective does not fit the encoder.
+        UserError: the objective does not fit the encoder, or two views are equal because the
+            encoder has no dropout.
     """
     objective = config.objective
     plan = PassPlan.from_config(config)
@@ -217,4 +169,9 @@ def build_parts(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Part
                 shipped = encoder
     except ValueError as error:
         raise UserError(f"{encoder.source} and this objective: {error}") from error
+    if has_equal_views(plan.views, sources.of_view, encoder.noise.rates):
+        raise UserError(
+            f"{encoder.source}: two views are identical, because this encoder has a dropout of 0. "
+            "There is nothing to learn. Set a rate: `dropout` 0.1"
+        )
     return Parts(plan, head, auxiliaries, sources, shipped)

@@ -15,7 +15,7 @@ from isospace.config import objective_name
 from isospace.encoders.noise import Noise
 from isospace.errors import UserError
 from isospace.objectives.base import Objective
-from isospace.training.plan import PassPlan
+from isospace.training.plan import PassPlan, has_equal_views
 from isospace.training.step import gather
 from isospace.views import View, Views
 
@@ -128,8 +128,8 @@ class ObjectiveLoss(nn.Module):
                 f"has {columns} text column(s). Keep only those columns (dataset.select_columns)"
             )
         plan = PassPlan.of_objective(objective, pairs)
-        noisy = [view.text for view in plan.views if view.dropout is None]
-        if len(noisy) > len(set(noisy)) and not any(self._noise.rates):
+        texts = [view.text for view in plan.views]
+        if has_equal_views(plan.views, texts, self._noise.rates):
             raise UserError(
                 "two views are identical, because this model has a dropout of 0. There is "
                 "nothing to learn. Set a rate with isospace.encoders.noise: Noise(model).set(0.1)"

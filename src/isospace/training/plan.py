@@ -80,3 +80,17 @@ def _places(way: Sequence[View], views: Sequence[View]) -> tuple[int, ...]:
         earlier = list(way[:number]).count(view)
         places.append([i for i, one in enumerate(views) if one == view][earlier])
     return tuple(places)
+
+
+def has_equal_views(views: Sequence[View], inputs: Sequence[int], rates: Sequence[float]) -> bool:
+    """Return true if two views are equal because the encoder has no dropout.
+
+    `inputs` (view,) is the number of the input of each view, and `rates` are the encoder's dropout
+    rates. Two views may both be clean by their own rate of 0.
+    """
+    noisy = [
+        (number, view.read)
+        for view, number in zip(views, inputs, strict=False)
+        if view.by == "encoder" and view.dropout is None
+    ]
+    return len(noisy) > len(set(noisy)) and not any(rates)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import groupby
 
 import numpy as np
-import torch
 from accelerate import Accelerator
 
 from isospace.config import TrainConfig
@@ -38,19 +37,13 @@ from isospace.system.devices import has_bf16
 from isospace.system.processes import STDIN_IS_OF_ONE, arithmetic, join_processes
 from isospace.system.progress import Progress
 from isospace.training.batches import Order
-from isospace.training.build import build_parts, build_training, require_distinct_views, too_short
+from isospace.training.build import build_parts, build_training, too_short
 from isospace.training.examples import Examples, fewer_than_a_batch
 from isospace.training.lists import Lists, make_lists, needs_lists
 from isospace.training.loop import Loop
 from isospace.training.plan import PassPlan
 from isospace.training.requirements import require_settings, require_trackers
 from isospace.training.run import Run
-
-_TWO_SENTENCES = (
-    "Eight words that dropout should tell apart twice.",
-    "And another sentence, so that there is a batch.",
-)
-
 
 LENGTH_OF_LINES = 32
 """Default number of tokens to which lines of text are cut (SimCSE, appendix A)."""
@@ -155,7 +148,7 @@ def _with_lists(
     """Build the lists to rank, and find passages for queries that have none."""
     if not needs_lists(config, examples):
         return None, examples
-    _require_fit(config, encoder, len(data.corpus.classes))  # before texts are encoded
+    build_parts(config, encoder, len(data.corpus.classes))  # refuses before texts are encoded
 
     def select_weight(teacher: Encoder) -> float:
         return data.benchmark.select_weight(cached(teacher, cache_folder()), data.held_out)
@@ -223,16 +216,18 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     data = load_data(configs[0])
     for config in configs[1:]:
         _require_a_batch(config, data.corpus)
-    by_base: dict[tuple[Any, ...], list[TrainConfig]] = {}
-    for config in configs:
-        prompts = config.query_prompt, config.document_prompt
-        start = (config.model, config.dropout, config.lora, config.pooling, *prompts)
-        by_base.setdefault(start, []).append(config)
-    for alike in by_base.values():
+    for _, group in groupby(sorted(configs, key=_of_encoder), _of_encoder):
+        alike = list(group)
         encoder = _load_encoder(alike[0], "cpu")
         for config in alike:
-            _require_fit(config, encoder, len(data.corpus.classes))
+            build_parts(config, encoder, len(data.corpus.classes))
     return data
+
+
+def _of_encoder(config: TrainConfig) -> str:
+    """Return the settings that change the encoder."""
+    names = ("model", "pooling", "query_prompt", "document_prompt", "dropout", "lora")
+    return repr([getattr(config, name) for name in names])
 
 
 def say_corpus(corpus: Corpus, judged_by_others: bool, progress: Progress) -> None:
@@ -346,23 +341,6 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
     if config.lora is not None:
         train_adapters(encoder, config.lora, config.seed)
     return encoder
-
-
-def _require_fit(config: TrainConfig, encoder: Encoder, classes: int) -> None:
-    """Refuse an encoder that does not fit the objective, by a trial with made-up sentences."""
-    plan, _, _, sources, _ = build_parts(config, encoder, classes)
-    times = 1 + config.objective.tokens_needed // 8
-    texts = [" ".join([text] * times) for text in _TWO_SENTENCES]
-    whole = config.objective.reads_whole_texts
-    ids = []
-    for text in range(plan.texts):
-        side = side_of(text, plan.texts)
-        ids.append(
-            [np.array(row) for row in encoder.tokens.ids(texts, config.max_length, whole, side)]
-        )
-    batch = sources.batch(ids, np.arange(len(texts)), 0)
-    with torch.no_grad():
-        require_distinct_views(encoder, batch, plan.views, sources.of_view)
 
 
 def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
