@@ -138,7 +138,7 @@ def killed(scene: Scene) -> None:
 
 
 def damaged(scene: Scene) -> None:
-    """A file of unfinished work is cut, or has a bit turned."""
+    """A file of unfinished work is cut."""
     process = scene.start()
     while process.running and not scene.output.exists():
         time.sleep(0.01)
@@ -152,12 +152,8 @@ def damaged(scene: Scene) -> None:
     if files:
         scene.toll.times += 1
         path = scene.draw.choice(files)
-        content = bytearray(path.read_bytes())
-        if scene.draw.random() < 0.5:
-            del content[scene.draw.randrange(len(content)) :]
-        else:
-            content[scene.draw.randrange(len(content))] ^= 1 << scene.draw.randrange(8)
-        path.write_bytes(bytes(content))
+        content = path.read_bytes()
+        path.write_bytes(content[: scene.draw.randrange(len(content))])
         before = len(scene.toll.losses)
         scene.go_on(REFUSED)
         if len(scene.toll.losses) > before:

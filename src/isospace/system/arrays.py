@@ -46,8 +46,8 @@ def row_writer(
         yield lambda rows: file.write(rows.astype(kind).tobytes())
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read the arrays of an npz file.
+def read_arrays(path: Path, prefix: str = "") -> dict[str, np.ndarray]:
+    """Read the arrays of an npz file whose names begin with a prefix.
 
     Raises:
         UserError: the file is damaged, holds other things than plain arrays, or exceeds `LARGEST`.
@@ -58,7 +58,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         if size > LARGEST:
             raise ValueError(f"{size / 1e9:.1f} GB unpacked, the limit is {LARGEST / 1e9:.1f}")
         with np.load(path, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
+            found = {name: arrays[name] for name in arrays.files if name.startswith(prefix)}
     # zip, zlib and numpy raise many kinds of errors; a damaged length can even exhaust memory.
     except Exception as error:
         reason = f"{type(error).__name__}: {first_line(error)}"
