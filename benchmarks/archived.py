@@ -19,7 +19,7 @@ from isospace.comparison.results import ComparisonResults
 from isospace.comparison.runs import compare_runs
 from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError
-from isospace.report.papers import mean_sd
+from isospace.report.tables import mean_sd
 from isospace.statistics.verdict import Difference
 from isospace.system.progress import Logged
 from isospace.system.tables import markdown_table

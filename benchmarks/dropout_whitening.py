@@ -26,7 +26,7 @@ from isospace.evaluation.pairs import Encode, remembering
 from isospace.evaluation.retrieval import evaluate_retrieval, halves
 from isospace.evaluation.sts import evaluate_sts, load_sts
 from isospace.operators.fitted_whitening import Moments, PairMoments, Whitening, WhiteningMap
-from isospace.report.papers import mean_sd
+from isospace.report.tables import mean_sd
 from isospace.system.cache import cache_folder
 from isospace.system.tables import markdown_table
 from isospace.views import View

@@ -33,7 +33,7 @@ from isospace.objectives import (
     WhitenedCSE,
 )
 from isospace.objectives.base import Objective
-from isospace.report.papers import mean_sd
+from isospace.report.tables import mean_sd
 
 SEEDS = (0, 1, 2)
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "first-table.md"

@@ -40,7 +40,7 @@ from isospace.objectives import (
 from isospace.objectives.base import Objective
 from isospace.objectives.heads import GroupWhitening, seeded
 from isospace.operators.similarity import cosine_pairs
-from isospace.report.papers import mean_sd
+from isospace.report.tables import mean_sd
 from isospace.statistics.gains import gain
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table

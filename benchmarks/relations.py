@@ -30,7 +30,7 @@ from documents import BY_RELATION, SOURCES, Source, on_one_text, pairs
 from isospace.comparison.results import ComparisonResults
 from isospace.config import TrainConfig
 from isospace.objectives import Iso
-from isospace.report.papers import mean_sd
+from isospace.report.tables import mean_sd
 from isospace.system.tables import markdown_table
 from isospace.whiten.whiten import whiten_model
 from isospace.whiten.whiten_config import WhitenConfig

@@ -22,9 +22,7 @@ from isospace.comparison.results import read_results
 from isospace.config import CorpusConfig
 from isospace.objectives import ConSERT, SimCSE
 from isospace.recipes import RECIPES
-from isospace.report.papers import is_published, papers_table, transfer_table
 from isospace.report.run_set import collect
-from isospace.report.runs import other_text_table, retrieval_table, runs_table
 from isospace.report.scoreboard import (
     all_tables,
     bm25_table,
@@ -32,6 +30,14 @@ from isospace.report.scoreboard import (
     differences_table,
     gains_table,
     other_text_gains_table,
+)
+from isospace.report.tables import (
+    is_published,
+    other_text_table,
+    papers_table,
+    retrieval_table,
+    runs_table,
+    transfer_table,
 )
 from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.tables import Table, write_tables

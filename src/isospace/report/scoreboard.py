@@ -15,9 +15,15 @@ from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.other_text import PROTOCOL
 from isospace.evaluation.ranking import MEASURES
 from isospace.evaluation.scores import BASE, GAIN
-from isospace.report.papers import mean_sd, papers_table, transfer_table
 from isospace.report.run_set import RunSet
-from isospace.report.runs import other_text_table, retrieval_table, runs_table
+from isospace.report.tables import (
+    mean_sd,
+    other_text_table,
+    papers_table,
+    retrieval_table,
+    runs_table,
+    transfer_table,
+)
 from isospace.statistics.gains import CONFIDENCE
 from isospace.statistics.verdict import Difference
 from isospace.system.tables import Table
