@@ -14,8 +14,7 @@ import json
 import lzma
 import math
 import shutil
-from dataclasses import replace
-from itertools import product
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,14 @@ from scipy.optimize import brentq
 from scipy.stats import rankdata
 
 from isospace.comparison.baselines import FORMAT, Baseline
+from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import DISPLACEMENT, Items
 from isospace.evaluation.sts import load_labels, load_sts_data
+from isospace.objectives import OBJECTIVES
 from isospace.statistics.correlation import spearman
 from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, write_arrays
@@ -44,10 +45,6 @@ _SHIFT = " shift"
 _LEVELS = 256
 
 
-_GONE = ("similar", "hold_to_base")
-"""Settings of the archived runs that isospace no longer has. No archived run used them."""
-
-
 def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
     """Return the results of each cell, and its stored items; nothing where there is no file."""
     if not archive.exists():
@@ -55,8 +52,8 @@ def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
     arrays = dict(np.load(io.BytesIO(lzma.decompress(archive.read_bytes()))))
     results: dict[str, Any] = json.loads(arrays.pop(_TEXTS).tobytes())
     configs = [cell["config"] for cell in results.values() if cell and "config" in cell]
-    for config, name in product(configs, _GONE):
-        config.pop(name, None)
+    for config in configs:
+        _drop_unknown(config)
     for column, rows in arrays.items():
         if rows.dtype == np.uint8:
             arrays[column] = np.cumsum(rows, axis=0, dtype=np.uint8)
@@ -64,6 +61,17 @@ def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
         cell: {column: rows[place] for column, rows in arrays.items()}
         for place, cell in enumerate(results)
     }
+
+
+def _drop_unknown(config: dict[str, Any]) -> None:
+    """Drop the settings that isospace no longer has; no archived run used them."""
+    for values, kind in (
+        (config, TrainConfig),
+        (config["text"], CorpusConfig),
+        (config["objective"], OBJECTIVES[config["objective"]["name"]]),
+    ):
+        for name in values.keys() - {"name", *(field.name for field in fields(kind))}:
+            del values[name]
 
 
 def _write(archive: Path, results: dict[str, Any], items: dict[str, Items]) -> None:
