@@ -25,13 +25,7 @@ from isospace.commands.printing import print_result
 from isospace.errors import Interrupted, Stopped, UserError, no_such
 from isospace.system.consent import Consent, consenting, trusting_code
 from isospace.system.imports import lazy_imports, quick_imports, run_lazy_modules, wait_passively
-from isospace.system.launch import (
-    is_lost_peer_error,
-    is_main_process,
-    launch,
-    launched,
-    launched_here,
-)
+from isospace.system.launch import is_lost_peer_error, is_main_process
 from isospace.system.quiet import saying_once
 from isospace.system.signals import end_with_input
 from isospace.system.unicode import in_one_line
@@ -139,15 +133,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RuntimeError as error:
         if not is_lost_peer_error(error):
             raise
-        if not launched_here():  # there, the launcher names the process
-            _say(Stopped("another process of this run stopped, so this one stops too"))
+        _say(Stopped("another process of this run stopped, so this one stops too"))
         return 1
     finally:
         _drop_unwritten()
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """Run a command in this process, or in several; return the exit status."""
+    """Run a command; return the exit status."""
     if not arguments or arguments[0] in WORDS:
         print_result(_usage())
         return 0 if arguments else 2
@@ -157,11 +150,6 @@ def _run(arguments: Sequence[str]) -> int:
     command = _parse(arguments)
     with Console(getattr(command, "json", False)):
         run_lazy_modules()
-    processes = getattr(command, "nproc", 1)
-    if processes < 1:
-        raise UserError(f"`nproc` {processes}: expected 1 or more")
-    if processes > 1 and not launched():
-        return launch(arguments, processes)
     _silence_libraries()
     consent = Consent(
         getattr(command, "api_key_env", None),

@@ -11,7 +11,7 @@ def test_resume_is_a_command_that_starts_as_many_processes(monkeypatch):
     assert as_options("go on: `resume` runs/a") == "go on: isospace train --resume runs/a"
     assert as_options("adapt `resume` runs/a") == "isospace adapt --resume runs/a"
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    wanted = "isospace train --nproc 2 --resume runs/a"
+    wanted = "torchrun --nproc-per-node 2 --no-python isospace train --resume runs/a"
     assert as_options("`resume` runs/a") == wanted
 
 

@@ -182,8 +182,8 @@ def test_a_killed_comparison_takes_its_run_with_it(long_comparison):
 
 @pytest.mark.exhaustive
 def test_processes_can_share_every_run(base, tmp_path):
-    words = ["-m", "isospace", "compare", "simcse:head=none", "dcl", "--seeds", "1", "--json"]
-    words += ["--nproc", "2"]
+    words = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "isospace", "compare"]
+    words += ["simcse:head=none", "dcl", "--seeds", "1", "--json"]
     words += ["--corpus", *base.text.corpus, "--model", base.model, "--batch-size", "8"]
     words += ["--budget", "32", "sentences", "--evaluations", "1", "--output", str(tmp_path / "c")]
     done = subprocess.run(

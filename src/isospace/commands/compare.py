@@ -12,7 +12,7 @@ import tyro
 
 from isospace.commands.console import Console
 from isospace.commands.help import WORDS
-from isospace.commands.options import MARKERS, SharesWork, as_options
+from isospace.commands.options import MARKERS, LoadsModels, as_options
 from isospace.commands.printing import print_json, print_result, print_table
 from isospace.commands.train import DEFAULT_RECIPE, require_no_objectives
 from isospace.config import TrainConfig
@@ -23,7 +23,7 @@ from isospace.system.imports import quick_imports
 
 
 @dataclass(frozen=True)
-class Compare(SharesWork):
+class Compare(LoadsModels):
     """Options of `isospace compare`."""
 
     candidates: Annotated[

@@ -60,16 +60,7 @@ class Encodes(LoadsModels):
     corpus prompt."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SharesWork(LoadsModels):
-    """Options of commands whose work several processes can share."""
-
-    nproc: int = 1
-    """Number of processes of this machine that share the work, each with a GPU of its own if there
-    are any. Torchrun does the same on several machines."""
-
-
-COMMON = (LoadsModels, Encodes, SharesWork, CallsEndpoints)
+COMMON = (LoadsModels, Encodes, CallsEndpoints)
 """Classes whose options a help text shows after those of the command itself."""
 
 _QUOTED = r"""(?<![^\s(\[{])(['"])(?:\\.|(?!\1).)*\1"""
@@ -99,8 +90,8 @@ def _option(found: re.Match[str]) -> str:
     if name != "resume":
         return command + option
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    shared = f"--nproc {processes} " if processes > 1 else ""
-    return f"isospace {command or 'train '}{shared}{option}"
+    launcher = f"torchrun --nproc-per-node {processes} --no-python " if processes > 1 else ""
+    return f"{launcher}isospace {command or 'train '}{option}"
 
 
 def write_help(kind: type[Any]) -> None:

@@ -14,7 +14,7 @@ import tyro
 
 from isospace.commands.console import Console
 from isospace.commands.help import WORDS
-from isospace.commands.options import CallsEndpoints, SharesWork
+from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_finished
 from isospace.config import TrainConfig
 from isospace.errors import UserError, no_such
@@ -35,7 +35,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Train(SharesWork, CallsEndpoints):
+class Train(LoadsModels, CallsEndpoints):
     """Options of `isospace train`."""
 
     config: TrainConfig = field(default_factory=lambda: find(DEFAULT_RECIPE).config)
@@ -61,7 +61,6 @@ class Train(SharesWork, CallsEndpoints):
         scan.add_argument("--resume", nargs="?")
         scan.add_argument("--json", action="store_true")
         scan.add_argument("--trust-remote-code", action="store_true")
-        scan.add_argument("--nproc")
         known, others = scan.parse_known_args([word for word in words if word not in WORDS])
         if known.resume and (known.recipe or others):
             refused = " ".join(filter(None, [known.recipe and "--recipe", *others]))

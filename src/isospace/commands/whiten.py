@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import CallsEndpoints, SharesWork
+from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json, print_result, print_table
 from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
@@ -26,7 +26,7 @@ class _Arguments(WhitenConfig):
 
 
 @dataclass(frozen=True)
-class Whiten(SharesWork, CallsEndpoints):
+class Whiten(LoadsModels, CallsEndpoints):
     """Options of `isospace whiten`."""
 
     config: _Arguments = field(default_factory=_Arguments)
