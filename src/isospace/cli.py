@@ -24,9 +24,8 @@ from isospace.commands.options import MARKERS, as_options, checked_words, write_
 from isospace.commands.printing import print_result
 from isospace.errors import Interrupted, Stopped, UserError, no_such
 from isospace.system.consent import Consent, consenting, trusting_code
-from isospace.system.imports import lazy_imports, quick_imports, run_lazy_modules, wait_passively
+from isospace.system.imports import lazy_imports, run_lazy_modules, wait_passively
 from isospace.system.launch import is_lost_peer_error, is_main_process
-from isospace.system.quiet import saying_once
 from isospace.system.signals import end_with_input
 from isospace.system.unicode import in_one_line
 
@@ -76,8 +75,7 @@ def _parse(arguments: Sequence[str]) -> Any:
     with tyro.constructors.ConstructorRegistry():
         pass
     with lazy_imports(*_NOT_FOR_OPTIONS):
-        with quick_imports():
-            kind = load_command(command)
+        kind = load_command(command)
         kwargs: dict[str, Any] = {}
         if hasattr(kind, "defaults"):
             kwargs["default"] = kind.defaults(words)
@@ -159,7 +157,7 @@ def _run(arguments: Sequence[str]) -> int:
         NewestDisplay(getattr(command, "json", False)),
     )
     trusted = getattr(command, "trust_remote_code", False)
-    with saying_once(), trusting_code(trusted), consenting(consent):
+    with trusting_code(trusted), consenting(consent):
         command.run()
     return 0
 

@@ -17,6 +17,7 @@ from warm import end_all
 
 from isospace.config import TrainConfig
 from isospace.evaluation import other_text
+from isospace.system.quiet import warn_once
 from isospace.training.run import Run
 from isospace.training.train import train
 
@@ -62,6 +63,12 @@ def _less_other_text() -> Iterator[None]:
         measure_less_other_text()
         patch.setenv(LESS_OTHER_TEXT, "1")
         yield
+
+
+@pytest.fixture(autouse=True)
+def _warned_anew() -> None:
+    """Every test sees the warnings that a process shows only once."""
+    warn_once.cache_clear()
 
 
 @pytest.fixture(autouse=True)

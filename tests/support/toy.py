@@ -24,7 +24,6 @@ from transformers import (
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.objectives import WhitenedCSE
-from isospace.system.quiet import no_weight_bars
 
 WORDS = """
 the cat dog sat on mat big red house runs fast tensor returns array value shape
@@ -120,8 +119,7 @@ def _write_model(folder: Path, tokenizer: Any, settings: Any, kind: Any, sizes: 
         "num_attention_heads": 4,
         "intermediate_size": 64,
     }
-    with no_weight_bars():
-        kind(settings(**{**usual, **sizes})).save_pretrained(folder)
+    kind(settings(**{**usual, **sizes})).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

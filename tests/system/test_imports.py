@@ -1,16 +1,14 @@
-"""Imports of large libraries: put off, without garbage collections, with threads that sleep."""
+"""Imports of large libraries: put off, with threads that sleep."""
 
 from __future__ import annotations
 
-import gc
-import importlib
 import os
 import sys
 
 import pytest
 
 from isospace.cli import main
-from isospace.system.imports import lazy_imports, quick_imports, wait_passively
+from isospace.system.imports import lazy_imports, wait_passively
 
 
 @pytest.fixture
@@ -32,22 +30,6 @@ def test_a_module_runs_when_it_is_used_and_not_when_it_is_imported_again(heavy, 
     assert module.value == 3
     assert sys.heavy_runs == 1
     del sys.modules["user_of_heavy"]
-
-
-def test_collections_come_back_where_they_were():
-    with quick_imports():
-        assert not gc.isenabled()
-    assert gc.isenabled()
-    with pytest.raises(ImportError), quick_imports():
-        importlib.import_module("isospace.no_such_module")
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        with quick_imports():
-            pass
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
 
 
 def test_threads_wait_passively_unless_the_user_has_set_a_policy(monkeypatch):

@@ -9,11 +9,7 @@ import sys
 import pytest
 import torch.distributed as dist
 from accelerate.state import PartialState
-from huggingface_hub.utils import are_progress_bars_disabled
-from transformers.utils import logging as transformers_logging
 
-import isospace
-from isospace.export.ship import export
 from isospace.system import processes
 from isospace.system.processes import join_processes
 
@@ -58,26 +54,6 @@ assert not changed, changed
 @pytest.mark.exhaustive
 def test_importing_every_public_name_changes_nothing_of_others():
     subprocess.run([sys.executable, "-c", IMPORTS], check=True)
-
-
-@pytest.fixture
-def bars():
-    """Bars are shown, as in a new process; commands that ran before have hidden them."""
-    before = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.enable_progress_bar()
-    yield
-    if not before:
-        transformers_logging.disable_progress_bar()
-
-
-@pytest.mark.usefixtures("bars")
-@pytest.mark.parametrize("to", ["st", "hf"])
-def test_models_are_read_and_written_without_bars(toy_model, tmp_path, capfd, to):
-    isospace.load(str(toy_model))
-    export(str(toy_model), to, tmp_path / "model")
-    assert "%|" not in capfd.readouterr().err
-    assert transformers_logging.is_progress_bar_enabled()
-    assert not are_progress_bars_disabled()
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels, as_options
 from isospace.commands.printing import print_finished, print_result
 from isospace.errors import TooLittle, UserError
-from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
 
 
@@ -55,8 +54,8 @@ class Adapt(LoadsModels, CallsEndpoints):
         try:
             with Console(self.json) as console:
                 console.reading(config.text.corpus, self.resume)
-                with quick_imports():
-                    from isospace.adaptation.adapt import adapt
+                from isospace.adaptation.adapt import adapt
+
                 outcome = adapt(None if self.resume else config, self.resume, console)
         except TooLittle as error:
             reason = as_options(str(error))

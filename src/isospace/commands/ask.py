@@ -13,7 +13,6 @@ from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json
 from isospace.questions.ask_config import AskConfig
-from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
 
 
@@ -42,9 +41,9 @@ class Ask(LoadsModels, CallsEndpoints):
         config = replace(self.config, text=text)
         with Console(self.json) as console:
             console.reading(text.corpus)
-            with quick_imports():
-                from isospace.questions.ask import ask
-                from isospace.training.lifecycle import stoppable
+            from isospace.questions.ask import ask
+            from isospace.training.lifecycle import stoppable
+
             with stoppable(lambda: "the answers so far are kept; the same command resumes"):
                 results = ask(config, console)
         if self.json:

@@ -19,7 +19,6 @@ from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.recipes import find
 from isospace.system.cluster import Engine
-from isospace.system.imports import quick_imports
 
 
 @dataclass(frozen=True)
@@ -82,9 +81,9 @@ class Compare(LoadsModels):
             raise UserError("--output is missing: the folder of the comparison (it can be resumed)")
         with Console(self.json, many_runs=True) as console:
             console.reading(self.config.text.corpus)
-            with quick_imports():
-                from isospace.comparison.baselines import named_models
-                from isospace.comparison.compare import candidate, compare
+            from isospace.comparison.baselines import named_models
+            from isospace.comparison.compare import candidate, compare
+
             results = compare(
                 self.recipe_settings or {name: candidate(name, self.config) for name in named},
                 self.seeds,

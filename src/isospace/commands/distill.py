@@ -12,7 +12,6 @@ from isospace.commands.console import Console
 from isospace.commands.options import LoadsModels
 from isospace.commands.printing import print_json, print_result, print_table
 from isospace.config import DistillConfig
-from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
 
 
@@ -37,8 +36,8 @@ class Distill(LoadsModels):
         """Make the twin and print the results."""
         with Console(self.json) as console:
             console.reading(self.config.text.corpus or (self.config.model,))
-            with quick_imports():
-                from isospace.export.distill import distill
+            from isospace.export.distill import distill
+
             results = distill(self.config, console)
         if self.json:
             print_json(results)

@@ -13,7 +13,6 @@ from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json
 from isospace.encoders.prompts import Side
 from isospace.statistics.counts import number_of
-from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
 from isospace.vectors.encode_config import EncodeConfig
 
@@ -39,10 +38,9 @@ class Encode(LoadsModels, CallsEndpoints):
 
     def run(self) -> None:
         """Encode the texts, or the rest of them after a stop."""
-        with quick_imports():
-            from isospace.training.compressing import loss_sentence
-            from isospace.training.lifecycle import stoppable
-            from isospace.vectors.encode import encode
+        from isospace.training.compressing import loss_sentence
+        from isospace.training.lifecycle import stoppable
+        from isospace.vectors.encode import encode
 
         config = self.config
 

@@ -21,7 +21,6 @@ from isospace.errors import UserError, no_such
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.base import Objective
 from isospace.recipes import find
-from isospace.system.imports import quick_imports
 
 DEFAULT_RECIPE = "dropout"
 if TYPE_CHECKING:
@@ -81,8 +80,8 @@ class Train(LoadsModels, CallsEndpoints):
         config = None if self.resume else replace(self.config, objective=self.objective)
         with Console(self.json) as console:
             console.reading(self.config.text.corpus, self.resume)
-            with quick_imports():
-                from isospace.training.train import train
+            from isospace.training.train import train
+
             outcome = train(config, self.resume, console)
         if not is_main_process():  # not the first of the processes that share the run
             return

@@ -11,7 +11,6 @@ import tyro
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json, print_result, print_table
-from isospace.system.imports import quick_imports
 from isospace.system.settings import settings
 from isospace.whiten.whiten_config import WhitenConfig
 
@@ -37,9 +36,9 @@ class Whiten(LoadsModels, CallsEndpoints):
         """Whiten the model and print the results."""
         with Console(self.json) as console:
             console.reading(self.config.text.corpus)
-            with quick_imports():
-                from isospace.training.query_map import how_to_load
-                from isospace.whiten.whiten import whiten_model
+            from isospace.training.query_map import how_to_load
+            from isospace.whiten.whiten import whiten_model
+
             results = whiten_model(self.config, console)
         if results is None:  # not the first process
             return

@@ -25,7 +25,6 @@ from isospace.errors import UserError, first_line
 from isospace.system.consent import trusts_code
 from isospace.system.extras import require_extra
 from isospace.system.files import expanded, file_sha256
-from isospace.system.quiet import no_weight_bars
 from isospace.system.run_folder import MODEL, resume_command, run_model
 
 ADAPTER = "adapter_config.json"
@@ -227,8 +226,7 @@ def loading(failed: str) -> Iterator[None]:
     `failed` begins the message. If the model needs custom code, the message says how to allow it.
     """
     try:
-        with no_weight_bars():
-            yield
+        yield
     except UserError:
         raise
     except Exception as error:  # each library raises its own error types

@@ -35,7 +35,6 @@ from isospace.encoders.places import Place, loading
 from isospace.encoders.prompts import NAMES, Side
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder
-from isospace.system.quiet import no_weight_bars
 
 _CLASSIC_TYPES = {
     "CNN", "Dense", "Dropout", "LayerNorm", "Normalize", "Pooling", "Router", "StaticEmbedding",
@@ -71,8 +70,7 @@ def save_transformer(module: Any, folder: Path, source: str) -> None:
 
     `module` is sentence-transformers' `Transformer`; `source` names the model in messages.
     """
-    with no_weight_bars():
-        module.model.save_pretrained(str(folder))
+    module.model.save_pretrained(str(folder))
     require_whole(folder, source)
     module.tokenizer.save_pretrained(str(folder))
     path = folder / "tokenizer_config.json"

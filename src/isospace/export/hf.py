@@ -33,7 +33,6 @@ from isospace.encoders.prompts import Side
 from isospace.encoders.saving import save_transformer, usage_of, write_json
 from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_folder
-from isospace.system.quiet import no_weight_bars
 from isospace.training.card import Usage, prompts_text
 
 _HELD = (Transformer, WeightedLayerPooling, Pooling, Normalize, Dropout)
@@ -141,7 +140,7 @@ def _usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
 def _check(encoder: Encoder, pooling: PoolingName, folder: Path) -> float:
     """Return the largest 1 - cosine to the folder, loaded with `transformers` and pooled."""
     try:
-        with no_weight_bars(), TemporaryDirectory() as empty:
+        with TemporaryDirectory() as empty:
             vectors = {
                 side: _vectors_of_folder(encoder, pooling, folder, empty, side)
                 for side in encoder.prompts.sides

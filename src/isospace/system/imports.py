@@ -1,4 +1,4 @@
-"""Faster imports of large libraries: deferred, without garbage collection, with sleeping threads.
+"""Faster imports of large libraries: deferred, with sleeping threads.
 
 The help of a command needs the names, defaults and docstrings of settings. Some settings are in
 modules that import torch, which takes seconds. The standard library's LazyLoader does not help: a
@@ -7,7 +7,6 @@ second `import` of the same module makes it run.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -26,19 +25,6 @@ def wait_passively() -> None:
     torch is imported, so call this function before.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
-
-@contextmanager
-def quick_imports() -> Iterator[None]:
-    """Disable garbage collection within the context; it takes a seventh of large imports."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 @contextmanager

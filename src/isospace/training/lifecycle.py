@@ -18,7 +18,6 @@ from isospace.errors import Interrupted, Stopped, UserError
 from isospace.evaluation.sts import sts_data
 from isospace.system.files import locked, remove_torn
 from isospace.system.launch import is_main_process
-from isospace.system.quiet import saying_once
 from isospace.system.signals import StopRequest, polite_stop
 from isospace.training.checkpoint import random_state, set_random_state
 from isospace.training.run import FinishedRun, Run, require_free
@@ -31,15 +30,14 @@ Config = TypeVar("Config")
 def stoppable(what_is_left: Callable[[], str]) -> Iterator[StopRequest]:
     """Turn signals in a block into `Interrupted`, and restore the random state after the block.
 
-    `warn_once` logs each warning once in the block. `what_is_left` returns a text that says what
-    the signal left behind, and how to continue.
+    `what_is_left` returns a text that says what the signal left behind, and how to continue.
 
     Raises:
         Interrupted: a signal came.
     """
     callers_state = random_state()
     try:
-        with saying_once(), polite_stop() as stop:
+        with polite_stop() as stop:
             yield stop
     except KeyboardInterrupt as error:
         raise Interrupted(f"interrupted; {what_is_left()}") from error
