@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs get-started test-all check types tests fuzz bench guard bench-gpu first-table comparison baselines questions selection-study demo-study whitening-study placebo torture st-versions constraints clean
+.PHONY: demo test docs get-started test-all check types tests fuzz bench bench-gpu comparison baselines questions demo-study whitening-study placebo torture st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace adapt docstrings
@@ -52,15 +52,8 @@ fuzz: .venv/fuzz
 bench: .venv/bench
 	$(BIN)/python benchmarks/speed.py $(CORPUS) $(STS)
 
-# Fails where a ratio fell below all that the page's rounds saw.
-guard: .venv/bench
-	$(BIN)/python benchmarks/guard.py $(CORPUS) $(STS)
-
 bench-gpu: .venv/bench
 	$(BIN)/python benchmarks/speed.py $(CORPUS) $(STS) --parts train operators --page speed-gpu
-
-first-table: .venv/test
-	$(BIN)/python benchmarks/first_table.py $(CORPUS) $(STS)
 
 comparison: .venv/test
 	$(BIN)/python benchmarks/comparison.py $(CORPUS) $(STS)
@@ -74,9 +67,6 @@ questions: .venv/test
 # Judges the finished runs of one of the three again: no text, no training.
 judge-%: .venv/test
 	$(BIN)/python benchmarks/$*.py --judge $(STS)
-
-selection-study: .venv/test
-	$(BIN)/python benchmarks/selection_study.py $(CORPUS) $(STS)
 
 demo-study: .venv/test
 	$(BIN)/python benchmarks/demo_study.py

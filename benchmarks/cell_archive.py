@@ -22,7 +22,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import rankdata
 
-from isospace.comparison.baselines import FORMAT, Baseline
+from isospace.comparison import baselines
+from isospace.comparison.baselines import Baseline
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
@@ -35,6 +36,7 @@ from isospace.statistics.correlation import spearman
 from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.files import atomic_path, sync_tree
+from isospace.training import results as run_results
 from isospace.training.run import Run
 
 _BASE, BASELINES = "base", "baselines/"
@@ -143,10 +145,11 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
         new.mkdir(parents=True)
         if name.startswith(BASELINES):
             write_arrays(new / _ITEMS, **_restored(items[name], known))
-            scores = results[name] | {"format": FORMAT}  # the number changed, not these fields
+            scores = results[name] | {"format": baselines.FORMAT}
             (new / _SCORES).write_text(json.dumps(scores), encoding="utf-8")
         else:
             placed = _placed(results[name], str(corpus), str(sts), str(folder))
+            placed["format"] = run_results.FORMAT  # the settings changed, not these fields
             (new / _RESULTS).write_text(json.dumps(placed), encoding="utf-8")
             (new / _SETTINGS).write_text(json.dumps(placed["config"]), encoding="utf-8")
             run = Run(new)

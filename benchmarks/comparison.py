@@ -1,10 +1,9 @@
-"""docs/results/comparison.md: rows of the first table again, by `isospace compare`.
+"""docs/results/comparison.md: five rows of the published baselines, by `isospace compare`.
 
     python benchmarks/comparison.py CORPUS STS_FOLDER [--jobs 2] [--seeds 5] [--output FOLDER]
     python benchmarks/comparison.py --judge STS_FOLDER
 
-From [CLS], with the settings, the number of evaluations and the rule of first_table.py, but twice
-its sentences, five seeds and 1,000 sentences held out.
+The settings are those of baselines.py from [CLS], but twice the sentences and five seeds.
 Goes on where it was stopped, as every comparison does, and with the cells whose records are in
 docs/results/comparison-cells.npz.xz; the report is in the folder of the runs. With --judge nothing
 is trained and no text is read: the runs in the archive are judged again, and the page is drawn of
@@ -17,16 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import archived
-import first_table
-from common import LENGTH, draw
+import baselines
+from common import draw
 from isospace.comparison.results import ComparisonResults
-from isospace.config import CorpusConfig, TrainConfig
 from isospace.report.scoreboard import comparison_table, differences_table, gains_table
 from isospace.system.tables import Table, markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "comparison.md"
-CORPUS = "english_mixed.txt.gz"
-"""The text of the runs in the archive."""
 OBJECTIVES = ("simcse", "whitenedcse", "scd", "simcse++", "iso")
 CELLS = PAGE.with_name("comparison-cells.npz.xz")
 TABLES = (comparison_table, gains_table, differences_table)
@@ -37,26 +33,15 @@ COLUMNS = {
     )
 }  # fmt: skip
 """Of the tables of which the page does not show all."""
-SEEDS, SENTENCES, EVALUATIONS, HELD_OUT = 5, 32_000, 4, 1_000
+SEEDS, SENTENCES = 5, 32_000
 
 
 def main() -> None:
     """Run what is missing; then draw the page."""
     options = archived.parse(archived.parser(__doc__, "comparison", SEEDS))
-    table = first_table.TABLES["cls"]
-    corpus = options.corpus or Path(CORPUS)
-    base = TrainConfig(
-        text=CorpusConfig(corpus=(str(corpus),), held_out=HELD_OUT),
-        pooling=table.pooling,
-        learning_rate=table.learning_rate,
-        max_length=LENGTH,
-        budget=(SENTENCES, "sentences"),
-        evaluations=EVALUATIONS,
-        select="labels",
-        data=str(options.judge or options.sts),
-        seed=0,
-    )
-    candidates = {name: replace(base, objective=table.objectives[name]) for name in OBJECTIVES}
+    corpus = options.corpus or Path(baselines.CORPUS)
+    table = replace(baselines.TABLES["cls"], rows=OBJECTIVES, sentences=SENTENCES)
+    candidates = table.candidates(corpus, options.judge or options.sts)
     if options.judge is None:
         _draw(archived.run(candidates, options.seeds, options.output, CELLS, options.jobs))
     else:

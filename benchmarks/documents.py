@@ -84,7 +84,7 @@ BY_RELATION = tuple(name for name, source in SOURCES.items() if source.relations
 def on_one_text(source: Source, folder: Path, start: str = "minilm") -> dict[str, TrainConfig]:
     """Objectives on views of one text, set for an encoder that is finished.
 
-    As in docs/results/first-table.md: no head, temperature 0.15, a learning rate of 1e-5. `simcse`
+    As in docs/results/baselines.md: no head, temperature 0.15, a learning rate of 1e-5. `simcse`
     is the recipe `dropout`.
     """
     simcse = _on(find("dropout").config, source, folder, start)

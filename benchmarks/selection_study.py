@@ -1,29 +1,23 @@
 """docs/results/selection.md: which label-free measurement finds the checkpoint to keep?
 
-    python benchmarks/selection_study.py CORPUS STS_FOLDER [--jobs 2] [--work FOLDER]
+    python benchmarks/selection_study.py
 
-Three tables, of four objectives and three seeds each; sixteen evaluations a run besides the base
-model. Every evaluation measures what label-free selection may use, and the score that it should
-predict: Spearman on STS-B dev from the mean and the [CLS] start, the MRR of test pairs on
-docstrings. What a rule's pick is worth is the average of the seven STS sets, scored at the
-checkpoints that some rule picks; on docstrings the MRR of the test pairs. Cells, resumption and
-drawing as in first_table.py, whose settings these are; the learning rates are tripled, so that runs
-pass their peak.
+Draws the tables from selection.json. The script of commit 0278c521 measured it: four objectives,
+three seeds and sixteen evaluations a run, from three base models. An evaluation has what
+label-free selection may use, and the score that it should predict. "averages" are the STS averages
+(on docstrings the MRR of the test pairs) of the checkpoints that a rule picks.
 """
 
 from __future__ import annotations
 
+import json
 import math
-import tempfile
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import cells
-import first_table
 from common import draw
 from isospace.statistics.correlation import FloatArray
 from isospace.training.selection import is_collapsed
@@ -32,9 +26,6 @@ PAGE = Path(__file__).parent.parent / "docs" / "results" / "selection.md"
 RESULTS = PAGE.with_suffix(".json")
 STARTS = ("mean", "cls", "docstrings")
 OBJECTIVES = ("simcse", "whitenedcse", "simcse++", "iso")
-SEEDS = (0, 1, 2)
-SENTENCES, EVALUATIONS = 8_000, 16
-FASTER = 3
 
 Evaluation = dict[str, float]
 CRITERIA: dict[str, Callable[[Evaluation], float]] = {
@@ -58,81 +49,19 @@ RULES: dict[str, Callable[[Evaluation], float]] = {
 
 
 def main() -> None:
-    """Run the missing cells, a few at a time."""
-    table_cells = [(start, name, seed) for seed in SEEDS for start in STARTS for name in OBJECTIVES]
-    cells.main(__doc__.splitlines()[0], "selection", table_cells, RESULTS, run_cell, _draw)
-
-
-def run_cell(cell: cells.Cell, corpus: Path, sts: Path, work: Path) -> dict[str, Any]:
-    """Train one objective with one seed; measure every evaluation, score what the rules pick."""
-    import torch
-    from safetensors.torch import load_file, save_file
-
-    from isospace.commands.console import Console
-    from isospace.config import CorpusConfig, TrainConfig
-    from isospace.evaluation.retrieval import evaluate_retrieval
-    from isospace.training.evaluations import run_evaluation
-    from isospace.training.prepare import make_accelerator, prepare
-
-    start, name, seed = cell
-    table = first_table.TABLES[start]
-    config = TrainConfig(
-        text=CorpusConfig(corpus=("docstrings",) if table.docstrings else (str(corpus),)),
-        objective=table.objectives[name],
-        pooling=table.pooling,
-        learning_rate=FASTER * table.learning_rate,
-        select="last" if table.docstrings else "labels",
-        labels=str(work / cells.DEV_FILE),
-        seed=seed,
-    )
-    accelerator = make_accelerator(config)
-    data, loop = prepare(config, accelerator, Console())
-    encoder = loop.training.encoder
-    loop.total_steps = SENTENCES // loop.sentences_per_step
-    at = {round(loop.total_steps * i / EVALUATIONS) for i in range(EVALUATIONS + 1)}
-    evaluations: list[Evaluation] = []
-    with tempfile.TemporaryDirectory(dir=work) as folder:
-
-        def evaluation() -> None:
-            found = run_evaluation(config, encoder, data.held_out, data.benchmark, "bf16")
-            if table.docstrings:
-                embed = partial(encoder.embed, precision="bf16")
-                found["test_mrr"] = evaluate_retrieval(embed, data.benchmark.pairs).mrr
-            evaluations.append({"step": float(loop.step), **found})
-            weights = {
-                k: v.detach().cpu().contiguous() for k, v in encoder.model.state_dict().items()
-            }
-            save_file(weights, Path(folder) / f"{loop.step}.safetensors")
-
-        evaluation()
-        for step in loop:
-            if step.step in at:
-                evaluation()
-        scores = {int(x["step"]): 100 * x["test_mrr"] for x in evaluations if "test_mrr" in x}
-        for picked in {_pick(evaluations, rule) for rule in RULES.values()} - scores.keys():
-            encoder.model.load_state_dict(load_file(Path(folder) / f"{picked}.safetensors"))
-            scores[picked] = first_table.sts_scores(encoder, sts, "bf16")["Avg"]
-    return {
-        "cell": cell,
-        "evaluations": evaluations,
-        "averages": scores,
-        "torch": torch.__version__,
-    }
+    """Draw the tables."""
+    records = json.loads(RESULTS.read_text(encoding="utf-8"))
+    parts = {}
+    for start in STARTS:
+        mine = [record for record in records if record["cell"][0] == start]
+        parts[f"rules {start}"] = _rules(mine)
+    parts["collapsed"] = _collapsed(records)
+    draw(PAGE, parts)
 
 
 def _pick(evaluations: Sequence[Evaluation], rule: Callable[[Evaluation], float]) -> int:
     """The step that a rule keeps; the base model is one of the evaluations."""
     return int(max(evaluations, key=rule)["step"])
-
-
-def _draw() -> None:
-    records = cells.read(RESULTS)
-    parts = {}
-    for start in STARTS:
-        mine = [record for record in records if record["cell"][0] == start]
-        parts[f"rules {start}"] = _rules(mine) if mine else "(not run yet)\n"
-    parts["collapsed"] = _collapsed(records)
-    draw(PAGE, parts)
 
 
 def _collapsed(records: Sequence[dict[str, Any]]) -> str:

@@ -35,7 +35,7 @@ class Iso(Contrast):
     num_views: Annotated[int, Field(ge=2)] = 2
     """m, noisy views of a sentence: an anchor and m - 1 positives."""
     temperature: PositiveFloat = 0.15
-    """tau, divides the cosines. Chosen on STS-B dev (docs/results/first-table.md): a finished
+    """tau, divides the cosines. Chosen on STS-B dev (docs/results/baselines.md): a finished
     sentence encoder has little left to learn at the papers' 0.05."""
     clean_negatives: bool = True
     """Negatives without dropout, by one more pass; without, by the noisy positives."""
