@@ -216,28 +216,12 @@ def test_a_corpus_that_was_cut_is_made_again(tmp_path, name):
     assert [*load(tmp_path, file)] == first
 
 
-def test_another_number_of_the_reading_makes_another_result(tmp_path, monkeypatch):
+def test_other_code_makes_another_result(tmp_path, monkeypatch):
     file = put(tmp_path, sentences(30))
     load(tmp_path, file)
-    monkeypatch.setattr(corpus_module, "READING", corpus_module.READING + 1)
+    monkeypatch.setattr(corpus_module, "code_hashes", lambda *packages: ("another version",))
     load(tmp_path, file)
     assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 2
-
-
-def test_text_that_changes_while_it_is_read_is_not_taken_for_what_it_was(tmp_path, monkeypatch):
-    file = put(tmp_path, sentences(30))
-    build, text = corpus_module.build, Path(file).read_text()
-
-    def changed(*arguments):
-        Path(file).write_text("Something else was written meanwhile.\n")
-        build(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(corpus_module, "build", changed)
-        with pytest.raises(UserError, match="the text changed while it was read"):
-            load(tmp_path, file)
-    Path(file).write_text(text)
-    assert [*load(tmp_path, file)] == text.splitlines()
 
 
 def test_no_usable_sentence_says_what_became_of_the_lines(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,11 @@ from isospace.encoders.loading import weights_hash
 from isospace.encoders.pooling import Precision
 from isospace.encoders.prompts import Side
 from isospace.evaluation.pairs import PromptedEncoders, hash_texts
-from isospace.system.cache import built_once
-from isospace.system.files import file_hash
+from isospace.system.cache import built_once, code_hashes
 from isospace.system.progress import Progress, Silent
 
-_PACKAGE = Path(__file__).parents[1]
+_CODE = ("encoders", "objectives", "operators", "statistics", "system")
+"""Packages of the code that encodes; the import contract checks that encoders import no other."""
 _FILE = "vectors.npz"
 """Name of a cache file; npz has a checksum, npy has none."""
 
@@ -79,15 +78,6 @@ def fingerprint(encoder: Encoder, side: Side | None) -> tuple[str, ...]:
     libraries = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
     # Paths agree up to rounding only, and untrained adapters change the path.
     place = encoder.device.type, encoder.of_side(side).path
-    return (*_code(), *libraries, *place, weights_hash(encoder, side))
+    return (*code_hashes(*_CODE), *libraries, *place, weights_hash(encoder, side))
 
 
-@functools.cache
-def _code() -> tuple[str, ...]:
-    """Return hashes of the code that encodes, so that vectors of two versions are not mixed.
-
-    Encoders import only these packages; the import contract checks that.
-    """
-    packages = ("encoders", "objectives", "operators", "statistics", "system")
-    files = (file for name in packages for file in (_PACKAGE / name).rglob("*.py"))
-    return tuple(map(file_hash, sorted([*files, _PACKAGE / "errors.py"])))

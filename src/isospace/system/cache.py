@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import tempfile
@@ -13,8 +14,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from isospace.errors import UserError
-from isospace.system.files import expanded
+from isospace.system.files import expanded, file_hash
 
+_PACKAGE = Path(__file__).parents[1]
 _STALE_SECONDS = 7 * 24 * 3600
 _DAMAGED = (FileNotFoundError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 """Errors of reading a file that is missing or damaged.
@@ -49,6 +51,16 @@ def make_in_cache(folder: Path) -> None:
             pass
     except OSError as error:
         raise UserError(_NO_CACHE.format(f"{folder}: {error.strerror}")) from error
+
+
+@functools.cache
+def code_hashes(*packages: str) -> tuple[str, ...]:
+    """Return hashes of the code of packages of isospace.
+
+    In the key of a cache they keep the results of two versions of the code apart.
+    """
+    files = (file for name in packages for file in (_PACKAGE / name).rglob("*.py"))
+    return tuple(map(file_hash, sorted([*files, _PACKAGE / "errors.py"])))
 
 
 def built_once(folder: Path, build: Callable[[Path], None], read: Callable[[Path], Value]) -> Value:
