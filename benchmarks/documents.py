@@ -65,7 +65,7 @@ SOURCES = {
     "python-docs": Source(
         "{folder}/python-docs",
         "heading-section",
-        ("title-passage", "first-rest", "neighbours", "crops", "links"),
+        ("title-passage", "first-rest", "neighbours", "crops"),
     ),
     "foldoc": Source("{folder}/foldoc", "title-passage", title_column="title"),
     "webster": Source("{folder}/webster", "title-passage", title_column="title"),

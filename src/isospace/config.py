@@ -50,7 +50,6 @@ RelationName = Literal[
     "summary-next",
     "neighbours",
     "crops",
-    "links",
 ]
 """Names of `corpus.relations.RELATIONS`."""
 STSColumn = Literal["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"]

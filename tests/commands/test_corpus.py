@@ -52,7 +52,6 @@ def test_what_was_understood_is_shown(folder, capsys):
         "summary-next": "no docstrings",
         "neighbours": "no document of two passages or more",
         "crops": "",
-        "links": "no document names another by its path",
     }
 
     assert main(["corpus", str(folder)]) == 0

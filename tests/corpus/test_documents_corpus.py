@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +16,7 @@ from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.overview import overview
 from isospace.corpus.relations import (
     RELATIONS,
-    Related,
     Role,
-    Structure,
-    evaluation_pairs,
     neighbours,
 )
 from isospace.errors import UserError
@@ -178,64 +173,11 @@ def test_the_relation_that_judges_is_named_and_can_be_chosen(tmp_path):
     assert other.pairs.relation == "neighbours"
     assert other.pairs.unit == "groups of documents"
     with pytest.raises(
-        UserError, match="`test_relation` links: the held-out documents have no pairs"
+        UserError, match="`test_relation` summary-next: the held-out documents have no pairs"
     ):
-        load(tmp_path, rows, held_out=400, test_relation="links", near_duplicates=False)
-    with pytest.raises(UserError, match="`test_relation` links"):
-        load(tmp_path, rows[:2], held_out=0, test_relation="links")
-
-
-ONE, OTHER = "The first of the pages speaks of boats.", "The second of these is about crews."
-MAN = ".TH A 1\n.SH NAME\na \\- boats\n.SH DESCRIPTION\n{}\n.SH SEE ALSO\n.BR {} (1)\n"
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        pytest.param(
-            ("man1/a.1", MAN.format(ONE, "b")),
-            ("man1/b.1.gz", MAN.format(OTHER, "c")),
-            marks=pytest.mark.skipif(not shutil.which("mandoc"), reason="no mandoc here"),
-        ),
-        (("a.rst", f"A\n=\n\n{ONE}\n\nSee :doc:`in/b`.\n"), ("in/b.rst", f"B\n=\n\n{OTHER}\n")),
-        (("in/a.rst", f"A\n=\n\n{ONE}\n\nSee :doc:`/b`.\n"), ("b.rst", f"B\n=\n\n{OTHER}\n")),
-        (("a.rst", f"A\n=\n\n{ONE}\n\n.. toctree::\n\n   b\n"), ("b.rst", f"B\n=\n\n{OTHER}\n")),
-        (("a.md", f"# A\n\n{ONE}\n\n[It](<the b.md>).\n"), ("the b.md", f"# B\n\n{OTHER}\n")),
-        (
-            ("a.html", f"<h1>A</h1><p>{ONE}<p><a href=b.html>b</a>"),
-            ("b.html.gz", f"<h1>B</h1><p>{OTHER}"),
-        ),
-    ],
-)
-def test_a_link_is_found_by_the_names_that_its_format_gives(tmp_path, first, second):
-    def links() -> list[list[str]]:
-        config = CorpusConfig(corpus=(str(tmp_path / "in"),), passage_words=None)
-        corpus = load_corpus(config, tmp_path / "cache")
-        return [[corpus[line] for line in pair] for pair in corpus.related.to_train("links")]
-
-    def put(name: str, content: str) -> None:
-        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
-        packed = gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
-        (tmp_path / "in" / name).write_bytes(packed)
-
-    for name, content in (first, second):
-        put(name, content)
-    assert links() == [[ONE, OTHER]]
-    put(f"more/{second[0]}", second[1].replace("crews", "sails"))
-    assert links() == ([] if second[0].startswith("man1") else [[ONE, OTHER]])
-
-
-def test_no_document_chooses_in_a_link_and_judges_in_another():
-    places = np.arange(600)
-    to_the_next = np.stack([places[:-1], places[1:]], axis=1)
-    roles = np.full(600, Role.PASSAGE, np.int8)
-    yes = np.ones(600, dtype=bool)
-    related = Related(Structure(roles, places, places, to_the_next), yes, yes, ~yes)
-    texts = [str(place) for place in places]
-    pairs = evaluation_pairs(related, "links", texts, places, texts)
-    dev, test = ({text for pair in part for text in pair} for part in (pairs.dev, pairs.test))
-    assert min(len(dev), len(test)) > 50
-    assert not dev & test
+        load(tmp_path, rows, held_out=400, test_relation="summary-next", near_duplicates=False)
+    with pytest.raises(UserError, match="`test_relation` summary-next"):
+        load(tmp_path, rows[:2], held_out=0, test_relation="summary-next")
 
 
 def test_lines_beside_documents_do_not_keep_them_from_being_held_out(tmp_path):
@@ -261,7 +203,6 @@ def test_an_overview_counts_what_trains(tmp_path):
     assert found.relations["neighbours"].train == len(corpus.related.to_train("neighbours"))
     assert len(found.relations["title-passage"].examples) == 3
     assert found.languages["en"] > 0.8
-    assert found.relations["links"].examples == []
 
 
 @pytest.mark.parametrize(

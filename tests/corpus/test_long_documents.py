@@ -14,13 +14,11 @@ def test_a_part_ends_with_a_section_or_within_a_long_one():
     roles = np.array([T, *[H, *[P] * 7] * 2, H, *[P] * 23, P, P], np.int8)
     documents = np.array([0] * (len(roles) - 2) + [1, 2])
     sections = np.repeat([-1, 0, 1, 2, 3, 4], [1, 8, 8, 24, 1, 1])
-    links = np.array([[0, 1], [2, 0]])
-    structure = Structure(roles, documents, sections, links)
+    structure = Structure(roles, documents, sections)
     cut, owners = cut_long(structure, np.ones(3, bool))
     assert owners.tolist() == [0, 0, 0, 0, 0, 1, 2]
     passages = np.bincount(cut.documents[cut.passages])
     assert passages.tolist() == [7, 7, 10, 10, 3, 1, 1]
-    assert cut.links.tolist() == [[0, 5], [6, 0]]
     # What is another part of a section has no heading there.
     pairs = RELATIONS["heading-section"](cut)
     assert len(pairs) == 7 + 7 + 10

@@ -193,9 +193,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
         ]
         read_by = code_hashes(*_CODE), parser_versions()
         key = hash_of(repr((read_by, options, inputs, excluded)).encode())
-        corpus = built_once(
-            folder / key, lambda new: build(new, config, sources, excluded), Corpus
-        )
+        corpus = built_once(folder / key, lambda new: build(new, config, sources, excluded), Corpus)
     _warn_of_unreadable(corpus, sources)
     logger.info("corpus: %s", corpus.summary)
     if len(corpus) == 0:

@@ -45,8 +45,6 @@ class Document:
         id: name that the caller gives, such as a path relative to the user's folder.
         title: title, or "". A heading that is the title does not begin a section.
         sections: sections in order, including those without a paragraph.
-        links: distinct targets of links as written, without fragments: addresses, paths, or names
-            like "ls(1)".
         left_out: kind of what was left out, such as "code blocks" -> number.
         warning: how little was read, if only a small part was read; else "".
         group: documents with the same group are split together; set by the caller.
@@ -57,7 +55,6 @@ class Document:
     id: str
     title: str
     sections: tuple[Section, ...]
-    links: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
     warning: str = ""
     group: str = ""

@@ -34,7 +34,6 @@ _ABSENT = {
     "summary-next": "no docstrings",
     "neighbours": "no document of two passages or more",
     "crops": "no passages",
-    "links": "no document names another by its path",
 }
 """Relation -> reason why documents have no such pair."""
 

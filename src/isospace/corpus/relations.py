@@ -55,13 +55,11 @@ class Structure:
         roles: (line,) `Role` of each line.
         documents: (line,) number of the document, ascending.
         sections: (line,) number of the section, counted over all documents, ascending.
-        links: (link, 2) numbers of two documents; the first has a link to the second.
     """
 
     roles: NDArray[np.int8]
     documents: Rows
     sections: Rows
-    links: Rows
 
     @property
     def passages(self) -> Rows:
@@ -123,17 +121,6 @@ def crops(structure: Structure) -> Rows:
     return np.stack([passages, passages], axis=1)
 
 
-def links(structure: Structure) -> Rows:
-    """Pair the first passage of a document with the first passage of each document it links to."""
-    passages = structure.passages
-    documents, first = np.unique(structure.documents[passages], return_index=True)
-    size = 1 + int(max(documents.max(initial=-1), structure.links.max(initial=-1)))
-    lead = np.full(size, -1)
-    lead[documents] = passages[first]
-    pairs: Rows = lead[structure.links].reshape(-1, 2)
-    return pairs[(pairs >= 0).all(axis=1)]
-
-
 RELATIONS: dict[str, Callable[[Structure], Rows]] = {
     "title-passage": lambda structure: _under(structure, Role.TITLE, structure.documents),
     "heading-section": lambda structure: _under(structure, Role.HEADING, structure.sections),
@@ -141,7 +128,6 @@ RELATIONS: dict[str, Callable[[Structure], Rows]] = {
     SUMMARY_NEXT: lambda structure: _with_next(structure, Role.SUMMARY),
     "neighbours": neighbours,
     "crops": crops,
-    "links": links,
 }
 """Relation -> function that returns the (pair, 2) lines that belong together."""
 
@@ -275,7 +261,6 @@ class Related:
             roles=found.roles,
             documents=found.documents,
             sections=found.sections,
-            links=found.links,
             flags=np.stack([self.telling, self.held, self.trained]),
         )
 
@@ -285,7 +270,7 @@ class Related:
         if not (folder / "structure.npz").exists():
             return None
         with np.load(folder / "structure.npz") as parts:
-            names = ("roles", "documents", "sections", "links")
+            names = ("roles", "documents", "sections")
             structure = Structure(*(parts[name] for name in names))
             return cls(structure, *parts["flags"])
 
@@ -310,25 +295,18 @@ def barred_lines(
 def evaluation_pairs(
     related: Related, relation: str, text: Lines, held: Rows, held_groups: Sequence[str]
 ) -> Pairs:
-    """Split the held-out pairs of a relation in the same way as the held-out passages.
-
-    A pair of a validation document with a test document is left out.
-    """
+    """Split the held-out pairs of a relation in the same way as the held-out passages."""
     documents = related.structure.documents
     group_of = dict(zip(documents[held].tolist(), held_groups, strict=True))
     lines = related.held_out(relation)
-    groups = [[group_of[document] for document in pair] for pair in documents[lines].tolist()]
-    parts = split_groups(held_groups)
-    validation, test_groups = ({held_groups[place] for place in part} for part in parts)
-    dev = [i for i, pair in enumerate(groups) if validation.issuperset(pair)]
-    test = [i for i, pair in enumerate(groups) if test_groups.issuperset(pair)]
+    groups = [group_of[document] for document in documents[lines[:, 0]].tolist()]
     pairs = [(text[a], text[b]) for a, b in lines.tolist()]
-    dev_places, test_places = (
-        np.array([places[i] for i in evenly(len(places), at_most)], np.int64)
-        for places, at_most in ((dev, DEV_PAIRS), (test, TEST_PAIRS))
-    )
-    own = [group for group, _ in groups]
-    return Pairs.at(pairs, own, dev_places, test_places, "groups of documents", relation)
+    parts = []
+    for part, at_most in zip(split_groups(held_groups), (DEV_PAIRS, TEST_PAIRS), strict=True):
+        names = {held_groups[place] for place in part}
+        places = np.array([i for i, group in enumerate(groups) if group in names], np.int64)
+        parts.append(places[evenly(len(places), at_most)])
+    return Pairs.at(pairs, groups, *parts, "groups of documents", relation)
 
 
 def _whole(structure: Structure, sizes: Rows, repeats: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import posixpath
-import re
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isospace.config import CorpusConfig
 from isospace.corpus.documents import Document
-from isospace.corpus.formats import short_names
 from isospace.corpus.groups import components, key_groups, name_hash
 from isospace.corpus.lines import clean, folded, has_controls
 from isospace.corpus.passages import LONGEST_WORD, document_sentences, language_of, passages_of
 from isospace.corpus.relations import Role, Rows, Structure
-
-_PAGE = re.compile(r"[^/\s]+\(\w+\)")
-"""The name of a man page, such as ls(1)."""
 
 
 class Staging:
@@ -32,9 +25,6 @@ class Staging:
         self._roles, self._documents, self._sections = array("b"), array("q"), array("q")
         self._groups = array("Q")
         self._section = -1
-        self._ids: dict[str, int] = {}
-        self._short: dict[str, int] = {}  # -1 for a name of several documents
-        self._links: list[tuple[int, str]] = []
         self.structured = 0
         """Number of documents with several passages, a title or a summary."""
 
@@ -51,7 +41,6 @@ class Staging:
             structured = bool(title) or len(parts) > 1 or pair is not None
             if structured:
                 self.structured += 1
-                self._note_links(document, number)
             if title:
                 yield self._line(Role.TITLE, title, number)
             if pair is not None:
@@ -68,13 +57,6 @@ class Staging:
                 if structured:
                     language = self._config.language or document.language
                     yield from self._two_parts(passage, number, language or language_of(passage))
-
-    def _note_links(self, document: Document, number: int) -> None:
-        """Record the names by which other documents link to the document, and its own links."""
-        self._ids[document.id] = number
-        for name in short_names(document.id):
-            self._short[name] = -1 if name in self._short else number
-        self._links += [(number, _target(document.id, link)) for link in document.links]
 
     def _passages(self, document: Document) -> Iterator[tuple[int, str]]:
         """Yield (section, passage) for passages of a usable length; count the other passages."""
@@ -110,16 +92,12 @@ class Staging:
     def structure(self) -> tuple[Structure, NDArray[np.uint64]]:
         """Return the structure of all lines, and a key of each document's group, (document,).
 
-        The structure has the links between the documents of the corpus. If long documents are most
-        of the text, they are cut into several (`cut_long`).
+        If long documents are most of the text, they are cut into several (`cut_long`).
         """
-        found = [(one, self._named(target)) for one, target in self._links]
-        links = [(one, other) for one, other in found if other not in (-1, one)]
         structure = Structure(
             np.array(self._roles, dtype=np.int8),
             np.array(self._documents, dtype=np.int64),
             np.array(self._sections, dtype=np.int64),
-            np.array(sorted(set(links)), dtype=np.int64).reshape(-1, 2),
         )
         keys = np.array(self._groups, dtype=np.uint64)
         structure, owners = cut_long(structure, keys == 0)
@@ -127,10 +105,6 @@ class Staging:
             parts = np.bincount(owners)
             self._counts["parts of long documents"] = int(parts[parts > 1].sum())
         return structure, keys[owners]
-
-    def _named(self, target: str) -> int:
-        """Return the number of the document that a link names; -1 for none or several."""
-        return self._ids.get(target, self._short.get(target, -1))
 
 
 def document_groups(keys: NDArray[np.uint64], alike: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -161,18 +135,6 @@ def alike_documents(
     sizes = np.bincount(documents[passages])
     found: NDArray[np.int64] = pairs[2 * shared >= sizes[pairs].min(axis=1)]
     return found
-
-
-def _target(document: str, link: str) -> str:
-    """Resolve a link to a path, relative to the document or the top folder, or to a man page.
-
-    >>> _target("guide/a.md", "../my%20file.md"), _target("man1/ls.1", "chmod(1)")
-    ('my file.md', 'chmod(1)')
-    """
-    if _PAGE.fullmatch(link):
-        return link
-    path = posixpath.join(posixpath.dirname(document), unquote(link))
-    return posixpath.normpath(path).lstrip("/")
 
 
 PARTS = 400
@@ -211,7 +173,4 @@ def cut_long(structure: Structure, alone: NDArray[np.bool_]) -> tuple[Structure,
         count += int(roles[line] == Role.PASSAGE)
     parts = documents + np.cumsum(begins)
     owners = documents[np.unique(parts, return_index=True)[1]]
-    # Links from and to a document become links of its first part.
-    links = np.searchsorted(owners, structure.links)
-    cut = replace(structure, documents=parts, sections=sections + np.cumsum(within), links=links)
-    return cut, owners
+    return replace(structure, documents=parts, sections=sections + np.cumsum(within)), owners

@@ -79,5 +79,3 @@ def fingerprint(encoder: Encoder, side: Side | None) -> tuple[str, ...]:
     # Paths agree up to rounding only, and untrained adapters change the path.
     place = encoder.device.type, encoder.of_side(side).path
     return (*code_hashes(*_CODE), *libraries, *place, weights_hash(encoder, side))
-
-

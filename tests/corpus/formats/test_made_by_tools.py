@@ -62,5 +62,4 @@ def test_what_pandoc_writes(name, level, mooring, rings):
         ("Rings", level + 1, rings),
         ("Markets", level, [MARKETS]),
     ]
-    assert document.links == ("crews.md",)
     assert document.left_out == {"code blocks": 1, "footnotes": 1, "formulas": 1, "tables": 1}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Callable
 from pathlib import PurePath
@@ -53,31 +52,12 @@ def format_of(path: str) -> str | None:
     >>> format_of("docs/index.HTML.gz"), format_of("man3/printf.3p"), format_of("README")
     ('html', 'man', None)
     """
-    name = _unpacked(PurePath(path).name)
-    if _MAN_PAGE.search(name):
+    name = PurePath(path)
+    if name.suffix.lower() in COMPRESSION:
+        name = name.with_suffix("")
+    if _MAN_PAGE.search(name.name):
         return "man"
-    return ENDINGS.get(PurePath(name).suffix.lower())
-
-
-def _unpacked(path: str) -> str:
-    """Return the path without the ending of a compressed file."""
-    inner, ending = posixpath.splitext(path)
-    return inner if ending.lower() in COMPRESSION else path
-
-
-def short_names(path: str) -> set[str]:
-    """Return the names by which other documents may link to the document in a file.
-
-    >>> sorted(short_names("docs/index.html.gz")), sorted(short_names("man1/ls.1"))
-    (['docs/index', 'docs/index.html'], ['ls(1)', 'man1/ls'])
-    """
-    if format_of(path) is None:
-        return set()
-    unpacked = _unpacked(path)
-    names = {unpacked, unpacked.rpartition(".")[0]}
-    if page := _MAN_PAGE.search(unpacked):
-        names.add(f"{PurePath(unpacked[: page.start()]).name}({page[1]})")
-    return names - {path}
+    return ENDINGS.get(name.suffix.lower())
 
 
 def read_document(content: bytes, format: str, id: str, encoding: str | None = None) -> Document:

@@ -31,13 +31,12 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 
 
 class Draft:
-    """Title, sections, links and counts of a document, collected in reading order."""
+    """Title, sections and counts of a document, collected in reading order."""
 
     def __init__(self) -> None:
         self.title = ""
         self.left_out: Counter[str] = Counter()
         self._lost: Counter[str] = Counter()  # letters left out
-        self._links: dict[str, None] = {}
         self.sections: list[tuple[str, int, list[str]]] = [("", 0, [])]
         self._items: list[str] = []  # items of the current list
 
@@ -72,13 +71,6 @@ class Draft:
                 self._add(item)
         self._items = []
 
-    def link(self, target: str) -> None:
-        """Add the target of a link as written, without its fragment."""
-        path = target.partition("#")[0].strip()
-        scheme = path.partition(":")[0].lower()
-        if path and scheme not in ("mailto", "javascript", "data", "tel"):
-            self._links[path] = None
-
     def leave_out(self, what: str, count: int = 1, text: str = "") -> None:
         """Count something that is not prose.
 
@@ -91,8 +83,7 @@ class Draft:
         """Return the document, without boilerplate.
 
         Raises:
-            UnreadableDocument: no paragraph is left. A page with only links is returned without
-                paragraphs.
+            UnreadableDocument: no paragraph is left.
         """
         self.end_list()
         sections = []
@@ -116,7 +107,7 @@ class Draft:
                 sections.append(Section(heading, level, tuple(kept)))
         counts = {what: count for what, count in sorted(self.left_out.items()) if count}
         warning = self._warning(sections)
-        return Document(id, self.title, tuple(sections), tuple(self._links), counts, warning)
+        return Document(id, self.title, tuple(sections), counts, warning)
 
     def _warning(self, sections: Sequence[Section]) -> str:
         """Return a warning if little text was read, else ""."""
@@ -125,7 +116,7 @@ class Draft:
         if not kept and (headings := sum(letters(section.heading) for section in sections)):
             lost["headings"] = headings
         kinds = ", ".join(what for what, _ in lost.most_common())
-        if not kept and (lost or not self._links):
+        if not kept:
             raise UnreadableDocument(f"It has no text besides {kinds}." if lost else _NO_TEXT)
         whole = kept + sum(n for what, n in lost.items() if what not in (NAVIGATION, LICENCES))
         if kept >= HARDLY * whole:

@@ -183,8 +183,6 @@ class _Walk:
         elif tag in _BLOCKS:
             self._block(node, tag)
         else:
-            if tag == "a":
-                self._draft.link(node.attributes.get("href") or "")
             self._children(node)
 
     def _what(self, node: LexborNode, tag: str) -> str | None:

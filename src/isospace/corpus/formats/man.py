@@ -1,6 +1,6 @@
 """Man pages: mandoc converts man(7) and mdoc(7) to HTML, which the reader of HTML reads.
 
-SYNOPSIS and code examples are left out; SEE ALSO gives links.
+SYNOPSIS, SEE ALSO and code examples are left out.
 """
 
 from __future__ import annotations
@@ -43,12 +43,9 @@ _LEFT_OUT = {
     "licences": LICENCES,
 }
 """Kind of a section that is not prose -> name of its count."""
-_REFERENCE = re.compile(r"([\w.:+@\[][\w.:+@\[-]*)\s?\((\d\w{0,8})\)")
 _CODING = re.compile(r"-\*-.*\bcoding:\s*([\w-]+)")
 _IS_PAGE = re.compile(r"^[.'][ \t]*(?:TH|SH|Sh|Dd)\b", re.MULTILINE)
-_OTHER_PAGE = re.compile(
-    r"^[.'][ \t]*so[ \t]+(?:\S*/)?(\S+)\.(\d\w*)(?:\.gz)?[ \t]*$", re.MULTILINE
-)
+_OTHER_PAGE = re.compile(r"^[.'][ \t]*so[ \t]", re.MULTILINE)
 _TITLE = re.compile(r'<td class="head-ltitle">(.*?)</td>')
 _WITHOUT = re.compile(r'<table class="(?:head|foot|Nm)">.*?</table>', re.DOTALL)
 _CODE = re.compile(r'<div class="Bd Bd-indent">(.*)</div>')  # a separate line
@@ -76,9 +73,8 @@ def read_man(content: bytes, encoding: str | None) -> Draft:
     text = _decoded(content, encoding)
     draft = Draft()
     if not _IS_PAGE.search(text):
-        if other := _OTHER_PAGE.search(text):
-            draft.link(f"{other[1]}({other[2]})")
-            return draft
+        if _OTHER_PAGE.search(text):
+            raise UnreadableDocument("It has no text besides the name of another man page.")
         raise UnreadableDocument("It is not a man page: it has no .TH, .Dd or .so line.")
     html = _as_html(text)
     head = _TITLE.search(html)
@@ -99,8 +95,6 @@ def read_man(content: bytes, encoding: str | None) -> Draft:
         elif kind != "name":
             text = " ".join(paragraphs)
             draft.leave_out(_LEFT_OUT[kind], int(level <= 1), text)
-            for name, section in _REFERENCE.findall(text) if kind == "see also" else ():
-                draft.link(f"{name}({section})")
         elif paragraphs and draft.title == page:
             draft.title = _DASH.sub(" - ", paragraphs[0], count=1).removesuffix(" - ")
             draft.sections.append(("", 0, paragraphs[1:]))

@@ -108,7 +108,7 @@ class _Walk:
         if self._table:
             self._draft.leave_out("tables", 0, token.content)
             return
-        words = _inline(self._draft, token)
+        words = _inline(token)
         if self._heading:
             self._draft.heading(_HEADING_ID.sub("", words), self._heading)
             self._heading = 0
@@ -131,16 +131,12 @@ class _Walk:
             self._items[-1] = []
 
 
-def _inline(draft: Draft, token: Token) -> str:
+def _inline(token: Token) -> str:
     """Return the words of a run of text; images and HTML tags have none."""
     words = []
     for child in token.children or ():
         if child.type in ("text", "code_inline"):
             words.append(child.content)
-        elif child.type in ("softbreak", "hardbreak"):
-            words.append("\n")
-        elif child.type == "link_open":
-            draft.link(str(child.attrs.get("href", "")))
-        elif child.type == "html_inline" and child.content.lower().startswith("<br"):
+        elif child.type in ("softbreak", "hardbreak") or child.content[:3].lower() == "<br":
             words.append("\n")
     return "".join(words)

@@ -98,13 +98,13 @@ def _add(draft: Draft, node: Any, level: int, term: str = "", item: bool = False
         elif kind == "section":
             _add(draft, child, level + 1)
         elif kind == "title" and node.tagname == "section":
-            draft.heading(_text(draft, child), level)
+            draft.heading(_text(child), level)
         elif kind in _PARAGRAPHS:
-            words = _text(draft, child)
+            words = _text(child)
             (draft.item if item else draft.paragraph)(f"{term}: {words}" if term else words)
             term = ""
         elif kind in _DESCRIBED:
-            _add(draft, child, level, _term(draft, child), item=True)
+            _add(draft, child, level, _term(child), item=True)
         elif kind not in _SILENT:
             term = _add(draft, child, level, term, item or kind == "list_item")
             if kind.endswith("_list") and not item:
@@ -126,25 +126,20 @@ def _left_out(node: Any, child: Any) -> str | None:
     return _LEFT_OUT.get(kind)
 
 
-def _term(draft: Draft, node: Any) -> str:
+def _term(node: Any) -> str:
     """Return the term that a list entry describes; for a parameter its name without type."""
     terms = [part for part in node.children if part.tagname in _TERMS]
     if node.tagname == "option_list_item":
         terms = terms[0].children
-    term = ", ".join(_text(draft, part) for part in terms)
+    term = ", ".join(_text(part) for part in terms)
     return term.split(" ")[-1] if node.tagname == "field" else term
 
 
-def _text(draft: Draft, node: Any) -> str:
-    """Return the words under a node, and add its links to the draft."""
-    words = []
-    for part in node.findall():
-        target = part.get("refuri") if part.tagname == "reference" else None
-        if target:
-            draft.link(target)
-        if part.tagname == "#text" and not _within(part, node):
-            words.append(str(part))
-    return "".join(words)
+def _text(node: Any) -> str:
+    """Return the words under a node."""
+    return "".join(
+        str(part) for part in node.findall() if part.tagname == "#text" and not _within(part, node)
+    )
 
 
 def _within(part: Any, node: Any) -> bool:
@@ -216,8 +211,6 @@ def _generic_directive(draft: Draft) -> type[Any]:
                 return []
             if name == "toctree":
                 draft.leave_out(NAVIGATION)
-                for line in self.content:
-                    draft.link(re.sub(r".*<(.*)>\s*$", r"\1", line))
                 return []
             if name in ("versionadded", "versionchanged", "deprecated", "versionremoved"):
                 match = _VERSION.fullmatch(argument)
@@ -244,11 +237,8 @@ def _generic_role(
     from docutils import nodes, utils
 
     text = utils.unescape(text)
-    match = re.fullmatch(r"(.*?)\s*<([^<>]*)>", text, re.DOTALL)
-    words, target = (match[1], match[2]) if match else (text, text)
-    words = words.lstrip("!")
+    match = re.fullmatch(r"(.*?)\s*<[^<>]*>", text, re.DOTALL)
+    words = (match[1] if match else text).lstrip("!")
     if words.startswith("~"):
         words = words.rpartition(".")[2].lstrip("~")
-    if name in ("doc", "download"):
-        return [nodes.reference(rawtext, words, refuri=target)], []
     return [nodes.inline(rawtext, words)], []

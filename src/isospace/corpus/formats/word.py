@@ -137,8 +137,6 @@ def _add(draft: Draft, paragraph: Paragraph) -> None:
     for path, what in _COUNTED.items():
         found = paragraph._p.xpath(path)
         draft.leave_out(what, len(found), " ".join(map(_words, found)))
-    for link in paragraph.hyperlinks:
-        draft.link(link.address)
     if heading:
         draft.heading(_text(paragraph), int(heading[1]))
     elif _CONTENTS.fullmatch(style):
