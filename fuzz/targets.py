@@ -87,7 +87,7 @@ def _parquet() -> bytes:
 def _read_rows(ending: str, content: bytes, folder: Path) -> None:
     """Read as a corpus, row by row, as queries, and as pairs to evaluate on."""
     from isospace.corpus import reading
-    from isospace.corpus.records import read_rows
+    from isospace.corpus.records import read_rows, unreadable
     from isospace.corpus.sources import file_source
     from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs
     from isospace.training.queries import rows_of_queries
@@ -98,7 +98,7 @@ def _read_rows(ending: str, content: bytes, folder: Path) -> None:
         config = CorpusConfig((str(path),), title_column="title", group="group", encoding=encoding)
         with _refusals():
             sources = reading.find(config.corpus, folder, config)
-            reading.left_out(sources, reading.columns(config), config.strict)
+            unreadable(sources, reading.columns(config))
             list(reading.read_documents(sources, config, {}, {}))
     for read in (rows_of_queries, load_own, load_pairs, load_scored_pairs):
         with _refusals():

@@ -150,8 +150,6 @@ class CorpusConfig:
     layout: Layout | None = None
     """How txt files are read: lines, each a text of its own, or paragraphs of a document. Default:
     decided for each file."""
-    strict: bool = False
-    """Stop at a document that cannot be read. Without it such documents are named and counted."""
     title_column: str | None = None
     """Column that holds the title of the document in `column`."""
     document_column: str | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -920,7 +919,7 @@ LOST = {
     [pytest.param(name, marks=needs_mandoc if "man" in name else ()) for name in LOST]
     + ["word", "word, boxed"],
 )
-def test_a_document_that_loses_its_text_is_refused_or_warned_of(name):
+def test_a_document_that_loses_its_text_is_refused(name):
     format = name.partition(",")[0]
 
     def content(text: str) -> bytes:
@@ -930,11 +929,6 @@ def test_a_document_that_loses_its_text_is_refused_or_warned_of(name):
 
     with pytest.raises(UnreadableDocument, match=r"^It has no text besides [\w, ]+\.$"):
         read(content(""), format)
-    few = "Boats are many."
-    hardly = read(content(few), format)
-    assert paragraphs(hardly) == [few]
-    assert re.fullmatch(r"Only 13 of [\d,]+ letters .*: [\w, ]+\.", hardly.warning)
-    assert read(content(LOREM * 2), format).warning == ""
 
 
 def test_what_has_no_paragraph_is_refused():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -47,13 +48,16 @@ from isospace.corpus.groups import (
 from isospace.corpus.lines import clean, has_controls, stage, write_lines
 from isospace.corpus.passages import document_sentences, language_of
 from isospace.corpus.prose import docstring_sentences
-from isospace.corpus.reading import HardlyRead, columns, left_out, own_rows, read_documents
+from isospace.corpus.reading import columns, own_rows, read_documents
+from isospace.corpus.records import unreadable
 from isospace.corpus.relations import SUMMARY_NEXT, Related, barred_lines, evaluation_pairs
-from isospace.corpus.sources import DOCSTRINGS
+from isospace.corpus.sources import DOCSTRINGS, listed
 from isospace.corpus.staging import Staging, alike_documents, document_groups
 from isospace.corpus.streams import Source
 from isospace.errors import UserError
 from isospace.system.files import hash_of
+
+logger = logging.getLogger(__name__)
 
 _COUNTS = ("read", "control characters removed", "empty", "too short", "too long")
 
@@ -90,8 +94,9 @@ def build(folder: Path, config: CorpusConfig, sources: list[Source], excluded: l
     """Write all files of a corpus into a folder."""
     builder = _Builder(folder, config, sources, excluded)
     built = builder.of_examples() if config.columns else builder.of_documents()
-    if not_read := sum(map(builder.is_unread, sources)):
-        builder.counts["unreadable files"] = not_read
+    if builder.unreadable:
+        builder.counts["unreadable files"] = len(builder.unreadable)
+        _warn_of_unreadable(builder.unreadable)
     builder.counts |= {
         "related to what is held out": built.count - len(built.held) - len(built.train),
         "held out": len(built.held),
@@ -102,20 +107,24 @@ def build(folder: Path, config: CorpusConfig, sources: list[Source], excluded: l
     np.save(folder / "same.npy", built.same)
     about = {
         "counts": builder.counts,
-        "files": _files(source for source in sources if not builder.is_unread(source)),
+        "files": _files(source for source in sources if source.name not in builder.unreadable),
         "digest": hash_of(repr(built.content).encode()),
         "pairs": asdict(built.pairs),
         "group": config.group,
         "columns": config.columns,
         "held_groups": built.held_groups,
         "classes": built.classes,
-        "unreadable": [
-            (place, builder.is_unread(source), str(error).removeprefix(source.name))
-            for place, source in enumerate(sources)
-            if (error := builder.unreadable.get(source.name)) is not None
-        ],
     }
     (folder / "about.json").write_text(json.dumps(about), "utf-8")
+
+
+def _warn_of_unreadable(unreadable: Mapping[str, UserError]) -> None:
+    """Log the files that were not read, one line for each reason."""
+    names: dict[str, list[str]] = {}
+    for name, error in unreadable.items():
+        names.setdefault(str(error).removeprefix(name), []).append(name)
+    for reason, files in names.items():
+        logger.warning("not read: %s%s", listed(files, most=3), reason)
 
 
 def _files(sources: Iterable[Source]) -> dict[str, int]:
@@ -133,7 +142,7 @@ class _Builder:
         folder: the folder of the corpus.
         excluded: texts that must not be trained on.
         counts: what happened to the lines -> number of lines.
-        unreadable: name -> error of the files that were left out or hardly read.
+        unreadable: name -> error of the files that were left out.
     """
 
     folder: Path
@@ -142,11 +151,6 @@ class _Builder:
     excluded: list[str]
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
     unreadable: dict[str, UserError] = field(default_factory=dict)
-
-    def is_unread(self, source: Source) -> bool:
-        """Return true if nothing of a file was read."""
-        error = self.unreadable.get(source.name)
-        return error is not None and not isinstance(error, HardlyRead)
 
     def _references(self, judged: Sequence[str] = ()) -> list[str]:
         """Return the clean texts that must not be trained on, and their sentences.
@@ -279,13 +283,12 @@ class _Builder:
     def _usable(self, keys: array[int], labels: list[str]) -> Iterator[str]:
         """Yield the clean texts of rows whose texts all have a usable length; count the other rows.
 
-        Files of folders are first read to their ends, so that a damaged file yields no row. A
-        missing text counts as empty. For each yielded row, `keys` receives a hash of its group if
-        `group` is set (0 for no group), and `labels` its label if `label_column` is set.
+        A missing text counts as empty. For each yielded row, `keys` receives a hash of its group
+        if `group` is set (0 for no group), and `labels` its label if `label_column` is set.
         """
         config, counts = self.config, self.counts
         wanted, width = columns(config), len(config.columns)
-        self.unreadable |= left_out(self.sources, wanted, config.strict, whole=True)
+        self.unreadable |= unreadable(self.sources, wanted)
         for source in self.sources:
             if source.name in self.unreadable:
                 continue

@@ -8,7 +8,7 @@ import json
 import logging
 import tempfile
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -22,9 +22,10 @@ from isospace.corpus.formats import DOCUMENT_FORMATS
 from isospace.corpus.groups import Pairs, split_groups
 from isospace.corpus.lines import Lines
 from isospace.corpus.passages import check_language
-from isospace.corpus.reading import FOLDER, columns, find, left_out, places
+from isospace.corpus.reading import FOLDER, columns, find, places
+from isospace.corpus.records import unreadable
 from isospace.corpus.relations import Related
-from isospace.corpus.sources import DOCSTRINGS, listed, require_columns
+from isospace.corpus.sources import DOCSTRINGS, require_columns
 from isospace.corpus.streams import Source
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
@@ -67,8 +68,6 @@ class Corpus(Lines):
         groups: (passage,) the group of each passage, from 0 on: its document, or several documents
             that belong together; empty for texts without structure.
         labels: (example,) position in `classes` of each example's label; `None` without labels.
-        unreadable: (position of the file, true if nothing was read, reason) of files that were not
-            read or hardly read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -89,7 +88,6 @@ class Corpus(Lines):
         self.train_rows: NDArray[np.int64] = np.load(folder / "train.npy")
         self.same: NDArray[np.int64] = np.load(folder / "same.npy")
         self.classes: list[str] = about["classes"]
-        self.unreadable: list[tuple[int, bool, str]] = about["unreadable"]
         self.labels: NDArray[np.int64] | None = None
         if self.classes:
             self.labels = np.load(folder / "labels.npy")
@@ -194,7 +192,6 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
         read_by = code_hashes(*_CODE), parser_versions()
         key = hash_of(repr((read_by, options, inputs, excluded)).encode())
         corpus = built_once(folder / key, lambda new: build(new, config, sources, excluded), Corpus)
-    _warn_of_unreadable(corpus, sources)
     logger.info("corpus: %s", corpus.summary)
     if len(corpus) == 0:
         raise UserError(
@@ -218,16 +215,6 @@ def _hash(source: Source) -> str:
     return readable_hash(source.path)
 
 
-def _warn_of_unreadable(corpus: Corpus, sources: Sequence[Source]) -> None:
-    """Log the files that were not read or hardly read, one line for each reason."""
-    names: dict[tuple[bool, str], list[str]] = {}
-    for place, unread, reason in corpus.unreadable:
-        names.setdefault((unread, reason), []).append(sources[place].name)
-    for (unread, reason), files in names.items():
-        what = "not read" if unread else "hardly read"
-        logger.warning("%s: %s%s", what, listed(files, most=3), reason)
-
-
 def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
     """Raise an error for settings without effect and for bad files, before any file is read whole.
 
@@ -240,7 +227,7 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
         for setting in ("title_column", "document_column"):
             require_columns(sources, config.corpus, setting, getattr(config, setting))
     _require_columns_of_all(config, sources, own_pairs)
-    left_out(sources, columns(config), config.strict)
+    unreadable(sources, columns(config))
 
 
 def _require_columns_of_all(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:

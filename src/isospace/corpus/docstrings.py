@@ -200,5 +200,5 @@ def _extract_in_child(files: Sequence[tuple[Path, str]]) -> list[Document]:
             summary_next=pair and tuple(pair),
             language=language,
         )
-        for id, title, parts, _, _, _, group, pair, language in json.loads(child.stdout)
+        for id, title, parts, _, group, pair, language in json.loads(child.stdout)
     ]

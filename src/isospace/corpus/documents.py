@@ -46,7 +46,6 @@ class Document:
         title: title, or "". A heading that is the title does not begin a section.
         sections: sections in order, including those without a paragraph.
         left_out: kind of what was left out, such as "code blocks" -> number.
-        warning: how little was read, if only a small part was read; else "".
         group: documents with the same group are split together; set by the caller.
         summary_next: summary and next paragraph of a docstring; the paragraphs include both.
         language: ISO code if the language is known; "" if it must be detected.
@@ -56,7 +55,6 @@ class Document:
     title: str
     sections: tuple[Section, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
-    warning: str = ""
     group: str = ""
     summary_next: tuple[str, str] | None = None
     language: str = ""

@@ -28,15 +28,9 @@ GENERATED_ROWS = "generated rows left out"
 """Name of the count of rows that a language model wrote. A corpus leaves them out because a part of
 it is for evaluation; the setting `queries` reads them for training only."""
 _TXT = {"txt": TXT_LINES, "text": TXT_PARAGRAPHS}
-HARDLY_READ = "documents hardly read"
-"""Name of the count of documents that were read only in small part."""
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _LOOKED_AT = 400
 """Number of lines that decide between the layouts paragraphs and lines."""
-
-
-class HardlyRead(UserError):
-    """The error for a document of which only a small part was read."""
 
 
 def find(files: Iterable[str], spool: Path, config: CorpusConfig) -> list[Source]:
@@ -103,27 +97,6 @@ def own_rows(source: Source, columns: Sequence[Column], counts: dict[str, int]) 
             yield line, tuple(values)
 
 
-def left_out(
-    sources: Sequence[Source], columns: Sequence[Column], strict: bool, whole: bool = False
-) -> dict[str, UserError]:
-    """Return name -> error for the files of rows that are left out.
-
-    With `strict` any such file is an error. With `whole` files of folders are read to their ends.
-
-    Raises:
-        UserError: as in `records.unreadable`; with `strict` for any unreadable file.
-    """
-    unreadable = records.unreadable(sources, columns, whole)
-    return {name: leave_out(error, strict) for name, error in unreadable.items()}
-
-
-def leave_out(error: UserError, strict: bool) -> UserError:
-    """Return the error for a file that is left out or hardly read; with `strict` raise it."""
-    if strict:
-        raise UserError(f"{error} Leave it out, or read without `strict`") from error
-    return error
-
-
 def places(sources: Sequence[Source]) -> list[str | None]:
     """Return each document's path relative to the folder that holds all; `None` for files of rows.
 
@@ -162,14 +135,13 @@ def read_documents(
 ) -> Iterator[Document]:
     """Yield the documents of the files in order.
 
-    Files of rows that were found in folders are first read to their ends, so that a damaged file
-    yields no row. `unreadable` receives name -> error of files that were left out or hardly read.
+    `unreadable` receives name -> error of files that were left out.
 
     Raises:
-        UserError: the only file, or a file of rows that the user named, cannot be read; with
-            `strict` any file.
+        UserError: the only file, or a file of rows that the user named, cannot be read; or a row of
+            any file is wrong.
     """
-    unreadable |= left_out(sources, columns(config), config.strict, whole=True)
+    unreadable |= records.unreadable(sources, columns(config))
     for source, place in zip(sources, places(sources), strict=True):
         if source.name in unreadable:
             continue
@@ -182,12 +154,8 @@ def read_documents(
             except UnreadableDocument as error:
                 if len(sources) == 1:
                     raise
-                unreadable[source.name] = leave_out(error, config.strict)
+                unreadable[source.name] = error
                 continue
-            if document.warning:
-                counts[HARDLY_READ] = counts.get(HARDLY_READ, 0) + 1
-                hardly = HardlyRead(f"{source.name}: {document.warning}")
-                unreadable[source.name] = leave_out(hardly, config.strict)
             yield _counted(document, config, counts)
         if read_as := _TXT.get(source.format):
             counts[read_as] = counts.get(read_as, 0) + 1

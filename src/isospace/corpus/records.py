@@ -11,7 +11,7 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -70,21 +70,10 @@ and `None` in others. In a file without columns the first value is the line.
 """
 
 
-def _check(source: Source, columns: Sequence[Column], whole: bool) -> None:
-    """Raise the error of a file's first row, or of any row with `whole`."""
-    if not first_bytes(source, 1):
-        raise UserError(f"{source.name} is empty. Give a file with at least one sentence.")
-    for _ in islice(read_records(source, columns), None if whole else 1):
-        pass
-
-
-def unreadable(
-    sources: Sequence[Source], columns: Sequence[Column], whole: bool = False
-) -> dict[str, UserError]:
+def unreadable(sources: Sequence[Source], columns: Sequence[Column]) -> dict[str, UserError]:
     """Return name -> error for the files of rows to leave out, after reading the start of each.
 
-    Folders often hold files that are empty, damaged or lack a column. With `whole`, files found in
-    folders are read to their ends.
+    Folders often hold files that are empty, damaged or lack a column.
 
     Raises:
         UserError: a file that the user named cannot be read, or no file is left.
@@ -93,7 +82,9 @@ def unreadable(
     for source in sources:
         if source.format in FORMATS:
             try:
-                _check(source, columns, whole and source.in_folder)
+                if not first_bytes(source, 1):
+                    raise UserError(f"{source.name} is empty. Give a file with a sentence.")
+                next(read_records(source, columns), None)
             except UserError as error:
                 if not source.in_folder:
                     raise

@@ -45,9 +45,6 @@ class Reading:
     language: str | None = None
     """ISO code of the language, for finding the ends of sentences; default: recognised for each
     paragraph."""
-    strict: bool = False
-    """Stop if a document, or any file of a folder, cannot be read. By default it is named and left
-    out."""
 
 
 AS_IT_LOOKS = Reading()

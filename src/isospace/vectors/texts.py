@@ -26,10 +26,7 @@ from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats import DOCUMENT_FORMATS
 from isospace.corpus.passages import check_language, passages_of
 from isospace.corpus.reading import (
-    HardlyRead,
     find,
-    leave_out,
-    left_out,
     paragraphs_of,
     read_file,
     row_document,
@@ -214,12 +211,9 @@ class Texts:
         try:
             document = read_file(source, source.name)
         except UnreadableDocument as error:
-            unread.append(str(leave_out(error, self.reading.strict)))
+            unread.append(str(error))
             self._warn(f"not read: {error}")
             return
-        if document.warning:
-            hardly = HardlyRead(f"{source.name}: {document.warning}")
-            self._warn(f"hardly read: {leave_out(hardly, self.reading.strict)}")
         passages = passages_of(document, self.reading.passage_words, self.reading.language)
         for number, (_, passage) in enumerate(passages, 1):
             yield TextRow(passage, "", (None,) * len(self.keep), number)
@@ -243,8 +237,8 @@ def open_texts(
 ) -> Iterator[Texts]:
     """Find the files and check the beginning of each; standard input is kept while this is open.
 
-    Files of rows in folders are checked to their ends. A broken one is left out as a whole. `keep`
-    names other columns to read. With `cut_rows` long rows are cut into passages.
+    A file of rows in a folder is left out if its beginning cannot be read. `keep` names other
+    columns to read. With `cut_rows` long rows are cut into passages.
 
     Raises:
         UserError: an input cannot be read; the message has the reason.
@@ -264,7 +258,7 @@ def open_texts(
             )
         require_columns(sources, inputs, "title_column", reading.title_column)
         texts = Texts(sources, column, id_column, keep, reading, cut_rows)
-        unreadable = left_out(sources, texts.columns, reading.strict, whole=True)
+        unreadable = records.unreadable(sources, texts.columns)
         for error in unreadable.values():
             logger.warning("not read: %s", error)
         readable = [source for source in sources if source.name not in unreadable]

@@ -11,7 +11,6 @@ from isospace.corpus.characters import normalise
 from isospace.corpus.documents import Document, Section, UnreadableDocument
 from isospace.corpus.formats.boilerplate import (
     LICENCES,
-    NAVIGATION,
     heads_licence,
     paragraph_boilerplate,
     section_boilerplate,
@@ -19,14 +18,12 @@ from isospace.corpus.formats.boilerplate import (
 from isospace.corpus.lines import folded
 from isospace.corpus.streams import likely_encoding
 
-HARDLY = 0.05
-"""Least share of the letters to read; with less, the document gets a warning."""
 LONG_CELL = 100
 """Least number of letters for a table cell to hold text, and not data."""
 SHORT_ITEM = 40
 """If all items of a list have fewer characters, they become one paragraph, joined by "; "."""
 
-_NO_TEXT = "It has no text: no paragraph is in it."
+_NO_TEXT = "no text: no paragraph is in it"
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 
 
@@ -36,7 +33,6 @@ class Draft:
     def __init__(self) -> None:
         self.title = ""
         self.left_out: Counter[str] = Counter()
-        self._lost: Counter[str] = Counter()  # letters left out
         self.sections: list[tuple[str, int, list[str]]] = [("", 0, [])]
         self._items: list[str] = []  # items of the current list
 
@@ -71,13 +67,9 @@ class Draft:
                 self._add(item)
         self._items = []
 
-    def leave_out(self, what: str, count: int = 1, text: str = "") -> None:
-        """Count something that is not prose.
-
-        `what` is its kind, in the plural. The letters of `text` are counted as left out.
-        """
+    def leave_out(self, what: str, count: int = 1) -> None:
+        """Count something that is not prose; `what` is its kind, in the plural."""
         self.left_out[what] += count
-        self._lost[what] += letters(text)
 
     def finish(self, id: str) -> Document:
         """Return the document, without boilerplate.
@@ -100,28 +92,17 @@ class Draft:
             for text in paragraphs:
                 what = LICENCES if licence else hidden[1] if hidden else paragraph_boilerplate(text)
                 if what:
-                    self.leave_out(what, text=text)
+                    self.leave_out(what)
                 else:
                     kept.append(text)
             if not (hidden or licence) and (heading or kept):
                 sections.append(Section(heading, level, tuple(kept)))
         counts = {what: count for what, count in sorted(self.left_out.items()) if count}
-        warning = self._warning(sections)
-        return Document(id, self.title, tuple(sections), counts, warning)
-
-    def _warning(self, sections: Sequence[Section]) -> str:
-        """Return a warning if little text was read, else ""."""
-        kept = sum(letters(text) for section in sections for text in section.paragraphs)
-        lost = Counter({what: count for what, count in self._lost.items() if count})
-        if not kept and (headings := sum(letters(section.heading) for section in sections)):
-            lost["headings"] = headings
-        kinds = ", ".join(what for what, _ in lost.most_common())
-        if not kept:
-            raise UnreadableDocument(f"It has no text besides {kinds}." if lost else _NO_TEXT)
-        whole = kept + sum(n for what, n in lost.items() if what not in (NAVIGATION, LICENCES))
-        if kept >= HARDLY * whole:
-            return ""
-        return f"Only {kept:,} of {whole:,} letters were read; left out: {kinds}."
+        if not any(section.paragraphs for section in sections):
+            kinds = [*counts, *["headings"] * bool(sections)]
+            what = f"no text besides {', '.join(kinds)}" if kinds else _NO_TEXT
+            raise UnreadableDocument(f"It has {what}.")
+        return Document(id, self.title, tuple(sections), counts)
 
     def _add(self, text: str) -> None:
         if text:

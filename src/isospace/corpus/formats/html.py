@@ -148,7 +148,7 @@ class _Walk:
         for css, what in _WITHOUT:
             for node in _outermost(root, css):
                 if what:
-                    draft.leave_out(what, text=node.text())
+                    draft.leave_out(what)
                 node.decompose()
         for node in _outermost(root, _BOX_TITLES):
             if one_line(node.text()).rstrip(" :").casefold() in _BOXES:
@@ -172,8 +172,8 @@ class _Walk:
         elif tag in _SILENT:
             pass
         elif what := self._what(node, tag):
-            if text := one_line(node.text()):
-                self._draft.leave_out(what, text=text)
+            if one_line(node.text()):
+                self._draft.leave_out(what)
             self._words.append(" ")
         elif _HEADING.fullmatch(tag):
             self._end()

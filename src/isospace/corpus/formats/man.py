@@ -93,8 +93,7 @@ def read_man(content: bytes, encoding: str | None) -> Draft:
         if kind is None:
             draft.sections.append((heading, level, paragraphs))
         elif kind != "name":
-            text = " ".join(paragraphs)
-            draft.leave_out(_LEFT_OUT[kind], int(level <= 1), text)
+            draft.leave_out(_LEFT_OUT[kind], int(level <= 1))
         elif paragraphs and draft.title == page:
             draft.title = _DASH.sub(" - ", paragraphs[0], count=1).removesuffix(" - ")
             draft.sections.append(("", 0, paragraphs[1:]))

@@ -101,21 +101,19 @@ class _Walk:
             _add_markdown(self._draft, _OPTIONS.sub("", token.content))
         else:
             formula = token.info.strip() in ("math", "{math}")
-            what = "formulas" if formula else "code blocks"
-            self._draft.leave_out(what, text=token.content)
+            self._draft.leave_out("formulas" if formula else "code blocks")
 
     def _text(self, token: Token) -> None:
         if self._table:
-            self._draft.leave_out("tables", 0, token.content)
             return
         words = _inline(token)
         if self._heading:
             self._draft.heading(_HEADING_ID.sub("", words), self._heading)
             self._heading = 0
         elif _FOOTNOTE.match(words):
-            self._draft.leave_out("footnotes", text=words)
+            self._draft.leave_out("footnotes")
         elif _FORMULA.fullmatch(words):
-            self._draft.leave_out("formulas", text=words)
+            self._draft.leave_out("formulas")
         else:
             words = _ADMONITION.sub(lambda match: match["title"] or "", words)
             words = _FOOTNOTE_MARK.sub("", words)

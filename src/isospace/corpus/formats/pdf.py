@@ -147,8 +147,7 @@ def _without_page_lines(draft: Draft, pages: Sequence[list[_Line]]) -> list[list
                 and seen[_repeated(line)] >= max(2, 0.4 * len(pages))
             )
         ]
-        removed = " ".join(line.text for line in lines if id(line) in outside)
-        draft.leave_out("page headers and footers", len(outside), removed)
+        draft.leave_out("page headers and footers", len(outside))
         kept.append([line for line in lines if id(line) not in outside])
     return kept
 

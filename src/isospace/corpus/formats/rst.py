@@ -94,7 +94,7 @@ def _add(draft: Draft, node: Any, level: int, term: str = "", item: bool = False
         kind = child.tagname
         what = _left_out(node, child)
         if what:
-            draft.leave_out(what, text="" if what == NAVIGATION else child.astext())
+            draft.leave_out(what)
         elif kind == "section":
             _add(draft, child, level + 1)
         elif kind == "title" and node.tagname == "section":
@@ -205,7 +205,7 @@ def _generic_directive(draft: Draft) -> type[Any]:
             name = self.name.lower()
             argument = self.arguments[0] if self.arguments else ""
             if name in _CODE_DIRECTIVES:
-                draft.leave_out("code blocks", text="\n".join(self.content))
+                draft.leave_out("code blocks")
                 return []
             if name in _DROPPED_DIRECTIVES:
                 return []

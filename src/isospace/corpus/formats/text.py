@@ -129,7 +129,7 @@ class _Plain:
         elif len(lines) == 1 and _in_capitals(lines[0], ""):
             self._draft.heading(lines[0], 2)
         elif _is_drawing(lines) or any(map(_TABLE_RULE.fullmatch, lines)):
-            self._draft.leave_out("tables and drawings", text="\n".join(lines))
+            self._draft.leave_out("tables and drawings")
         else:
             written = [line for line, rule in zip(lines, rules, strict=True) if not rule]
             for piece in self._pieces(written):

@@ -122,7 +122,7 @@ def _draft(blocks: list[Paragraph | Table], named: str) -> Draft:
     numbering = None  # numbering of the previous paragraph
     for block in blocks:
         if _is_table(block):
-            draft.leave_out("tables", text=_words(block._tbl))
+            draft.leave_out("tables")
         elif one_line(_text(block)) != draft.title or not _is_title(block):
             before, numbering = numbering, _numbering(block)
             if numbering != before:  # another list may follow directly
@@ -135,14 +135,13 @@ def _add(draft: Draft, paragraph: Paragraph) -> None:
     style = _style(paragraph)
     heading = _HEADING.fullmatch(style)
     for path, what in _COUNTED.items():
-        found = paragraph._p.xpath(path)
-        draft.leave_out(what, len(found), " ".join(map(_words, found)))
+        draft.leave_out(what, len(paragraph._p.xpath(path)))
     if heading:
         draft.heading(_text(paragraph), int(heading[1]))
     elif _CONTENTS.fullmatch(style):
         draft.leave_out(NAVIGATION)
     elif _CODE.fullmatch(style):
-        draft.leave_out("code blocks", text=_text(paragraph))
+        draft.leave_out("code blocks")
     elif _numbering(paragraph) is not None or style.startswith("List"):
         draft.item(_text(paragraph))
     else:
