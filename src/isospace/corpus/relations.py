@@ -301,11 +301,14 @@ def evaluation_pairs(
     lines = related.held_out(relation)
     groups = [group_of[document] for document in documents[lines[:, 0]].tolist()]
     pairs = [(text[a], text[b]) for a, b in lines.tolist()]
-    parts = []
-    for part, at_most in zip(split_groups(held_groups), (DEV_PAIRS, TEST_PAIRS), strict=True):
+
+    def of_groups(part: Rows, at_most: int) -> Rows:
         names = {held_groups[place] for place in part}
         places = np.array([i for i, group in enumerate(groups) if group in names], np.int64)
-        parts.append(places[evenly(len(places), at_most)])
+        return places[evenly(len(places), at_most)]
+
+    validation, test = split_groups(held_groups)
+    parts = of_groups(validation, DEV_PAIRS), of_groups(test, TEST_PAIRS)
     return Pairs.at(pairs, groups, *parts, "groups of documents", relation)
 
 
