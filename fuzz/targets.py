@@ -13,7 +13,7 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,15 +21,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
-from isospace.encoders.parity import SUMS, write_sums
 from isospace.errors import UserError
-from isospace.system import typed_json
 
 
 @dataclass(frozen=True)
@@ -155,6 +152,8 @@ def _read_corpus(content: bytes, folder: Path) -> None:
 _MARKDOWN = f"# {_LINES[0]}\n\n{_LINES[1]}. {_LINES[2]}.\n\n## {_LINES[3]}\n\n- {_LINES[4]}\n\n```\ncode\n```\n[a](b.md)\n"
 _HTML = f"<html><head><title>{_LINES[0]}</title></head><body><nav>x</nav><h1>{_LINES[0]}</h1><p>{_LINES[1]}.</p><ul><li>{_LINES[2]}</li></ul><pre>x</pre></body></html>"
 _RST = f"Title\n=====\n\n{_LINES[1]}.\n\nPart\n----\n\n* {_LINES[2]}\n\n.. note:: {_LINES[3]}\n\n.. code:: python\n\n   x = 1\n\n`a <b.rst>`_\n"
+_MAN = f".TH X 1\n.SH NAME\nx \\- {_LINES[0]}\n.SH PARTS\n{_LINES[1]}.\n.TP\n.B \\-a\n{_LINES[2]}.\n.nf\ncode\n.fi\n"
+_MDOC = f".Dd today\n.Dt X 1\n.Sh NAME\n.Nm x\n.Nd {_LINES[0]}\n.Sh PARTS\n.Bl -tag\n.It Fl a\n{_LINES[1]}.\n.El\n"
 _TEXT = f"{_LINES[0]}\n\n{_LINES[1]}.\n{_LINES[2]}.\n\n{_LINES[3]}.\n"
 
 
@@ -209,15 +208,6 @@ def _read_docstrings(content: bytes, folder: Path) -> None:
 # Folders, one file of which is damaged.
 
 
-def _without_sum(content: bytes) -> bytes:
-    """Remove the checksum of JSON; with it, all damage would be refused before it is parsed."""
-    with suppress(ValueError):  # no JSON
-        values = json.loads(content)
-        if isinstance(values, dict):
-            return json.dumps(typed_json.without_sum(values), indent=2).encode()
-    return content
-
-
 def _folder(make: Callable[[Path], Any], read: Callable[[Path], object], *names: str) -> Target:
     """Return the target of a folder that `make` writes and `read` reads.
 
@@ -231,7 +221,7 @@ def _folder(make: Callable[[Path], Any], read: Callable[[Path], object], *names:
         make(place)
         found = (path for path in sorted(place.rglob("*")) if path.is_file())
         for path in [place / name for name in names] or list(found):
-            intact[path] = _without_sum(path.read_bytes())
+            intact[path] = path.read_bytes()
         return [bytes([i]) + content for i, content in enumerate(intact.values())]
 
     def damaged(content: bytes, folder: Path) -> None:
@@ -245,58 +235,6 @@ def _folder(make: Callable[[Path], Any], read: Callable[[Path], object], *names:
             path.write_bytes(intact[path])
 
     return Target(seeds, damaged)
-
-
-def _make_run(folder: Path) -> None:
-    import torch
-    from report_runs import finish, write_run
-
-    from isospace.adaptation.results import FILE, BestOfKind, CandidateScores, SearchResults
-    from isospace.system import typed_json
-    from isospace.training import checkpoint
-
-    run = finish(write_run(folder), sts=True)
-    draw = np.random.default_rng(0)
-    run.write_sample(_LINES, *draw.normal(size=(2, len(_LINES), 4)))
-    run.write_items(before={"rank": np.arange(6.0)}, after={"rank": np.arange(6.0)})
-    row = {"MR": 80.0, "CR": None, "SUBJ": 1.0, "MPQA": 2.0, "SST2": 3.0, "TREC": 4.0, "MRPC": 5.0}
-    run.write_transfer("sklearn", {"row": row | {"Avg": None}, "row_protocol": "folds"})
-    best = BestOfKind("base model", "the base model", True, 0.5, None, {}, 1.0)
-    candidate = CandidateScores("the base model", "base model", 0.5, {}, True)
-    typed_json.write(
-        folder / FILE,
-        SearchResults((candidate,), (best,), {"BM25": 0.4}, (), "pairs", 0.5, "", (), (), 2.0, {}),
-    )
-    run.last_checkpoint.parent.mkdir(exist_ok=True)
-    checkpoint.save(run.last_checkpoint, {"step": 4, "weights": torch.zeros(4)})
-    checkpoint.save_weights(run.kept_weights, torch.nn.Linear(2, 2))
-
-
-def _read_run(folder: Path) -> None:
-    """Read as `report` does, without pictures, and as a run that is resumed."""
-    from isospace.adaptation.results import read_candidates
-    from isospace.report.run_set import collect
-    from isospace.report.scoreboard import all_tables
-    from isospace.training import checkpoint
-    from isospace.training.run import Run
-
-    run = Run(folder)
-    reads: tuple[Callable[[], object], ...] = (
-        lambda: all_tables(collect([folder])),
-        lambda: run.config,
-        lambda: run.finished,
-        lambda: run.items("before"),
-        lambda: run.sample,
-        lambda: run.transfer,
-        run.steps,
-        run.evaluations,
-        lambda: read_candidates(folder),
-        lambda: checkpoint.load(run.last_checkpoint),
-        lambda: checkpoint.load_weights(run.kept_weights),
-    )
-    for read in reads:
-        with _refusals():
-            read()
 
 
 def _read_config(content: bytes, folder: Path) -> None:
@@ -315,134 +253,6 @@ def _configs(folder: Path) -> list[bytes]:
 
     configs = [TrainConfig(objective=kind()) for kind in list(OBJECTIVES.values())[:4]]
     return [config.to_json().encode() for config in (*configs, AdaptConfig())]
-
-
-def _make_results(folder: Path) -> None:
-    from report_runs import results_of, write_comparison
-
-    from isospace.comparison.baselines import Baseline, BaselineScores
-    from isospace.evaluation.scores import PairScores
-
-    write_comparison(folder / "comparison", sts=True)
-    scores = results_of(sts=True).base
-    assert isinstance(scores.pairs, PairScores)
-    items = {"MRR": np.arange(4.0)}
-    Baseline(BaselineScores("minilm", "digest", scores), items, items).write(folder / "baseline")
-
-
-def _read_results(folder: Path) -> None:
-    from isospace.comparison.baselines import Baseline
-    from isospace.report.run_set import collect
-    from isospace.report.scoreboard import all_tables
-
-    with _refusals():
-        Baseline.read(folder / "baseline")
-    all_tables(collect([folder / "comparison"]))
-
-
-def _make_shards(folder: Path) -> None:
-    from isospace.system.files import file_hash
-
-    layout, shards = _shards(folder)
-    for index in range(2):
-        path = shards.path(index)
-        layout.write(path, _LINES[:2], np.ones((2, 3), np.float32))
-        shards.finish(index, file_hash(path))
-
-
-def _shards(folder: Path) -> tuple[Any, Any]:
-    from isospace.vectors.shards import Shards
-    from isospace.vectors.vector_files import FileLayout
-
-    layout = FileLayout("parquet", 3, "text", {})
-    folder.mkdir(exist_ok=True)
-    return layout, Shards(folder, layout.to_json(), 4, 2, ".parquet")
-
-
-def _read_shards(folder: Path) -> None:
-    layout, shards = _shards(folder)
-    layout.join([shards.path(index) for index in sorted(shards.done)], 4, folder / "joined")
-
-
-def _make_index(folder: Path) -> None:
-    from isospace.operators.compression import Compression
-    from isospace.search.about import About
-    from isospace.search.database import Database
-
-    folder.mkdir()
-    columns = {"year": "int"}
-    database = Database(folder, columns, Compression("float32", 3), new=True)
-    rows = {f"t{i}": (text, i, None, None) for i, text in enumerate(_LINES)}
-    database.write(rows, np.eye(len(rows), 3, dtype=np.float32))
-    About("minilm", "hash", "mean", 3, columns, ".", "", "").write(folder)
-
-
-def _read_index(folder: Path) -> None:
-    from isospace.operators.compression import Compression
-    from isospace.search.about import About
-    from isospace.search.database import Database
-
-    about = About.read(folder)
-    database = Database(folder, about.columns, Compression("float32", about.dim), new=False)
-    database.nearest(np.ones(about.dim, np.float32), 3, None, approximate=False)
-    database.count("year > 2")
-
-
-def _read_about(content: bytes, folder: Path) -> None:
-    from isospace.search.about import ABOUT, About
-
-    (folder / ABOUT).write_bytes(content)
-    About.read(folder)
-
-
-def _about(folder: Path) -> list[bytes]:
-    from isospace.search.about import ABOUT, About, ApproximateIndex
-
-    approximate = ApproximateIndex(10, 0.9, 5)
-    About("minilm", "hash", "mean", 3, {"year": "int"}, ".", "", "", 2, approximate).write(folder)
-    return [(folder / ABOUT).read_bytes()]
-
-
-def _make_model(folder: Path) -> None:
-    import torch
-    from toy import write_toy_model
-    from transformers.utils.logging import disable_progress_bar
-
-    from isospace.encoders.loading import load_encoder
-    from isospace.encoders.saving import save_model
-
-    torch.set_num_threads(1)
-    disable_progress_bar()
-    plain = write_toy_model(folder.with_name("plain"), hidden_size=8, num_hidden_layers=1)
-    save_model(load_encoder(str(plain), device="cpu"), folder, "---\nlicense: mit\n---\n# Card\n")
-    shutil.rmtree(plain)
-    (folder / SUMS).unlink()  # with it, all damage would be refused before it is parsed
-
-
-def _read_sums(content: bytes, folder: Path) -> None:
-    from isospace.encoders.places import require_undamaged
-
-    (folder / "weights.bin").write_bytes(b"weights")
-    (folder / SUMS).write_bytes(content)
-    require_undamaged(folder)
-
-
-def _sums(folder: Path) -> list[bytes]:
-    (folder / "weights.bin").write_bytes(b"weights")
-    write_sums(folder)
-    return [(folder / SUMS).read_bytes()]
-
-
-def _read_model(folder: Path) -> None:
-    """Load as an encoder and as a teacher."""
-    from isospace.encoders.cross import is_cross_encoder
-    from isospace.encoders.loading import load_encoder
-    from isospace.training.origin import Origin
-
-    Origin.from_model(str(folder))
-    with _refusals():
-        is_cross_encoder(str(folder))
-    load_encoder(str(folder), device="cpu")
 
 
 def _read_vectors(content: bytes, folder: Path) -> None:
@@ -524,10 +334,6 @@ def _rows(ending: str, *seeds: bytes) -> Target:
     return Target(lambda folder: list(seeds), partial(_read_rows, ending))
 
 
-_CHECKPOINTS = ("checkpoints/last.pt", "checkpoints/kept.safetensors")
-_JSON = ("config.json", "results.json", "metrics.jsonl", "transfer.json", "candidates.json")
-_MODEL_JSON = ("modules.json", "config.json", "tokenizer.json", "tokenizer_config.json")
-
 TARGETS: dict[str, Target] = {
     "txt": _rows(".txt", "\n".join(_LINES).encode(), _TEXT.encode(), "é\n".encode("utf-16")),
     "jsonl": _rows(".jsonl", _jsonl(_ROWS), _SCORED, _PAIRS),
@@ -539,6 +345,7 @@ TARGETS: dict[str, Target] = {
     "markdown": _document("markdown", _MARKDOWN),
     "html": _document("html", _HTML),
     "rst": _document("rst", _RST),
+    "man": _document("man", _MAN, _MDOC),
     "text": _document("text", _TEXT),
     "pdf": _binary_document("pdf", _pdf),
     "word": _binary_document("word", _word),
@@ -546,24 +353,6 @@ TARGETS: dict[str, Target] = {
         lambda _: [f'def f():\n    """{_LINES[0]}."""\n'.encode()], _read_docstrings
     ),
     "config": Target(_configs, _read_config),
-    "run": _folder(_make_run, _read_run, *_JSON),
-    "run-arrays": _folder(_make_run, _read_run, "items.npz", "sample.npz"),
-    "checkpoint": _folder(_make_run, _read_run, *_CHECKPOINTS),
-    "results": _folder(
-        _make_results, _read_results, "comparison/results.json", "baseline/scores.json"
-    ),
-    "shards": _folder(_make_shards, _read_shards, "manifest.json", "part-00000.parquet"),
-    "index": Target(_about, _read_about),
-    "index-table": _folder(_make_index, _read_index),
-    "model": _folder(
-        _make_model,
-        _read_model,
-        *_MODEL_JSON,
-        "model.safetensors",
-        "1_Pooling/config.json",
-        "README.md",
-    ),
-    "sums": Target(_sums, _read_sums),
     "words": Target(_vectors, _read_vectors),
     "judged": _folder(_make_judged, _read_judged, "corpus.jsonl", "queries.tsv", "qrels.txt"),
     "senteval": _folder(_make_senteval, _read_senteval, *_SENTEVAL),

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "fuzz"))
 from damage import damaged
 from targets import TARGETS, run
 
-_LONG = {"model": 6, "corpus": 8, "word": 8, "index-table": 10, "parquet": 15}
+_LONG = {"corpus": 8, "word": 8, "parquet": 15}
 """Targets that take tens of milliseconds a content."""
 
 
