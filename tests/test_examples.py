@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import runpy
 import sys
 from pathlib import Path
@@ -88,14 +87,3 @@ def test_whitened_vectors_find_their_partners_where_noise_hid_them(run, tmp_path
     before, after = (float(part.split()[0]) for part in shown.split(": ")[1].split(", "))
     assert after > before + 10
     assert np.load(out).shape == (20, 20)
-
-
-@pytest.mark.exhaustive
-def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path, monkeypatch, capsys):
-    notebook = json.loads((EXAMPLES / "search_your_documents.ipynb").read_text(encoding="utf-8"))
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            exec("".join(cell["source"]), names)
-    assert "password" in capsys.readouterr().out
