@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs get-started test-all check types tests fuzz bench bench-gpu comparison baselines questions demo-study whitening-study placebo torture st-versions constraints clean
+.PHONY: demo test docs get-started test-all check types tests fuzz bench bench-gpu comparison baselines questions demo-study whitening-study placebo st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace adapt docstrings
@@ -78,10 +78,6 @@ whitening-study: .venv/test
 # What the verdict says where nothing changed.
 placebo: .venv/test
 	$(BIN)/python benchmarks/placebo.py $(STS)
-
-# Kills, full disks, damage: docs/results/faults.md, in half an hour; as root, for the full disks.
-torture: .venv/test
-	$(BIN)/python tests/support/torture.py --page docs/results/faults.md
 
 # The exported folder under sentence-transformers 3, 5.1 and the newest; RUNS: what to export.
 st-versions: .venv/test

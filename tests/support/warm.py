@@ -36,7 +36,6 @@ SERVER.set_forkserver_preload(
         "bm25s",
         "scipy.stats",
         "sklearn.linear_model",
-        "sklearn.manifold",
         "altair",
         "rich.progress",
         "tyro",
