@@ -1,4 +1,4 @@
-"""Numbers recorded before the house was rebuilt: the mathematics is the same to 1e-9.
+"""Recorded numbers of training and evaluation: the mathematics stays the same to 1e-9.
 
 Training is on the toy in float64, where machines differ in the last bits alone. Evaluations are of
 vectors that a generator draws for each text, so that no encoder's rounding is in them.

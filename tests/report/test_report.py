@@ -1,4 +1,4 @@
-"""Reports: the page of finished, unfinished and older runs, its pictures, and the command."""
+"""Reports: the page of finished, unfinished runs, its pictures, and the command."""
 
 from __future__ import annotations
 

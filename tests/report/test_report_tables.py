@@ -257,7 +257,7 @@ def test_bm25_is_beside_every_row_of_a_comparison(which):
     assert table.rows[1]["MRR of its row alone"] == "47.00 ± 0.71"
     assert table.rows[1]["MRR over its row alone"] == "+2.00 (+0.50 to +3.50)"
     assert "the base model alone has an MRR of 50.00." in table.note
-    assert bm25_table("older", replace(results, with_bm25={})) is None
+    assert bm25_table("other", replace(results, with_bm25={})) is None
     assert "Plain BM25 finds less than simcse:head=none." in page_of(which)
 
 
@@ -268,7 +268,7 @@ def test_what_each_row_loses_on_other_text(which):
         {"": "simcse:head=none", "definitions": "-1.00 (-2.00 to +0.00)"},
         {"": "dcl", "definitions": "+0.10 (-0.30 to +0.50)"},
     ]
-    assert other_text_gains_table("older", replace(results, other_text={})) is None
+    assert other_text_gains_table("other", replace(results, other_text={})) is None
 
 
 def test_other_text_before_and_after(tmp_path):

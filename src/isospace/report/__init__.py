@@ -1,1 +1,1 @@
-"""Reports: run folders to one page with tables, pictures and neighbours."""
+"""Reports: run folders to one page with tables and pictures."""

@@ -215,7 +215,7 @@ def _row(seeds: Sequence[PairScores]) -> dict[str, str]:
 
 
 def other_text_table(run_set: RunSet) -> Table | None:
-    """Return a table with scores on other text before and after; `None` for older runs."""
+    """Return a table with scores on other text before and after; `None` if none was measured."""
     rows = []
     for group, runs in run_set.groups().items():
         done = [results.other_text for results in finished(runs) if results.other_text]

@@ -126,7 +126,7 @@ def _curves(run_set: RunSet) -> Iterator[Picture]:
 
 
 def _section(named: NamedRun, number: int, in_words: Callable[[str], str]) -> dict[str, Any]:
-    """Return the part of the page on one run; what an unfinished or old run lacks is empty."""
+    """Return the part of the page on one run; what an unfinished run lacks is empty."""
     run, results = named.run, named.run.results
     losses = None
     if run.steps():
