@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from isospace.adaptation.results import ChangedQuery
 from isospace.config import CorpusConfig
-from isospace.corpus.corpus import Corpus, load_corpus
+from isospace.corpus.corpus import load_corpus
 from isospace.corpus.lines import clean
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import as_encoder
@@ -33,9 +33,6 @@ MOST_SENTENCES = 40
 """Largest number of sentences in a heat map."""
 SAMPLE = 1000
 """Number of texts for measuring the geometry; a run keeps as many."""
-
-SLICE = 1 << 15
-"""Largest number of texts that are encoded together."""
 
 _EXAMPLES, _CANDIDATES = 5, 50
 _EXAMPLE_LENGTH = 60  # characters: enough for a meaning, and fits into a line
@@ -211,7 +208,7 @@ def read_corpus(
     column: str = "text",
     encoding: str = "utf-8",
     progress: Progress | None = None,
-) -> Passages:
+) -> list[str]:
     """Read the distinct texts of files, or the passages of documents, cleaned, of any length.
 
     The arguments are fields of `CorpusConfig`.
@@ -230,22 +227,10 @@ def read_corpus(
         held_out=0,
     )
     progress.line("reading", ", ".join(config.corpus))
-    texts = Passages(load_corpus(config, cache_folder()))
+    corpus = load_corpus(config, cache_folder())
+    texts = [corpus[row] for row in corpus.passages]
     progress.line("corpus", number_of(len(texts), "distinct texts"))
     return texts
-
-
-class Passages(Sequence[str]):
-    """The passages of a corpus, read from disk, without titles and parts of passages."""
-
-    def __init__(self, corpus: Corpus) -> None:
-        self._corpus, self._rows = corpus, corpus.passages
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, place: int) -> str:  # type: ignore[override]  # no slices
-        return self._corpus[self._rows[place]]
 
 
 def require_one_or_two(models: Sequence[object]) -> None:
@@ -296,21 +281,14 @@ def open_session(
     rows = sample_rows(len(texts))
     loaded = []
     for letter, name, encoder in zip("AB", names, encoders, strict=False):
-        vectors = np.empty((len(texts), encoder.dim), np.float32)
-        sample = np.empty((len(rows), encoder.dim), np.float32)
         if encoder.prompts.summary:
             progress.line("prompts", f"of {name}: {encoder.prompts.summary}")
         progress.line("encode", f"{number_of(len(texts), 'texts')} by {name}")
         with progress.bar("encode", len(texts)) as advance:
-            for start in range(0, len(texts), SLICE):
-                part = texts[start : start + SLICE]
-                raw = encoder.embed(part, on_batch=advance, precision=precision, side="document")
-                vectors[start : start + SLICE] = unit_rows(raw)
-                here = rows // SLICE == start // SLICE
-                sample[here] = raw[rows[here] - start]
+            raw = encoder.embed(texts, on_batch=advance, precision=precision, side="document")
         embed = partial(encoder.embed, precision=precision)
         encode = PromptedEncoders.of_prompts(encoder.prompts, embed)
-        loaded.append(Model(letter, name, encode, vectors, sample))
+        loaded.append(Model(letter, name, encode, unit_rows(raw), raw[rows]))
     return Session(texts, loaded, corpus, changes)
 
 
