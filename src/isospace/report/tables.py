@@ -97,9 +97,8 @@ def runs_table(run_set: RunSet) -> Table:
         note = (
             f"x 100, {MEAN_SD}, n of them, where they differ. A gain is the difference of the "
             "unrounded means, a gain in MRR that of the verdict. "
-            f"{f'{CORRECTED_NOTE}; its difference is the gain. ' if corrected else ''}Shipped: "
-            "what model/ holds. Cost: time and peak memory of the longest run. Measured by: "
-            f"{note}."
+            f"{f'{CORRECTED_NOTE}; its difference is the gain. ' if corrected else ''}"
+            f"Cost: time and peak memory of the longest run. Measured by: {note}."
         )
     return Table("runs", "Runs: before and after", rows, note)
 
@@ -110,7 +109,7 @@ def _runs_row(group: str, runs: Sequence[Run], corrected: bool) -> dict[str, str
     verdicts += ["unfinished"] * (len(runs) - len(done))
     counts = Counter(verdicts)
     verdict = ", ".join(f"{n} {v}" if len(verdicts) > 1 else v for v, n in counts.items())
-    row = {"run": group, "verdict": verdict}
+    row = {"run": group + (not_shipped(done) if done else ""), "verdict": verdict}
     if done:
         mrr = {
             state: [100 * scores_of(results, state).pairs.mrr for results in done]
@@ -127,19 +126,10 @@ def _runs_row(group: str, runs: Sequence[Run], corrected: bool) -> dict[str, str
         if all(sts.values()):
             row["gain in STS"] = f"{fmean(sts['adapted']) - fmean(sts['base model']):+.2f}"
             row |= {f"STS {state}": mean_sd_of_different(values) for state, values in sts.items()}
-        row["shipped"] = _shipped(done)
         row["kept"] = _kept(done)
         row["n"] = str(len(done))
         row["cost"] = max(done, key=lambda results: results.seconds).cost
     return row | {"objective": objective_name(config.objective), "model": Path(config.model).name}
-
-
-def _shipped(done: Sequence[RunResults]) -> str:
-    """Return the name of the model in the folders model/."""
-    count = sum(not results.ships_base for results in done)
-    if count in (0, len(done)):
-        return "adapted" if count else BASE
-    return f"adapted by {count} of {len(done)}"
 
 
 def _corrected_mrr(results: RunResults) -> float:
