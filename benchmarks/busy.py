@@ -1,10 +1,9 @@
-"""What a busy machine costs: training and encoding beside one core that others use, and idle.
+"""Measure training and encoding on an idle machine, and while another program uses one core.
 
 PyTorch's threads wait for each other at the end of every matrix product. By default OpenMP (libgomp
-in PyTorch's wheels for Linux) lets them spin there: on a core that another program wants, they use
-up the time slice of the thread that they wait for. The settings say how long they spin before they
-sleep, or how many there are. (KMP_BLOCKTIME is for other OpenMP libraries; libgomp does not read
-it.)
+in PyTorch's wheels for Linux) lets a waiting thread spin. On a core that another program uses, it
+then takes the time of the thread for which it waits. The settings limit how long threads spin
+before they sleep, or the number of threads.
 """
 
 from __future__ import annotations
@@ -35,12 +34,11 @@ SETTINGS: dict[str, dict[str, str | None]] = {
         "a thread less": {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) - 1))},
     }.items()
 }
-"""A thread less is what the number of threads would be if it followed the load at the start."""
 Prepare = Callable[..., Any]
 
 
 def tables(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Training and encoding, a line for each setting."""
+    """Return the tables of training and encoding, a row for each setting."""
     return [
         _table("training minilm", training_round, (options.corpus, UPDATES), UPDATES * BATCH),
         _table("encoding with minilm", encoding_round, (options.corpus, SENTENCES), SENTENCES),
@@ -48,7 +46,7 @@ def tables(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def training_round(corpus: Path, updates: int) -> Any:
-    """Updates of simcse, in the arithmetic that `isospace train` takes on this machine."""
+    """Train `simcse` for some updates, in the arithmetic of `isospace train` on this machine."""
     import training
 
     loop = training.own_loop("minilm", "simcse", {"head": "none"}, corpus, "auto")
@@ -56,7 +54,7 @@ def training_round(corpus: Path, updates: int) -> Any:
 
 
 def encoding_round(corpus: Path, sentences: int) -> Any:
-    """Sentences through the encoder, as `isospace encode` does it."""
+    """Encode sentences as `isospace encode` does."""
     import encoding
 
     return encoding.ours("float32", corpus, sentences)
@@ -75,7 +73,7 @@ def _table(title: str, prepare: Prepare, arguments: tuple[Any, ...], amount: int
 
 
 def _cells(result: Result, default: Result, amount: int) -> list[str]:
-    """Rate, and ratio with its lowest and highest."""
+    """Return the rate, and the median ratio with the lowest and highest."""
     if result.failure or default.failure:
         return [result.failure, ""]
     ratio, low, high = result.ratio_to(default)
@@ -84,7 +82,7 @@ def _cells(result: Result, default: Result, amount: int) -> list[str]:
 
 @contextmanager
 def busy_core() -> Iterator[None]:
-    """Something else that always wants a core; it ends with this process."""
+    """Keep a core busy by another process, which ends with this one."""
     spin = f"import os\nwhile os.getppid() == {os.getpid()}:\n    sum(range(10**6))"
     with subprocess.Popen([sys.executable, "-c", spin]) as process:
         try:

@@ -1,12 +1,12 @@
-"""docs/results/placebo.md, "Small folders": what a cross-validated verdict says of no gain.
+"""docs/results/placebo.md, "Small folders": cross-validated verdicts where there is no gain.
 
     python benchmarks/placebo_folds.py [--samples 150] [--jobs 1]
 
-No encoder is needed. Each sample is a small folder: documents with a topic, passages and titles
-near it. The whole procedure runs on it as in `adapt`: parts of the documents are left out, maps are
-fitted on the others, a candidate is selected by the others, and the gain is judged by document.
-The candidates are those of `adapt`; whitening by related pairs, which fits most closely what it is
-fitted on, stands for fine-tuning. What is true is measured on other folders of the same kind.
+No encoder is needed. A sample is a small folder, drawn as vectors: each document has a topic, and
+its titles and passages are near the topic. The steps are those of `adapt` on a small folder: leave
+out a part of the documents, fit the maps and select a candidate on the other documents, and test
+the gain by document. The candidates are those of `adapt`, with whitening by related pairs in the
+place of fine-tuning. The true gain is measured on other folders of the same kind.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ Floats = NDArray[np.float64]
 DIM, SIZES = 24, (30, 60, 120)
 MOST_PAIRS = 8
 OVERLAP = 0.75
-"""Of the noise of two fine-tunings whose documents overlap by as much: what both have."""
+"""Share of the noise that two fine-tunings on overlapping documents have in common."""
 WORLDS = ("isotropic", "heavy tails", "noise", "a gain is there")
-"""Kinds of folders; of the last alone there is something to gain."""
+"""Kinds of folders; only in the last one a gain is possible."""
 MORE = {"noise": 3}
-"""Times as many samples, where they decide: no gain is exactly what these candidates have."""
+"""Kind of folder -> how many times as many samples; candidates have exactly no gain there."""
 HIDDEN = 60
-"""Documents of the folders that the page does not show."""
+"""Size of the folders that the page does not show."""
 _GAINS = ("true gain", "reported gain")
 CANDIDATES = candidates([0.0, *FOLD_SHARES], PAIR_MAPS)
 

@@ -45,7 +45,7 @@ RULES: dict[str, Callable[[Evaluation], float]] = {
     "last": lambda evaluation: evaluation["step"],
     **CRITERIA,
 }
-"""The best is what no label-free rule can know: of STS-B dev, on docstrings of the test pairs."""
+"""Rules that select a checkpoint. "best" reads the score to predict, so no user can apply it."""
 
 
 def main() -> None:
@@ -65,7 +65,7 @@ def _pick(evaluations: Sequence[Evaluation], rule: Callable[[Evaluation], float]
 
 
 def _collapsed(records: Sequence[dict[str, Any]]) -> str:
-    """How often the guard of `--select label-free` would have spoken."""
+    """Return how many evaluations `--select label-free` refuses as collapsed."""
     count = sum(
         is_collapsed(evaluation, r["evaluations"][0])
         for r in records
