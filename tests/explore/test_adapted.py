@@ -16,8 +16,7 @@ from isospace.adaptation.results import ChangedQuery
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.explore.adapted import Adapted
-from isospace.explore.session import ChangedQueries, open_session
+from isospace.explore.session import Adapted, ChangedQueries, open_session
 from isospace.operators.nearest import TIE, unit_rows
 from isospace.system.progress import Logged
 from isospace.training.prepare import load_data

@@ -48,8 +48,7 @@ class Explore(Encodes):
 
     def run(self) -> None:
         """Read and encode the texts, and serve the page until Ctrl-C."""
-        from isospace.explore.adapted import Adapted
-        from isospace.explore.session import require_one_or_two
+        from isospace.explore.session import Adapted, open_session, read_corpus, require_one_or_two
 
         require_one_or_two(self.models)
         adapted = Adapted.open(self.models[0]) if len(self.models) == 1 else None
@@ -58,7 +57,6 @@ class Explore(Encodes):
         require_extra("explore", "explore", "starlette", "uvicorn")
         from isospace.encoders.places import resolve
         from isospace.explore.app import HOST, listen, make_server
-        from isospace.explore.session import open_session, read_corpus
 
         for model in self.models:
             resolve(model)  # before the corpus is read
