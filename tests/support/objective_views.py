@@ -35,13 +35,6 @@ def cosine(a: Tensor, b: Tensor) -> float:
     return float(a @ b / (a.norm() * b.norm()))
 
 
-def layer_of(dim: int) -> torch.nn.Module:
-    """In the place of an encoder: auxiliaries copy it, and ask for its width."""
-    layer = torch.nn.Linear(dim, dim)
-    layer.dim = dim  # type: ignore[assignment]
-    return layer
-
-
 def loss(objective: Objective, *projected: Tensor) -> float:
     views = torch.stack(projected)
     return sum(t.item() for t in objective(Views(views[: len(objective.views)], views)).values())
