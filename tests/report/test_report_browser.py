@@ -60,7 +60,7 @@ def browser(chromium, page) -> Chrome:
 def test_it_is_drawn_in_silence_and_asks_nobody(browser, page):
     assert browser.title == "isospace: 2 runs"
     assert all(len(marks) > 0 for marks in browser.execute_script(MARKS))
-    assert len(browser.find_elements(By.TAG_NAME, "svg")) == 5 + 2 + 1
+    assert len(browser.find_elements(By.TAG_NAME, "svg")) == 4 + 2 + 1
     assert browser.get_log("browser") == []
     assert requests(browser) == [page.as_uri()]
 

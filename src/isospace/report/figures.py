@@ -34,16 +34,9 @@ RUNNING_MEAN = 20
 INK = "#757575"
 _BEFORE, AFTER = "#8a6d3b", "#3b7dd8"
 _COLOURS = [AFTER, "#c9701f", "#2f9e62", "#b54fb5", "#c4453c", _BEFORE, "#4f86a8", "#7d7ad6"]
-_LOW_TO_HIGH = ["#8d63d6", "#c4453c", "#b97c12"]
 _POINT = re.compile(r'(<path aria-label="([^"]*)" [^>]*aria-roledescription="point"[^>]*)/>')
 _POINTS = 300  # points of a line; more look the same
 _READ = 12  # points with hover text, on a line without marks
-
-SCORES = {
-    PAIRS: "validation MRR (0 to 1)",
-    LABELS: "Spearman on the labelled dev pairs",
-}
-"""Key of the score in an evaluation -> name for people."""
 
 
 def styled(chart: Chart) -> Any:
@@ -128,12 +121,6 @@ def _short(number: float) -> str:
     return f"{number:.4g}"
 
 
-def score_name(run_set: RunSet) -> str:
-    """Return the key of the score in all evaluations: of labels if all of them have labels."""
-    evaluations = [one for named in run_set.runs for one in named.run.evaluations()]
-    return LABELS if evaluations and all(LABELS in one for one in evaluations) else PAIRS
-
-
 def losses(run: Run) -> Chart:
     """Draw each term of the training loss (faint line) and its running mean."""
     steps = run.steps()
@@ -168,9 +155,12 @@ def _some(values: Values, line: str) -> Values:
 
 def curves(run_set: RunSet) -> list[tuple[str, str]]:
     """Return the measures of evaluations to draw, with titles."""
-    score = score_name(run_set)
+    evaluations = [one for named in run_set.runs for one in named.run.evaluations()]
+    score = (PAIRS, "validation MRR (0 to 1, higher is better)")
+    if evaluations and all(LABELS in one for one in evaluations):
+        score = (LABELS, "Spearman on the labelled dev pairs (higher is better)")
     return [
-        (score, f"{SCORES[score]} (higher is better)"),
+        score,
         ("alignment", "Alignment (lower is better)"),
         ("uniformity", "Uniformity (lower is better)"),
         ("effective_rank", "Effective rank"),
@@ -209,43 +199,6 @@ def line_styles(run_set: RunSet) -> list[tuple[str, str, str]]:
     names = list(run_set.groups())
     lines = [(colour, line) for line in ("solid", "dashed") for colour in _COLOURS]
     return [(name, *lines[i % len(lines)]) for i, name in enumerate(names)]
-
-
-def plane(run_set: RunSet) -> Chart:
-    """Draw alignment and uniformity of every evaluation; a line joins the points of a run."""
-    score = score_name(run_set)
-    values: Values = []
-    for named in run_set.runs:
-        evaluations, results = named.run.evaluations(), named.run.results
-        last = results.choice.step if results else None
-        for evaluation in evaluations:
-            state = "kept" if evaluation["step"] == last else "evaluation"
-            values.append(
-                {
-                    "run": named.name,
-                    "step": evaluation["step"],
-                    "score": evaluation[score],
-                    "alignment": evaluation["alignment"],
-                    "uniformity": evaluation["uniformity"],
-                    "state": BASE if evaluation["step"] == 0 else state,
-                    "label": f"{named.name}, step {evaluation['step']:.0f}: alignment "
-                    f"{_short(evaluation['alignment'])}, uniformity "
-                    f"{_short(evaluation['uniformity'])}, {SCORES[score]} "
-                    f"{_short(evaluation[score])}",
-                }
-            )
-    base = _chart(values).encode(
-        x=alt.X("uniformity:Q").title("uniformity").scale(zero=False),
-        y=alt.Y("alignment:Q").title("alignment").scale(zero=False),
-    )
-    ramp = alt.Legend(tickCount=3, gradientLength=150)
-    colour = alt.Color("score:Q", legend=ramp).title("score").scale(range=_LOW_TO_HIGH)
-    states = alt.Scale(domain=[BASE, "evaluation", "kept"], range=["square", "circle", "diamond"])
-    grey = alt.Legend(symbolFillColor=INK, symbolStrokeColor=INK, columns=1, title=None)
-    shape = alt.Shape("state:N", scale=states, legend=grey)
-    lines = base.mark_line(color=INK, strokeWidth=1).encode(detail="run:N", order="step:Q")
-    points = base.mark_point(filled=True, size=90, opacity=1)
-    return alt.layer(lines, points.encode(color=colour, shape=shape, description="label:N"))
 
 
 def spectrum(vectors: Vectors) -> NDArray[np.float64]:

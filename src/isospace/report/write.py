@@ -114,15 +114,6 @@ def _curves(run_set: RunSet) -> Iterator[Picture]:
     for measure, title in figures.curves(run_set):
         description = f"Line chart: {title} over the sentences seen"
         yield figures.picture(figures.curve(run_set, measure), measure, description, title)
-    score = figures.SCORES[figures.score_name(run_set)]
-    yield figures.picture(
-        figures.plane(run_set),
-        "plane",
-        "Scatter plot: alignment over uniformity, coloured by score",
-        "Alignment and uniformity",
-        f"A line is a run, a point an evaluation; colour is the score, {score}. Down and to the "
-        "left is better.",
-    )
 
 
 def _section(named: NamedRun, number: int, in_words: Callable[[str], str]) -> dict[str, Any]:
