@@ -47,9 +47,9 @@ def test_label_free(evaluations, step):
         (
             [START, evaluation(1, 1.5), evaluation(2, 1.0, rank=49.0)],
             1,
-            "the last checkpoint that has not collapsed (step 1), because the corpus",
+            "the last checkpoint (step 1), because the corpus",
         ),
-        ([START, evaluation(1, 1.0, overlap=0.05)], 0, "every checkpoint has collapsed; "),
+        ([START, evaluation(1, 1.0, overlap=0.05)], 0, "every checkpoint has collapsed, "),
     ],
 )
 def test_without_natural_pairs_it_is_the_last_that_has_not_collapsed(evaluations, step, reason):
@@ -77,5 +77,6 @@ def test_a_start_that_does_not_compete_is_kept_where_all_else_has_collapsed():
     assert chosen(evaluation(5, 2.1), evaluation(9, 2.5)).step == 5
     assert chosen(evaluation(5, 2.1, rank=10.0), evaluation(9, 2.5)).step == 9
     kept = chosen(evaluation(9, 2.5, rank=10.0))
-    assert (kept.step, kept.reason) == (0, "every checkpoint has collapsed; collapsed at steps 9")
-    assert chosen().reason == "it ended before its first checkpoint"
+    none = "every checkpoint has collapsed, or none was reached"
+    assert (kept.step, kept.reason) == (0, f"{none}; collapsed at steps 9")
+    assert chosen().reason == none

@@ -102,7 +102,7 @@ def select_checkpoint(
     if base_competes or not usable:
         usable.insert(0, start)
     kept = usable[selection.best_position([evaluation[criterion] for evaluation in usable])]
-    reason = _reason(kept, start, rule, criterion, collapsed, base_competes)
+    reason = _reason(kept, start, rule, criterion, base_competes)
     if collapsed:
         reason += f"; collapsed at steps {', '.join(map(str, collapsed))}"
     return Choice(
@@ -121,30 +121,16 @@ def _reason(
     start: Mapping[str, float],
     rule: Rule,
     criterion: str,
-    collapsed: Sequence[int],
     base_competes: bool,
 ) -> str:
     step = int(kept["step"])
-    if step == 0 and not base_competes:
-        return (
-            "every checkpoint has collapsed"
-            if collapsed
-            else "it ended before its first checkpoint"
-        )
-    if rule == "last":
-        return f"the last checkpoint (step {step}), as asked"
-    if criterion == LAST and step == 0:
-        return "every checkpoint has collapsed"
-    if criterion == LAST:
-        which = (
-            "last checkpoint that has not collapsed"
-            if step < max(collapsed, default=0)
-            else "last checkpoint"
-        )
-        return f"the {which} (step {step}), because the corpus has no natural pairs"
+    if step == 0 and (criterion == LAST or not base_competes):
+        return "every checkpoint has collapsed, or none was reached"
     if step == 0:
-        which = " that has not collapsed" if collapsed and rule == "label-free" else ""
-        return f"no checkpoint{which} beats the base model by {criterion} ({start[criterion]:.4f})"
+        return f"no checkpoint beats the base model by {criterion} ({start[criterion]:.4f})"
+    if criterion == LAST:
+        why = "" if rule == "last" else ", because the corpus has no natural pairs"
+        return f"the last checkpoint (step {step}){why}"
     return (
         f"step {step} has the best {criterion}: {kept[criterion]:.4f}, "
         f"base model {start[criterion]:.4f}"
