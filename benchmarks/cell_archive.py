@@ -150,6 +150,7 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
         else:
             placed = _placed(results[name], str(corpus), str(sts), str(folder))
             placed["format"] = run_results.FORMAT  # the settings changed, not these fields
+            placed["origin"].pop("trusted", None)
             (new / _RESULTS).write_text(json.dumps(placed), encoding="utf-8")
             (new / _SETTINGS).write_text(json.dumps(placed["config"]), encoding="utf-8")
             run = Run(new)

@@ -176,8 +176,7 @@ def test_bm25_has_its_interval(adapted):
         assert judged[name].mean == pytest.approx(scores.mrr - start)
         assert judged[name].groups == results.verdict.gain.groups
     card = (adapted.model_folder / "README.md").read_text(encoding="utf-8")
-    cells = ("", judged["adapted"].points, judged["BM25"].points, judged["adapted + BM25"].points)
-    assert f"| {GAIN} | {' | '.join(cells)} |" in card
+    assert all(f" | {gain.points} |" in card for gain in judged.values())
 
 
 def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, adapted, monkeypatch):

@@ -103,13 +103,13 @@ def test_a_fine_tuned_encoder_of_queries_is_tried_merged_and_mapped(tuned):
     assert tuned.results.steps >= 10
     notes = read_candidates(tuned.run.folder).notes
     assert "20 queries without a passage were not used." in notes
-    assert ("tensors" in card) == (tuned.run.folder / "query_map.safetensors").exists()
+    assert ("safetensors" in card) == (tuned.run.folder / "query_map.safetensors").exists()
 
 
 def test_the_loader_of_the_card_maps_vectors_of_the_base_model(adapted, config):
     card = (adapted.model_folder / "README.md").read_text(encoding="utf-8")
     assert "## How to deploy" in card
-    [code] = [one for one in re.findall(r"```python\n(.*?)```", card, re.S) if "tensors" in one]
+    [code] = [one for one in re.findall(r"```python\n(.*?)```", card, re.S) if "safetensors" in one]
     names = {}
     exec(code.replace("path/to/", f"{adapted.run.folder}/"), names)
     mapped = names["map_vectors"](load_again(Path(config.model)).encode_query(TEXTS))

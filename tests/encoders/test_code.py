@@ -141,12 +141,9 @@ def test_processes_that_are_started_trust_what_this_one_trusts():
         assert resume_command(Path("run"))[-1] == "--trust-remote-code"
 
 
-def test_export_says_in_the_card_that_code_was_trusted(modules_folder, toy_model, tmp_path, capsys):
-    words = ["export", str(toy_model), "--to", "st", "--output", str(tmp_path / "st")]
-    assert main([*words, "--trust-remote-code"]) == 0
-    assert "was trusted (`trust_remote_code`)" in (tmp_path / "st" / "README.md").read_text()
+def test_export_refuses_modules_that_not_every_server_loads(modules_folder, tmp_path, capsys):
     words = ["export", str(modules_folder), "--to", "st", "--output", str(tmp_path / "st2")]
-    assert main([*words, "--trust-remote-code"]) == 2  # not every server can load its module
+    assert main([*words, "--trust-remote-code"]) == 2
     assert "modules Mine" in capsys.readouterr().err
 
 

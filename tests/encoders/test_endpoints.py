@@ -133,7 +133,7 @@ def test_adapt_tries_closed_forms_and_ships_the_map(config, server, base, tmp_pa
     if config.queries_only:
         assert documents.tobytes() == given.embed(TEXTS).tobytes()
     card = (finished.model_folder / "README.md").read_text()
-    [code] = [one for one in re.findall(r"```python\n(.*?)```", card, re.S) if "tensors" in one]
+    [code] = [one for one in re.findall(r"```python\n(.*?)```", card, re.S) if "safetensors" in one]
     names = {}
     exec(code.replace("path/to/this/folder", str(finished.model_folder)), names)
     mapped = names["map_vectors"](given.embed(TEXTS))

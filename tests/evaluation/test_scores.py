@@ -79,7 +79,7 @@ def test_a_gain_without_what_selection_added_brings_the_mrr_that_it_belongs_to()
     with_bm25 = replace(results.with_bm25, over_base={"adapted + BM25": bm25, "BM25": bm25})
     results = replace(results, verdict=replace(results.verdict, gain=change), with_bm25=with_bm25)
     card = model_card(TrainConfig(objective=SimCSE()), results, "cls")
-    assert "| corrected MRR |  | 45.48 |  |" in card
+    assert " | 45.48 | +1.62 " in card
     assert "corrected MRR: without what selection by the same pairs has added." in card
 
 

@@ -8,19 +8,12 @@ from pathlib import Path
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.prompts import Prompts
 from isospace.evaluation.other_text import PROTOCOL, other_text_rows
-from isospace.evaluation.scores import BASE, CORRECTED, CORRECTED_NOTE, GAIN, gain_cells
-from isospace.evaluation.task import percent_cells
+from isospace.evaluation.scores import BASE, CORRECTED, CORRECTED_NOTE, table_rows
+from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.statistics.counts import number_of
-from isospace.system.files import expanded
 from isospace.system.tables import markdown_table
-from isospace.training.lists import BM25, names_of
 from isospace.training.origin import Origin
 from isospace.training.results import RunResults
-
-_STS_PROTOCOL = (
-    "Spearman of the cosine; STS12-16 'all', STS-B and SICK-R (4,927 pairs) test; Avg is the plain "
-    "mean of the seven"
-)
 
 
 @dataclass(frozen=True)
@@ -80,7 +73,7 @@ def model_card(
 {_scores(results)}
 
 - Base model: `{origin.name}`; pooling: {results.pooling}
-- {_reading(pooling)}
+- This model's pooling: {pooling}
 {_training(config, results)}
 - Licence of the base model: {origin.licence_text}
 {cited}"""
@@ -89,16 +82,6 @@ def model_card(
 def _untrained(results: RunResults) -> bool:
     """Return true if the model has the base model's weights and a map behind them."""
     return results.model_step == 0 and bool(results.candidate)
-
-
-def _reading(pooling: str) -> str:
-    """Describe how the model pools token states."""
-    if pooling == "mask":
-        return (
-            "This model's pooling: mask, the state at the mask token of a template that its "
-            "tokenizer puts around every text"
-        )
-    return f"This model's pooling: {pooling}"
 
 
 def plain_card(model: str, about: str, usage: Usage) -> str:
@@ -118,7 +101,7 @@ def plain_card(model: str, about: str, usage: Usage) -> str:
 
 
 def heading(origin: Origin, state: str, usage: Usage) -> str:
-    """Return front matter and title of a card, and a line if the model's own code was trusted.
+    """Return front matter and title of a card.
 
     `state` says in a few words what was done to the base model.
     """
@@ -129,32 +112,15 @@ def heading(origin: Origin, state: str, usage: Usage) -> str:
         lines.append(f"base_model: {origin.hub_name}")
     tags = dict.fromkeys([usage.library, "feature-extraction", "sentence-similarity", "isospace"])
     lines.append(f"tags: [{', '.join(tags)}]")
-    trusted = ["", origin.code_text] if origin.trusted else []
-    return "\n".join(["---", *lines, "---", "", f"# {origin.name}, {state}", *trusted])
+    return "\n".join(["---", *lines, "---", "", f"# {origin.name}, {state}"])
 
 
 def _scores(results: RunResults) -> str:
     """Return tables of the scores before and after, with their protocols."""
-    columns = {BASE: results.base}
-    shipped = BASE
+    states = {BASE: results.base}
     if not results.ships_base:
-        shipped = "this model"
-        columns[shipped] = results.adapted
-    pairs, with_bm25 = {n: own.pairs for n, own in columns.items()}, columns[shipped].with_bm25
-    if with_bm25 is not None:
-        pairs |= {"BM25": with_bm25.bm25, f"{shipped} + BM25": with_bm25.hybrid}
-    cells = {column: percent_cells(own.row()) for column, own in pairs.items()}
-    rows = [
-        {"x 100": f"recall{measure[1:]}" if measure.startswith("R@") else measure}
-        | {column: own.get(measure, "") for column, own in cells.items()}
-        for measure in cells[BASE]
-    ]
-    if gains := results.over_base("this model"):
-        gained = gain_cells({column: own.mrr for column, own in pairs.items()}, gains)
-        rows[1:1] = [
-            {"x 100": measure} | {column: gained[column][measure] for column in cells}
-            for measure in gained[shipped]
-        ]
+        states["this model"] = results.adapted
+    rows = table_rows("x 100", states, results.over_base("this model"))
     selected = f"rule {results.choice.rule}"
     if results.labels:
         selected = f"dev-selected on {Path(results.labels).name}"
@@ -163,20 +129,15 @@ def _scores(results: RunResults) -> str:
         f"\nProtocol: {results.verdict.protocol}; {results.base.pairs.protocol}.",
         f"Checkpoint ({selected}): {results.kept}.",
     ]
-    if with_bm25 is not None:
-        lines.append(f"+ BM25: fused by cosine and BM25, weight {with_bm25.weight:g}.")
-    if gains:
-        note = f" {CORRECTED_NOTE}." if CORRECTED in gained[shipped] else ""
-        lines.append(f"{GAIN}: with 95 % intervals for other pairs.{note}")
+    if results.base.with_bm25 is not None:
+        lines.append(f"+ BM25: hybrid search, weight {results.base.with_bm25.weight:g}.")
+    if CORRECTED in rows[0]:
+        lines.append(f"{CORRECTED_NOTE}.")
+    if results.base.sts is not None:
+        lines.append(f"STS: {PAPER_PROTOCOL}.")
     if not results.ships_base and results.other_text:
         table = markdown_table(other_text_rows(results.other_text))
         lines.append(f"\n{table}\n\nOther text, x 100: {PROTOCOL}; gains with 95 % intervals.")
-    if results.base.sts is not None:
-        rows = [
-            {"x 100": name} | {column: scores.cells()[name] for column, scores in columns.items()}
-            for name in results.base.sts.known()
-        ]
-        lines.append(f"\n{markdown_table(rows)}\n\nProtocol: {_STS_PROTOCOL}.")
     return "\n".join(lines)
 
 
@@ -193,7 +154,7 @@ def _training(config: TrainConfig, results: RunResults) -> str:
         how += "\n- Trained on pairs of texts of the corpus that belong together"
         how += " and on single texts" if config.views == "both" else ""
     if config.teacher is not None:
-        how += f"\n- Teacher, whose ranking was followed: {_without_folders(config.teacher)}"
+        how += "\n- It follows the ranking of a teacher"
     if _untrained(results):
         how = f"- Made of the base model's weights: {results.candidate}"
     return f"""{how}
@@ -201,14 +162,3 @@ def _training(config: TrainConfig, results: RunResults) -> str:
   `{corpus.digest}`; {counts}
 - Took {results.cost}
 - Made with isospace {results.isospace}"""
-
-
-def _without_folders(teacher: str) -> str:
-    """Return the teachers' names without their parent folders, which are private."""
-    shown = []
-    for name in names_of(teacher):
-        base = name.removesuffix(BM25)
-        path = expanded(base.rpartition(":")[2])  # glove:FILE
-        local = path.exists() or path.is_absolute() or base.startswith(".")
-        shown.append(f"`{path.name if local else base}{name[len(base) :]}`")
-    return ", ".join(shown)

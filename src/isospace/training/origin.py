@@ -9,7 +9,6 @@ from pathlib import Path
 from huggingface_hub import try_to_load_from_cache
 
 from isospace.encoders.places import MINILM_HUB_NAME, folder_of, pinned, wheel_minilm
-from isospace.system.consent import trusts_code
 from isospace.system.endpoints import Address, is_address
 from isospace.system.files import expanded
 from isospace.system.run_folder import run_model
@@ -23,13 +22,11 @@ class Origin:
         name: its name, without parent folders, which are private.
         hub_name: its name on the Hub; `None` for a folder.
         licence: the licence in its own card; `None` if no card on this machine names one.
-        trusted: true if the code of the model was allowed to run.
     """
 
     name: str
     hub_name: str | None
     licence: str | None
-    trusted: bool = False
 
     @classmethod
     def from_model(cls, model: str) -> Origin:
@@ -40,20 +37,10 @@ class Origin:
         if folder is None and re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?(@\S+)?", model):
             hub_name, revision = pinned(MINILM_HUB_NAME if model == "minilm" else model)
             card = _hub_card(model, hub_name, revision)
-            return cls(model, hub_name, _stated_licence(card), trusts_code())
+            return cls(model, hub_name, _stated_licence(card))
         path = folder or expanded(model)
         card = (run_model(path) or path) / "README.md"
-        return cls(path.resolve().name, None, _stated_licence(card), trusts_code())
-
-    @property
-    def code_text(self) -> str:
-        """A sentence for the card if the model's code was allowed to run; else empty."""
-        if not self.trusted:
-            return ""
-        return (
-            f"Code that comes with `{self.name}` was trusted (`trust_remote_code`) and may have "
-            "run when this model was made."
-        )
+        return cls(path.resolve().name, None, _stated_licence(card))
 
     @property
     def licence_text(self) -> str:

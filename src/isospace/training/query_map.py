@@ -50,22 +50,12 @@ def has_query_map(encoder: Encoder) -> bool:
 
 
 def _in_numpy(path: str, what: str) -> str:
-    """Return the code that maps vectors of `what` by a safetensors file, in numpy alone."""
+    """Return the code that maps vectors of `what` by a safetensors file."""
     code = """```python
-import json
 import numpy as np
+from safetensors.numpy import load_file
 
-def tensors(path):
-    with open(path, "rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        data = file.read()
-    header.pop("__metadata__", None)
-    return {
-        name: np.frombuffer(data[slice(*one["data_offsets"])], np.float32).reshape(one["shape"])
-        for name, one in header.items()
-    }
-
-own = tensors("PATH")
+own = load_file("PATH")
 
 def map_vectors(vectors):  # one vector of WHAT, or (n, dim) of several
     mapped = np.asarray(vectors) @ own["weight"].T + own.get("bias", 0)

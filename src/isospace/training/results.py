@@ -21,7 +21,7 @@ from isospace.system import typed_json
 from isospace.training.origin import Origin
 from isospace.training.selection import Choice
 
-FORMAT = 9
+FORMAT = 10
 """Format number of results.json."""
 
 
