@@ -39,7 +39,6 @@ PAGE = Path(__file__).parent.parent / "docs" / "results" / "relations.md"
 RUNS = Path("runs/documents")
 SEEDS = 3
 WHITENED = "soft-whitening"
-UNDER_TITLES = {"title-passage", "heading-section"}
 FITTED_ON = 20_000
 """Passages, by the whitening."""
 
@@ -53,8 +52,6 @@ def candidates(source: Source, folder: Path) -> dict[str, TrainConfig]:
     rows |= {name: replace(mixture, relations=(name,)) for name in source.relations}
     rows["mixture"] = mixture
     rows["mixture+single-texts"] = replace(mixture, views="both")
-    if not UNDER_TITLES.isdisjoint(source.relations):
-        rows["mixture-no-title-words"] = replace(mixture, without_title_words=True)
     rows["mixture-iso"] = replace(mixture, objective=Iso(temperature=0.05))
     return rows
 

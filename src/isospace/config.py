@@ -272,9 +272,6 @@ class TrainConfig:
     relations: Annotated[tuple[RelationName, ...], Strict(False)] = ()
     """Relations of documents that give training pairs. Default: all with 100 pairs or more except
     the one that tests."""
-    without_title_words: bool = False
-    """Remove the words of a title from the passage that it is paired with, so that training learns
-    more than shared words."""
     queries: PathOrText | None = None
     """A file of real or generated queries, alone or with their passages: further pairs to train on.
     A query alone is paired with the passage that the teacher or the base model finds."""

@@ -92,18 +92,6 @@ def test_an_example_that_is_left_out_takes_all_that_is_said_of_it_along():
     assert kept.cropped.tolist() == [False, False]
 
 
-def test_without_title_words_the_passage_says_more_than_its_title(base, corpus):
-    config = replace(base, relations=("title-passage",))
-    plain = Examples.from_corpus(config, corpus)
-    bare = Examples.from_corpus(replace(config, without_title_words=True), corpus)
-    assert plain.texts.digest == corpus.digest != bare.texts.digest
-    title, passage = texts(plain, corpus, 0)
-    same, rest = texts(bare, corpus, 0)
-    assert same == title
-    assert set(title.casefold().split()) & set(passage.casefold().split())
-    assert not set(title.casefold().split()) & set(rest.casefold().replace(".", "").split())
-
-
 def test_no_batch_has_a_document_twice_and_every_pair_comes(base, corpus):
     found = Examples.from_corpus(base, corpus)
     order = Order(found, 16, seed=1)
@@ -125,14 +113,9 @@ def test_no_batch_has_a_document_twice_and_every_pair_comes(base, corpus):
     [
         ({"objective": TSDAE()}, r"`views` pairs: tsdae .*simcse, .*iso"),
         ({"views": "dropout", "relations": ("crops",)}, r"`relations`"),
-        ({"views": "dropout", "without_title_words": True}, r"`without_title_words`"),
         (
             {"text": CorpusConfig(columns=("a", "b")), "relations": ("crops",)},
             r"`relations` crops:",
-        ),
-        (
-            {"text": CorpusConfig(columns=("a", "b")), "without_title_words": True},
-            "`without_title_words`: ",
         ),
     ],
 )

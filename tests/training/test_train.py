@@ -214,7 +214,6 @@ def test_pairs_of_documents_train_and_say_what_judges(toy_model, tmp_path, caplo
         objective=Iso(),
         model=str(toy_model),
         views="both",
-        without_title_words=True,
         batch_size=16,
         pass_tokens=400,
         budget=(4_000, "tokens"),

@@ -24,7 +24,6 @@ from isospace.views import Vocabulary
 SHORTEST_CROP, LONGEST_CROP = 0.1, 0.5
 """Length of a crop as a share of the passage's tokens, up to the encoder's limit (Izacard et al.
 2022, appendix). A share of a text that was cut for training would be only a few words."""
-_UNDER_TITLES = ("title-passage", "heading-section")
 
 
 @dataclass(frozen=True)
@@ -211,12 +210,9 @@ def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Exam
     found = [related.to_train(name) for name in names]
     sizes, nothing = [len(pairs) for pairs in found], np.empty((0, 2), np.int64)
     rows = np.concatenate([nothing, *found])
-    bare = [config.without_title_words and name in _UNDER_TITLES for name in names]
-    without = np.flatnonzero(np.repeat(np.array(bare, bool), sizes))
     crops = np.repeat(np.array([name == "crops" for name in names], bool), sizes)
-    texts = Texts.from_corpus(corpus, rows[without])
+    texts = Texts.from_corpus(corpus)
     origins = _of_texts(texts.origins, rows)
-    rows[without, 1] = len(corpus) + np.arange(len(without))
     summary = ", ".join(f"{counts[name]:,} {name}" for name in names) or "no relation has 100 pairs"
     if tested:
         summary += f"; test pairs: {tested}" + (", also trained on" if tested in names else "")

@@ -34,7 +34,7 @@ def require_pairs(config: TrainConfig) -> None:
         UserError: the message names the setting.
     """
     if config.views == "dropout":
-        for name in ("relations", "without_title_words", "queries"):
+        for name in ("relations", "queries"):
             if getattr(config, name):
                 raise UserError(
                     f"`{name}` is for pairs of texts. Leave it out, or set `views` pairs or both"
@@ -50,10 +50,6 @@ def require_pairs(config: TrainConfig) -> None:
         raise UserError(
             f"`relations` {' '.join(config.relations)}: relations exist between documents, and "
             "each row of `columns` is a pair already. Leave `relations` out"
-        )
-    if config.text.columns and config.without_title_words:
-        raise UserError(
-            "`without_title_words`: rows of `columns` have no titles. Leave the setting out"
         )
 
 

@@ -1,4 +1,4 @@
-"""The numbered texts of a training: the lines of a corpus, then shortened and added texts."""
+"""The numbered texts of a training: the lines of a corpus, then added texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.corpus.corpus import Corpus
-from isospace.corpus.dedup import near_clusters, without_words_of
+from isospace.corpus.dedup import near_clusters
 from isospace.corpus.groups import name_hash
 
 Rows = NDArray[np.int64]
@@ -20,28 +20,23 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Texts:
-    """Numbered texts: the lines of the corpus, then shortened passages, then added texts.
+    """Numbered texts: the lines of the corpus, then added texts.
 
     Attributes:
         corpus: the corpus, whose lines come first.
-        shortened: (n, 2) lines of titles, and of passages to read without the titles' words.
         added: texts of a file of queries.
         origins: (text, m) the document of each text, if the corpus has documents, and a number that
             equal and nearly equal texts share.
     """
 
     corpus: Corpus
-    shortened: Rows
     added: tuple[str, ...]
     origins: Rows
 
     @classmethod
-    def from_corpus(cls, corpus: Corpus, shortened: Rows | None = None) -> Texts:
-        """Return the texts of a corpus; by default no passage is shortened."""
-        if shortened is None:
-            shortened = np.empty((0, 2), np.int64)
-        own = _origins_of_lines(corpus)
-        return cls(corpus, shortened, (), np.concatenate([own, own[shortened[:, 1]]]))
+    def from_corpus(cls, corpus: Corpus) -> Texts:
+        """Return the texts of a corpus."""
+        return cls(corpus, (), _origins_of_lines(corpus))
 
     def with_added(self, texts: Sequence[str]) -> Texts:
         """Return these texts, followed by others."""
@@ -52,15 +47,11 @@ class Texts:
         return len(self.origins)
 
     def __iter__(self) -> Iterator[str]:
-        return chain(self.corpus, (self[number] for number in range(len(self.corpus), len(self))))
+        return chain(self.corpus, self.added)
 
     def __getitem__(self, number: int) -> str:
-        if number < len(self.corpus):
-            return self.corpus[number]
-        place = number - len(self.corpus)
-        if place >= len(self.shortened):
-            return self.added[place - len(self.shortened)]
-        return without_words_of(*(self.corpus[line] for line in self.shortened[place].tolist()))
+        lines = len(self.corpus)
+        return self.corpus[number] if number < lines else self.added[number - lines]
 
     @property
     def documents(self) -> Rows:
@@ -70,9 +61,9 @@ class Texts:
     @property
     def digest(self) -> str:
         """Digest of all texts."""
-        if not len(self.shortened) and not self.added:
+        if not self.added:
             return self.corpus.digest
-        content = self.shortened.tobytes() + "\0".join(self.added).encode()
+        content = "\0".join(self.added).encode()
         return self.corpus.digest + blake2b(content, digest_size=8).hexdigest()
 
 
