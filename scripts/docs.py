@@ -1,8 +1,8 @@
 """Build the documentation site into site/.
 
-Writes the generated pages of docs/reference and runs zensical. Then formulas become MathML, which
-needs no script, and the one script of another server becomes our own. Exits with 1 where a link
-leads nowhere.
+Writes the generated pages of docs/reference, draws the tables of docs/results/reproduce.md, and
+runs zensical. Then formulas become MathML, which needs no script, and the one script of another
+server becomes our own. Exits with 1 where a link leads nowhere.
 """
 
 from __future__ import annotations
@@ -24,10 +24,15 @@ from isospace.cli import main as isospace
 from isospace.commands import COMMANDS
 from isospace.commands.objectives import objective_row
 from isospace.objectives import OBJECTIVES
+from isospace.recipes import RECIPES
+from isospace.recipes.base import WIKI
+from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
 
 ROOT = Path(__file__).parent.parent
 SITE = ROOT / "site"
+REPRODUCE = ROOT / "docs" / "results" / "reproduce.md"
+_ROWS = re.compile(r"(?<=<!-- rows -->\n).*?(?=<!-- end rows -->)", re.DOTALL)
 _SHIM = "https://unpkg.com/iframe-worker/shim"
 _NO_BREAK, _JOIN = "\N{NO-BREAK SPACE}", "\N{WORD JOINER}"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -87,6 +92,27 @@ def _anchor(objective: str) -> str:
     return objective.replace("+", "p")
 
 
+def with_recipes(page: str) -> str:
+    """Return the text of a page with tables of the recipes, one for each training corpus."""
+    rows: dict[str, list[dict[str, str]]] = {WIKI: []}
+    reruns = []
+    for name, recipe in RECIPES.items():
+        if "base" not in recipe.config.model or recipe.target is None:
+            continue
+        measure, published = recipe.target
+        score = f"{published:.2f}" + ("" if measure == "STS" else f" {measure}")
+        row = {"recipe": f"`{name}`", "from": recipe.table, "published": score}
+        rows.setdefault(recipe.corpus, []).append(row)
+        if own := recipe.reruns:
+            low, high = recipe.reproduced or (0.0, 0.0)
+            link, span = f"[{own.words}]({own.source})", f"{low:.2f} to {high:.2f}"
+            row = {"recipe": f"`{name}`", "other runs": link, "counts as reproduced": span}
+            reruns.append(row)
+    tables = [f"`FILE`: {corpus}\n\n{markdown_table(own)}\n" for corpus, own in rows.items()]
+    tables.append(f"Recipes with other runs:\n\n{markdown_table(reruns)}\n")
+    return _ROWS.sub(lambda _: "\n".join(tables), page)
+
+
 def with_mathml(page: str) -> str:
     """Return an HTML page whose formulas are MathML."""
 
@@ -111,6 +137,7 @@ def with_whole_numbers(page: str) -> str:
 def main() -> int:
     """Build the site; return the exit status."""
     os.environ.update(COLUMNS="80", NO_COLOR="1")
+    write_text(REPRODUCE, with_recipes(REPRODUCE.read_text(encoding="utf-8")))
     reference = ROOT / "docs" / "reference"
     # For the site alone: a terminal shows them as well.
     made = {

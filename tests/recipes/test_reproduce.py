@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 from pathlib import Path
 
 from isospace.commands.recipes import command
 from isospace.recipes import RECIPES
 
 OPTIONS = "--corpus FILE --data FOLDER"
-SCRIPT = Path(__file__).parents[2] / "scripts" / "reproduce.py"
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_is_drawn_from_the_recipes():
-    spec = importlib.util.spec_from_file_location("reproduce", SCRIPT)
-    reproduce = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(reproduce)
-    page = reproduce.PAGE.read_text()
-    assert reproduce.drawn(page) == page
+    docs = runpy.run_path(str(ROOT / "scripts" / "docs.py"))
+    page = docs["REPRODUCE"].read_text(encoding="utf-8")
+    assert docs["with_recipes"](page) == page
     for name, recipe in RECIPES.items():
         shown = f"\n| `{name}` | {recipe.table} |" in page
         assert shown == ("base" in recipe.config.model), name
