@@ -1,20 +1,18 @@
-"""Reports: the page of finished, unfinished runs, its pictures, and the command."""
+"""Reports: the page of finished and unfinished runs, its pictures, and the command."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from report_runs import finish, page_of, write_run, write_sample
 
 from isospace.cli import main
 from isospace.config import CorpusConfig
 from isospace.errors import UserError
-from isospace.report.figures import (
-    curve,
-    losses,
-)
+from isospace.report.figures import curve, losses, spectrum
 from isospace.report.run_set import collect
 from isospace.training.run import Run
 
@@ -45,6 +43,15 @@ def test_pictures_hold_the_logged_values(run):
         (128, -2.2),
         (256, -2.4),
     ]
+
+
+def test_spectrum_of_known_singular_values():
+    source = np.random.default_rng(0)
+    left = np.linalg.qr(np.c_[np.ones(9), source.normal(size=(9, 3))])[0][:, 1:]  # centred columns
+    right = np.linalg.qr(source.normal(size=(3, 3)))[0]
+    vectors = left @ np.diag([6.0, 3.0, 1.0]) @ right + 5.0
+    assert spectrum(vectors) == pytest.approx([0.6, 0.3, 0.1], abs=1e-9)
+    assert spectrum(np.ones((5, 3), dtype=np.float32)).max() == 0.0
 
 
 def test_an_unfinished_run_is_gone_on_with_by_a_command_that_works(tmp_path):

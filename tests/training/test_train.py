@@ -54,6 +54,18 @@ def test_a_run_from_start_to_verdict(config, finished_run, tmp_path):
     ).replace("http://creativecommons.org", "")
 
 
+def test_a_run_keeps_held_out_sentences_and_their_vectors(finished_run, toy_model):
+    sample = finished_run.sample
+    assert len(sample.sentences) == 40  # the held-out tenth, which is too little to split
+    assert set(sample.sentences) < set(sentences(400))
+    encoder = load_encoder(str(toy_model), device="cpu")
+    assert np.allclose(sample.before, encoder.embed(sample.sentences), atol=2e-3)
+    encoder.model.load_state_dict(load_file(finished_run.kept_weights))
+    assert np.allclose(sample.after, encoder.embed(sample.sentences), atol=2e-3)
+    assert not np.allclose(sample.before, sample.after, atol=2e-3)
+    assert finished_run.sample_path.stat().st_size < 20_000
+
+
 def test_the_verdict_says_what_happened_elsewhere(config, finished_run):
     results = finished_run.results
     assert list(results.other_text) == ["docstrings", "definitions"]
