@@ -22,7 +22,7 @@ from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
 from isospace.export import onnx as onnx_export
-from isospace.export.onnx import GRAPH, INT8_GRAPH, Sample, encode_with_graph, save_onnx
+from isospace.export.onnx import encode_with_graph, save_onnx
 from isospace.training.card import Usage
 
 TEXTS = [*sentences(40, seed=3), "", "x", "the cat " * 90, "😀 大きさ"]
@@ -53,13 +53,13 @@ def exported(tmp_path_factory):
         Normalize(),
     )
     folder = tmp_path_factory.mktemp("onnx") / "model"
-    return encoder, folder, save_onnx(encoder, folder, card, Sample(sentences(50), "the tests"))
+    return encoder, folder, save_onnx(encoder, folder, card)
 
 
 def test_the_graph_gives_the_encoders_vectors(exported):
-    encoder, folder, (gap, _) = exported
+    encoder, folder, gap = exported
     assert gap <= 1e-9
-    assert np.allclose(encode_with_graph(folder, GRAPH, TEXTS), encoder.embed(TEXTS), atol=1e-6)
+    assert np.allclose(encode_with_graph(folder, TEXTS), encoder.embed(TEXTS), atol=1e-6)
 
 
 def test_the_cards_code_runs_as_it_stands(exported):
@@ -71,32 +71,6 @@ def test_the_cards_code_runs_as_it_stands(exported):
     assert np.allclose(
         names["vectors"], encoder.embed(["one sentence", "another sentence"]), atol=1e-6
     )
-
-
-def test_the_loss_of_int8_is_measured(exported):
-    _, folder, (_, loss) = exported
-    texts = sentences(50)
-    done = []
-    exact = encode_with_graph(folder, GRAPH, texts, done.append)
-    assert sum(done) == 50
-    rough = encode_with_graph(folder, INT8_GRAPH, texts)
-    cosines = [float(a @ b) for a, b in zip(exact, rough, strict=True)]  # unit vectors
-    assert loss.mean == pytest.approx(np.mean(cosines), abs=1e-5)
-    assert loss.lowest == pytest.approx(min(cosines), abs=1e-5)
-    assert 0.9 < loss.lowest < 1 - 1e-6
-    assert loss.text in (folder / "README.md").read_text()
-    assert "50 sentences of the tests" in loss.text
-
-
-def test_dense_layers_after_the_pooling_stay_float32(exported):
-    onnx = pytest.importorskip("onnx")
-    _, folder, _ = exported
-    graph = onnx.load(folder / INT8_GRAPH).graph
-    kinds = [node.op_type for node in graph.node]
-    assert kinds.count("MatMulInteger") == 6  # q, k, v, output, two of the block
-    weights = {tuple(array.dims): array.data_type for array in graph.initializer}
-    assert weights[64, 8] == onnx.TensorProto.FLOAT
-    assert weights[64, 32] == onnx.TensorProto.INT8
 
 
 LAST_LAYER = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
@@ -114,7 +88,7 @@ def test_every_pooling(toy_model, tmp_path, pooling):
     else:
         encoder.set_pooling(pooling)
     save_onnx(encoder, tmp_path / "model", card)
-    vectors = encode_with_graph(tmp_path / "model", GRAPH, TEXTS)
+    vectors = encode_with_graph(tmp_path / "model", TEXTS)
     assert vectors.shape[1] == (32 * len(LAST_LAYER) if pooling is LAST_LAYER else 32)
     assert np.allclose(vectors, encoder.embed(TEXTS), atol=2e-6)
 
@@ -124,7 +98,7 @@ def test_the_prompt_of_each_side_is_part_of_the_text(toy_model, tmp_path, monkey
     monkeypatch.setattr(onnx_export, "_write_graph", lambda encoder, path: None)
     asked: list[str] = []
 
-    def record(folder, graph, texts):
+    def record(folder, texts):
         asked.append(texts[0].removesuffix(PROBES[0]))
         side = {"query: ": "query", "text: ": "document"}.get(asked[-1])
         return encoder.embed([text.removeprefix(asked[-1]) for text in texts], side=side)

@@ -13,7 +13,6 @@ from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 from isospace.export import ship as shipping
-from isospace.export.onnx import Int8Loss
 from isospace.export.ship import export
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Verdict, VerdictKind
@@ -98,47 +97,12 @@ def test_an_unfinished_run_is_refused(run):
         export(str(run.folder), "st")
 
 
-@pytest.mark.parametrize("wrong", [{"int8": True}, {"sample": "x.txt"}])
-def test_options_that_go_with_others(run, wrong):
-    with pytest.raises(UserError, match="`int8`"):
-        export(str(run.folder), "st", **wrong)
-
-
-def sample_seen(monkeypatch, *arguments, **options):
-    seen = []
-    monkeypatch.setattr(shipping, "save_onnx", lambda *args: (seen.append(args[3]), (0.0, None))[1])
-    export(*arguments, to="onnx", int8=True, **options)
-    return seen[0]
-
-
-def test_the_sample_is_the_users_file(run, tmp_path, monkeypatch):
-    file = tmp_path / "mine.jsonl"
-    file.write_text("".join(json.dumps({"t": text}) + "\n" for text in ["a", "  ", "b"] * 400))
-    sample = sample_seen(monkeypatch, str(run.folder), sample=file, column="t")
-    assert sample.name == "mine.jsonl"
-    assert sample.sentences == ["a", "b"] * (shipping.SAMPLE_SIZE // 2)
-
-
-def test_a_sample_without_a_sentence_is_refused_before_the_export(run, tmp_path, monkeypatch):
-    blank = tmp_path / "blank.txt"
-    blank.write_text("\n  \n\t\n")
-    with pytest.raises(UserError, match=r"blank\.txt: only blank lines"):
-        sample_seen(monkeypatch, str(run.folder), sample=blank)
-
-
 def test_the_command_prints_what_was_found(run, capsys, monkeypatch):
     Export(str(run.folder), "st").run()
     shown = capsys.readouterr().err
     assert "largest 1 - cosine" in shown
     assert "(limit 1e-06)" in shown
-    monkeypatch.setattr(
-        shipping, "save_onnx", lambda *_: (1e-9, Int8Loss(0.99, 0.9, 5, "mine.txt"))
-    )
-    Export(str(run.folder), "onnx", int8=True, json=True).run()
+    monkeypatch.setattr(shipping, "save_onnx", lambda *_: 1e-9)
+    Export(str(run.folder), "onnx", json=True).run()
     made = json.loads(capsys.readouterr().out)
-    assert made == {
-        "folder": str(run.folder / "onnx"),
-        "gap": 1e-9,
-        "limit": 1e-5,
-        "loss": {"mean": 0.99, "lowest": 0.9, "sentences": 5, "sample": "mine.txt"},
-    }
+    assert made == {"folder": str(run.folder / "onnx"), "gap": 1e-9, "limit": 1e-5}

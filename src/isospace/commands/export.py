@@ -25,15 +25,6 @@ class Export(Encodes):
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """The folder to make; default: st, onnx or hf in the run's folder, and for other models
     MODEL-st, MODEL-onnx or MODEL-hf in the current folder."""
-    int8: bool = False
-    """With --to onnx: also write a smaller graph with int8 weights, and measure what it loses."""
-    sample: Path | None = None
-    """With --int8: a file or folder of sentences to measure the loss on; default: sentences that
-    the run kept out of training, or the docstrings of Python."""
-    column: str | None = None
-    """Which column of --sample holds the sentences; default: text."""
-    encoding: str | None = None
-    """Encoding of the text files of --sample; default: utf-8."""
     json: bool = False
     """Print the outcome as JSON."""
 
@@ -46,10 +37,6 @@ class Export(Encodes):
                 self.model,
                 self.to,
                 self.output,
-                int8=self.int8,
-                sample=self.sample,
-                column=self.column,
-                encoding=self.encoding,
                 progress=console,
                 query_prompt=self.query_prompt,
                 document_prompt=self.document_prompt,
@@ -61,5 +48,3 @@ class Export(Encodes):
         console.line("export", f"{self.model} as {self.to}, into {shipment.folder}")
         gap = f"{shipment.gap:.1e} (limit {shipment.limit:g})"
         console.line("parity", f"largest 1 - cosine to the model {gap}")
-        if shipment.loss is not None:
-            console.line("int8", shipment.loss.text)

@@ -10,7 +10,6 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,74 +20,31 @@ from torch import Tensor, nn
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import require_one_way
-from isospace.encoders.parity import PROBES, TOLERANCE, cosines, require_parity, write_sums
+from isospace.encoders.parity import PROBES, TOLERANCE, require_parity, write_sums
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import require_known_modules
 from isospace.errors import UserError
-from isospace.statistics.counts import number_of
 from isospace.system.extras import require_extra
 from isospace.system.files import atomic_folder
-from isospace.system.progress import Logged, Progress
 from isospace.training.card import Usage, prompts_text
 
-GRAPH, INT8_GRAPH = "model.onnx", "model_int8.onnx"
+GRAPH = "model.onnx"
 _INPUTS, _OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"
 _LARGEST = 2**31 - 2**24
 """Maximal size of the weights in bytes: protobuf's limit, minus room for the graph."""
 _BATCH = 32
 
 
-@dataclass(frozen=True)
-class Int8Loss:
-    """The loss of dynamic quantisation on some sentences.
-
-    Attributes:
-        mean: mean cosine between the int8 graph's vectors and the float32 graph's.
-        lowest: lowest of these cosines.
-        sample: name of the `Sample`.
-    """
-
-    mean: float
-    lowest: float
-    sentences: int
-    sample: str
-
-    @property
-    def text(self) -> str:
-        """Description of the loss."""
-        return (
-            f"cosine to float32 {self.mean:.4f} on average, {self.lowest:.4f} at worst "
-            f"({number_of(self.sentences, 'sentences')} of {self.sample})"
-        )
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Sentences to measure the loss of quantisation; `name` describes their source."""
-
-    sentences: Sequence[str]
-    name: str
-
-
-def save_onnx(
-    encoder: Encoder,
-    folder: Path,
-    card: Callable[[Usage], str],
-    sample: Sample | None = None,
-    progress: Progress | None = None,
-) -> tuple[float, Int8Loss | None]:
+def save_onnx(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> float:
     """Write an encoder as a new folder with an ONNX graph and its tokenizer.
 
     Args:
         encoder: the encoder to export; it is moved to the CPU.
         folder: the new folder, with model.onnx, tokenizer.json and README.md.
         card: function from the usage of the folder to the text of README.md.
-        sample: also write model_int8.onnx, and measure its loss on these sentences.
-        progress: shows the progress of the measurement; default: the log.
 
     Returns:
-        The largest 1 - cosine between the vectors of the encoder and of the float32 graph; and the
-        loss of the int8 graph, or `None`.
+        The largest 1 - cosine between the vectors of the encoder and of the graph.
 
     Raises:
         UserError: packages are missing, the encoder cannot be written as one graph, the graph
@@ -107,25 +63,17 @@ def save_onnx(
                 f"({type(encoder.transformer).__name__}) as a graph. Use `to` st or `to` hf"
             ) from error
         gap = max(_gap(encoder, building, side) for side in encoder.prompts.sides)
-        loss = None
-        if sample is not None:
-            _quantise(building)
-            loss = _int8_loss(building, encoder.prompts.document, sample, progress or Logged())
-        (building / "README.md").write_text(card(_usage(encoder, loss)), encoding="utf-8")
+        (building / "README.md").write_text(card(_usage(encoder)), encoding="utf-8")
         write_sums(building)
-    return gap, loss
+    return gap
 
 
-def encode_with_graph(
-    folder: Path, graph: str, texts: Sequence[str], on_batch: Callable[[int], None] | None = None
-) -> np.ndarray:
+def encode_with_graph(folder: Path, texts: Sequence[str]) -> np.ndarray:
     """Encode like users of the folder, with only tokenizer.json and ONNX Runtime.
 
     Args:
         folder: a folder that `save_onnx` wrote.
-        graph: `GRAPH` or `INT8_GRAPH`.
         texts: texts that begin with the model's prompt, if it has one.
-        on_batch: called with the number of texts done after each batch.
 
     Returns:
         (text, dim) float32.
@@ -133,15 +81,13 @@ def encode_with_graph(
     import onnxruntime
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    session = onnxruntime.InferenceSession(folder / graph, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(folder / GRAPH, providers=["CPUExecutionProvider"])
     vectors = []
     for start in range(0, len(texts), _BATCH):
         rows = tokenizer.encode_batch(list(texts[start : start + _BATCH]))
         ids = np.array([row.ids for row in rows], dtype=np.int64)
         mask = np.array([row.attention_mask for row in rows], dtype=np.int64)
         vectors += session.run(None, dict(zip(_INPUTS, (ids, mask), strict=True)))
-        if on_batch is not None:
-            on_batch(len(rows))
     return np.concatenate(vectors)
 
 
@@ -219,46 +165,14 @@ def _quiet() -> Iterator[None]:
         logging.disable(disabled)
 
 
-def _quantise(folder: Path) -> None:
-    """Write the int8 graph: int8 weights, and activations quantised dynamically.
-
-    Each column of a weight matrix has its own scale. For all-MiniLM-L6-v2, this gives a mean cosine
-    to float32 of 0.993; one scale for the whole matrix gave 0.965. Dense layers after the pooling
-    stay float32: they are cheap, and whitening would enlarge the error.
-    """
-    import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    model = onnx.load(folder / GRAPH)
-    dense = [node.name for node in model.graph.node if node.op_type == "Gemm"]
-    del model.graph.value_info[:]  # the weight shapes of these layers would contradict the graph
-    with _quiet():
-        quantize_dynamic(
-            model,
-            folder / INT8_GRAPH,
-            per_channel=True,
-            weight_type=QuantType.QInt8,
-            nodes_to_exclude=[f"{name}_MatMul" for name in dense],
-        )
-
-
 def _gap(encoder: Encoder, folder: Path, side: Side | None) -> float:
     """Return the largest 1 - cosine between the encoder's and the graph's vectors of a side."""
     texts = [encoder.prompts.for_side(side) + text for text in PROBES]
-    exact = encode_with_graph(folder, GRAPH, texts)
+    exact = encode_with_graph(folder, texts)
     return require_parity(encoder.embed(PROBES, side=side), exact, encoder.source, TOLERANCE)
 
 
-def _int8_loss(folder: Path, prompt: str, sample: Sample, progress: Progress) -> Int8Loss:
-    texts = [prompt + text for text in sample.sentences]
-    with progress.bar("int8", 2 * len(texts)) as advance:
-        exact = encode_with_graph(folder, GRAPH, texts, advance)
-        rough = encode_with_graph(folder, INT8_GRAPH, texts, advance)
-    to_exact = cosines(exact, rough)
-    return Int8Loss(float(to_exact.mean()), float(to_exact.min()), len(texts), sample.name)
-
-
-def _usage(encoder: Encoder, loss: Int8Loss | None) -> Usage:
+def _usage(encoder: Encoder) -> Usage:
     texts = '["one sentence", "another sentence"]'
     if encoder.prompts.document:
         texts = f"[{encoder.prompts.document!r} + text for text in {texts}]"
@@ -281,6 +195,4 @@ mask = np.array([row.attention_mask for row in rows], dtype=np.int64)
 ```"""
     if encoder.prompts.summary:
         text += f"\n\n{prompts_text(encoder.prompts)} The graph has none of them built in."
-    if loss is not None:
-        text += f"\n\n`{INT8_GRAPH}` is the same, dynamically quantised to int8: {loss.text}."
     return Usage("onnx", text)
