@@ -103,3 +103,14 @@ def test_a_tokenizer_without_padding_is_refused(toy_model, tmp_path):
             (folder / name).write_text(json.dumps(content))
     with pytest.raises(UserError, match="padding token"):
         load_encoder(str(folder), device="cpu")
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
+def test_a_peft_adapter_is_to_be_merged_first(toy_model, tmp_path):
+    peft = pytest.importorskip("peft")
+    model = SentenceTransformer(str(toy_model), device="cpu")
+    model.add_adapter(peft.LoraConfig(r=4, target_modules=["query"]))
+    model.save_pretrained(str(tmp_path), create_model_card=False)
+    for given in (str(tmp_path), model):
+        with pytest.raises(UserError, match="a peft adapter"):
+            as_encoder(given)

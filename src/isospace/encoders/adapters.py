@@ -1,4 +1,4 @@
-"""Low-rank adapters (peft) on frozen weights, and merging them into the weights.
+"""Low-rank adapters (peft) on frozen weights.
 
 LoRA (Hu et al. 2022, https://openreview.net/forum?id=nZeVKeeFYf9): a matrix W becomes W + B A; only
 B and A are trained. B starts at 0, so adapters leave the encoder unchanged before training.
@@ -7,15 +7,11 @@ B and A are trained. B starts at 0, so adapters leave the encoder unchanged befo
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
-
-from isospace.errors import UserError
 
 IN, OUT = ".lora_A.", ".lora_B."
 """Parts of the parameter names of A, (rank, in), and B, (out, rank)."""
@@ -89,64 +85,6 @@ def load_plain(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Remove adapters, and load a state of `plain_state`."""
     remove(module)
     module.load_state_dict(state)
-
-
-def merge_adapters(model: SentenceTransformer, folders: Sequence[Path]) -> None:
-    """Merge adapters into the weights of a loaded model, so that all weights can be trained.
-
-    An adapter that transformers has already loaded is merged first, then the peft adapters of the
-    folders, in order.
-
-    Raises:
-        UserError: an adapter was trained on another model, or cannot be merged.
-    """
-    transformer: Any = getattr(model[0], "model", None)
-    if getattr(transformer, "_hf_peft_config_loaded", False):
-        transformer.float()  # half precision would round small updates away
-        _merge(transformer)
-        transformer.requires_grad_(True)  # peft has frozen all weights except the adapters
-    for folder in folders:
-        from peft import PeftModel
-
-        with warnings.catch_warnings():
-            warnings.filterwarnings("error", message="Found missing adapter keys")
-            try:
-                adapted: Any = PeftModel.from_pretrained(transformer.float(), str(folder))
-            except (UserWarning, RuntimeError):  # other layer names or sizes
-                raise UserError(
-                    f"{folder}: the adapter was trained on other layers than its base model has, "
-                    f"a {type(transformer).__name__}. Merge the two with peft, and give the "
-                    "merged model"
-                ) from None
-        if adapted.active_peft_config.is_prompt_learning:
-            raise UserError(
-                f"{folder}: the adapter adds tokens of its own "
-                f"({adapted.active_peft_config.peft_type.value}), which cannot be merged into "
-                "weights. Give a model that was trained with LoRA, or in full"
-            )
-        adapted.merge_and_unload()
-        transformer.requires_grad_(True)
-
-
-def _merge(transformer: Any) -> None:
-    """Merge adapters that transformers has loaded, like peft's `merge_and_unload`."""
-    merged: tuple[str, ...] = ()
-    for name, part in list(transformer.named_modules()):
-        if name.startswith(merged):
-            continue
-        if hasattr(part, "unload_and_optionally_merge_module"):
-            plain = part.unload_and_optionally_merge_module(True, False, None)
-        elif hasattr(part, "base_layer"):
-            part.merge()
-            plain = part.get_base_layer()
-        else:
-            continue
-        parent, _, own = name.rpartition(".")
-        setattr(transformer.get_submodule(parent), own, plain)
-        merged += (f"{name}.",)
-    del transformer.peft_config
-    transformer._hf_peft_config_loaded = False
-    transformer._weight_conversions = None  # saving would otherwise use the adapter file's names
 
 
 def _adapted(module: nn.Module) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from isospace.errors import UserError, first_line
 
 def is_cross_encoder(name: str) -> bool:
     """Return true if a folder or Hub model is a cross-encoder (a sequence classifier)."""
-    path, local, revision, _ = resolve(name)
+    path, local, revision = resolve(name)
     if Path(path).is_file() or is_frozen_name(path):  # word vectors or given vectors
         return False
     file = Path(path, "config.json")

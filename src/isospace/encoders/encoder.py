@@ -40,6 +40,7 @@ from isospace.encoders.modules import (
 )
 from isospace.encoders.noise import Noise
 from isospace.encoders.parity import PROBES
+from isospace.encoders.places import merge_first
 from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import NAMES, Prompts, Side
 from isospace.encoders.tokenisation import Tokenisation
@@ -491,6 +492,8 @@ def _require_text_encoder(model: SentenceTransformer, source: str) -> None:
             f"{source}: the first module is {type(model[0]).__name__}. Give a text encoder that "
             "starts with a transformer and its tokenizer, or with static word vectors"
         )
+    if getattr(getattr(model[0], "model", None), "_hf_peft_config_loaded", False):
+        raise UserError(merge_first(source))
     if model.truncate_dim is not None:
         raise UserError(
             f"{source}: truncate_dim {model.truncate_dim} cuts its vectors, and isospace needs "

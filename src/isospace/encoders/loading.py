@@ -16,7 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize
 from sentence_transformers.util import is_sentence_transformer_model
 from torch import nn
 
-from isospace.encoders.adapters import merge_adapters, plain_state
+from isospace.encoders.adapters import plain_state
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.frozen import load_frozen
 from isospace.encoders.modules import module_names, modules_of
@@ -59,10 +59,10 @@ def load_encoder(
     """Load an encoder.
 
     Args:
-        name: "minilm"; a sentence-transformers folder, Hugging Face encoder folder, run folder or
-            peft adapter folder; a Hub name, or NAME@REVISION with a commit, tag or branch;
-            glove:FILE for word vectors (`words.word_file`); http://HOST/v1#NAME for an endpoint;
-            vectors:FILE for vectors in Parquet (`frozen.py`). Adapters are merged into the weights.
+        name: "minilm"; a sentence-transformers folder, Hugging Face encoder folder or run folder; a
+            Hub name, or NAME@REVISION with a commit, tag or branch; glove:FILE for word vectors
+            (`words.word_file`); http://HOST/v1#NAME for an endpoint; vectors:FILE for vectors in
+            Parquet (`frozen.py`).
         pooling: one of `isospace.encoders.pooling.POOLINGS`; default: the model's own. A plain
             Hugging Face folder names no pooling: a decoder gets the last token, other models the
             mean, and a warning says so. Folders exported by isospace name their pooling.
@@ -75,8 +75,7 @@ def load_encoder(
         UserError: the model is missing, unreachable, unreadable, or not a text encoder.
     """
     place = resolve(name)
-    for folder in (Path(place.path), *place.adapters):
-        require_undamaged(folder)
+    require_undamaged(Path(place.path))
     if is_frozen_name(place.path) or (Path(place.path) / ABOUT).is_file():
         return _configure(load_frozen(name, place.path), pooling, query_prompt, document_prompt)
     device, words = device or default_device(), word_file(name)
@@ -89,7 +88,6 @@ def load_encoder(
         torch.default_generator.manual_seed(0)
         if words is None:
             model = SentenceTransformer(place.path, device=device, **place.options)
-            merge_adapters(model, place.adapters)
         else:
             file, tokens = words
             model = word_model(*read_vectors(file), tokens).to(device)

@@ -74,15 +74,6 @@ def require_parity(ours: np.ndarray, theirs: np.ndarray, source: str, tolerance:
     return gap
 
 
-def require_whole(folder: Path, source: str) -> None:
-    """Refuse a written folder that has an adapter, and so needs the weights of another model."""
-    if any(folder.rglob("adapter_config.json")):
-        raise UserError(
-            f"{source}: the written folder holds an adapter without its base model. Nothing was "
-            "written; merge the adapter first"
-        )
-
-
 def write_sums(folder: Path) -> None:
     """Write SHA256SUMS for all files of a new model, except files that people edit."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]

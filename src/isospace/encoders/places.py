@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,12 +22,11 @@ from isospace.encoders.vector_sources import ABOUT, is_frozen_name, require_sour
 from isospace.encoders.words import word_file
 from isospace.errors import UserError, first_line
 from isospace.system.consent import trusts_code
-from isospace.system.extras import require_extra
 from isospace.system.files import expanded, file_sha256
 from isospace.system.run_folder import MODEL, resume_command, run_model
 
 ADAPTER = "adapter_config.json"
-"""Settings file of a peft adapter; it names the base model."""
+"""Settings file of a peft adapter."""
 
 logger = logging.getLogger(__name__)
 
@@ -41,13 +39,12 @@ class Place(NamedTuple):
     """The location of a model.
 
     `path` is a folder or file, or a name on the Hub, at the `revision` that the user pinned. If
-    `local`, only files on this machine may be used. The peft `adapters` are merged in this order.
+    `local`, only files on this machine may be used.
     """
 
     path: str
     local: bool
     revision: str | None = None
-    adapters: tuple[Path, ...] = ()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -154,58 +151,22 @@ def folder_of(name: str) -> Path | None:
 
 
 def _folder_place(folder: Path) -> Place:
-    """Find the model of a folder: the folder's own, or the base model of its peft adapter."""
-    has_modules, settings = (folder / "modules.json").is_file(), _adapter_settings(folder)
-    if settings is not None:
-        base = _adapter_base(settings)
-        if has_modules:  # sentence-transformers loads the base model itself, also from the Hub
-            return Place(str(folder), base.local)
-        return base._replace(adapters=(*base.adapters, folder))
-    has_modules |= (folder / ABOUT).is_file()
-    if not (has_modules or (folder / "config.json").is_file()):
+    if (folder / ADAPTER).is_file():
+        raise UserError(merge_first(str(folder)))
+    if not any((folder / name).is_file() for name in ("modules.json", "config.json", ABOUT)):
         raise UserError(
             f"{folder}: not a model folder. It holds neither modules.json (sentence-transformers) "
-            f"nor config.json (Hugging Face) nor {ADAPTER} (peft)"
+            "nor config.json (Hugging Face)"
         )
     return Place(str(folder), True)
 
 
-def _adapter_settings(folder: Path) -> Path | None:
-    """Find a peft adapter's settings in a model folder, or in the folder of its first module."""
-    try:
-        modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-        path = folder / modules[0]["path"] / ADAPTER
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        path = folder / ADAPTER
-    return path if path.is_file() else None
-
-
-def _adapter_base(settings: Path) -> Place:
-    """Find the model that a peft adapter was trained on."""
-    try:
-        content = json.loads(settings.read_text(encoding="utf-8"))
-        name, revision = content["base_model_name_or_path"], content.get("revision")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UserError(
-            f"{settings}: cannot be read as the settings of an adapter ({first_line(error)})"
-        ) from error
-    require_extra(f"{settings.parent}: an adapter", "lora", "peft")
-    if not any(
-        (settings.parent / f"adapter_model.{end}").is_file() for end in ("safetensors", "bin")
-    ):
-        raise UserError(f"{settings.parent}: holds {ADAPTER} but no adapter_model.safetensors")
-    if not (isinstance(name, str) and name):
-        raise UserError(
-            f"{settings}: names no base model. Write its folder or its Hub name there, as "
-            "base_model_name_or_path"
-        )
-    try:
-        return resolve(f"{name}@{revision}" if revision and not folder_of(name) else name)
-    except UserError as error:
-        raise UserError(
-            f"{settings.parent}: an adapter, and its base model is missing. {error}. If the base "
-            f"model was moved, change base_model_name_or_path in {settings}"
-        ) from error
+def merge_first(name: str) -> str:
+    """Return the refusal of a base model with a peft adapter."""
+    return (
+        f"{name}: a peft adapter. Merge it into its base model (merge_and_unload of peft), and "
+        "give the folder of the merged model"
+    )
 
 
 def require_undamaged(folder: Path) -> None:

@@ -30,7 +30,7 @@ from torch import nn
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.frozen import FrozenEncoder, parity_of_maps, write_maps
 from isospace.encoders.modules import modules_of
-from isospace.encoders.parity import PROBES, gap_between, require_parity, require_whole, write_sums
+from isospace.encoders.parity import PROBES, gap_between, require_parity, write_sums
 from isospace.encoders.places import Place, loading
 from isospace.encoders.prompts import NAMES, Side
 from isospace.errors import UserError
@@ -65,13 +65,12 @@ def write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def save_transformer(module: Any, folder: Path, source: str) -> None:
+def save_transformer(module: Any, folder: Path) -> None:
     """Write weights and tokenizer for old and new versions of `AutoModel` and `AutoTokenizer`.
 
-    `module` is sentence-transformers' `Transformer`; `source` names the model in messages.
+    `module` is sentence-transformers' `Transformer`.
     """
     module.model.save_pretrained(str(folder))
-    require_whole(folder, source)
     module.tokenizer.save_pretrained(str(folder))
     path = folder / "tokenizer_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
@@ -83,11 +82,11 @@ def save_transformer(module: Any, folder: Path, source: str) -> None:
     write_json(path, config)
 
 
-def _save_module(module: Any, folder: Path, source: str) -> None:
+def _save_module(module: Any, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     config: dict[str, Any]
     if isinstance(module, Transformer):
-        save_transformer(module, folder, source)
+        save_transformer(module, folder)
         config = {
             "max_seq_length": module.max_seq_length,
             "do_lower_case": bool(module.do_lower_case),
@@ -116,7 +115,7 @@ def _save_module(module: Any, folder: Path, source: str) -> None:
         write_json(folder / module.config_file_name, config)
         module.tokenizer.save(str(folder))
     elif isinstance(module, Router):
-        _save_routes(module, folder, source)
+        _save_routes(module, folder)
     else:
         module.save(str(folder))
         path = folder / "config.json"
@@ -131,14 +130,14 @@ def _save_module(module: Any, folder: Path, source: str) -> None:
         module.save_torch_weights(str(folder), safe_serialization=False)
 
 
-def _save_routes(router: Router, folder: Path, source: str) -> None:
+def _save_routes(router: Router, folder: Path) -> None:
     """Write the modules of each route; sentence-transformers reads routes since version 5."""
     types, structure = {}, {}
     for route, routed in router.sub_modules.items():
         modules = list(cast(nn.Sequential, routed))
         names = [f"{route}_{i}_{type(module).__name__}" for i, module in enumerate(modules)]
         for name, module in zip(names, modules, strict=True):
-            _save_module(module, folder / name, source)
+            _save_module(module, folder / name)
             if isinstance(module, StaticEmbedding):
                 # model2vec recognises the layout of a static model by this file.
                 write_json(folder / name / "config_sentence_transformers.json", {"prompts": {}})
@@ -235,7 +234,7 @@ def _write_classic(encoder: Encoder, folder: Path) -> None:
     for i, module in enumerate(encoder.model):
         in_root = not i and isinstance(module, Transformer | Router)
         path = "" if in_root else f"{i}_{type(module).__name__}"
-        _save_module(module, folder / path, encoder.source)
+        _save_module(module, folder / path)
         modules.append({"idx": i, "name": str(i), "path": path, "type": _classic_type(module)})
     write_json(folder / "modules.json", modules)
     usage = {

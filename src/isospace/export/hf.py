@@ -52,7 +52,7 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
     require_one_way(encoder.prompts, encoder.source, "a Hugging Face folder")
     pooling = _pooling(encoder)
     with atomic_folder(folder) as building:
-        save_transformer(encoder.model[0], building, encoder.source)
+        save_transformer(encoder.model[0], building)
         path = building / "config.json"
         config = json.loads(path.read_text(encoding="utf-8"))
         config[KEY] = {
