@@ -10,6 +10,7 @@ from isospace.encoders import fast
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import as_encoder, load_encoder
+from isospace.encoders.modules import pooling_modules
 from isospace.encoders.pooling import POOLINGS
 from isospace.encoders.prompts import Prompts
 from isospace.views import View
@@ -142,8 +143,16 @@ def test_poolings_by_hand():
     """Hidden states that hold their layer's number, with one token of padding."""
     states = [torch.full((1, 3, 1), float(layer)) for layer in range(4)]
     states[3][0, :, 0] = torch.tensor([5.0, 7.0, 100.0])
-    mask = torch.tensor([[1, 1, 0]])
-    values = {name: float(pool(states, mask)) for name, pool in POOLINGS.items()}
+    values = {}
+    for name in POOLINGS:
+        features = {
+            "token_embeddings": states[-1],
+            "all_layer_embeddings": states,
+            "attention_mask": torch.tensor([[1, 1, 0]]),
+        }
+        for module in pooling_modules(name, 1, 3):
+            features = module(features)
+        values[name] = float(features["sentence_embedding"])
     assert values == {
         "cls": 5, "mean": 6, "first_last": 3.5, "embedding_last": 3, "last2": 4, "lasttoken": 7,
     }  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from golden_files import BASELINE, check, files, precisions, read, scalar, total
 
-from isospace.encoders.pooling import POOLINGS
+from isospace.encoders.modules import pooling_modules
 from isospace.objectives.consert import RELEASED_WEIGHT, ConSERT
 from isospace.views.edits import CutOff, ShuffledPositions
 
@@ -56,6 +56,9 @@ def test_changes_are_the_authors(path):
 def test_the_papers_pooling_is_the_mean_of_two_layers(path):
     file = read(path)
     layers = (file["last_but_one_layer"].double(), file["last_layer"].double())
-    found = POOLINGS["last2"](layers, file["mask"])
+    features = {"all_layer_embeddings": layers, "attention_mask": file["mask"]}
+    for module in pooling_modules("last2", layers[0].shape[-1], 1):
+        features = module(features)
+    found = features["sentence_embedding"]
     assert torch.allclose(found, file["mean_last_2_f64"], rtol=0, atol=1e-10)
     scalar(found.sum(), file["mean_last_2_f64"].sum(), 1e-9)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
-from pydantic import ValidationError
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize
 from sentence_transformers.util import is_sentence_transformer_model
 from torch import nn
 
@@ -29,19 +26,11 @@ from isospace.encoders.words import read_vectors, word_file, word_model
 from isospace.errors import UserError
 from isospace.system.devices import default_device
 from isospace.system.quiet import warn_once
-from isospace.system.settings import adapter
-from isospace.system.typed_json import first_problem
 
 logger = logging.getLogger(__name__)
 
 Model: TypeAlias = str | Path | SentenceTransformer | Encoder
 """A model, or its name or path."""
-
-KEY = "isospace"
-"""Key in config.json for pooling, maximal length and normalisation of an exported model.
-
-Prompts have their own keys.
-"""
 
 _NO_ARCHITECTURE = {
     "_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache",
@@ -65,7 +54,7 @@ def load_encoder(
             Parquet (`frozen.py`).
         pooling: one of `isospace.encoders.pooling.POOLINGS`; default: the model's own. A plain
             Hugging Face folder names no pooling: a decoder gets the last token, other models the
-            mean, and a warning says so. Folders exported by isospace name their pooling.
+            mean, and a warning says so.
         device: the device; default: `devices.default_device()`.
         query_prompt: the prompt before every query, or the name of one of the encoder's prompts;
             default: the encoder's own (`prompts.Prompts.of_model`).
@@ -99,13 +88,10 @@ def load_encoder(
     unread = words is None and not is_sentence_transformer_model(
         place.path, revision=place.revision, local_files_only=place.local
     )
-    exported = _take_exported(model, name)
-    if unread and exported is not None:
-        _apply_exported(model, exported)
     # float32 for every checkpoint: in half precision, small updates would be rounded away.
     encoder = Encoder(model.float(), name)
     if unread:
-        pooling = _assumed_pooling(encoder, exported, pooling)
+        pooling = _assumed_pooling(encoder, pooling)
     return _configure(encoder, pooling, query_prompt, document_prompt)
 
 
@@ -158,60 +144,8 @@ def as_encoder(
     return encoder if device is None else encoder.to(device)
 
 
-@dataclass(frozen=True)
-class _Exported:
-    """Settings that isospace wrote into the configuration of an exported model.
-
-    `pooling` is a name in `POOLINGS`. `max_length` is in tokens; `None`: no limit is known.
-    """
-
-    pooling: PoolingName
-    max_length: int | None
-    normalised: bool
-    prompts: dict[str, str] = field(default_factory=dict)
-    default_prompt_name: str | None = None
-
-
-def _take_exported(model: SentenceTransformer, source: str) -> _Exported | None:
-    """Remove isospace's export settings from a model's configuration, and return them.
-
-    Return `None` if the model was not exported by isospace.
-    """
-    config = getattr(getattr(model[0], "model", None), "config", None)
-    settings: dict[str, Any] = {} if config is None else vars(config)
-    if KEY not in settings:
-        return None
-    content = {KEY: settings.pop(KEY)}
-    for name in ("prompts", "default_prompt_name"):
-        if name in settings:
-            content[name] = settings.pop(name)
-    try:
-        anything: Any = _Exported
-        exported: _Exported = adapter(anything).validate_python({**content.pop(KEY), **content})
-        return exported
-    except (ValidationError, TypeError) as error:
-        problem = first_problem(error) if isinstance(error, ValidationError) else error
-        raise UserError(
-            f"{source}: config.json, {KEY}: {problem}. Export the model again"
-        ) from error
-
-
-def _apply_exported(model: SentenceTransformer, exported: _Exported) -> None:
-    """Apply export settings, except the pooling, to a plain model."""
-    if exported.max_length is not None:
-        model.max_seq_length = exported.max_length
-    if exported.normalised:
-        model.append(Normalize())
-    model.prompts = dict(exported.prompts)
-    model.default_prompt_name = exported.default_prompt_name
-
-
-def _assumed_pooling(
-    encoder: Encoder, exported: _Exported | None, given: PoolingName | None
-) -> PoolingName | None:
+def _assumed_pooling(encoder: Encoder, given: PoolingName | None) -> PoolingName | None:
     """Return the pooling of a plain model (`None`: as it is), and warn about assumed settings."""
-    if exported is not None:
-        return given or exported.pooling
     chosen = given
     if given is None and encoder.pooling == "mean" and is_causal(encoder):
         chosen = "lasttoken"  # only the last token sees the whole text

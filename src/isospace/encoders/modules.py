@@ -149,25 +149,30 @@ def with_pooling(model: SentenceTransformer, name: PoolingName, source: str) -> 
         raise UserError(
             f"`pooling` {name}: {source} was trained with the pooling {own}. Leave `pooling` out"
         )
-    rule = POOLINGS[name]
     first: Any = model[0]
     # Copy all but the weights: the caller may still use the model with its own pooling.
     tensors = *first.parameters(), *first.buffers()
     shared = {id(part): part for part in (*tensors, first.processor)}
     first = copy.deepcopy(first, shared)
     config, dim = first.model.config, int(first.get_embedding_dimension())
-    modules: list[nn.Module] = [first]
-    config.output_hidden_states = len(rule.layers) > 1
-    if config.output_hidden_states:
-        count = config.num_hidden_layers
-        weights = torch.zeros(count + 1)
-        weights[list(rule.layers)] = 1.0
-        frozen = nn.Parameter(weights, requires_grad=False)
-        modules.append(WeightedLayerPooling(dim, count, layer_start=0, layer_weights=frozen))
-    modules.append(Pooling(dim, rule.tokens, include_prompt=includes_prompt(model)))
-    after = list(model)[1:]
-    modules += [m for m in after if not isinstance(m, Pooling | WeightedLayerPooling)]
-    return rebuilt(model, modules)
+    pooling = pooling_modules(name, dim, config.num_hidden_layers, includes_prompt(model))
+    config.output_hidden_states = len(pooling) > 1
+    after = [m for m in list(model)[1:] if not isinstance(m, Pooling | WeightedLayerPooling)]
+    return rebuilt(model, [first, *pooling, *after])
+
+
+def pooling_modules(
+    name: PoolingName, dim: int, layers: int, include_prompt: bool = True
+) -> list[nn.Module]:
+    """Return the modules of a pooling for a transformer with `layers` layers of width `dim`."""
+    rule = POOLINGS[name]
+    pooling = Pooling(dim, rule.tokens, include_prompt=include_prompt)
+    if len(rule.layers) == 1:
+        return [pooling]
+    weights = torch.zeros(layers + 1)
+    weights[list(rule.layers)] = 1.0
+    frozen = nn.Parameter(weights, requires_grad=False)
+    return [WeightedLayerPooling(dim, layers, layer_start=0, layer_weights=frozen), pooling]
 
 
 def rebuilt(model: SentenceTransformer, modules: Sequence[nn.Module]) -> SentenceTransformer:

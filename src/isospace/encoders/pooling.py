@@ -8,12 +8,8 @@ import this module, so it does not import torch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from typing import Literal
 
 Precision = Literal["float32", "bf16"]
 PoolingName = Literal["cls", "mean", "first_last", "embedding_last", "last2", "lasttoken"]
@@ -33,23 +29,6 @@ class PoolingRule:
     layers: tuple[int, ...]
     tokens: Literal["cls", "mean", "lasttoken"]
     formula: str
-
-    def __call__(self, hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
-        """Pool hidden states.
-
-        `hidden_states` are L + 1 tensors (batch, length, dim); `mask` (batch, length) is 0 at
-        padding. The result is (batch, dim).
-        """
-        states = sum((hidden_states[i] for i in self.layers[1:]), hidden_states[self.layers[0]])
-        states = states / len(self.layers)
-        if self.tokens == "cls":
-            return states[:, 0]
-        if self.tokens == "lasttoken":
-            rows, ends = range(len(mask)), mask.shape[1] - 1 - mask.flip(1).argmax(1)
-            # A text without tokens has no last token: many decoders give "" no tokens.
-            return states[rows, ends] * mask[rows, ends].unsqueeze(-1)
-        weight = mask.unsqueeze(-1).to(states.dtype)
-        return (states * weight).sum(1) / weight.sum(1).clamp(min=1)
 
 
 POOLINGS: dict[PoolingName, PoolingRule] = {

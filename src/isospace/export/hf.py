@@ -1,12 +1,11 @@
 """Export of an encoder as a Hugging Face folder: weights, tokenizer, and code for the pooling.
 
 `transformers` has no pooling, so the folder holds only the transformer. Its model card has the code
-that turns hidden states into vectors, and config.json has the same settings for isospace.
+that turns hidden states into vectors.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,13 +23,12 @@ from sentence_transformers.sentence_transformer.modules import (
 from transformers import MODEL_MAPPING, AutoModel, AutoTokenizer
 
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import KEY
 from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity, write_sums
 from isospace.encoders.places import Place
 from isospace.encoders.pooling import POOLINGS, PoolingName
 from isospace.encoders.prompts import Side
-from isospace.encoders.saving import save_transformer, usage_of, write_json
+from isospace.encoders.saving import save_transformer
 from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_folder
 from isospace.training.card import Usage, prompts_text
@@ -53,20 +51,10 @@ def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> flo
     pooling = _pooling(encoder)
     with atomic_folder(folder) as building:
         save_transformer(encoder.model[0], building)
-        path = building / "config.json"
-        config = json.loads(path.read_text(encoding="utf-8"))
-        config[KEY] = {
-            "pooling": pooling,
-            "max_length": encoder.max_length,
-            "normalised": _normalised(encoder),
-        }
-        if encoder.prompts.summary:
-            config |= usage_of(encoder)
-        write_json(path, config)
         usage = _usage(encoder, pooling, _loader(encoder).__name__)
         (building / "README.md").write_text(card(usage), encoding="utf-8")
         write_sums(building)
-        return _check(encoder, pooling, building)
+        return _check(encoder, building)
 
 
 def _pooling(encoder: Encoder) -> PoolingName:
@@ -137,12 +125,12 @@ def _usage(encoder: Encoder, pooling: PoolingName, loader: str) -> Usage:
     return Usage("transformers", text)
 
 
-def _check(encoder: Encoder, pooling: PoolingName, folder: Path) -> float:
+def _check(encoder: Encoder, folder: Path) -> float:
     """Return the largest 1 - cosine to the folder, loaded with `transformers` and pooled."""
     try:
         with TemporaryDirectory() as empty:
             vectors = {
-                side: _vectors_of_folder(encoder, pooling, folder, empty, side)
+                side: _vectors_of_folder(encoder, folder, empty, side)
                 for side in encoder.prompts.sides
             }
     except Exception as error:  # a model with custom code can raise any error
@@ -156,10 +144,8 @@ def _check(encoder: Encoder, pooling: PoolingName, folder: Path) -> float:
     )
 
 
-def _vectors_of_folder(
-    encoder: Encoder, pooling: PoolingName, folder: Path, cache: str, side: Side | None
-) -> np.ndarray:
-    """Return the probes' vectors on a side, computed as in the card, with an empty cache."""
+def _vectors_of_folder(encoder: Encoder, folder: Path, cache: str, side: Side | None) -> np.ndarray:
+    """Return the probes' vectors on a side by the folder's transformer, with an empty cache."""
     options = Place(str(folder), True).options | {"cache_dir": cache}
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, **options)
     model: Any = _loader(encoder).from_pretrained(folder, **options).eval()
@@ -170,10 +156,14 @@ def _vectors_of_folder(
         max_length=encoder.max_length,
         return_tensors="pt",
     )
-    with torch.no_grad():
+    with torch.no_grad(), encoder.noise.at(0.0):
         states = model(**batch, output_hidden_states=True).hidden_states
-        vectors = POOLINGS[pooling](states, batch["attention_mask"])
-        if _normalised(encoder):
-            vectors = torch.nn.functional.normalize(vectors, dim=-1)
-    array: np.ndarray = vectors.numpy()
-    return array
+        features = {
+            "token_embeddings": states[-1],
+            "all_layer_embeddings": states,
+            "attention_mask": batch["attention_mask"],
+        }
+        for module in list(encoder.model)[1:]:
+            features = module(features)
+    vectors: np.ndarray = features["sentence_embedding"].numpy()
+    return vectors
