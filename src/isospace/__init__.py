@@ -15,7 +15,6 @@ seconds. Import everything else from its package.
 - `distill(config)`: a static twin of an encoder; settings: `DistillConfig`.
 - `merge_models(base, models, share, to)`: weights between a base model and models that were
   trained from it.
-- `keep_texts(texts, path)`: write the texts of a generator to a file to train on.
 - `ObjectiveLoss`: an objective in sentence-transformers' own trainer.
 - `UserError`, `Stopped`: the errors for bad input, and for work that ended early.
 """
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
         DistillConfig as DistillConfig,
         TrainConfig as TrainConfig,
     )
-    from isospace.corpus.records import keep_texts as keep_texts
     from isospace.errors import Stopped as Stopped, UserError as UserError
     from isospace.evaluation.evaluate import evaluate as evaluate
     from isospace.evaluation.evaluate_config import EvaluateConfig as EvaluateConfig
@@ -70,7 +68,6 @@ _MODULES = {
     "compare": "comparison.compare",
     "distill": "export.distill",
     "evaluate": "evaluation.evaluate",
-    "keep_texts": "corpus.records",
     "load": "search.embedder",
     "merge_models": "export.merge",
     "train": "training.train",

@@ -144,9 +144,6 @@ class CorpusConfig:
     passage is then encoded twice."""
     encoding: str = "utf-8"
     """Encoding of text files."""
-    delimiter: str | None = None
-    """Character between the fields of csv and tsv files. Default: a comma or a tab; for a csv
-    without a comma in its first line, the semicolon, tab or | in it."""
     layout: Layout | None = None
     """How txt files are read: lines, each a text of its own, or paragraphs of a document. Default:
     decided for each file."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import shutil
-import zipfile
 from pathlib import Path
 
 import docx
@@ -15,12 +13,10 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 from fpdf import FPDF
 
-from isospace.corpus import streams
 from isospace.corpus.documents import Document, UnreadableDocument
-from isospace.corpus.formats import format_of, read_document, word
+from isospace.corpus.formats import format_of, read_document
 from isospace.corpus.formats.boilerplate import paragraph_boilerplate, section_boilerplate
 from isospace.corpus.formats.text import txt_layout
-from isospace.corpus.sources import file_source
 
 FILES = Path(__file__).parent / "files"
 needs_mandoc = pytest.mark.skipif(not shutil.which("mandoc"), reason="no mandoc here")
@@ -766,46 +762,6 @@ def test_sections_of_boilerplate_are_left_out_and_counted():
     assert outline(document) == [("Use", 2, ["It."])]
     assert document.left_out == {"licences": 2, "navigation": 1}
     assert section_boilerplate("Licence servers") is None
-
-
-def test_archives_that_would_fill_the_memory_are_not_unpacked(tmp_path, monkeypatch):
-    for module in (streams, word):
-        monkeypatch.setattr(module, "LARGEST", 1 << 20)
-    path = tmp_path / "big.md.gz"
-    path.write_bytes(gzip.compress(b"a" * (2 << 20)))
-    with pytest.raises(UnreadableDocument, match="1 MB"):
-        streams.read_bytes(file_source(path, documents=True))
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("word/document.xml", b"a" * (2 << 20))
-    with pytest.raises(UnreadableDocument, match="1 MB"):
-        read(out.getvalue(), "word")
-
-
-def test_entities_of_word_documents_are_not_followed(tmp_path):
-    """Neither a file of this machine, nor a text that doubles and doubles."""
-    (tmp_path / "secret.txt").write_text("a secret of this machine")
-    file = docx.Document()
-    file.add_paragraph("HERE and more")
-    out, attack = io.BytesIO(), io.BytesIO()
-    file.save(out)
-    doubled = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
-    declared = (
-        f'<!DOCTYPE d [<!ENTITY x SYSTEM "file://{tmp_path}/secret.txt">'
-        f'<!ENTITY e0 "lol">{doubled}]>'
-    )
-    with zipfile.ZipFile(out) as source, zipfile.ZipFile(attack, "w") as archive:
-        for name in source.namelist():
-            content = source.read(name).decode("latin-1")
-            if name == "word/document.xml":
-                content = content.replace("?>", f"?>{declared}", 1).replace("HERE", "&x;&e11;")
-            archive.writestr(name, content.encode("latin-1"))
-    try:
-        found = "".join(paragraphs(read(attack.getvalue(), "word")))
-    except UnreadableDocument as error:
-        found = str(error)
-    assert "secret of" not in found
-    assert "lollol" not in found
 
 
 NEWSLETTER = f"""<html><head><title>News of the harbour</title></head><body>

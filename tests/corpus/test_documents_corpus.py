@@ -330,30 +330,6 @@ def test_rows_that_follow_each_other_with_one_id_are_one_document(tmp_path):
         load_corpus(CorpusConfig(document_column="missing", **settings), tmp_path)
 
 
-def test_a_file_is_read_once_however_its_path_is_spelled(tmp_path, monkeypatch, caplog):
-    folder = tmp_path / "kb"
-    (folder / "part").mkdir(parents=True)
-    for row in titled(4):
-        (folder / "part" / f"{row['title']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n")
-    (folder / "rows.jsonl").write_text(
-        '{"text": "A sentence of its own, in a file.", "folder": "x"}\n'
-    )
-    (tmp_path / "link").symlink_to(folder, target_is_directory=True)
-    monkeypatch.chdir(folder)
-    config = CorpusConfig(corpus=(str(folder),), group="folder")
-    once = load_corpus(config, tmp_path / "cache")
-    names = ("../kb", str(folder), "./part/", "../link", "../link/rows.jsonl", "part")
-    caplog.clear()
-    again = load_corpus(replace(config, corpus=names), tmp_path / "cache")
-    assert again.counts == once.counts
-    assert "under another path" in caplog.text
-    for name in names[:2] + names[3:4]:
-        other = load_corpus(replace(config, corpus=(name,)), tmp_path / "other cache")
-        assert (other.counts, list(other)) == (once.counts, list(once))
-    assert len(list((tmp_path / "other cache" / "corpus").iterdir())) == 1
-    assert len(list((tmp_path / "cache" / "corpus").iterdir())) == 2  # a file named by itself
-
-
 def test_documents_that_lose_their_text_are_named_and_counted(tmp_path, caplog):
     folder = tmp_path / "in"
     folder.mkdir()

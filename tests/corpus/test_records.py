@@ -113,8 +113,8 @@ def test_other_encodings(tmp_path, encoding):
 
 def test_csv_with_mark_quoted_newlines_and_a_huge_field(tmp_path):
     huge = "x" * 300_000
-    content = f'\ufefftext,id\r\n"two\r\nlines",1\r\n\r\n"{huge}",2\r\nwith\0nul,3'
-    assert load(put(tmp_path, "a.csv", content)) == ["two\r\nlines", "", huge, "withnul"]
+    content = f'\ufefftext,id\r\n"two\r\nlines",1\r\n\r\n"{huge}",2\r\nlast,3'
+    assert load(put(tmp_path, "a.csv", content)) == ["two\r\nlines", "", huge, "last"]
 
 
 def test_tsv_quotes_are_text(tmp_path):
@@ -168,16 +168,6 @@ def test_several_columns_of_one_pass(tmp_path, monkeypatch):
     assert len(opened) == 1
 
 
-def test_a_line_without_end_is_cut_and_the_next_is_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(streams, "LINE_LIMIT", 8)
-    path = put(tmp_path, "a.txt", "short\n" + "x" * 50 + "\nafter\n" + "y" * 8)
-    assert load(path) == ["short", "x" * 8, "after", "y" * 8]
-    with pytest.raises(UserError, match=r"a\.csv:2: the line has 8 characters"):
-        load(put(tmp_path, "a.csv", "text\n" + "x" * 50))
-    with pytest.raises(UserError, match=r"a\.jsonl:1: the line has 8 characters"):
-        load(put(tmp_path, "a.jsonl", '{"text": "x"}'))
-
-
 def test_folder_in_order_with_a_warning_for_the_rest(tmp_path, caplog):
     (tmp_path / "b").mkdir()
     put(tmp_path / "b", "z.txt", "third")
@@ -198,12 +188,10 @@ def test_folder_in_order_with_a_warning_for_the_rest(tmp_path, caplog):
         ("a.txt.gz", gzip.compress(b"", mtime=0), r"a\.txt\.gz is empty"),
         ("a.md", b"text", r"a\.md: unknown file type\. Expected \.txt, \.jsonl"),
         ("a.parquet.gz", b"text", r"a\.parquet\.gz: unknown file type"),
-        ("a.txt", b"ok\nna\xefve\n", r"a\.txt:2: not utf-8 at byte 5 .* `encoding` latin-1"),
-        ("a.txt", b"na\xefve \x93ok\x94\n", r"a\.txt:1: not utf-8 at byte 2 .* `encoding` cp1252"),
-        ("a.txt", b"na\xefve \x93ok\x9d\n", r"a\.txt:1: not utf-8 at byte 2 .* `encoding` latin-1"),
-        ("a.txt", b"ok\r\rcut \xe7\x8c", r"a\.txt:3: not utf-8 at byte 8 "),
-        ("a.txt", "ab\n".encode("utf-16"), r"a\.txt:1: not utf-8 at byte 0 .* `encoding` utf-16"),
-        ("a.csv", b"text\nna\xefve\n", r"a\.csv:2: not utf-8 at byte 7 "),
+        ("a.txt", b"ok\nna\xefve\n", r"a\.txt:2: not utf-8 .* name its encoding with `encoding`"),
+        ("a.txt", b"ok\r\rcut \xe7\x8c", r"a\.txt:3: not utf-8 "),
+        ("a.txt", "ab\n".encode("utf-16"), r"a\.txt:1: not utf-8 .* `encoding`"),
+        ("a.csv", b"text\nna\xefve\n", r"a\.csv:2: not utf-8 "),
         ("a.txt.gz", b"not compressed", r"a\.txt\.gz cannot be read as \.gz"),
         ("a.txt.zst", b"not compressed", r"a\.txt\.zst cannot be read as \.zst"),
         (
@@ -240,7 +228,7 @@ def test_bad_files_are_refused_by_name_line_and_expectation(tmp_path, name, cont
     ("table", "message"),
     [
         ({"body": ["a"]}, r'a\.parquet: no column "text"\. Columns: body'),
-        ({"text": [1]}, r'a\.parquet: column "text" .* int64, expected string'),
+        ({"text": [1]}, r'a\.parquet:1: "text" is 1, expected a string'),
     ],
 )
 def test_parquet_of_another_schema(tmp_path, table, message):
@@ -249,30 +237,19 @@ def test_parquet_of_another_schema(tmp_path, table, message):
         load(tmp_path / "a.parquet")
 
 
-def test_neither_pipes_nor_linked_folders_are_read_and_it_is_said(tmp_path, caplog):
+def test_pipes_are_not_read_and_it_is_said(tmp_path, caplog):
     put(tmp_path, "a.txt", "text")
     os.mkfifo(tmp_path / "pipe.txt")
-    (tmp_path / "here").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "nowhere.txt").symlink_to(tmp_path / "gone")
     found = find_sources([str(tmp_path)], tmp_path, "utf-8")
     assert [source.path.name for source in found] == ["a.txt", "nowhere.txt"]
     assert "pipe.txt" in caplog.text
-    assert str(tmp_path / "here") in caplog.text
 
 
 def test_a_text_with_the_delimiter_needs_quotes(tmp_path):
     path = put(tmp_path, "a.csv", "id,text, n\n1,a; b, c; d, e; f\n")
-    with pytest.raises(UserError, match=r":2: 4 fields, the header has 3\. Put quotes"):
+    with pytest.raises(UserError, match=r":2: 4 fields, the header has 3 .*Put quotes"):
         load(path, column="id")
-
-
-def test_delimiter(tmp_path):
-    put(tmp_path, "a.csv", 'text;id\n"one; two";1\nthree, four;2\n')
-    (source,) = find_sources([str(tmp_path)], tmp_path, "utf-8", delimiter=";")
-    texts = [values[0] for _, values in records.read_records(source, (TEXT,))]
-    assert texts == ["one; two", "three, four"]
-    with pytest.raises(UserError, match="`delimiter`"):
-        find_sources([str(tmp_path)], tmp_path, "utf-8", delimiter=";;")
 
 
 def test_documents_of_a_folder(tmp_path, caplog):
@@ -297,5 +274,3 @@ def test_a_header_without_commas_says_what_parts_the_fields(tmp_path, sign):
     (tmp_path / "a.csv").write_text(f"id{sign}text\n1{sign}one, two\n")
     rows = list(records.read_records(file_source(tmp_path / "a.csv"), [TEXT]))
     assert [values for _, values in rows] == [("one, two",)]
-    with pytest.raises(UserError, match='no column "text"'):  # what is named is what counts
-        unreadable([file_source(tmp_path / "a.csv", delimiter=",")], [TEXT])

@@ -159,7 +159,7 @@ def test_the_users_word_beats_names_and_values(tmp_path):
 
 
 OWN = [
-    ("f.csv", "anchor,positive,negative\na,b,c\na,b\n", r"f\.csv:3: 2 columns"),
+    ("f.csv", "anchor,positive,negative\na,b,c\na,b\n", r"f\.csv:3: 2 field"),
     ("f.csv", "r,s,t\n\n\nr,s,\n", r"f\.csv:4: ''"),
     ("f.csv", "r,s,t\nx,y,y\n", r"f\.csv:2: .*'y'"),
     ("f.csv", "query,query,document\na,b,c\nd,e,f\n", r'f\.csv:1: .*"query"'),
@@ -188,7 +188,7 @@ SCORES = [
     ("p.docx", "", r"p\.docx: .*\.csv"),
 ]
 TEXTS = [
-    ("p.csv", "a,b\nc\n", r"p\.csv:2: 1 column"),
+    ("p.csv", "a,b\nc\n", r"p\.csv:2: 1 field"),
     ("p.csv", "", "0 rows"),
     ("p.jsonl", '{"x": "a", "y": "b"}\n{"x": "a", "z": "b"}\n', r"p\.jsonl:2: .*'y'"),
     ("p.csv", "sentence1,sentence2,score\na,b,1\nc,d,5\n", "sentence2, score"),
@@ -268,7 +268,7 @@ def test_a_column_says_which_pairs_belong_together(tmp_path, name, text):
         ("p.csv", "query,document\na,b\nc,d\n", r'p\.csv:2: .*"page"\. Columns: query, document'),
         ("p.csv", "q 1,d 1\nq 2,d 2\n", r'p\.csv:1: .*"page"'),
         ("p.jsonl", '{"x": "a", "y": "b", "page": 1}\n{"x": "c", "y": "d"}\n', r'p\.jsonl:2: .*"page"'),
-        ("p.csv", "query,page\na,x\nb,y\n", r"p\.csv:2: 1 column"),
+        ("p.csv", "query,page\na,x\nb,y\n", r"p\.csv:2: 1 field"),
     ],
 )  # fmt: skip
 def test_pairs_without_the_column_of_their_groups_are_refused(tmp_path, name, text, message):

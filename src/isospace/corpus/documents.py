@@ -10,9 +10,6 @@ from dataclasses import dataclass, field
 
 from isospace.errors import UserError
 
-LARGEST = 1 << 28
-"""Largest document in bytes, after decompression, since a small archive can hold any number."""
-
 
 class UnreadableDocument(UserError):
     """The error for a file that cannot be parsed.

@@ -35,10 +35,9 @@ _LOOKED_AT = 400
 
 def find(files: Iterable[str], spool: Path, config: CorpusConfig) -> list[Source]:
     """Find the files to read, each with its format; for txt files also detect the layout."""
-    delimiter = "\t" if config.delimiter == r"\t" else config.delimiter
     if config.columns:
-        return find_sources(files, spool, config.encoding, delimiter)
-    sources = find_sources(files, spool, config.encoding, delimiter, documents=True)
+        return find_sources(files, spool, config.encoding)
+    sources = find_sources(files, spool, config.encoding, documents=True)
     return with_layout(sources, config.layout)
 
 

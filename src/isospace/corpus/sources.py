@@ -69,7 +69,6 @@ def find_sources(
     files: Iterable[str],
     spool: Path,
     encoding: str,
-    delimiter: str | None = None,
     documents: bool = False,
 ) -> list[Source]:
     """Find the files to read: files, files of folders, standard input, URLs and docstrings.
@@ -77,16 +76,13 @@ def find_sources(
     A folder is searched recursively, in sorted order; a warning lists its unsupported files.
     Standard input is text with a sentence on each line. Standard input, and the file or folder that
     a URL names (any fsspec URL, such as s3://), are copied into `spool`. Docstrings come first.
-    Without `delimiter` the first line of each file decides.
 
     Raises:
         UserError: a file is missing or of an unknown kind, a folder has nothing to read, a URL
             cannot be read, or the encoding is unknown.
     """
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise UserError(f"`delimiter` {delimiter!r}: expected one character, such as ; or |.")
     _check_encoding(encoding)
-    files = [*map(with_home, files)]
+    files = dict.fromkeys(map(with_home, files))
     require_there(files)
     sources: list[Source] = []
     for file in files:
@@ -96,30 +92,13 @@ def find_sources(
             sources.append(_spool_standard_input(spool, encoding))
         elif "://" in file:
             for name, copy in _spool_url(file, spool, documents):
-                source = file_source(copy, encoding, delimiter, documents)
+                source = file_source(copy, encoding, documents)
                 sources.append(replace(source, name=name, in_folder=name != file))
         elif os.path.isdir(file):
-            sources += _folder_sources(Path(file), encoding, delimiter, documents)
+            sources += _folder_sources(Path(file), encoding, documents)
         else:
-            sources.append(file_source(Path(file), encoding, delimiter, documents))
-    return sorted(_each_once(sources), key=lambda source: source.format != DOCSTRINGS)
-
-
-def _each_once(sources: Iterable[Source]) -> list[Source]:
-    """Keep the first source of each file, even if its path is spelled in several ways."""
-    found: dict[str, Source] = {}
-    repeated = []
-    for source in sources:
-        place = source.name
-        if "://" not in place and place != DOCSTRINGS:
-            place = os.path.realpath(source.path)
-        first = found.setdefault(place, source)
-        if first is not source:
-            repeated.append(source.name)
-            found[place] = replace(first, in_folder=first.in_folder and source.in_folder)
-    if repeated:
-        logger.warning("already read under another path: %s", listed(repeated))
-    return list(found.values())
+            sources.append(file_source(Path(file), encoding, documents))
+    return sorted(sources, key=lambda source: source.format != DOCSTRINGS)
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
@@ -147,12 +126,7 @@ def require_there(files: Iterable[str]) -> None:
             )
 
 
-def file_source(
-    path: Path,
-    encoding: str | None = None,
-    delimiter: str | None = None,
-    documents: bool = False,
-) -> Source:
+def file_source(path: Path, encoding: str | None = None, documents: bool = False) -> Source:
     """Return the source of one file, with the format from its name.
 
     Raises:
@@ -160,7 +134,7 @@ def file_source(
     """
     if not os.path.isfile(path):
         raise UserError(f"{path}: no such file. Expected {_supported(documents)}.")
-    source = _source(path, encoding, delimiter, documents)
+    source = _source(path, encoding, documents)
     if source is None:
         raise UserError(f"{path}: unknown file type. Expected {_supported(documents)}.")
     return source
@@ -184,27 +158,22 @@ def _supported(documents: bool) -> str:
     return formats
 
 
-def _source(
-    path: Path, encoding: str | None, delimiter: str | None, documents: bool
-) -> Source | None:
+def _source(path: Path, encoding: str | None, documents: bool) -> Source | None:
     """Return the source of a file, with the format from its name; `None` if it is unknown."""
     compression = COMPRESSION.get(path.suffix.lower())
     inner = path.with_suffix("") if compression else path
     ending = inner.suffix.lower().removeprefix(".")
     if ending in FORMATS and not (compression and ending == "parquet"):
-        return Source(path, str(path), ending, compression, encoding, delimiter)
+        return Source(path, str(path), ending, compression, encoding)
     document = format_of(inner.name) if documents else None
     return Source(path, str(path), document, compression, encoding) if document else None
 
 
-def _folder_sources(
-    folder: Path, encoding: str, delimiter: str | None, documents: bool
-) -> list[Source]:
+def _folder_sources(folder: Path, encoding: str, documents: bool) -> list[Source]:
     def refuse(error: OSError) -> None:
         raise UserError(f"{error.filename} cannot be listed: {error.strerror}.")
 
     paths: list[Path] = []
-    links: list[str] = []  # links to folders are not followed, since they can form a circle
     outputs = []
     for root, below, names in os.walk(folder, onerror=refuse):
         if root != str(folder) and any(marks <= set(names) for marks in _OUTPUTS):
@@ -212,17 +181,16 @@ def _folder_sources(
             below.clear()
         else:
             paths += (Path(root, name) for name in names)
-            links += (os.path.join(root, name) for name in below if Path(root, name).is_symlink())
     sources, ignored = [], []
     for path in sorted(paths):
         # Skip pipes, which have no end. Keep broken links: the reader of the format reports them.
         readable = path.is_file() or not path.exists()
-        source = _source(path, encoding, delimiter, documents) if readable else None
+        source = _source(path, encoding, documents) if readable else None
         if source is None:
             ignored.append(str(path))
         else:
             sources.append(replace(source, in_folder=True))
-    ignored += [*sorted(links), *outputs]
+    ignored += outputs
     if not sources:
         raise UserError(
             f"{folder}: this folder has no file that isospace reads. Expected "
@@ -249,11 +217,12 @@ def _spool_url(url: str, spool: Path, documents: bool) -> list[tuple[str, Path]]
     try:
         store, place = fsspec.core.url_to_fs(url)
         names = {place: posixpath.basename(place)}
-        if store.isdir(place):
+        # To fsspec every page of a web server is a folder of the pages that it links to.
+        if (url.endswith("/") or not url.startswith("http")) and store.isdir(place):
             names = {
                 path: name
                 for path in sorted(store.find(place))
-                if _source(Path(name := posixpath.relpath(path, place)), None, None, documents)
+                if _source(Path(name := posixpath.relpath(path, place)), None, documents)
             }
         for path, name in names.items():
             if name.startswith(".."):

@@ -32,9 +32,6 @@ class Reading:
     title_column: str | None = None
     """Which column of jsonl, csv, tsv and parquet files holds a title, to be put before the text of
     its row, and before each passage of it."""
-    delimiter: str | None = None
-    """Character between the fields of csv and tsv files; default: a comma for csv, a tab for tsv.
-    If the first line of a csv has no comma, its semicolon, tab or | is used."""
     layout: Layout | None = None
     """How txt files are read: lines (each line is a text), or paragraphs (a document with blank
     lines between paragraphs). None: recognised for each file."""

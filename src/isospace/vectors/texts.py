@@ -246,9 +246,7 @@ def open_texts(
     if reading.language is not None:
         check_language(reading.language)
     with tempfile.TemporaryDirectory(prefix="isospace-") as spool:
-        as_corpus = CorpusConfig(
-            encoding=encoding, delimiter=reading.delimiter, layout=reading.layout
-        )
+        as_corpus = CorpusConfig(encoding=encoding, layout=reading.layout)
         sources = find(inputs, Path(spool), as_corpus)
         without_columns = [source.name for source in sources if not source.has_columns]
         if id_column is not None and without_columns:

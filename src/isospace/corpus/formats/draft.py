@@ -16,7 +16,6 @@ from isospace.corpus.formats.boilerplate import (
     section_boilerplate,
 )
 from isospace.corpus.lines import folded
-from isospace.corpus.streams import likely_encoding
 
 LONG_CELL = 100
 """Least number of letters for a table cell to hold text, and not data."""
@@ -155,8 +154,7 @@ def decode(content: bytes, encoding: str | None) -> str:
     except UnicodeDecodeError as error:
         raise UnreadableDocument(
             f"It is not {encoding.removesuffix('-sig')} at byte {error.start}. Convert it, or "
-            "name its encoding, for instance `encoding` "
-            f"{likely_encoding(content[:2], content[error.start :])}."
+            "name its encoding with `encoding`."
         ) from None
     except (LookupError, UnicodeError) as error:
         raise UnreadableDocument(

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
-from isospace.corpus.documents import LARGEST, UnreadableDocument
+from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats.boilerplate import NAVIGATION
 from isospace.corpus.formats.draft import Draft, decode
 from isospace.errors import first_line
@@ -28,7 +28,7 @@ _SETTINGS = {
     "syntax_highlight": "none",
     "trim_footnote_reference_space": True,
     "input_encoding": "unicode",
-    "line_length_limit": LARGEST,  # a longer line makes docutils give an empty document
+    "line_length_limit": 1 << 30,  # a longer line makes docutils give an empty document
 }
 _LEFT_OUT = {
     "literal_block": "code blocks",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import re
-import zipfile
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from isospace.corpus.documents import LARGEST, UnreadableDocument
+from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats.boilerplate import NAVIGATION
 from isospace.corpus.formats.draft import Draft, letters, one_line, places_text
 from isospace.errors import first_line
@@ -41,14 +40,9 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
             "Word documents need python-docx; install it: pip install 'isospace[documents]'"
         ) from None
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if sum(part.file_size for part in archive.infolist()) > LARGEST:
-                raise UnreadableDocument(f"It is larger than {LARGEST >> 20} MB. Split it.")
         document = docx.Document(io.BytesIO(content))
         named = one_line(document.core_properties.title or "")
         return _draft(list(_read(document)), named)
-    except UnreadableDocument:
-        raise
     except Exception as error:  # zip, XML, missing parts: python-docx has no error of its own
         kind = type(error).__name__
         raise UnreadableDocument(
