@@ -105,7 +105,6 @@ _NOT_WITH_COLUMNS = {
     "title_column": "With a title a row is a document, and its text is in `column`",
     "document_column": "With `document_column` rows are parts of documents, with text in `column`",
     "layout": "`layout` is for txt files, which have no columns",
-    "language": _NO_DOCUMENTS,
     "test_relation": _NO_DOCUMENTS,
     "passage_words": _NO_DOCUMENTS,
 }
@@ -127,10 +126,7 @@ class CorpusConfig:
     negative."""
     label_column: str | None = None
     """Column that says how the texts of `columns` relate: entailment, neutral or contradiction, in
-    words or whole numbers."""
-    positive_label: str | None = None
-    """Label of the rows whose texts belong together; only they give test pairs. Default:
-    entailment."""
+    words or as 0, 1 and 2. Only rows of entailment give test pairs."""
     group: str | None = None
     """Column that groups rows, such as by document or customer (folder for documents); a
     group is held out as a whole. Default: each document is a group, and so are rows that
@@ -161,9 +157,6 @@ class CorpusConfig:
     near_duplicates: bool = True
     """Whether texts that nearly repeat an earlier one (80 % of their word pairs are the same) are
     dropped; with `columns` only exact repetitions are. Default: they are dropped."""
-    language: str | None = None
-    """ISO code of the documents' language, used to find sentences. Default: decided for each
-    paragraph."""
     held_out: NonNegativeInt = 2000
     """Number of texts that are held out for measuring, in whole groups; at most a tenth of the
     corpus."""
@@ -185,8 +178,6 @@ class CorpusConfig:
                 raise UserError(f"`{name}` {value} {named}: give one of the two. {why}")
         if not self.columns:
             refuse_idle(self, "`columns` ANCHOR POSITIVE", "label_column")
-        if self.label_column is None:
-            refuse_idle(self, "`label_column`", "positive_label")
 
 
 def as_corpus(value: Any) -> Any:

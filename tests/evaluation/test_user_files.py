@@ -268,7 +268,7 @@ def test_a_column_says_which_pairs_belong_together(tmp_path, name, text):
         ("p.csv", "query,document\na,b\nc,d\n", r'p\.csv:2: .*"page"\. Columns: query, document'),
         ("p.csv", "q 1,d 1\nq 2,d 2\n", r'p\.csv:1: .*"page"'),
         ("p.jsonl", '{"x": "a", "y": "b", "page": 1}\n{"x": "c", "y": "d"}\n', r'p\.jsonl:2: .*"page"'),
-        ("p.csv", "query,page\na,x\nb,y\n", r"p\.csv:2: 1 field"),
+        ("p.csv", "query,page\na,x\nb,y\n", r"p\.csv:2: 1 column"),
     ],
 )  # fmt: skip
 def test_pairs_without_the_column_of_their_groups_are_refused(tmp_path, name, text, message):

@@ -158,9 +158,7 @@ class _Builder:
         `excluded` can be of any language; `judged` are docstrings of evaluation pairs.
         """
         texts = [*self.excluded, *judged]
-        sentences = (
-            document_sentences(x, self.config.language or language_of(x)) for x in self.excluded
-        )
+        sentences = (document_sentences(text, language_of(text)) for text in self.excluded)
         parts = chain(texts, *sentences, *map(docstring_sentences, texts))
         return [text for text in dict.fromkeys(map(clean, parts)) if text]
 
@@ -258,7 +256,7 @@ class _Builder:
             content: tuple[Any, ...] = (digest, {})
             if labels:
                 classes, numbers = numbered([labels[row] for row in rows_kept.tolist()])
-                positive = belonging(classes, numbers, config.positive_label)
+                positive = belonging(classes, numbers)
                 np.save(folder / "labels.npy", numbers)
                 content = (*content, classes, hash_of(numbers.tobytes()))
             held, train = hold_out(examples, same, groups, count, positive)

@@ -21,7 +21,6 @@ from isospace.corpus.docstrings import versions_of
 from isospace.corpus.formats import DOCUMENT_FORMATS
 from isospace.corpus.groups import Pairs, split_groups
 from isospace.corpus.lines import Lines
-from isospace.corpus.passages import check_language
 from isospace.corpus.reading import FOLDER, columns, find, places
 from isospace.corpus.records import unreadable
 from isospace.corpus.relations import Related
@@ -133,18 +132,6 @@ class Corpus(Lines):
         """The counts in words."""
         return ", ".join(number_of(n, what) for what, n in self.counts.items() if n)
 
-    @property
-    def label_summary(self) -> str:
-        """Number of training examples of each class, in words, for up to ten classes."""
-        if self.labels is None:
-            return ""
-        texts = len(self) // len(self.labels)
-        counts = np.bincount(self.labels[self.train_rows // texts], minlength=len(self.classes))
-        words = [f"{n:,} {name}" for n, name in zip(counts, self.classes, strict=True)]
-        others = len(words) - 10
-        rest = f" and {number_of(others, 'other labels')}" if others > 0 else ""
-        return ", ".join(words[:10]) + rest
-
     def held_out(self, places: NDArray[np.int64] | None = None) -> list[str]:
         """Return the held-out sentences, which are for evaluation and never for training.
 
@@ -221,8 +208,6 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
     With `own_pairs` the caller brings evaluation pairs. Their files may be the only ones with the
     columns of `group`, `title_column` and `document_column`.
     """
-    if config.language is not None:
-        check_language(config.language)
     if not own_pairs:
         for setting in ("title_column", "document_column"):
             require_columns(sources, config.corpus, setting, getattr(config, setting))

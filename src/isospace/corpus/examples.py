@@ -215,25 +215,15 @@ def numbered(labels: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     return classes, np.array([places[label] for label in labels], dtype=np.int64)
 
 
-def belonging(
-    classes: Sequence[str], labels: NDArray[np.int64], wanted: str | None
-) -> NDArray[np.bool_] | None:
+def belonging(classes: Sequence[str], labels: NDArray[np.int64]) -> NDArray[np.bool_] | None:
     """Return (row,) true if a row's texts belong together; `None` if no class says so.
 
-    `wanted` is the class whose texts belong together; default: entailment.
-
-    Raises:
-        UserError: no row has the label `wanted`.
-
-    >>> belonging(["contradiction", "entailment"], np.array([1, 0, 1]), None).tolist()
+    >>> belonging(["contradiction", "entailment"], np.array([1, 0, 1])).tolist()
     [True, False, True]
     """
-    if wanted is None and ENTAILMENT not in classes:
+    # Corpora on the Hub write 0, 1 and 2 for entailment, neutral and contradiction.
+    wanted = "0" if {"0", "1", "2"}.issubset(classes) else ENTAILMENT
+    if wanted not in classes:
         return None
-    if wanted is not None and wanted not in classes:
-        raise UserError(
-            f"`positive_label` {wanted}: no row has this label. Labels in the file: "
-            f"{', '.join(classes)[:300]}"
-        )
-    found: NDArray[np.bool_] = labels == classes.index(wanted or ENTAILMENT)
+    found: NDArray[np.bool_] = labels == classes.index(wanted)
     return found

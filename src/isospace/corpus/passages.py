@@ -15,7 +15,6 @@ from math import ceil
 from isospace.corpus.dedup import UNSPACED
 from isospace.corpus.documents import Document
 from isospace.corpus.lines import clean, folded
-from isospace.errors import UserError
 
 _WORD = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]+")
 
@@ -152,21 +151,6 @@ def language_of(text: str) -> str:
     return str(py3langid.classify(text)[0])
 
 
-def check_language(code: str) -> None:
-    """Raise an error for a code that `language_of` never returns.
-
-    Sentences would otherwise be split by the rules of another language.
-
-    Raises:
-        UserError: the code is unknown; the message lists the codes.
-    """
-    import py3langid
-
-    known = sorted(str(name) for name, _ in py3langid.rank(""))
-    if code not in known:
-        raise UserError(f"`language` {code}: expected one of {', '.join(known)}")
-
-
 def languages(texts: Iterable[str]) -> dict[str, float]:
     """Return ISO code -> share of the texts, largest first, without rare languages."""
     found = Counter(map(language_of, texts))
@@ -174,19 +158,16 @@ def languages(texts: Iterable[str]) -> dict[str, float]:
     return {name: n / total for name, n in found.most_common() if n >= FEW * total}
 
 
-def passages_of(
-    document: Document, words: int | None, language: str | None = None
-) -> Iterator[tuple[int, str]]:
+def passages_of(document: Document, words: int | None) -> Iterator[tuple[int, str]]:
     """Yield (number of the section, clean passage) of a document, in order.
 
     `words` is the largest size of a passage; with `None`, paragraphs stay as they are. Sentences
-    are split by the rules of `language`. Default: the document's language; if that is unknown, the
-    language detected for each paragraph.
+    are split by the rules of the document's language, if it is known, else of the language that is
+    detected for each paragraph.
     """
-    language = language or document.language
 
     def sentences(paragraph: str) -> list[str]:
-        return document_sentences(paragraph, language or language_of(paragraph))
+        return document_sentences(paragraph, document.language or language_of(paragraph))
 
     for number, section in enumerate(document.sections):
         texts: Iterable[str] = filter(None, map(clean, section.paragraphs))

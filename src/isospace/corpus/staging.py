@@ -55,8 +55,8 @@ class Staging:
                         yield self._line(Role.HEADING, heading, number)
                 yield self._line(Role.PASSAGE, passage, number)
                 if structured:
-                    language = self._config.language or document.language
-                    yield from self._two_parts(passage, number, language or language_of(passage))
+                    language = document.language or language_of(passage)
+                    yield from self._two_parts(passage, number, language)
 
     def _passages(self, document: Document) -> Iterator[tuple[int, str]]:
         """Yield (section, passage) for passages of a usable length; count the other passages."""
@@ -64,7 +64,7 @@ class Staging:
         if any(has_controls(text) for part in document.sections for text in part.paragraphs):
             counts["control characters removed"] += 1
         size = self._config.passage_words
-        cut = list(passages_of(document, size, self._config.language))
+        cut = list(passages_of(document, size))
         counts["read"] += max(1, len(cut))
         counts["empty"] += not cut
         for section, passage in cut:

@@ -14,6 +14,7 @@ from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.examples import evenly
 from isospace.corpus.lines import Tokens, tokenise
 from isospace.corpus.overview import Coverage, coverage, describe_pairs, sample
+from isospace.corpus.sources import listed
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.modules import require_one_way
@@ -112,7 +113,7 @@ def prepare(
     if examples.summary:
         progress.line("relations", examples.summary)
     if corpus.classes:
-        progress.line("labels", corpus.label_summary)
+        progress.line("labels", listed(corpus.classes))
     with accelerator.main_process_first():
         encoder = _load_encoder(config, str(accelerator.device))
     plan = PassPlan.from_config(config)

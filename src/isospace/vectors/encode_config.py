@@ -39,9 +39,6 @@ class Reading:
     """Cut documents, and the long rows of an index, to passages of at most so many words
     (characters in scripts without spaces), at the ends of sentences; short paragraphs are
     joined. None keeps every paragraph and row."""
-    language: str | None = None
-    """ISO code of the language, for finding the ends of sentences; default: recognised for each
-    paragraph."""
 
 
 AS_IT_LOOKS = Reading()

@@ -24,7 +24,7 @@ from isospace.corpus.characters import normalise
 from isospace.corpus.corpus import load_corpus
 from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats import DOCUMENT_FORMATS
-from isospace.corpus.passages import check_language, passages_of
+from isospace.corpus.passages import passages_of
 from isospace.corpus.reading import (
     find,
     paragraphs_of,
@@ -190,7 +190,6 @@ class Texts:
         settings = CorpusConfig(
             corpus=(source.name,),
             passage_words=self.reading.passage_words,
-            language=self.reading.language,
         )
         corpus = load_corpus(settings, cache_folder())
         for number, row in enumerate(corpus.passages, 1):
@@ -201,7 +200,7 @@ class Texts:
         words, parts = self.reading.passage_words, [text]
         if self.cut_rows and words is not None:
             row = row_document("", "", paragraphs_of(text))
-            passages = [passage for _, passage in passages_of(row, words, self.reading.language)]
+            passages = [passage for _, passage in passages_of(row, words)]
             if len(passages) > 1:
                 parts = passages
         return [f"{title} {part}" if part.strip() else title for part in parts] if title else parts
@@ -214,7 +213,7 @@ class Texts:
             unread.append(str(error))
             self._warn(f"not read: {error}")
             return
-        passages = passages_of(document, self.reading.passage_words, self.reading.language)
+        passages = passages_of(document, self.reading.passage_words)
         for number, (_, passage) in enumerate(passages, 1):
             yield TextRow(passage, "", (None,) * len(self.keep), number)
 
@@ -243,8 +242,6 @@ def open_texts(
     Raises:
         UserError: an input cannot be read; the message has the reason.
     """
-    if reading.language is not None:
-        check_language(reading.language)
     with tempfile.TemporaryDirectory(prefix="isospace-") as spool:
         as_corpus = CorpusConfig(encoding=encoding, layout=reading.layout)
         sources = find(inputs, Path(spool), as_corpus)
