@@ -38,7 +38,6 @@ class Encode(LoadsModels, CallsEndpoints):
 
     def run(self) -> None:
         """Encode the texts, or the rest of them after a stop."""
-        from isospace.training.compressing import loss_sentence
         from isospace.training.lifecycle import stoppable
         from isospace.vectors.encode import encode
 
@@ -52,6 +51,4 @@ class Encode(LoadsModels, CallsEndpoints):
             encoded = encode(config, console)
         if self.json:
             print_json({**asdict(encoded), "output": str(config.output)})
-        if config.compress is not None:
-            console.line("compressed", loss_sentence(config.model, config.compress))
         console.line("encoded", f"{number_of(encoded.rows, 'rows')} in {config.output}")

@@ -64,7 +64,7 @@ class Evaluate(LoadsModels, CallsEndpoints):
 
     def _compress(self) -> None:
         """Print the loss by each form of small vectors."""
-        from isospace.training.compressing import keep_measured, measure_compression
+        from isospace.training.compressing import measure_compression
 
         for one in fields(self.config):
             if one.name not in COMPRESS_READS and getattr(self.config, one.name) != one.default:
@@ -73,8 +73,6 @@ class Evaluate(LoadsModels, CallsEndpoints):
             found = []
             for model in self.models:
                 found += measure_compression(model, self.config, self.corpus, console)
-                if not (self.corpus or self.config.own):
-                    keep_measured(model, found[-1])
         if self.json:
             print_json([to_dict(results) for results in found])
         else:

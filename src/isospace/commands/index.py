@@ -43,7 +43,6 @@ class Index(LoadsModels, CallsEndpoints):
         from isospace.encoders.places import resolve
         from isospace.search.columns import check_names
         from isospace.search.files import index_files
-        from isospace.training.compressing import loss_sentence
         from isospace.training.lifecycle import stoppable
         from isospace.training.run import selected_weight
 
@@ -67,8 +66,6 @@ class Index(LoadsModels, CallsEndpoints):
         console.line("rows", _in_words(indexed.changes))
         console.line("index", f"{number_of(indexed.rows, 'rows')} in {config.to}")
         how = indexed.approximate.text if indexed.approximate else "exact"
-        if config.compress is not None:
-            console.line("compressed", loss_sentence(config.model_if_new, config.compress))
         folder = shlex.quote(str(config.to))
         console.line("search", f"{how}; isospace search 'a query' --index {folder}")
 

@@ -29,8 +29,6 @@ FITTED_ON = 3_000
 """Largest number of texts that a form is fitted on."""
 MOST_LOST = 0.005
 """Largest loss of the advised form, including its standard error: half a point of 100."""
-FORMAT = 1
-"""Format number of compression.json."""
 
 _Scorer = Callable[[Compression], dict[str, Scores]]
 """Form -> measure -> scores; the first measure selects."""
@@ -57,7 +55,7 @@ class FormScores:
 
 @dataclass(frozen=True)
 class CompressionResults:
-    """Scores of all forms of one model on one set of queries; compression.json in a run.
+    """Scores of all forms of one model on one set of queries.
 
     Attributes:
         tested_on: description of the test queries.
@@ -76,24 +74,21 @@ class CompressionResults:
     unit: str
     forms: dict[FormName, FormScores]
     smallest: FormName
-    format: int = FORMAT
 
     @property
     def measure(self) -> str:
         """Name of the measure that selects the form."""
         return next(iter(self.forms[FULL].values))
 
-    def loss(self, name: FormName) -> str:
-        """Return a sentence on the change by a form on the test queries."""
-        form = self.forms.get(name)
-        if form is None:
-            return f"{name} was not measured for {self.model}."
-        if name == FULL:
-            return f"{name} changes nothing: {number_of(form.bytes, 'bytes')} a passage."
-        found = form.changes[self.measure]
+    @property
+    def loss(self) -> str:
+        """A sentence on the change by the smallest form on the test queries."""
+        form, full = self.forms[self.smallest], self.forms[FULL]
+        if self.smallest == FULL:
+            return f"{FULL} changes nothing: {number_of(full.bytes, 'bytes')} a passage."
         return (
-            f"{name} changes {self.measure} by {found}; {number_of(form.bytes, 'bytes')} a passage "
-            f"in place of {self.forms[FULL].bytes:,}."
+            f"{self.smallest} changes {self.measure} by {form.changes[self.measure]}; "
+            f"{number_of(form.bytes, 'bytes')} a passage in place of {full.bytes:,}."
         )
 
     @property
@@ -102,7 +97,7 @@ class CompressionResults:
         return (
             f"Smallest form: {self.smallest}. On {self.selected_on} it loses at most "
             f"{100 * MOST_LOST:g} points of {self.measure}, with one standard error. On "
-            f"{self.tested_on}: {self.loss(self.smallest)}"
+            f"{self.tested_on}: {self.loss}"
         )
 
     def table(self) -> TitledRows:

@@ -1,4 +1,4 @@
-"""Losses of small vectors, measured on the pairs of a run and kept in the folder of the run."""
+"""Losses of small vectors, measured on the pairs of a run or on files of the user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from isospace.encoders.loading import as_encoder
 from isospace.errors import UserError
 from isospace.evaluation.compression import (
     FITTED_ON,
-    FORMAT,
     CompressionResults,
     measure_forms,
 )
@@ -21,14 +20,10 @@ from isospace.evaluation.own_data import load_own_files
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs
 from isospace.evaluation.ranking import JudgedQueries
 from isospace.evaluation.vector_cache import cached
-from isospace.operators.forms import FORMS
-from isospace.system import typed_json
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Logged, Progress
 from isospace.training.prepare import data_of, load_data
-from isospace.training.run import maker_of, run_of
-
-FILE = "compression.json"
+from isospace.training.run import run_of
 
 
 def measure_compression(
@@ -40,8 +35,7 @@ def measure_compression(
     """Measure what every form of small vectors loses.
 
     The queries are those of `config.own`; else the test pairs of `corpus`; else those of the run
-    that `model` names. There is a result for each file of `config.own`. `keep_measured` writes the
-    results into the run.
+    that `model` names. There is a result for each file of `config.own`.
 
     Raises:
         UserError: no queries, or input that cannot be read.
@@ -77,42 +71,6 @@ def measure_compression(
         data.other_text.test_pairs,
     )
     return [results]
-
-
-def keep_measured(model: str, results: CompressionResults) -> None:
-    """Write the results into the folder of the run that a model's name means."""
-    run = run_of(model)
-    if run is not None:
-        typed_json.write(run.folder / FILE, results)
-
-
-def measured(model: str) -> CompressionResults | None:
-    """Return what `keep_measured` wrote for the run that made a model; `None` if nothing.
-
-    Raises:
-        UserError: compression.json is damaged, or another version's.
-    """
-    run = maker_of(model)
-    if run is None or not (run.folder / FILE).is_file():
-        return None
-    return typed_json.read(run.folder / FILE, CompressionResults, "results of compression", FORMAT)
-
-
-def loss_sentence(model: str, form: str) -> str:
-    """Return a sentence on what a model loses by a form, or that it was not measured.
-
-    `form` is a name in `FORMS`, or a description of vectors that are compressed already.
-    """
-    known = next((name for name in FORMS if name == form), None)
-    if known is None:
-        return f"as {form}"
-    results = measured(model)
-    if results is not None:
-        return f"{results.loss(known)} Measured on {results.tested_on}."
-    return (
-        f"what {form} loses was not measured for this model; `isospace evaluate RUN --compress` "
-        "measures it"
-    )
 
 
 def _on_own_files(
