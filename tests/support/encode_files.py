@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 import torch
 from toy import sentences
-from warm import SERVER
 
 from isospace.system.progress import Silent
-from isospace.vectors import encode as module
 from isospace.vectors.encode import encode
 from isospace.vectors.encode_config import EncodeConfig
 
@@ -66,33 +62,18 @@ def two_threads():
     torch.set_num_threads(threads)
 
 
-@pytest.fixture
-def warm_workers(monkeypatch):
-    """Workers are forked from the tests' server, which has the libraries, where users' import them."""
-    monkeypatch.setattr("isospace.system.pool.multiprocessing.get_context", lambda _: SERVER)
-
-
-def encode_until_killed(config, shard, pids):
-    """With one worker the kill comes before a shard gets its name, with two after the first shard."""
+def encode_until_killed(config, shard):
+    """The kill comes before a shard gets its name."""
     torch.set_num_threads(1)
     EncodeConfig.WINDOW = 64
     rename = Path.replace
 
-    def kill():
-        pids.write_text(" ".join(str(child.pid) for child in psutil.Process().children()))
-        os.kill(os.getpid(), signal.SIGKILL)
-
     def replace(self, target):
         if Path(target).name == shard:
-            kill()
+            os.kill(os.getpid(), signal.SIGKILL)
         return rename(self, target)
 
-    if config.workers == 1:
-        Path.replace = replace
-    else:
-        fork = multiprocessing.get_context("fork")  # of this process, which has no threads yet
-        multiprocessing.get_context = lambda _: fork
-        module.Shards.finish = lambda *_: kill()
+    Path.replace = replace
     run(config)
 
 

@@ -59,8 +59,6 @@ def test_a_title_stands_before_the_text(config, toy_model, tmp_path):
     alone = load_encoder(str(toy_model), device="cpu").embed(expected)
     assert np.allclose(vectors, alone, atol=1e-6)
     config.output.unlink()
-    done = encode(replace(config, inputs=(str(file),), reading=reading), Silent())
-    assert done.missing == 1  # the last: there is nothing to encode
     with pytest.raises(UserError, match=r'no column "title"\. .* Name one with `title_column`'):
         encoded(config, file, Reading(title_column="title"))
 

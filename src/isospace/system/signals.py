@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -26,18 +25,6 @@ def _wait_for_its_end() -> None:
     while os.read(0, 1024):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def end_with_parent() -> None:
-    """End this process of `multiprocessing` at once when its parent ends."""
-    threading.Thread(target=_wait_for_the_parent, daemon=True).start()
-
-
-def _wait_for_the_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 class StopRequest:

@@ -18,7 +18,6 @@ from isospace.errors import Stopped, UserError
 from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.compression import Compression
 from isospace.operators.forms import FORMS
-from isospace.statistics.counts import number_of
 from isospace.system.cluster import connected
 from isospace.system.files import require_writable, write_text
 from isospace.system.progress import Logged, Progress
@@ -44,7 +43,6 @@ class Encoded:
     rows: int
     before: int
     done: int
-    missing: int
     speed: float
 
 
@@ -52,12 +50,11 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
     """Encode files to files, or resume an earlier call that was stopped.
 
     Memory holds the model, and for each worker one shard of texts and vectors. On one machine the
-    vectors are the same bit for bit, whatever the number of workers, threads and interruptions and
-    the size of the shards.
+    vectors are the same bit for bit, whatever the number of threads and interruptions and the size
+    of the shards.
 
     Args:
-        config: settings. With several workers a script needs the usual
-            `if __name__ == "__main__":`.
+        config: settings.
         progress: shows the progress; default: the log.
 
     Raises:
@@ -72,28 +69,11 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         open_texts(config.inputs, *columns, reading=config.reading) as texts,
     ):
         encoder = load_model(config)
-        longest = encoder.max_length
-        if longest is not None and (config.max_length or 0) > longest:
-            raise UserError(
-                f"`max_length` {config.max_length}: {config.model} reads at most {longest} tokens"
-            )
         if prompt := encoder.prompts.for_side(config.side):
             progress.line("prompt", f"{prompt!r} before every text")
         scanned = texts.scan()
         if not scanned.rows:
             raise UserError(f"{', '.join(config.inputs)}: no text to encode")
-        if scanned.missing:
-            progress.line(
-                "texts",
-                f"{number_of(scanned.missing, 'rows')} without a text (null), the first is "
-                f"{scanned.first_missing}: the vector is that of the empty text",
-            )
-        if scanned.missing_keys:
-            progress.line(
-                "ids",
-                f"{number_of(scanned.missing_keys, 'rows')} without an id, the first is "
-                f"{scanned.first_missing_key}: the id is the empty text",
-            )
         if encoder.is_frozen:
             _require_alone(config)
             encoder.expect([(config.side, (row.text for row in texts))], progress)
@@ -102,18 +82,15 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         )
         settings = {**layout.about, **layout.to_json(), "text": scanned.digest}
         with _failing_disk(config), held(config.shard_folder):
-            _require_no_output(config)  # another process may have written it meanwhile
             size, suffix = config.shard_size, f".{config.file_format}"
             shards = Shards(config.shard_folder, settings, scanned.rows, size, suffix)
             if layout.compression is not None:
                 write_compression(config.shard_folder / FILE, layout.compression)
             seen = RowsSeen()
             jobs = _jobs(texts, shards, seen)
-            finished_before = set(shards.done)
             task = Task(config, layout)
-            encoded = _encode_missing(task, encoder, jobs, shards, scanned, progress)
+            encoded = _encode_missing(task, encoder, jobs, shards, progress)
             if seen.digest != scanned.digest:
-                shards.forget(set(shards.done) - finished_before)
                 raise UserError(
                     f"{', '.join(config.inputs)}: the text changed while it was encoded. Encode it "
                     f"again: remove {config.shard_folder}, or give another `output`"
@@ -125,7 +102,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
 
 def _require_alone(config: EncodeConfig) -> None:
     """Refuse settings of local encoding, because the vectors come from an endpoint or a file."""
-    for name in ("workers", "engine", "max_length"):
+    for name in ("workers", "engine"):
         if (value := getattr(config, name)) != getattr(EncodeConfig, name):
             raise UserError(
                 f"`{name}` {value}: the vectors of {config.model} are given, and an endpoint gets "
@@ -167,7 +144,6 @@ def _layout(config: EncodeConfig, encoder: Encoder, compression: Compression | N
     about: dict[str, Any] = {
         "model": weights_hash(encoder, config.side),
         "precision": config.precision,
-        "max_length": config.max_length,
     }
     key: Key = "text" if config.id_column is None else "id"
     queries = config.side == "query"
@@ -175,15 +151,9 @@ def _layout(config: EncodeConfig, encoder: Encoder, compression: Compression | N
 
 
 def _require_room(config: EncodeConfig) -> None:
-    if config.single and _removed(config).exists():
-        # A kill in `_join` leaves this folder after the single file is complete.
-        shutil.rmtree(_removed(config), ignore_errors=True)
-        if config.output.exists() and not config.shard_folder.exists():
-            raise UserError(
-                f"{config.output}: is complete already. Its temporary shards were still there, "
-                "and are removed now. For other vectors give another `output`"
-            )
-    _require_no_output(config)
+    begun = (config.shard_folder / MANIFEST).is_file()
+    if config.single and config.output.exists() and not begun:
+        raise UserError(f"{config.output}: exists already. Remove it, or give another `output`")
     require_shards(config.shard_folder)
     for name in config.inputs:  # the next call would read the output as text
         if Path(name).is_dir() and Path(name).resolve() in config.output.resolve().parents:
@@ -192,13 +162,6 @@ def _require_room(config: EncodeConfig) -> None:
                 "outside it"
             )
     require_writable(config.shard_folder, inside=True)
-
-
-def _require_no_output(config: EncodeConfig) -> None:
-    """Refuse a single output file that exists, unless a kill in `_join` left its shards."""
-    begun = (config.shard_folder / MANIFEST).is_file()
-    if config.single and config.output.exists() and not begun:
-        raise UserError(f"{config.output}: exists already. Remove it, or give another `output`")
 
 
 @contextmanager
@@ -219,7 +182,6 @@ def _encode_missing(
     encoder: Encoder,
     jobs: Iterator[ShardTexts],
     shards: Shards,
-    scanned: RowsSeen,
     progress: Progress,
 ) -> Encoded:
     """Write the missing shards."""
@@ -240,7 +202,7 @@ def _encode_missing(
 
         for index, digest in write_shards(task, encoder, jobs, on_batch):
             shards.finish(index, digest)
-    return Encoded(shards.rows, before, done, scanned.missing, speed)
+    return Encoded(shards.rows, before, done, speed)
 
 
 def _jobs(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[ShardTexts]:
@@ -265,10 +227,4 @@ def _join(config: EncodeConfig, layout: FileLayout, shards: Shards) -> None:
         write_text(config.output.with_name(f"{config.output.name}.json"), about)
     if layout.compression is not None:
         write_compression(beside(config.output), layout.compression)
-    config.shard_folder.rename(_removed(config))  # first: a kill leaves no half of it
-    shutil.rmtree(_removed(config), ignore_errors=True)
-
-
-def _removed(config: EncodeConfig) -> Path:
-    """Return the folder that the shards are renamed to before they are removed."""
-    return config.shard_folder.with_name(f".{config.shard_folder.name}.removed")
+    shutil.rmtree(config.shard_folder, ignore_errors=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
-from pydantic import Field, PositiveInt
+from pydantic import PositiveInt
 
 from isospace.config import CorpusConfig, Files, Layout, Names
 from isospace.encoders.pooling import PoolingName, Precision
@@ -73,8 +73,6 @@ class EncodeConfig:
     """Format of the shards; default: parquet, or what `output` ends in."""
     precision: Precision = "float32"
     """bf16 is faster on processors that support it; a vector changes by about 1e-4 (1 - cosine)."""
-    max_length: Annotated[int, Field(ge=3)] | None = None
-    """Cut texts to this number of tokens; default: the model's own limit."""
     shard_size: int = 16_384
     """Rows of a shard, a multiple of 4096. A kill costs each worker one shard at most."""
     pooling: PoolingName | None = None
@@ -88,11 +86,11 @@ class EncodeConfig:
     document_prompt: str | None = None
     """Put before every text as a document, in the same way. Default: the model's own document,
     passage or corpus prompt."""
-    workers: PositiveInt = 1
-    """Processes, each with the model in memory; the processor's threads are divided among them."""
     engine: Engine = "local"
-    """Where the workers run: on this machine, or on the machines of a Ray cluster (RAY_ADDRESS
+    """Where texts are encoded: in this process, or on the machines of a Ray cluster (RAY_ADDRESS
     names it). The machines must share the folder of the output."""
+    workers: PositiveInt = 1
+    """With `engine` ray: number of workers, each with the model in memory."""
     reading: Reading = AS_LINES
     """How files are read. Documents alone are cut: a row of a file is a row of the output."""
 
@@ -101,6 +99,8 @@ class EncodeConfig:
 
     def __post_init__(self) -> None:
         """Refuse unusable values and combinations."""
+        if self.engine == "local":
+            refuse_idle(self, "`engine` ray", "workers")
         if not self.inputs:
             raise UserError(
                 "nothing to encode. Name one or more files after the model, or - for standard input"

@@ -7,7 +7,7 @@ entry, left by a kill, is made again.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -88,12 +88,6 @@ class Shards:
     def finish(self, index: int, digest: str) -> None:
         """Enter a written shard in the manifest."""
         self.done[index] = Shard(self.path(index).name, self.size(index), digest)
-        self._write()
-
-    def forget(self, indices: Collection[int]) -> None:
-        """Remove shards from the manifest, so that they are made again."""
-        for index in indices:
-            del self.done[index]
         self._write()
 
     def to_json(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Texts to encode, streamed from files, with ids and other columns if the files have them.
 
 Each row of the input is a row of the output; no row is dropped. An empty line or a missing value is
-the empty text and gets its vector; missing values are counted. Line ends, halves of surrogate pairs
+the empty text and gets its vector. Line ends, halves of surrogate pairs
 and characters (`characters.normalise`) are changed. Each cleaned passage of a document is a row. An
 index may also cut long rows into passages. Docstrings have the passages of a corpus, each once.
 """
@@ -49,8 +49,6 @@ class TextRow(NamedTuple):
         key: id of the row, or "".
         values: values of the columns to keep: text in csv and tsv, `None` in files without columns,
             else the values of the file.
-        missing: position of the row ("a.parquet:7") if its text is null.
-        missing_key: position of the row if ids are read and its id is missing.
         number: number of the row in its file, or of the passage in its document, from 1.
         passage: number of the passage in its row, from 1.
         passages: number of passages of the row; 1 if the row is not cut.
@@ -60,8 +58,6 @@ class TextRow(NamedTuple):
     key: str
     values: tuple[Any, ...]
     number: int
-    missing: str | None = None
-    missing_key: str | None = None
     passage: int = 1
     passages: int = 1
 
@@ -81,28 +77,16 @@ class TextFile(NamedTuple):
 
 
 class RowsSeen:
-    """Number and hash of the rows seen so far.
-
-    `missing` counts rows whose text is null. `missing_keys` counts rows without an id, if ids are
-    read. `first_missing` and `first_missing_key` are the positions of the first such rows.
-    """
+    """Number and hash of the rows seen so far."""
 
     def __init__(self) -> None:
-        self.rows, self.missing, self.missing_keys = 0, 0, 0
-        self.first_missing: str | None = None
-        self.first_missing_key: str | None = None
+        self.rows = 0
         self._content = blake2b(digest_size=16)
 
     def noting(self, rows: Iterable[TextRow]) -> Iterator[TextRow]:
         """Yield the rows, and count and hash them."""
         for row in rows:
             self.rows += 1
-            if row.missing is not None:
-                self.missing += 1
-                self.first_missing = self.first_missing or row.missing
-            if row.missing_key is not None:
-                self.missing_keys += 1
-                self.first_missing_key = self.first_missing_key or row.missing_key
             for part in (row.text, row.key):
                 encoded = part.encode()
                 self._content.update(len(encoded).to_bytes(8, "little") + encoded)
@@ -168,20 +152,16 @@ class Texts:
     def _rows(self, source: Source) -> Iterator[TextRow]:
         kept = 1 + len(self.keep)
         rows = records.read_records(source, self.columns)
-        for number, (line, values) in enumerate(rows, 1):
-            text = values[0]
+        for number, (_, values) in enumerate(rows, 1):
             title = None if self.reading.title_column is None else values[kept]
             key = "" if self.id_column is None else _key(values[-1])
-            place = f"{source.name}:{line}"
-            parts = self._parts(_text(text or ""), _text(title or "").strip())
+            parts = self._parts(_text(values[0] or ""), _text(title or "").strip())
             for passage, part in enumerate(parts, 1):
                 yield TextRow(
                     part,
                     key,
                     values[1:kept],
                     number,
-                    missing=place if text is None and not part else None,
-                    missing_key=place if self.id_column is not None and not key else None,
                     passage=passage,
                     passages=len(parts),
                 )

@@ -1,11 +1,9 @@
-"""Workers that write shards of vectors: this process, several processes, or a cluster."""
+"""Workers that write shards of vectors: this process, or those of a cluster."""
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Callable, Iterator
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +16,6 @@ from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
 from isospace.system.cluster import map_on_cluster, require_seen
 from isospace.system.files import file_hash, remove_torn
-from isospace.system.pool import Tally, map_in_processes
 from isospace.vectors.encode_config import EncodeConfig
 from isospace.vectors.shards import MANIFEST
 from isospace.vectors.vector_files import FileLayout
@@ -52,7 +49,6 @@ class Task:
         windows = [
             encoder.embed(
                 shard.texts[start : start + self.config.WINDOW],
-                max_length=self.config.max_length,
                 on_batch=on_batch,
                 precision=self.config.precision,
                 one_thread=True,
@@ -79,37 +75,20 @@ def write_shards(
 ) -> Iterator[tuple[int, str]]:
     """Write shards; yield index and hash of each written shard.
 
-    A single local worker is this process, and uses `encoder`. `tick` is called with numbers of
-    encoded rows.
+    Without a cluster, this process encodes with `encoder`. `tick` is called with numbers of encoded
+    rows.
 
     Raises:
-        UserError: a worker died, has another model, or does not see the output.
+        UserError: a worker has another model, or does not see the output.
         Stopped: several workers of a cluster died on the same shard.
     """
-    workers = task.config.workers
-    if task.config.engine == "ray":
-        for rows, written in map_on_cluster(partial(_on_cluster, task), shards, workers):
-            tick(rows)
-            yield written
-        remove_torn(task.config.shard_folder)  # files of workers that died
-    elif workers == 1:
+    if task.config.engine == "local":
         yield from (task.write(encoder, shard, tick) for shard in shards)
-    else:
-        try:
-            yield from map_in_processes(partial(_in_process, task), shards, workers, tick)
-        except BrokenProcessPool as error:
-            raise UserError(
-                f"`workers` {workers}: a worker was killed or could not start, perhaps because "
-                "memory ran out. Finished shards are kept: run the same command with fewer workers"
-            ) from error
-
-
-def _in_process(task: Task, tally: Tally) -> Callable[[ShardTexts], tuple[int, str]]:
-    """Load the model in a worker process, and return the function that writes a shard."""
-    # The first process has already logged the warnings about the model.
-    logging.getLogger("isospace.encoders.loading").setLevel(logging.ERROR)
-    encoder = load_model(task.config)
-    return lambda shard: task.write(encoder, shard, tally.add)
+        return
+    for rows, written in map_on_cluster(partial(_on_cluster, task), shards, task.config.workers):
+        tick(rows)
+        yield written
+    remove_torn(task.config.shard_folder)  # files of workers that died
 
 
 def _on_cluster(task: Task) -> Callable[[ShardTexts], tuple[int, tuple[int, str]]]:
