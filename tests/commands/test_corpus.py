@@ -68,11 +68,7 @@ def test_how_txt_files_of_a_folder_are_read_is_said(folder, capsys):
     (folder / "notes.txt").write_text("The notes\n=========\n\nA paragraph of the notes.\n")
     assert main(["corpus", str(folder)]) == 0
     shown = capsys.readouterr().err
-    assert "1 txt file with lines, 1 txt file with paragraphs; --layout lines or" in shown
-    assert main(["corpus", str(folder / "lines.txt")]) == 0
-    shown = capsys.readouterr().err
-    assert "1 txt file with lines" in shown
-    assert "--layout" not in shown
+    assert "1 txt (lines), 1 txt (paragraphs)" in shown
 
 
 def test_too_little_to_train_on_is_said_before_it_is_tried(folder, tmp_path, capsys):

@@ -73,7 +73,6 @@ def test_every_line_is_counted_once(tmp_path):
     lines.append("y" * 1_000_000)
     counts = load(tmp_path, put(tmp_path, lines)).counts
     assert counts == {
-        "txt files with lines": 1,
         "read": 49,
         "control characters removed": 1,
         "empty": 2,
@@ -227,7 +226,7 @@ def test_other_code_makes_another_result(tmp_path, monkeypatch):
 def test_no_usable_sentence_says_what_became_of_the_lines(tmp_path):
     file = put(tmp_path, ["short", "", "tiny", "brief", "minute"])
     with pytest.raises(UserError, match=r"text\.txt: no text .*5 read.*1 empty, 4 too short"):
-        load(tmp_path, file)
+        load(tmp_path, file, layout="lines")
     with pytest.raises(UserError, match="`corpus` is missing"):
         load(tmp_path)
 

@@ -14,7 +14,6 @@ from isospace.statistics.counts import number_of
         ("tab-separated fields", "tab-separated field"),
         ("control characters removed", "control character removed"),
         ("groups by class", "group by class"),
-        ("txt files with lines", "txt file with lines"),
         ("parts of long documents", "part of long documents"),
         ("related to what is held out", "related to what is held out"),
         ("too long", "too long"),

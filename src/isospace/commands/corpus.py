@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +12,6 @@ from isospace.commands.options import LoadsModels
 from isospace.commands.printing import print_json, print_table
 from isospace.config import CorpusConfig
 from isospace.errors import TooLittle, UserError
-from isospace.statistics.counts import number_of
 
 if TYPE_CHECKING:
     from isospace.corpus.overview import Overview
@@ -45,7 +43,6 @@ class Corpus(LoadsModels):
         from isospace.commands.train import DEFAULT_RECIPE
         from isospace.corpus.corpus import load_corpus
         from isospace.corpus.overview import coverage, overview, sample
-        from isospace.corpus.reading import TXT_LINES, TXT_PARAGRAPHS
         from isospace.encoders.loading import load_encoder
         from isospace.encoders.places import resolve
         from isospace.recipes import find
@@ -67,10 +64,6 @@ class Corpus(LoadsModels):
             return
         console.line("files", _files(found))
         console.line("corpus", corpus.summary)
-        kinds = (TXT_LINES, TXT_PARAGRAPHS)
-        txt = [number_of(corpus.counts[kind], kind) for kind in kinds if kind in corpus.counts]
-        if txt and not all(map(os.path.isfile, self.config.corpus)):
-            console.line("txt", f"{', '.join(txt)}; `layout` lines or paragraphs decides for all")
         console.line("texts", f"{found.texts:,}; words: {_quantiles(found.words)}")
         shares = [f"{100 * share:.0f} % {name}" for name, share in found.languages.items()]
         console.line("language", f"{', '.join(shares)} (of a sample of {len(texts)})")

@@ -128,8 +128,9 @@ def _warn_of_unreadable(unreadable: Mapping[str, UserError]) -> None:
 
 
 def _files(sources: Iterable[Source]) -> dict[str, int]:
-    """Count the files of each format, largest first; txt with lines or paragraphs is one format."""
-    formats = Counter("txt" if source.format == "text" else source.format for source in sources)
+    """Count the files of each format, largest first."""
+    names = {"txt": "txt (lines)", "text": "txt (paragraphs)"}
+    formats = Counter(names.get(source.format, source.format) for source in sources)
     del formats[DOCSTRINGS]
     return dict(formats.most_common())
 

@@ -22,12 +22,9 @@ from isospace.errors import UserError
 
 FOLDER = "folder"
 """The value of `group` that groups documents by their folder."""
-TXT_LINES, TXT_PARAGRAPHS = "txt files with lines", "txt files with paragraphs"
-"""Names of the counts of txt files, by their layout."""
 GENERATED_ROWS = "generated rows left out"
 """Name of the count of rows that a language model wrote. A corpus leaves them out because a part of
 it is for evaluation; the setting `queries` reads them for training only."""
-_TXT = {"txt": TXT_LINES, "text": TXT_PARAGRAPHS}
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _LOOKED_AT = 400
 """Number of lines that decide between the layouts paragraphs and lines."""
@@ -38,40 +35,21 @@ def find(files: Iterable[str], spool: Path, config: CorpusConfig) -> list[Source
     if config.columns:
         return find_sources(files, spool, config.encoding)
     sources = find_sources(files, spool, config.encoding, documents=True)
-    return with_layout(sources, config.layout)
-
-
-def with_layout(sources: Sequence[Source], layout: Layout | None) -> list[Source]:
-    """Set the format of each txt file: "text" for paragraphs, "txt" for lines.
-
-    Without `layout` the first lines of a file decide. If a file cannot be read and is not the only
-    one, this function raises no error: the reader of its format reports the file later.
-
-    Raises:
-        UserError: the only file cannot be read, or with layout "lines" a file that the user named.
-    """
-    found = []
-    for source in sources:
-        try:
-            found.append(_with_layout(source, layout))
-        except UserError:
-            if len(sources) == 1 or (layout == "lines" and not source.in_folder):
-                raise
-            found.append(source if layout == "lines" else replace(source, format="text"))
-    return found
+    return [_with_layout(source, config.layout) for source in sources]
 
 
 def _with_layout(source: Source, layout: Layout | None) -> Source:
-    if source.format != "txt":
-        return source
-    if source.in_folder and streams.is_blank(source):
-        # Blank files are common in folders; naming a blank file is a mistake.
-        return replace(source, format="text")
-    source = streams.with_marked_encoding(source)
-    if layout is None:
-        rows = islice(records.read_records(source, [Column("", "")]), _LOOKED_AT)
-        layout = txt_layout("\n".join(values[0] for _, values in rows))
-    return source if layout == "lines" else replace(source, format="text")
+    """Set the format of a txt file: "text" for paragraphs, "txt" for lines.
+
+    Without `layout` the first lines decide.
+    """
+    if source.format == "txt" and layout is None:
+        try:
+            layout = txt_layout(line for _, line in islice(streams.lines_of(source), _LOOKED_AT))
+        except UserError:
+            layout = "paragraphs"  # the reader of documents says what is wrong
+    paragraphs = source.format == "txt" and layout == "paragraphs"
+    return replace(source, format="text") if paragraphs else source
 
 
 def columns(config: CorpusConfig) -> list[Column]:
@@ -156,8 +134,6 @@ def read_documents(
                 unreadable[source.name] = error
                 continue
             yield _counted(document, config, counts)
-        if read_as := _TXT.get(source.format):
-            counts[read_as] = counts.get(read_as, 0) + 1
 
 
 def _counted(document: Document, config: CorpusConfig, counts: dict[str, int]) -> Document:

@@ -8,8 +8,7 @@ import lzma
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -26,7 +25,6 @@ COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
 _UNREADABLE = (OSError, lzma.LZMAError, EOFError, UnicodeError)
 """Errors of a file that cannot be read or decompressed; UnicodeError: its name is no text."""
 _ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that were not decoded
-_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @dataclass(frozen=True)
@@ -69,15 +67,6 @@ def read_bytes(source: Source) -> bytes:
         raise UnreadableDocument(f"It {_why_unreadable(source, error)}") from error
 
 
-def is_blank(source: Source) -> bool:
-    """Return true if a file holds only white space; false if it cannot be read."""
-    try:
-        with open_bytes(source) as raw:
-            return not any(chunk.strip() for chunk in iter(partial(raw.read, 1 << 16), b""))
-    except _UNREADABLE:
-        return False
-
-
 def read_lines(source: Source) -> list[str]:
     r"""Return the lines of a text file, split only at `\n`, without line ends.
 
@@ -85,16 +74,6 @@ def read_lines(source: Source) -> list[str]:
         UserError: the file cannot be read or is not text.
     """
     return [line.rstrip("\n").removesuffix("\r") for _, line in lines_of(source, newline="\n")]
-
-
-def with_marked_encoding(source: Source) -> Source:
-    """Return the source, with UTF-16 as encoding if the file begins with its byte order mark.
-
-    Raises:
-        UserError: the file cannot be opened or decompressed.
-    """
-    marked = first_bytes(source, 2) in _UTF16_MARKS
-    return replace(source, encoding="utf-16") if marked else source
 
 
 def first_bytes(source: Source, count: int) -> bytes:

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from isospace.corpus.formats.draft import Draft, decode
 
 _TERMINAL = re.compile("\x1b\\[[0-9;]*m|.\x08")  # colours; letters struck twice for bold
-_ENDS = tuple(".!?:;…。！？।؟")
 _UNDERLINE = re.compile(r"([=\-~^*#])\1{2,}\s*")
 _SIGNS = "#*=-~^"  # underlines from the highest to the lowest headings, as in Sphinx
 _TABLE_RULE = re.compile(r"\s*([=-])\1{2,}(?:\s+\1{3,})+\s*")
@@ -22,41 +20,14 @@ _TABLE_RULE = re.compile(r"\s*([=-])\1{2,}(?:\s+\1{3,})+\s*")
 _BULLET = re.compile(r"(?:\s*(?:[-*•+]|\(?\d{1,3}[.)])\s|\s+o\s{2})\s*(?=\S)")
 
 
-def txt_layout(sample: str) -> Literal["paragraphs", "lines"]:
-    r"""Return "paragraphs", or "lines" if a text has a sentence on each line.
+def txt_layout(lines: Iterable[str]) -> Literal["paragraphs", "lines"]:
+    """Return "paragraphs" if there is a blank line for every ten other lines, else "lines".
 
-    >>> txt_layout("One sentence.\nAnother one that is longer.\nA third.\n")
-    'lines'
+    >>> txt_layout(["One sentence.", "Another one."]), txt_layout(["Title", "", "Text."])
+    ('lines', 'paragraphs')
     """
-    lines = _TERMINAL.sub("", sample).expandtabs().strip().splitlines()
-    rules = [bool(_UNDERLINE.fullmatch(line.strip())) for line in lines]
-    texts = ["" if rule else line for line, rule in zip(lines, rules, strict=True)]
-    within = [
-        (a, b)
-        for a, b in itertools.pairwise(texts)
-        if a.strip() and b.strip() and not _BULLET.match(b)
-    ]
-    # Some files separate texts with rules; a rule under a heading is as wide as the heading.
-    headed = 2 * sum(map(_underlined, itertools.pairwise(lines))) > sum(rules)
-    if headed and not within:
-        return "paragraphs"
-    written = sum(bool(line.strip()) for line in lines)
-    followed = [(a, b) for a, b in itertools.pairwise(lines) if a.strip() and b.strip()]
-    blocks = len(lines) - written > 0.03 * written  # a few blank lines make no paragraphs
-    long = sum(columns(line) > WIDTHS.stop for line in lines) > written / 2
-    if (headed or blocks) and flows_on(within) and not _one_case(sample):
-        return "paragraphs"
-    if blocks and long and len(followed) < written / 4:
-        return "paragraphs"
-    goes_on = sum(not a.rstrip().endswith(_ENDS) for a, _ in followed) > len(followed) / 3
-    begins_small = sum(b.lstrip()[0].islower() for _, b in followed) > len(followed) / 3
-    wrapped = goes_on and (blocks or begins_small) and is_wrapped(lines)
-    return "paragraphs" if wrapped and (blocks or not _one_case(sample)) else "lines"
-
-
-def _one_case(text: str) -> bool:
-    """Return true if a text is entirely in small letters or entirely in capitals."""
-    return text.lower() == text or text.upper() == text
+    blank = [not line.strip() for line in lines]
+    return "paragraphs" if sum(blank) and 10 * sum(blank) >= blank.count(False) else "lines"
 
 
 def read_text(content: bytes, encoding: str | None) -> Draft:
@@ -169,11 +140,8 @@ def _is_drawing(lines: Sequence[str]) -> bool:
 
 
 _HYPHENATED = re.compile(r"\b(\w+)[-\u2010]$")
-_SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’)]*\s*$")
 _NEXT_WORD = re.compile(r"\w+")
 _WORD = re.compile(r"\w+(?:-\w+)*")
-WIDTHS = range(40, 141)
-"""Line widths, in columns, at which text is usually wrapped."""
 
 
 def columns(text: str) -> int:
@@ -183,50 +151,6 @@ def columns(text: str) -> int:
     (3, 4)
     """
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def is_wrapped(lines: Sequence[str]) -> bool:
-    """Return true if lines are hard-wrapped: broken because they were full.
-
-    A line was full if the first word of the next line did not fit on it. Only lines longer than two
-    thirds of the usual width count. At least 60 % of them must be full, and at most half may end a
-    sentence.
-    """
-    pairs = [
-        (columns(line.rstrip()), _first_width(after), bool(_SENTENCE_END.search(line)))
-        for line, after in itertools.pairwise(lines)
-        if line.strip() and after.strip()
-    ]
-    if not pairs:
-        return False
-    widths = sorted(width for width, _, _ in pairs)
-    usual = widths[int(0.9 * (len(widths) - 1))]
-    long = [pair for pair in pairs if pair[0] > usual * 2 / 3]
-    full = sum(width + 1 + word > usual for width, word, _ in long)
-    ended = sum(end for _, _, end in long)
-    # With a sentence on each line, lengths vary, so few lines are full.
-    return usual in WIDTHS and full >= 0.6 * len(long) and ended <= 0.5 * len(long)
-
-
-def flows_on(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Return true if most pairs of lines continue a sentence, and the first lines are long.
-
-    A pair continues a sentence if its first line does not end one and its second begins with a
-    small letter. Lines of verses and lists are not long enough.
-    """
-    if not pairs:
-        return False
-    widths = sorted(columns(line.rstrip()) for line, _ in pairs)
-    usual = widths[int(0.9 * (len(widths) - 1))]
-    long = sum(width > usual * 2 / 3 for width in widths)
-    small = sum(b.lstrip()[0].islower() and not _SENTENCE_END.search(a) for a, b in pairs)
-    return usual in WIDTHS and long >= 0.9 * len(pairs) and small > len(pairs) / 2
-
-
-def _first_width(line: str) -> int:
-    word = line.split()[0]
-    wide = columns(word[0]) == 2  # a script that allows a break anywhere
-    return 2 if wide else min(columns(word), 20)
 
 
 def vocabulary(text: str) -> set[str]:
