@@ -46,7 +46,7 @@ from isospace.statistics.verdict import VerdictKind
 from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.training import fit as fit_module
 from isospace.training.prepare import load_data
-from isospace.training.run import Run, selected_weight
+from isospace.training.run import selected_weight
 from isospace.training.step import Diverged
 from isospace.training.train import train
 from isospace.views import View
@@ -301,8 +301,7 @@ def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(
 
 def test_without_time_there_is_no_training_and_it_is_said(config):
     output = config.output.with_name("short")
-    finished = adapt(replace(config, budget=(100, "tokens"), seeds=2, output=output))
-    assert not (output / "seeds").exists()
+    finished = adapt(replace(config, budget=(100, "tokens"), output=output))
     searched = read_candidates(finished.run.folder)
     assert [one.kind for one in searched.best] == CLOSED_FORMS
     assert "Nothing was trained: a budget of 100 tokens is too little for 10" in searched.notes[0]
@@ -346,20 +345,8 @@ def test_a_training_that_diverges_is_told_and_the_ladder_goes_on(config, monkeyp
     monkeypatch.setattr(fit_module.Fit, "_train", diverging)
     finished = adapt(replace(config, output=config.output.with_name("diverged")))
     searched = read_candidates(finished.run.folder)
-    assert "diverged at update 7" in searched.notes[0]
+    assert "The training diverged at update 7" in searched.notes[0]
     assert [one.kind for one in searched.best] == CLOSED_FORMS
-
-
-def test_seeds_share_the_budget_and_their_weights_are_averaged(config, adapted):
-    config = replace(
-        config, seeds=2, budget=(50_000, "tokens"), output=config.output.with_name("seeds")
-    )
-    finished = adapt(config)
-    runs = [finished.run, Run(config.output / "seeds" / "1")]
-    assert [run.config.seed for run in runs] == [42, 43]
-    [steps] = {run.steps()[-1]["step"] for run in runs}
-    assert steps == adapted.results.steps  # of one training that has half of the budget
-    assert not runs[1].results_path.exists()
 
 
 def test_sentences_train_by_dropout(toy_model, tmp_path):
@@ -507,7 +494,7 @@ def test_refusals(config, adapted, tmp_path, monkeypatch):
     (tmp_path / ADAPT_SETTINGS).rename(adapted.run.folder / ADAPT_SETTINGS)
     with pytest.raises(UserError, match=r"a run of adapt. Continue it with adapt `resume`"):
         train(resume=adapted.run.folder)
-    assert main(["adapt", "--resume", str(adapted.run.folder), "--seeds", "2"]) == 2
+    assert main(["adapt", "--resume", str(adapted.run.folder), "--seed", "2"]) == 2
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UserError, match="one process"):
         adapt(replace(config, output=tmp_path / "new"))
@@ -525,7 +512,7 @@ def test_settings_go_through_json(config, tmp_path):
     path = tmp_path / "adapt.json"
     path.write_text(config.to_json())
     assert AdaptConfig.read(path) == config
-    for content in (b"[]", b"{", b"\xff", b'{"seeds": 0}'):
+    for content in (b"[]", b"{", b"\xff", b'{"budget": 0}'):
         path.write_bytes(content)
         with pytest.raises(UserError, match=r"adapt\.json: "):
             AdaptConfig.read(path)

@@ -209,9 +209,9 @@ def _search(search: Search, tried: Tried, amounts: Amounts, begins: float) -> Fi
     else:
         tuned = (fine_tune_queries if of_queries else fine_tune)(search, until)
     search = replace(search, encoders=search.encoders.with_trained(tuned.weights))
-    if tuned.weights and search.parts is not None:
+    if tuned.weights is not None and search.parts is not None:
         tried = _cross_validate(search, search.parts, tried, tuned)
-    elif tuned.weights:
+    elif tuned.weights is not None:
         tried, left_out = _validate_trained(search, tried, tuned.plan)
         notes += left_out
     return finish(search, tried, baselines, tuned, base, weight, [*notes, *tuned.notes])
@@ -220,14 +220,12 @@ def _search(search: Search, tried: Tried, amounts: Amounts, begins: float) -> Fi
 def _cross_validate(search: Search, parts: CrossValidated, tried: Tried, tuned: FineTuned) -> Tried:
     """Fine-tune again without each part of the documents, and validate the new candidates."""
     task, through = search.task, search.encoders.through
-    seeds = range(task.training.seed, task.training.seed + len(tuned.weights))
-    settings = [replace(task.training, seed=seed) for seed in seeds]
     more = candidates(FOLD_SHARES, search.encoders.maps)
     if through is not None:  # the weights were trained with a map behind them
         more = [candidate for candidate in more if candidate.change is not None]
     with search.times.timed(Candidate(1.0, through).kind):
         updates = tuned.facts.steps
-        parts.train(settings, task.data, updates, search.stop, search.run.how_to_resume)
+        parts.train(task.training, task.data, updates, search.stop, search.run.how_to_resume)
         parts.score(more)
     return validate(search, tried, more)
 

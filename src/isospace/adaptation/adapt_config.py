@@ -68,8 +68,6 @@ class AdaptConfig:
     other_text: Files = ()
     """Other text, in files or folders, for the other-domain check. isospace also checks its own two
     small sets, and the STS sets of `data`."""
-    seeds: Annotated[int, Field(ge=1)] = 1
-    """Number of trainings that share the budget; their weights are averaged."""
     teacher: NameOrPath | None = None
     """A teacher whose ranking the fine-tuning follows: base+bm25, an encoder, a cross-encoder, or a
     file of query, passage and score. Default: no teacher; train on the pairs alone."""
@@ -99,12 +97,12 @@ class AdaptConfig:
     precision: PrecisionChoice = "auto"
     """Arithmetic of training. auto takes bf16 where the processor has it."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
-    """Random seed of the first training."""
+    """Random seed of the training."""
     output: PathOrText | None = None
     """The folder of the run. Default: a new folder in runs/, named by date and model."""
 
     def __post_init__(self) -> None:
-        if self.queries_only and (name := self._changed("teacher", "seeds")):
+        if self.queries_only and (name := self._changed("teacher")):
             raise UserError(
                 f"`{name}` is for fine-tuning queries and documents; leave `{name}` or "
                 "`queries_only` out"

@@ -64,7 +64,7 @@ class CandidateEncoders:
         maps: the maps to try, not yet fitted; all on pairs, or all on single texts.
         through: the map in `maps` that trained weights are tried with first; `None` unless maps
             are fitted on pairs. A training of both sides goes through it.
-        trained: final weights of the trainings, which are averaged.
+        trained: final weights of the training, if there was one.
         fitted_on: largest number of pairs on which the maps are fitted.
         folder: folder for vectors of trained weights; those of the base model are in the cache.
     """
@@ -75,7 +75,7 @@ class CandidateEncoders:
     base: Weights
     maps: tuple[MapChoice, ...]
     through: MapChoice | None
-    trained: tuple[Weights, ...] = ()
+    trained: Weights | None = None
     fitted_on: int = FITTED_ON
     folder: Path = field(default_factory=cache_folder)
     _whole: dict[float, PromptedEncoders] = field(default_factory=dict)
@@ -124,18 +124,18 @@ class CandidateEncoders:
             )
         return cls(config, corpus, encoder, weights, QUERY_MAPS, QUERY_MAPS[0])
 
-    def with_trained(self, trained: Sequence[Weights]) -> CandidateEncoders:
-        """Return these encoders with the weights of some trainings."""
+    def with_trained(self, trained: Weights | None) -> CandidateEncoders:
+        """Return these encoders with the weights of a training."""
         moments = {share: own for share, own in self._moments.items() if not share}
         return replace(
             self,
-            trained=tuple(trained),
+            trained=trained,
             _whole={0.0: self._encoder(0.0)},
             _cut={0.0: self._encoder(0.0, cut=True)},
             _moments=moments,
         )
 
-    def of_part(self, corpus: Corpus, trained: Sequence[Weights]) -> CandidateEncoders:
+    def of_part(self, corpus: Corpus, trained: Weights | None = None) -> CandidateEncoders:
         """Return these encoders with other trained weights, and maps fitted on another corpus."""
         return replace(self.with_trained(trained), corpus=corpus, _moments={})
 
@@ -236,7 +236,10 @@ class CandidateEncoders:
         return encoder
 
     def _weights(self, share: float) -> Weights:
-        return merge(self.base, self.trained, share) if share else self.base
+        if not share:
+            return self.base
+        assert self.trained is not None
+        return merge(self.base, [self.trained], share)
 
     def _encoder(self, share: float, cut: bool = False) -> PromptedEncoders:
         """Return functions that load weights before they encode, and remember the vectors.

@@ -245,28 +245,26 @@ class CrossValidated:
     def __init__(self, folds: Folds, encoders: CandidateEncoders, progress: Progress) -> None:
         self.folds, self._whole, self._progress = folds, encoders, progress
         self._found: dict[Candidate, list[RetrievalScores]] = {}
-        self._encoders = [encoders.of_part(corpus, ()) for corpus in folds.corpora]
+        self._encoders = [encoders.of_part(corpus) for corpus in folds.corpora]
 
     def train(
         self,
-        settings: Sequence[TrainConfig],
+        settings: TrainConfig,
         data: Data,
         updates: int,
         stop: StopRequest,
         how_to_resume: str,
     ) -> None:
-        """Fine-tune for each part without its documents, once with each of the settings."""
-        with self._progress.bar("cross-validate", FOLDS * len(settings)) as advance:
+        """Fine-tune for each part without its documents."""
+        with self._progress.bar("cross-validate", FOLDS) as advance:
             for part, encoders in enumerate(self._encoders):
-                trained = []
-                for one in settings:
-                    file = self._whole.folder / f"fold-{part}-{one.seed}.safetensors"
-                    if not file.is_file():
-                        own = self.folds.data(data, part)
-                        _train(one, encoders, own, updates, stop, file, how_to_resume)
-                    trained.append(encoders.read_trained(file))
-                    advance(1)
+                file = self._whole.folder / f"fold-{part}.safetensors"
+                if not file.is_file():
+                    own = self.folds.data(data, part)
+                    _train(settings, encoders, own, updates, stop, file, how_to_resume)
+                trained = encoders.read_trained(file)
                 self._encoders[part] = encoders.of_part(encoders.corpus, trained)
+                advance(1)
 
     def score(self, candidates: Sequence[Candidate]) -> None:
         """Score candidates on the pairs of every part."""

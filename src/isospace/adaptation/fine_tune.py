@@ -1,12 +1,10 @@
-"""Fine-tune the base model, once for each seed, for as long as the budget allows."""
+"""Fine-tune the base model for as long as the budget allows."""
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from isospace.adaptation.candidate_encoders import Weights
 from isospace.adaptation.candidates import Candidate
@@ -28,76 +26,28 @@ from isospace.statistics.selection import added_by_selecting
 from isospace.system.devices import peak_memory_mb
 from isospace.training.finish import TrainingFacts
 from isospace.training.fit import Fit
-from isospace.training.run import Run
 from isospace.training.schedule import FEWEST_UPDATES, evaluation_steps
 from isospace.training.selection import PAIRS, Choice
 from isospace.training.step import Diverged
 
 
 @dataclass(frozen=True)
-class EndedTraining:
-    """One training of a search, after its end.
+class FineTuned:
+    """The result of a fine-tuning.
 
     Attributes:
         weights: the weights that were kept; `None` if no checkpoint was.
         selection_bias: gain that comes only from selecting the checkpoint by the test pairs.
         unseen: number of checkpoints that were not kept, if the test pairs select the checkpoint.
-        exhausted: true if the training had the largest number of updates (`most_updates`).
         plan: the plan of the remaining minutes; `None` for a budget in tokens or a resumed run.
     """
 
     facts: TrainingFacts
     weights: Weights | None = None
+    notes: tuple[str, ...] = ()
     selection_bias: float = 0.0
     unseen: int = 0
-    exhausted: bool = False
     plan: TimePlan | None = None
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class FineTuned:
-    """All trainings of a search, one or more."""
-
-    trainings: tuple[EndedTraining, ...]
-
-    @property
-    def facts(self) -> TrainingFacts:
-        """Facts about the first training that was kept, or about the first one if none was."""
-        return (self._kept or self.trainings)[0].facts
-
-    @property
-    def weights(self) -> tuple[Weights, ...]:
-        """The weights of each kept training."""
-        return tuple(one.weights for one in self.trainings if one.weights is not None)
-
-    @property
-    def selection_bias(self) -> float:
-        """Average gain that comes only from selecting checkpoints by the test pairs."""
-        return float(np.mean([one.selection_bias for one in self._kept])) if self._kept else 0.0
-
-    @property
-    def unseen(self) -> int:
-        """Number of checkpoints that were not kept, if the test pairs select checkpoints."""
-        return sum(one.unseen for one in self.trainings)
-
-    @property
-    def plan(self) -> TimePlan | None:
-        """The plan of the remaining minutes; `None` for a budget in tokens or a resumed run."""
-        return self.trainings[-1].plan
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks for the user."""
-        notes = tuple(note for one in self.trainings for note in one.notes)
-        trained = [one for one in self.trainings if one.facts.steps]
-        if trained and all(one.exhausted for one in trained):
-            notes += (f"Each training ends after {MOST_EPOCHS:g} passes over its examples.",)
-        return notes
-
-    @property
-    def _kept(self) -> tuple[EndedTraining, ...]:
-        return tuple(one for one in self.trainings if one.weights is not None)
 
 
 def nothing_trained(search: Search, base_mrr: float, amounts: Amounts) -> FineTuned:
@@ -121,49 +71,33 @@ def nothing_trained(search: Search, base_mrr: float, amounts: Amounts) -> FineTu
         seconds=search.times.whole,
         memory_mb=peak_memory_mb(),
     )
-    return FineTuned((EndedTraining(facts, notes=notes),))
+    return FineTuned(facts, notes=notes)
 
 
 def fine_tune(search: Search, until: float | None) -> FineTuned:
-    """Train once for each seed, as long as the budget allows.
+    """Train as long as the budget allows.
 
     Args:
         search: the text, the base model, and the folder.
         until: the time at which the search must end. `None` for a budget in tokens, and for a
             resumed training, which keeps its planned length.
     """
-    trainings: list[EndedTraining] = []
-    for number in range(search.task.config.seeds):
-        trainings.append(_train(search, number, until, trainings[-1] if trainings else None))
-        if not trainings[-1].facts.steps:
-            break
-    return FineTuned(tuple(trainings))
-
-
-def _train(
-    search: Search, number: int, until: float | None, previous: EndedTraining | None
-) -> EndedTraining:
-    """Train once."""
-    plan, before = (previous.plan, previous.facts.steps) if previous else (None, 0)
+    plan: TimePlan | None = None
     training = search.task.training
-    notes: list[str] = []
-    settings = replace(training, seed=training.seed + number)
-    folder = search.run.folder / "seeds" / str(number)  # of the first seed, the run itself
-    run = Run.opened(folder, settings) if number else search.run
     with search.times.timed(Candidate(1.0, search.encoders.through).kind):
 
         def due(updates: int, last: int) -> list[int]:
             if plan is not None:
                 return plan.due(updates, last)
-            return evaluation_steps(updates, settings.evaluations, EARLIEST, last)
+            return evaluation_steps(updates, training.evaluations, EARLIEST, last)
 
         # A checkpoint below the base model is kept too: merged half-way, it may be better.
         fit = Fit(
-            settings,
+            training,
             search.progress,
             search.stop,
             search.task.data,
-            run,
+            search.run,
             search.run.how_to_resume,
             base_competes=False,
             due=due,
@@ -171,7 +105,7 @@ def _train(
         )
         search.encoders.put_behind(fit.encoder)
         if until is not None:
-            plan = _time_plan(search, fit, until) if plan is None else plan.for_the_next()
+            plan = _time_plan(search, fit, until)
         timed = 0  # the update after which a token was last timed
 
         def planned() -> int:
@@ -186,31 +120,32 @@ def _train(
 
         with fit.holding():
             fit.begin()
-            updates, note = _updates(search, fit, plan, before)
-            notes += filter(None, [note])
+            updates, note = _updates(search, fit, plan)
+            notes = [note] if note else []
             fit.measure_base(updates)
             if not updates:
-                return EndedTraining(TrainingFacts.of(fit), plan=plan, notes=tuple(notes))
+                return FineTuned(TrainingFacts.of(fit), notes=tuple(notes), plan=plan)
             try:
                 fit.go(None if plan is None else planned)
             except Diverged as error:
                 notes.append(
-                    f"A training diverged at update {error.step} ({error.term} {error.value:g}), "
-                    "and stopped there."
+                    f"The training diverged at update {error.step} ({error.term} "
+                    f"{error.value:g}), and stopped there."
                 )
     choice, tried, weights = fit.choice, fit.tried, None
     if choice.step:
-        weights = search.encoders.read_trained(run.kept_weights)
+        weights = search.encoders.read_trained(search.run.kept_weights)
     else:
-        notes.append(f"A training gave no candidate: {choice.reason}.")
-    return EndedTraining(
+        notes.append(f"The training gave no candidate: {choice.reason}.")
+    if fit.loop.total_steps == most_updates(fit):
+        notes.append(f"The training ended after {MOST_EPOCHS:g} passes over its examples.")
+    return FineTuned(
         TrainingFacts.of(fit),
         weights,
+        tuple(notes),
         added_by_selecting(list(tried.values())) if tried and choice.step else 0.0,
         len(tried.keys() - {0, choice.step}) if tried else 0,
-        fit.loop.total_steps == most_updates(fit),
         plan,
-        tuple(notes),
     )
 
 
@@ -236,10 +171,10 @@ def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
     trained_have_a_map = search.encoders.through is not None
     validating = passes.validating - (passes.mapped - mapped if trained_have_a_map else 0)
     testing = passes.testing - (0 if trained_have_a_map else passes.mapped - mapped)
-    trainings = task.config.seeds
-    if task.folds is not None:  # each part has its own trainings, pairs and maps
+    trainings = 1
+    if task.folds is not None:  # each part has its own training, pairs and maps
         pairs = sum(of_pairs(encoder, part) for part in task.folds.of_part)
-        trainings *= 1 + FOLDS
+        trainings += FOLDS
         validating += pairs - passes.pairs + FOLDS * mapped
     return TimePlan(
         until=until,
@@ -254,14 +189,10 @@ def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
     )
 
 
-def _updates(search: Search, fit: Fit, plan: TimePlan | None, before: int) -> tuple[int, str]:
-    """Return the planned updates of a training, and a note if there are few or none.
-
-    `before` is the number of updates of the previous training, or 0. Without a plan of minutes, a
-    training has as many.
-    """
-    config, loop, most = search.task.config, fit.loop, most_updates(fit)
-    amount, unit = config.budget
+def _updates(search: Search, fit: Fit, plan: TimePlan | None) -> tuple[int, str]:
+    """Return the planned number of updates, and a note if there are few or none."""
+    loop, most = fit.loop, most_updates(fit)
+    amount, unit = search.task.config.budget
     if most < FEWEST_UPDATES:
         return 0, (
             f"Nothing was trained: {len(fit.training.batches.examples):,} examples are too few for "
@@ -276,20 +207,18 @@ def _updates(search: Search, fit: Fit, plan: TimePlan | None, before: int) -> tu
         late = now + SPARE * plan.takes(FEWEST_UPDATES) - plan.until
         enough = math.ceil(amount + late / 60)
     else:
-        each = loop.tokens_per_step * config.seeds
-        updates = before or min(int(amount / each), most)
-        enough = math.ceil(FEWEST_UPDATES * each)
+        updates = min(int(amount / loop.tokens_per_step), most)
+        enough = math.ceil(FEWEST_UPDATES * loop.tokens_per_step)
     if updates >= FEWEST_UPDATES:
         return updates, ""
-    if late <= MOST_LATE * 60 * amount and not before:
+    if late <= MOST_LATE * 60 * amount:
         return FEWEST_UPDATES, (
             f"The fewest updates, {FEWEST_UPDATES}, were made, although they were expected to need "
             f"a budget of about {number_of(enough, unit)}."
         )
     return 0, (
-        f"Nothing {'more ' if before else ''}was trained: a budget of "
-        f"{number_of(amount, unit)} is too little for {FEWEST_UPDATES} updates of "
-        f"{loop.tokens_per_step:,.0f} tokens"
+        f"Nothing was trained: a budget of {number_of(amount, unit)} is too little for "
+        f"{FEWEST_UPDATES} updates of {loop.tokens_per_step:,.0f} tokens"
         f"{' and the measuring' if unit == 'minutes' else ''}."
-        f"{f' Give about {number_of(enough, unit)}.' if enough and not before else ''}"
+        f"{f' Give about {number_of(enough, unit)}.' if enough else ''}"
     )

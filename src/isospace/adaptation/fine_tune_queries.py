@@ -25,7 +25,7 @@ from torch import nn
 from torch.nn import functional
 
 from isospace.adaptation.candidates import Candidate
-from isospace.adaptation.fine_tune import EndedTraining, FineTuned
+from isospace.adaptation.fine_tune import FineTuned
 from isospace.adaptation.scoring import Search
 from isospace.adaptation.time_plan import SPARE, Passes, seconds_per_token, tokens_of
 from isospace.config import TrainConfig
@@ -157,7 +157,7 @@ def _batches(count: int, size: int, seed: int) -> Iterator[NDArray[np.int64]]:
 
 
 def fine_tune_queries(search: Search, until: float | None) -> FineTuned:
-    """Fine-tune the encoder of queries once; a search that is resumed reads its weights.
+    """Fine-tune the encoder of queries; a search that is resumed reads its weights.
 
     A stopped training begins anew: one pass over the queries takes minutes, whatever the budget.
 
@@ -172,7 +172,7 @@ def fine_tune_queries(search: Search, until: float | None) -> FineTuned:
     state = checkpoint.load(file)
     updates = state["updates"]
     facts = TrainingFacts(
-        Choice(updates, config.select, LAST, updates, 0.0, (), "the last update"),
+        Choice(updates, config.select, LAST, 0.0, 0.0, (), "the last update"),
         evaluations=(),
         steps=updates,
         longest=config.max_length,
@@ -181,7 +181,7 @@ def fine_tune_queries(search: Search, until: float | None) -> FineTuned:
         seconds=search.times.whole,
         memory_mb=peak_memory_mb(),
     )
-    return FineTuned((EndedTraining(facts, state["weights"], notes=tuple(state["notes"])),))
+    return FineTuned(facts, state["weights"], tuple(state["notes"]))
 
 
 def _train(search: Search, until: float | None) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def finish(
         base,
         adapted,
         verdict,
-        _made_by(selected, config.seeds, len(tuned.weights)),
+        "" if selected in (BASE_MODEL, Candidate(1.0)) else selected.words,
         _SELECTED,
         among,
     )
@@ -159,15 +159,6 @@ def _search_results(
     )
 
 
-def _made_by(selected: Candidate, seeds: int, trainings: int) -> str:
-    """Return a description of how the model was made from the kept weights; empty for no change."""
-    plain = selected == BASE_MODEL or (selected == Candidate(1.0) and seeds == 1)
-    made = "" if plain else selected.words
-    if selected.share and trainings > 1:
-        made += f", averaged over {trainings} trainings"
-    return made
-
-
 def _none_better(max_drop: float) -> str:
     """Return the reason for keeping the base model when no candidate beats it."""
     return (
@@ -207,7 +198,7 @@ def _among(
 
 
 def _choice(trained: Choice, selected: Candidate, verdict: Verdict, max_drop: float) -> Choice:
-    """Return the choice of the first training, or the reason for shipping the base model."""
+    """Return the choice of the training, or the reason for shipping the base model."""
     if verdict.kind is not VerdictKind.KEEP_BASE:
         return trained
     reason = f"the base model: {_none_better(max_drop)}"

@@ -1,4 +1,4 @@
-"""Plan for a budget of minutes: amount of measuring, and number of updates of each training.
+"""Plan for a budget of minutes: amount of measuring, and number of updates of a training.
 
 The plan uses measured speeds. It is made before the work and updated during a training, because the
 load of a laptop changes.
@@ -144,8 +144,7 @@ class Passes:
             are part of `testing`.
         testing: tokens of the test items, for the selected weights.
         other_text: the part of `validating` and `testing` that is other text, STS included.
-        evaluation: tokens of one evaluation in a training. Each training evaluates the base model
-            too, but after the first training only its noisy views are encoded again.
+        evaluation: tokens of one evaluation in a training.
         trained: tokens to validate `TRIED` trained weights, and to test one: of queries alone, if
             documents keep their vectors.
     """
@@ -282,7 +281,7 @@ class TimePlan:
         validating: tokens that are encoded to validate one candidate's weights.
         testing: tokens that are encoded to test the selected candidate.
         token: seconds per token.
-        trainings: number of trainings to come; all get equally many updates.
+        trainings: number of trainings, those of parts included; all get equally many updates.
         evaluations: number of evenly spaced evaluations of a training; a long training has more
             near its start.
         most: largest number of updates of a training.
@@ -341,10 +340,6 @@ class TimePlan:
     def allows_another(self, now: float) -> bool:
         """Return true if there is time to try another candidate, and to test the selected one."""
         return now + SPARE * (self.validating + self.testing) * self.token <= self.until
-
-    def for_the_next(self) -> TimePlan:
-        """Return the plan for the trainings after this one."""
-        return replace(self, trainings=self.trainings - 1)
 
     def due(self, updates: int, last: int = 0) -> list[int]:
         """Return the updates after which a training is evaluated, those after `last` only.
