@@ -29,11 +29,10 @@ from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.candidates import (
     BASE_MODEL,
-    QUERIES_BY_PAIRS,
     QUERY_MAPS,
     SHARES,
     Candidate,
-    MapChoice,
+    queries_by_pairs,
 )
 from isospace.adaptation.fine_tune_queries import FILE
 from isospace.adaptation.results import read_candidates
@@ -52,10 +51,10 @@ RECORD = Path(__file__).parent.parent / "docs" / "results" / "query-side.json"
 PAGE = RECORD.with_suffix(".md")
 ADAPT = "adapt --queries-only"
 ROWS = {
-    "matrix, power 0.5": Candidate(0.0, MapChoice(QUERIES_BY_PAIRS, 0.5)),
+    "matrix, power 0.5": Candidate(0.0, queries_by_pairs(0.5)),
     "fine-tuned": Candidate(1.0),
-    "fine-tuned, then matrix, power 0.25": Candidate(1.0, MapChoice(QUERIES_BY_PAIRS, 0.25)),
-    "fine-tuned, then matrix, power 0.5": Candidate(1.0, MapChoice(QUERIES_BY_PAIRS, 0.5)),
+    "fine-tuned, then matrix, power 0.25": Candidate(1.0, queries_by_pairs(0.25)),
+    "fine-tuned, then matrix, power 0.5": Candidate(1.0, queries_by_pairs(0.5)),
 }
 """Row -> the candidate that was fixed beforehand."""
 TEST, HYBRID, DEFINITIONS = KINDS = "test", "hybrid", "definitions"

@@ -77,7 +77,7 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
     """Where all that is counted is done: merging goes to its end, and a trained state is tested."""
     monkeypatch.setattr("isospace.adaptation.adapt.SHARES", (0.5,))
     monkeypatch.setattr("isospace.adaptation.candidate_encoders.PAIR_MAPS", (THROUGH,))
-    last = "isospace.adaptation.outcome.best_position"
+    last = "isospace.adaptation.scoring.best_position"
     monkeypatch.setattr(last, lambda values: len(values) - 1)
     # What both selects and tests passes once.
     monkeypatch.setattr("isospace.corpus.groups.SMALLEST_SPLIT", 30)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,13 +39,12 @@ from isospace.adaptation.candidates import (
     FOLD_SHARES,
     SHARES,
     Candidate,
-    best_of,
     candidates,
 )
 from isospace.adaptation.cross_validation import CrossValidated
 from isospace.adaptation.fine_tune import FineTuned, fine_tune, nothing_trained
 from isospace.adaptation.fine_tune_queries import fine_tune_queries
-from isospace.adaptation.outcome import finish, rows_so_far
+from isospace.adaptation.outcome import finish
 from isospace.adaptation.results import read_base_models
 from isospace.adaptation.scoring import (
     Search,
@@ -59,12 +59,10 @@ from isospace.adaptation.time_plan import (
     Amounts,
     Passes,
     TimePlan,
-    Times,
     counted_from,
     seconds_per_token,
 )
 from isospace.errors import UserError
-from isospace.evaluation.scores import BASE
 from isospace.system import typed_json
 from isospace.system.progress import Logged, Progress
 from isospace.system.run_folder import ADAPT_SETTINGS
@@ -72,7 +70,7 @@ from isospace.system.signals import StopRequest
 from isospace.training.lifecycle import start_or_resume, working_in
 from isospace.training.run import FinishedRun, Run
 
-_KEPT = "candidates"  # folder in the run for vectors, plan and times; removed at the end
+_KEPT = "candidates"  # folder in the run for vectors and the plan; removed at the end
 _AMOUNTS = "amounts.json"
 
 
@@ -113,23 +111,29 @@ def adapt(
             if words := amounts.words(config):
                 shown.line("budget", words)
 
+            began = started - amounts.seconds
+
             def search_of(task: Task, encoders: CandidateEncoders) -> Search:
                 task = task.with_share(amounts.share)
                 encoders = replace(encoders, folder=kept, fitted_on=amounts.fitted_on)
                 parts = CrossValidated(task.folds, encoders, shown) if task.folds else None
-                own = kept / f"model-{names.index(task.config.model)}" if config.models else kept
-                times = Times(own, started)
-                return Search(task, run, encoders, parts, times, shown, stop, compared)
+                return Search(task, run, encoders, parts, began, shown, stop, compared)
 
-            searches = [search_of(*base) for base in bases]
-            if paces:
-                search, tried = compare_base_models(searches, paces)
-            else:
-                search, tried = searches[0], try_closed_forms(searches[0])
-            if config.models:
-                run.write_config(replace(search.task.training, output=config.output))
-            del bases, searches  # the models that were not selected take memory
-            return _search(search, tried, amounts, begins)
+            try:
+                searches = [search_of(*base) for base in bases]
+                if paces:
+                    search, tried = compare_base_models(searches, paces)
+                else:
+                    search, tried = searches[0], try_closed_forms(searches[0])
+                if config.models:
+                    run.write_config(replace(search.task.training, output=config.output))
+                del bases, searches  # the models that were not selected take memory
+                return _search(search, tried, amounts, begins)
+            finally:
+                if kept.is_dir():  # the search was stopped
+                    with suppress(OSError):
+                        seconds = time.monotonic() - began
+                        typed_json.write(kept / _AMOUNTS, replace(amounts, seconds=seconds))
 
     return start_or_resume(config, resume, _settings, search)
 
@@ -161,7 +165,7 @@ def _amounts(
     task, encoders = bases[0]
     file, config = kept / _AMOUNTS, task.config
     if file.is_file():
-        return typed_json.read(file, Amounts, "amounts of a search", known=1)
+        return typed_json.read(file, Amounts, "amounts of a search", known=2)
     amounts = Amounts()
     trains = not encoders.encoder.is_frozen
     if config.budget[1] == "minutes" and task.folds is None and trains:
@@ -188,16 +192,12 @@ def _search(search: Search, tried: Tried, amounts: Amounts, begins: float) -> Fi
     if search.base_models is not None:
         notes.append(search.base_models.verdict)
     notes += filter(None, [amounts.words(config)])
-    with search.times.timed(BASE):
-        weight = data.benchmark.select_weight(search.encoders.encode(BASE_MODEL), data.held_out)
-        base = score_test(search, BASE_MODEL, [], weight) if search.parts else None
-        baselines = validate_baselines(search, weight, base)
+    weight = data.benchmark.select_weight(search.encoders.encode(BASE_MODEL), data.held_out)
+    base = score_test(search, BASE_MODEL, tried, weight)
+    baselines = validate_baselines(search, weight, base)
     progress.table(
-        "candidates so far, on the validation pairs, x 100",
-        rows_so_far(search, tried, baselines),
+        "candidates so far, on the validation pairs, x 100", tried.results(baselines).rows()
     )
-    with search.times.timed(BASE):
-        base = base or score_test(search, BASE_MODEL, [], weight)
     progress.table(*base.table)
     progress.line("pairs", data.benchmark.detectable_gain(base.measured))
     frozen, of_queries = search.encoders.encoder.is_frozen, search.encoders.of_queries
@@ -223,10 +223,9 @@ def _cross_validate(search: Search, parts: CrossValidated, tried: Tried, tuned: 
     more = candidates(FOLD_SHARES, search.encoders.maps)
     if through is not None:  # the weights were trained with a map behind them
         more = [candidate for candidate in more if candidate.change is not None]
-    with search.times.timed(Candidate(1.0, through).kind):
-        updates = tuned.facts.steps
-        parts.train(task.training, task.data, updates, search.stop, search.run.how_to_resume)
-        parts.score(more)
+    updates = tuned.facts.steps
+    parts.train(task.training, task.data, updates, search.stop, search.run.how_to_resume)
+    parts.score(more)
     return validate(search, tried, more)
 
 
@@ -243,8 +242,7 @@ def _validate_trained(
     Returns:
         All candidates, and a note if time was short.
     """
-    through, maps = search.encoders.through, search.encoders.maps
-    max_drop, notes = search.task.config.max_drop, []
+    through, maps, notes = search.encoders.through, search.encoders.maps, []
     steps = [Candidate(1.0, through)]
     tried = validate(search, tried, steps)
     for share in SHARES:
@@ -254,9 +252,10 @@ def _validate_trained(
             break
         steps.append(Candidate(share, through))
         tried = validate(search, tried, steps[-1:])
-        at, mrr = steps[-2], tried.mrr
-        if at in tried.allowed(max_drop) and mrr[steps[-1]] <= mrr[at]:
+        before, mrr = steps[-2], tried.mrr
+        if before in tried.allowed and mrr[steps[-1]] <= mrr[before]:
             break
-    best = best_of(steps, tried.mrr, tried.allowed(max_drop))
+    allowed, mrr = [one for one in steps if one in tried.allowed] or steps, tried.mrr
+    best = max(allowed, key=lambda one: mrr[one])
     others = [Candidate(best.share, change) for change in maps if change != through]
     return validate(search, tried, others), notes

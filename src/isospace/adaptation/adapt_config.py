@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     NonNegativeFloat,
@@ -19,7 +18,6 @@ from pydantic import (
 from isospace.config import (
     CorpusConfig,
     Files,
-    Names,
     PrecisionChoice,
     TrainConfig,
     amount_of,
@@ -28,15 +26,10 @@ from isospace.config import (
 from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
 from isospace.recipes import find
-from isospace.system.settings import NameOrPath, PathOrText, settings, to_dict, with_home
+from isospace.system import typed_json
+from isospace.system.settings import NameOrPath, PathOrText, settings
 
 _Unit = Literal["minutes", "tokens"]
-
-
-def _split_at_commas(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Split names of models that the command line joins by commas."""
-    single = (name.strip() for joined in names for name in joined.split(","))
-    return tuple(with_home(name) for name in single if name)
 
 
 @settings
@@ -53,9 +46,9 @@ class AdaptConfig:
     """The base model: minilm, a model folder, the folder of a run, or a Hub name; or an endpoint
     (http://HOST/v1#NAME) or vectors:FILE, behind which linear maps alone are tried. Its choice can
     matter more than adapting; `models` compares several."""
-    models: Annotated[Names, AfterValidator(_split_at_commas)] = ()
-    """Base models to compare instead of `model`, two or more, joined by commas. Each is whitened
-    and tested on the same pairs; the best on validation pairs is fine-tuned."""
+    models: Files = ()
+    """Base models to compare instead of `model`, two or more. Each is whitened and tested on the
+    same pairs; the best on validation pairs is fine-tuned."""
     budget: Annotated[tuple[PositiveFloat, _Unit], Strict(False), amount_of(_Unit)] = (
         6.0,
         "minutes",
@@ -102,35 +95,18 @@ class AdaptConfig:
     """The folder of the run. Default: a new folder in runs/, named by date and model."""
 
     def __post_init__(self) -> None:
-        if self.queries_only and (name := self._changed("teacher")):
+        if self.queries_only and self.teacher is not None:
             raise UserError(
-                f"`{name}` is for fine-tuning queries and documents; leave `{name}` or "
+                "`teacher` is for fine-tuning queries and documents; leave `teacher` or "
                 "`queries_only` out"
             )
-        if self.models:
-            self._require_comparable()
-
-    def _changed(self, *names: str) -> str | None:
-        """Return the first of some settings that does not have its default."""
-        defaults = AdaptConfig()
-        return next((n for n in names if getattr(self, n) != getattr(defaults, n)), None)
-
-    def _require_comparable(self) -> None:
-        """Refuse fewer than two `models`, a repeated model, and settings for one model only."""
-        if len(self.models) < 2:
-            raise UserError(
-                f"`models` {self.models[0]}: name two or more base models, joined by commas; or "
-                "give one as `model`"
-            )
-        for name in self.models:
-            if self.models.count(name) > 1:
-                raise UserError(f"`models`: {name} is named twice. Name each base model once")
-        of_one = ("model", "queries_only", "pooling", "query_prompt", "document_prompt")
-        if one := self._changed(*of_one):
-            raise UserError(
-                f"`{one}` is for one base model, and `models` names {len(self.models)}; leave "
-                "one of the two out"
-            )
+        if not self.models:
+            return
+        if len(set(self.models)) < max(2, len(self.models)):
+            raise UserError(f"`models` {' '.join(self.models)}: name two or more different models")
+        for name in ("model", "queries_only", "pooling", "query_prompt", "document_prompt"):
+            if getattr(self, name) != getattr(AdaptConfig, name):
+                raise UserError(f"`{name}` is for one base model; leave `{name}` or `models` out")
 
     def training(self, recipe: str) -> TrainConfig:
         """Return the settings of a training by a recipe."""
@@ -153,7 +129,7 @@ class AdaptConfig:
 
     def to_json(self) -> str:
         """Return the settings as JSON, which `read` reads from a file."""
-        return json.dumps(to_dict(self), indent=2)
+        return typed_json.to_json(self)
 
     @classmethod
     def read(cls, path: Path) -> AdaptConfig:

@@ -17,20 +17,16 @@ from isospace.adaptation.results import BaseModels, BaseModelScores, write_resul
 from isospace.adaptation.scoring import Search, Tried, score_test_pairs, try_closed_forms
 from isospace.adaptation.task import Task
 from isospace.corpus.examples import evenly
-from isospace.evaluation.benchmark import Benchmark
-from isospace.statistics.counts import number_of
 from isospace.statistics.gains import Gain
 from isospace.statistics.influence import Scores
-from isospace.statistics.selection import SelectedAmong, best_position, measured_gain
-from isospace.statistics.verdict import counted
+from isospace.statistics.selection import SelectedAmong, measured_gain
+from isospace.statistics.verdict import counted, kind_of, reason
 from isospace.system.progress import Progress
 
 MOST_COMPARING = 0.5
 """Largest share of a budget in minutes for the comparison of base models."""
 _TURNS, _TURN, _WARM = 3, 32, 8
 """Number of timed turns of each model, texts of a turn, and texts to warm up."""
-_AS_FAST = 1.2
-"""Largest ratio of speeds at which two models count as equally fast."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +69,10 @@ def measure_paces(
 
 @dataclass(frozen=True)
 class _Compared:
-    """One base model: its closed forms, and scores of the best on validation and test pairs."""
+    """One base model: its closed forms, and the scores of the best on the test pairs."""
 
     search: Search
     tried: Tried
-    validation: Scores
     test: Scores
     scores: BaseModelScores
 
@@ -92,17 +87,18 @@ def compare_base_models(searches: Sequence[Search], paces: Sequence[Pace]) -> tu
     Returns:
         The search of the selected model, and its tried candidates.
     """
-    progress, task = searches[0].progress, searches[0].task
-    progress.line("budget", _split_of_budget(task, len(searches)))
-    compared = []
+    progress, compared = searches[0].progress, []
     for number, (search, pace) in enumerate(zip(searches, paces, strict=True), start=1):
         progress.line("base model", f"{number} of {len(searches)}: {search.task.config.model}")
         compared.append(_closed_forms(search, pace))
-    best = compared[best_position([one.validation for one in compared])]
-    others = [one for one in compared if one is not best]
-    second = others[best_position([one.validation for one in others])]
-    found = _gain(compared, best, second)
-    verdict = _verdict(task.data.benchmark, found, best.scores, second.scores)
+    best, second = sorted(compared, key=lambda one: -one.scores.validation)[:2]
+    found, benchmark = _gain(compared, best, second), best.search.task.data.benchmark
+    count = counted(found, benchmark.pairs.unit)
+    verdict = (
+        f"{best.scores.name} is selected, before {second.scores.name}. On the test pairs its gain "
+        f"over {second.scores.name}, both whitened where that helps, is {found} in "
+        f"{benchmark.protocol}; {count}{reason(kind_of(found), found)}."
+    )
     models = BaseModels(tuple(one.scores for one in compared), best.scores.name, found, verdict)
     progress.table("base models, whitened, MRR x 100 on the test pairs", models.rows())
     progress.line("models", verdict)
@@ -110,29 +106,13 @@ def compare_base_models(searches: Sequence[Search], paces: Sequence[Pace]) -> tu
     return replace(best.search, base_models=models), best.tried
 
 
-def _split_of_budget(task: Task, count: int) -> str:
-    amount, unit = task.config.budget
-    if unit == "tokens":
-        return f"{number_of(amount, unit)} train the best of {count} base models"
-    if task.folds is not None:
-        return (
-            f"{number_of(amount, unit)}: {count} base models are compared first, and fine-tuning "
-            "the best one gets the time that is left"
-        )
-    return (
-        f"{number_of(amount, unit)}: up to {100 * MOST_COMPARING:.0f} % of them compare {count} "
-        "base models, and the rest fine-tunes the best one"
-    )
-
-
 def _closed_forms(search: Search, pace: Pace) -> _Compared:
     """Score a base model with and without each map, and the best of these on the test pairs."""
-    tried, task = try_closed_forms(search), search.task
-    allowed = tried.allowed(task.config.max_drop)
-    selected = allowed[best_position([tried.mrr[candidate] for candidate in allowed])]
-    base, test = (score_test_pairs(search, one, allowed) for one in (BASE_MODEL, selected))
+    tried = try_closed_forms(search)
+    selected = tried.selected
+    base, test = (score_test_pairs(search, one, tried) for one in (BASE_MODEL, selected))
     scores = BaseModelScores(
-        task.config.model,
+        search.task.config.model,
         search.encoders.encoder.dim,
         pace.texts_per_second,
         selected.change.words if selected.change else selected.words,
@@ -140,7 +120,7 @@ def _closed_forms(search: Search, pace: Pace) -> _Compared:
         base.mean,
         test.mean,
     )
-    return _Compared(search, tried, tried.scores[selected].pairs, test, scores)
+    return _Compared(search, tried, test, scores)
 
 
 def _gain(compared: Sequence[_Compared], best: _Compared, second: _Compared) -> Gain:
@@ -152,25 +132,3 @@ def _gain(compared: Sequence[_Compared], best: _Compared, second: _Compared) -> 
         scores = [second.test, *(one.test for one in others)]
         among = SelectedAmong(scores, 1 + others.index(best), unseen=maps)
     return measured_gain(best.test, second.test, among, benchmark.confidence)
-
-
-def _verdict(
-    benchmark: Benchmark, found: Gain, best: BaseModelScores, second: BaseModelScores
-) -> str:
-    """Return a sentence on which of the two best models is better, and which is faster."""
-    if found.low > 0:
-        words = f"{best.name} is the better base model, before {second.name}"
-    elif found.high < 0:
-        words = (
-            f"{second.name} is better than {best.name} on the test pairs, though the validation "
-            f"pairs selected {best.name}"
-        )
-    else:
-        words = f"The test pairs cannot tell {best.name} and {second.name} apart"
-    count = counted(found, benchmark.pairs.unit)
-    text = f"{words}, both whitened where that helps: {found} in {benchmark.protocol}; {count}."
-    fast, slow = sorted((best, second), key=lambda one: -one.texts_per_second)
-    ratio = fast.texts_per_second / slow.texts_per_second
-    if ratio < _AS_FAST:
-        return text
-    return f"{text} {fast.name} encodes {ratio:.1f} times as many texts a second as {slow.name}."

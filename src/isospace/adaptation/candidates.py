@@ -11,9 +11,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from isospace.evaluation.other_text import CARRIED
 from isospace.evaluation.scores import BASE
@@ -26,41 +25,23 @@ FOLD_SHARES = (1.0, 0.5)
 """Shares for a small folder that is cross-validated; every part tries the same ones."""
 
 
-class MapKind(NamedTuple):
-    """A kind of linear map.
-
-    Attributes:
-        fit: returns the map from the moments of some vectors and a power, the map's strength.
-        of_texts: true if the map is fitted on single texts, and not on pairs.
-        of_queries: true if documents keep their vectors.
-    """
-
-    fit: Callable[[PairMoments, float], WhiteningMap]
-    of_texts: bool = False
-    of_queries: bool = False
-
-
-BY_PAIRS, BY_TEXTS = "whitened by pairs", "whitened by single texts"
-QUERIES_BY_PAIRS = "queries whitened by pairs"
-KINDS: dict[str, MapKind] = {
-    BY_PAIRS: MapKind(PairMoments.fit),
-    BY_TEXTS: MapKind(lambda moments, power: Whitening().fit(moments.texts, power), of_texts=True),
-    QUERIES_BY_PAIRS: MapKind(PairMoments.fit_queries, of_queries=True),
-}
-"""Name of a kind of maps, which is also its row in the table of a search -> the kind."""
-
-
 @dataclass(frozen=True)
 class MapChoice:
     """A linear map to be fitted on the corpus.
 
     Attributes:
-        kind: a name in `KINDS`.
+        kind: name of the kind of maps.
         power: strength of the map, 0 to 1.
+        fit_power: returns the map from the moments of some vectors and the power.
+        of_texts: true if the map is fitted on single texts, and not on pairs.
+        of_queries: true if documents keep their vectors.
     """
 
     kind: str
     power: float
+    fit_power: Callable[[PairMoments, float], WhiteningMap]
+    of_texts: bool = False
+    of_queries: bool = False
 
     @property
     def words(self) -> str:
@@ -69,27 +50,36 @@ class MapChoice:
 
     def fit(self, moments: PairMoments) -> WhiteningMap:
         """Fit the map to the moments of some vectors."""
-        return KINDS[self.kind].fit(moments, self.power)
-
-    @property
-    def of_texts(self) -> bool:
-        """True if the map is fitted on single texts, and not on pairs."""
-        return KINDS[self.kind].of_texts
-
-    @property
-    def of_queries(self) -> bool:
-        """True if documents keep their vectors."""
-        return KINDS[self.kind].of_queries
+        return self.fit_power(moments, self.power)
 
 
-PAIR_MAPS = tuple(MapChoice(BY_PAIRS, power) for power in (0.5, 0.75, 1.0))
+def by_pairs(power: float) -> MapChoice:
+    """Return the whitening by pairs of texts."""
+    return MapChoice("whitened by pairs", power, PairMoments.fit)
+
+
+def by_texts(power: float) -> MapChoice:
+    """Return the whitening by single texts."""
+    return MapChoice("whitened by single texts", power, _fit_texts, of_texts=True)
+
+
+def queries_by_pairs(power: float) -> MapChoice:
+    """Return the whitening by pairs that maps queries alone."""
+    return MapChoice("queries whitened by pairs", power, PairMoments.fit_queries, of_queries=True)
+
+
+def _fit_texts(moments: PairMoments, power: float) -> WhiteningMap:
+    return Whitening().fit(moments.texts, power)
+
+
+PAIR_MAPS = tuple(map(by_pairs, (0.5, 0.75, 1.0)))
 """Maps that are tried if the corpus has pairs, the weakest first."""
-QUERY_MAPS = tuple(MapChoice(QUERIES_BY_PAIRS, power) for power in (0.25, 0.5, 0.75))
+QUERY_MAPS = tuple(map(queries_by_pairs, (0.25, 0.5, 0.75)))
 """Maps that are tried if documents must keep their vectors. A fine-tuned encoder of queries is not
 tried without one: on validation pairs of three in four corpora it scores higher with the first."""
-THROUGH = MapChoice(BY_PAIRS, 0.75)
+THROUGH = by_pairs(0.75)
 """The map that training goes through if the corpus has pairs (docs/results/fine-tuning.md)."""
-TEXT_MAPS = tuple(MapChoice(BY_TEXTS, power) for power in (0.1, 0.25, 0.5))
+TEXT_MAPS = tuple(map(by_texts, (0.1, 0.25, 0.5)))
 """Maps that are tried if the corpus has no pairs. Removing only the mean, or leading directions,
 gained less."""
 
@@ -131,27 +121,6 @@ BASE_MODEL = Candidate()
 def candidates(shares: Sequence[float], maps: Sequence[MapChoice]) -> list[Candidate]:
     """Return the candidates with these shares, each without a map and with each map."""
     return [Candidate(share, change) for share in shares for change in (None, *maps)]
-
-
-def by_kind(tried: Iterable[Candidate]) -> dict[str, list[Candidate]]:
-    """Group candidates by kind: kind -> candidates, in order of first appearance."""
-    found: dict[str, list[Candidate]] = {}
-    for candidate in tried:
-        found.setdefault(candidate.kind, []).append(candidate)
-    return found
-
-
-def best_of(
-    tried: Iterable[Candidate], mrr: Mapping[Candidate, float], allowed: Sequence[Candidate]
-) -> Candidate:
-    """Return the allowed candidate with the highest validation MRR.
-
-    If none is allowed, the best of all is returned. It then represents its kind in the table, and
-    is not selected.
-    """
-    tried = list(tried)
-    own = [candidate for candidate in tried if candidate in allowed] or tried
-    return max(own, key=lambda candidate: mrr[candidate])
 
 
 def allowed_candidates(

@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass
 
 from isospace.adaptation.candidate_encoders import Weights
-from isospace.adaptation.candidates import Candidate
 from isospace.adaptation.cross_validation import FOLDS
 from isospace.adaptation.scoring import Search
 from isospace.adaptation.task import MOST_EPOCHS
@@ -68,7 +67,7 @@ def nothing_trained(search: Search, base_mrr: float, amounts: Amounts) -> FineTu
         longest=training.max_length,
         pooling=encoder.pooling,
         precision=search.encoders.fit_precision,
-        seconds=search.times.whole,
+        seconds=search.seconds,
         memory_mb=peak_memory_mb(),
     )
     return FineTuned(facts, notes=notes)
@@ -84,54 +83,53 @@ def fine_tune(search: Search, until: float | None) -> FineTuned:
     """
     plan: TimePlan | None = None
     training = search.task.training
-    with search.times.timed(Candidate(1.0, search.encoders.through).kind):
 
-        def due(updates: int, last: int) -> list[int]:
-            if plan is not None:
-                return plan.due(updates, last)
-            return evaluation_steps(updates, training.evaluations, EARLIEST, last)
+    def due(updates: int, last: int) -> list[int]:
+        if plan is not None:
+            return plan.due(updates, last)
+        return evaluation_steps(updates, training.evaluations, EARLIEST, last)
 
-        # A checkpoint below the base model is kept too: merged half-way, it may be better.
-        fit = Fit(
-            training,
-            search.progress,
-            search.stop,
-            search.task.data,
-            search.run,
-            search.run.how_to_resume,
-            base_competes=False,
-            due=due,
-            vectors=search.encoders.folder,
-        )
-        search.encoders.put_behind(fit.encoder)
-        if until is not None:
-            plan = _time_plan(search, fit, until)
-        timed = 0  # the update after which a token was last timed
+    # A checkpoint below the base model is kept too: merged half-way, it may be better.
+    fit = Fit(
+        training,
+        search.progress,
+        search.stop,
+        search.task.data,
+        search.run,
+        search.run.how_to_resume,
+        base_competes=False,
+        due=due,
+        vectors=search.encoders.folder,
+    )
+    search.encoders.put_behind(fit.encoder)
+    if until is not None:
+        plan = _time_plan(search, fit, until)
+    timed = 0  # the update after which a token was last timed
 
-        def planned() -> int:
-            nonlocal plan, timed
-            assert plan is not None
-            token = plan.token
-            if fit.evaluated != timed:
-                timed, token = fit.evaluated, _seconds_per_token(search)
-            plan = plan.seen(fit.paces.update, fit.paces.evaluation, token)
-            updates = plan.updates(time.monotonic(), fit.loop.step, fit.evaluated)
-            return max(updates, FEWEST_UPDATES)
+    def planned() -> int:
+        nonlocal plan, timed
+        assert plan is not None
+        token = plan.token
+        if fit.evaluated != timed:
+            timed, token = fit.evaluated, _seconds_per_token(search)
+        plan = plan.seen(fit.paces.update, fit.paces.evaluation, token)
+        updates = plan.updates(time.monotonic(), fit.loop.step, fit.evaluated)
+        return max(updates, FEWEST_UPDATES)
 
-        with fit.holding():
-            fit.begin()
-            updates, note = _updates(search, fit, plan)
-            notes = [note] if note else []
-            fit.measure_base(updates)
-            if not updates:
-                return FineTuned(TrainingFacts.of(fit), notes=tuple(notes), plan=plan)
-            try:
-                fit.go(None if plan is None else planned)
-            except Diverged as error:
-                notes.append(
-                    f"The training diverged at update {error.step} ({error.term} "
-                    f"{error.value:g}), and stopped there."
-                )
+    with fit.holding():
+        fit.begin()
+        updates, note = _updates(search, fit, plan)
+        notes = [note] if note else []
+        fit.measure_base(updates)
+        if not updates:
+            return FineTuned(TrainingFacts.of(fit), notes=tuple(notes), plan=plan)
+        try:
+            fit.go(None if plan is None else planned)
+        except Diverged as error:
+            notes.append(
+                f"The training diverged at update {error.step} ({error.term} "
+                f"{error.value:g}), and stopped there."
+            )
     choice, tried, weights = fit.choice, fit.tried, None
     if choice.step:
         weights = search.encoders.read_trained(search.run.kept_weights)

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from isospace.adaptation.candidates import Candidate
 from isospace.adaptation.fine_tune import FineTuned
 from isospace.adaptation.scoring import Search
 from isospace.adaptation.time_plan import SPARE, Passes, seconds_per_token, tokens_of
@@ -167,8 +166,7 @@ def fine_tune_queries(search: Search, until: float | None) -> FineTuned:
     """
     file, config = search.run.folder / FILE, search.task.training
     if not file.is_file():
-        with search.times.timed(Candidate(1.0, search.encoders.through).kind):
-            checkpoint.save(file, _train(search, until))
+        checkpoint.save(file, _train(search, until))
     state = checkpoint.load(file)
     updates = state["updates"]
     facts = TrainingFacts(
@@ -178,7 +176,7 @@ def fine_tune_queries(search: Search, until: float | None) -> FineTuned:
         longest=config.max_length,
         pooling=search.encoders.encoder.pooling,
         precision=search.encoders.fit_precision,
-        seconds=search.times.whole,
+        seconds=search.seconds,
         memory_mb=peak_memory_mb(),
     )
     return FineTuned(facts, state["weights"], tuple(state["notes"]))

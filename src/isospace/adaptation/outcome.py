@@ -10,21 +10,15 @@ from dataclasses import replace
 import numpy as np
 from scipy import stats
 
-from isospace.adaptation.candidates import BASE_MODEL, Candidate, best_of, by_kind
+from isospace.adaptation.candidates import BASE_MODEL, Candidate
 from isospace.adaptation.changed_queries import changed_places, changed_queries, first_texts
 from isospace.adaptation.fine_tune import FineTuned
-from isospace.adaptation.results import (
-    BestOfKind,
-    CandidateScores,
-    ChangedQuery,
-    SearchResults,
-    write_results,
-)
+from isospace.adaptation.results import ChangedQuery, SearchResults, write_results
 from isospace.adaptation.scoring import Search, Tried, score_test, selected_of_parts
 from isospace.evaluation.scores import ADAPTED, BASE, CORRECTED_NOTE, table_rows
-from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS, gain
+from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS
 from isospace.statistics.influence import Scores
-from isospace.statistics.selection import SelectedAmong, best_position
+from isospace.statistics.selection import SelectedAmong
 from isospace.statistics.verdict import (
     POWER,
     SMALLEST_GAIN,
@@ -43,7 +37,7 @@ from isospace.training.selection import Choice
 FEWEST_OWN = 2 * FEWEST_GROUPS
 """Fewest own pairs that are advised: with fewer, hardly `FEWEST_GROUPS` groups change."""
 _DEV_SETS = "dev sets of STS, which limit the drop"
-_SELECTED = "the selected candidate"  # its name if the verdict keeps the base model
+_NOT_SHIPPED = "the selected candidate"  # its name if the verdict keeps the base model
 
 
 def finish(
@@ -57,13 +51,12 @@ def finish(
 ) -> FinishedRun:
     """Select a candidate, test it, write the run, and show the verdict."""
     config, data, run = search.task.config, search.task.data, search.run
-    allowed = tried.allowed(config.max_drop)
-    selected = allowed[best_position([tried.mrr[candidate] for candidate in allowed])]
-    adapted = base
-    if selected != BASE_MODEL:
-        adapted = score_test(search, selected, allowed, weight)
-    among = None if data.benchmark.split else _among(tried, selected, allowed, tuned)
-    kept = _none_better(config.max_drop) if selected == BASE_MODEL else None
+    selected, adapted, kept = tried.selected, base, None
+    if selected == BASE_MODEL:
+        kept = _why_base(config.max_drop)
+    else:
+        adapted = score_test(search, selected, tried, weight)
+    among = None if data.benchmark.split else _among(tried, selected, tuned)
     verdict = data.benchmark.verdict(base.measured, adapted.measured, kept, among)
     verdict = base_unless_adapted(verdict)
     results = run_results(
@@ -75,19 +68,25 @@ def finish(
         adapted,
         verdict,
         "" if selected in (BASE_MODEL, Candidate(1.0)) else selected.words,
-        _SELECTED,
+        _NOT_SHIPPED,
         among,
     )
     results = replace(
         results,
         choice=_choice(tuned.facts.choice, selected, verdict, config.max_drop),
         labels=_DEV_SETS if data.other_text.dev else None,
-        seconds=search.times.whole,
+        seconds=search.seconds,
     )
-    better, worse = _changed(search, selected, allowed, base, adapted)
-    all_notes = (*notes, *_rejected_note(tried, selected, config.max_drop))
-    searched = _search_results(
-        search, tried, selected, allowed, baselines, all_notes, better, worse
+    better, worse = _changed(search, tried, base, adapted)
+    searched = replace(
+        tried.results(baselines, selected),
+        notes=(*notes, *_rejected_note(tried)),
+        selected_on=f"{len(search.task.validation):,} {search.task.validation.name}",
+        max_drop=config.max_drop,
+        other_text=data.other_text.described,
+        better=better,
+        worse=worse,
+        seconds=search.seconds,
     )
     encoder = search.encoders.shipped(selected)
     if has_query_map(encoder) and not results.ships_base:
@@ -102,64 +101,7 @@ def finish(
     return FinishedRun(run, results)
 
 
-def rows_so_far(
-    search: Search, tried: Tried, baselines: Mapping[str, Scores]
-) -> list[dict[str, str]]:
-    """Return the table of the candidates tried so far, before one is selected."""
-    allowed = tried.allowed(search.task.config.max_drop)
-    return _search_results(search, tried, None, allowed, baselines).rows()
-
-
-def _search_results(
-    search: Search,
-    tried: Tried,
-    selected: Candidate | None,
-    allowed: Sequence[Candidate],
-    baselines: Mapping[str, Scores],
-    notes: tuple[str, ...] = (),
-    better: tuple[ChangedQuery, ...] = (),
-    worse: tuple[ChangedQuery, ...] = (),
-) -> SearchResults:
-    """Return the content of candidates.json."""
-    task, kinds, mrr = search.task, by_kind(tried.scores), tried.mrr
-    best_of_kinds = [best_of(own, mrr, allowed) for own in kinds.values()]
-    return SearchResults(
-        candidates=tuple(
-            CandidateScores(
-                one.words,
-                one.kind,
-                mrr[one],
-                {name: own.mean for name, own in tried.other_text(one).items()},
-                one in allowed,
-            )
-            for same_kind in kinds.values()
-            for one in same_kind
-        ),
-        best=tuple(
-            BestOfKind(
-                one.kind,
-                one.words,
-                one == selected,
-                mrr[one],
-                tried.gain(one),
-                {} if one == BASE_MODEL else tried.other_text(one),
-                search.times.kinds[one.kind],
-            )
-            for one in best_of_kinds
-        ),
-        baselines={name: scores.mean for name, scores in baselines.items()},
-        notes=notes,
-        selected_on=f"{len(task.validation):,} {task.validation.name}",
-        max_drop=task.config.max_drop,
-        other_text=task.data.other_text.described,
-        better=better,
-        worse=worse,
-        seconds=search.times.whole,
-        baseline_gains={name: gain(own, tried.base.pairs) for name, own in baselines.items()},
-    )
-
-
-def _none_better(max_drop: float) -> str:
+def _why_base(max_drop: float) -> str:
     """Return the reason for keeping the base model when no candidate beats it."""
     return (
         f"no candidate finds more of the validation pairs and drops at most {max_drop:g} points on "
@@ -167,22 +109,20 @@ def _none_better(max_drop: float) -> str:
     )
 
 
-def _rejected_note(tried: Tried, selected: Candidate, max_drop: float) -> list[str]:
+def _rejected_note(tried: Tried) -> list[str]:
     """Return a note on the best candidate on the validation pairs if its drop rejected it."""
     mrr = tried.mrr
     best = max(mrr, key=lambda candidate: mrr[candidate])
-    if mrr[best] <= mrr[selected]:
+    if mrr[best] <= mrr[tried.selected]:
         return []
     lost = ", ".join(f"{n} {100 * one.mean:+.2f}" for n, one in tried.other_text(best).items())
     return [
-        f"On other text the best drops more than {max_drop:g} points: {best.words}, "
+        f"On other text the best drops more than {tried.max_drop:g} points: {best.words}, "
         f"{100 * (mrr[best] - mrr[BASE_MODEL]):+.2f} points on validation pairs; {lost}."
     ]
 
 
-def _among(
-    tried: Tried, selected: Candidate, allowed: Sequence[Candidate], tuned: FineTuned
-) -> SelectedAmong:
+def _among(tried: Tried, selected: Candidate, tuned: FineTuned) -> SelectedAmong:
     """Return the candidates among which the test pairs selected.
 
     If the base model is kept, rejected candidates are included: the verdict then reports the best
@@ -191,7 +131,7 @@ def _among(
     return SelectedAmong.named(
         {candidate: found.pairs for candidate, found in tried.scores.items()},
         selected,
-        allowed=None if selected == BASE_MODEL else allowed,
+        allowed=None if selected == BASE_MODEL else tried.allowed,
         unseen=tuned.unseen,
         selection_bias=tuned.selection_bias if selected.share else 0.0,
     )
@@ -201,7 +141,7 @@ def _choice(trained: Choice, selected: Candidate, verdict: Verdict, max_drop: fl
     """Return the choice of the training, or the reason for shipping the base model."""
     if verdict.kind is not VerdictKind.KEEP_BASE:
         return trained
-    reason = f"the base model: {_none_better(max_drop)}"
+    reason = f"the base model: {_why_base(max_drop)}"
     if selected != BASE_MODEL:
         reason = (
             "the base model, because of the verdict; selected on the validation pairs: "
@@ -211,13 +151,10 @@ def _choice(trained: Choice, selected: Candidate, verdict: Verdict, max_drop: fl
 
 
 def _changed(
-    search: Search,
-    selected: Candidate,
-    allowed: Sequence[Candidate],
-    base: ModelScores,
-    adapted: ModelScores,
+    search: Search, tried: Tried, base: ModelScores, adapted: ModelScores
 ) -> tuple[tuple[ChangedQuery, ...], tuple[ChangedQuery, ...]]:
     """Return the ten queries that gained most, and the ten that lost most."""
+    selected = tried.selected
     if selected == BASE_MODEL:
         return (), ()
     pairs, parts = search.task.data.benchmark.pairs, search.parts
@@ -226,7 +163,7 @@ def _changed(
     first = [
         first_texts(search.encoders.encode(candidate), pairs, better + worse)
         if parts is None
-        else parts.first_texts(selected_of_parts(parts, candidate, allowed), better + worse)
+        else parts.first_texts(selected_of_parts(parts, candidate, tried), better + worse)
         for candidate in (BASE_MODEL, selected)
     ]
     return (
@@ -241,7 +178,7 @@ def _show(search: Search, searched: SearchResults, results: RunResults) -> None:
     progress.table("candidates, on the validation pairs, x 100", searched.rows())
     for sentence in searched.notes:
         progress.line("note", sentence)
-    base_selected, selected = searched.best[0].selected, searched.selected.name
+    base_selected, selected = searched.base.selected, searched.selected.name
     if results.ships_base and not base_selected:
         selected += "; because of the verdict, the run keeps the base model"
     progress.line("selected", selected)
@@ -252,9 +189,6 @@ def _show(search: Search, searched: SearchResults, results: RunResults) -> None:
     if not benchmark.split:
         tested_on += f", which are the validation pairs too ({CORRECTED_NOTE})"
     rows = table_rows("", states, results.over_base(after))
-    if (compared := search.base_models) is not None:
-        whole = ("", 0.0) if base_selected else (selected, results.adapted.pairs.mrr)
-        progress.table("base models, MRR x 100 on the test pairs", compared.rows(*whole))
     progress.table(f"before and after, on {tested_on}", rows)
     if search.task.config.queries_only and not results.ships_base:
         progress.line("deploy", "keep the index; encode queries with this model")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from isospace.statistics.gains import Gain
 from isospace.system import typed_json
 
-T = TypeVar("T")
-
-FILE, FORMAT = "candidates.json", 3
+FILE, FORMAT = "candidates.json", 4
 VALIDATION = "validation MRR"
 """Column of the MRR on the validation pairs."""
 REJECTED = "rejected: drops too much"
@@ -23,39 +21,21 @@ class CandidateScores:
     """One candidate model and its scores on the validation pairs.
 
     Attributes:
-        kind: its row in the table.
+        kind: its row in the table, where the best of each kind is shown.
         mrr: MRR on the validation pairs, 0 to 1.
-        other_text: set -> change over the base model on the set's validation part, 0 to 1.
+        gain: gain of `mrr` over the base model; `None` for the base model. For the selected
+            candidate the gain is too high, because the same pairs selected it.
+        other_text: set -> gain over the base model on the set's validation part.
         allowed: true if it drops at most `max_drop` points on other text.
     """
 
     name: str
     kind: str
     mrr: float
-    other_text: dict[str, float]
-    allowed: bool
-
-
-@dataclass(frozen=True)
-class BestOfKind:
-    """The best candidate of one kind, on the validation pairs.
-
-    Attributes:
-        kind: the row of the table.
-        mrr: MRR on the validation pairs, 0 to 1.
-        gain: gain of `mrr` over the base model; `None` for the base model. For the selected
-            candidate the gain is too high, because the same pairs selected it.
-        other_text: set -> gain over the base model on the set's validation part.
-        seconds: time for this kind, without the kinds before it.
-    """
-
-    kind: str
-    name: str
-    selected: bool
-    mrr: float
     gain: Gain | None
     other_text: dict[str, Gain]
-    seconds: float
+    allowed: bool
+    selected: bool
 
 
 @dataclass(frozen=True)
@@ -80,73 +60,65 @@ class SearchResults:
     """The candidates of one run of `adapt`; its scores on test pairs are in results.json.
 
     Attributes:
-        candidates: all candidates, by kind, in the order in which the kinds were tried.
-        best: the best candidate of each kind, the base model first.
-        baselines: MRR on the validation pairs of "BM25" and of "base model + BM25".
+        candidates: all candidates in the order in which they were tried, the base model first.
+        baselines: gains of "BM25" and of "base model + BM25" over the base model on the validation
+            pairs.
         notes: remarks for the user, such as reasons for missing candidates.
         selected_on: description of the validation pairs.
         max_drop: largest drop on other text, in points of 100.
         other_text: description of the sets of other text.
         seconds: wall clock of the whole search, with earlier sessions of a resumed run.
-        baseline_gains: name in `baselines` -> gain of its MRR over the base model's.
     """
 
     candidates: tuple[CandidateScores, ...]
-    best: tuple[BestOfKind, ...]
-    baselines: dict[str, float]
-    notes: tuple[str, ...]
-    selected_on: str
-    max_drop: float
-    other_text: str
-    better: tuple[ChangedQuery, ...]
-    worse: tuple[ChangedQuery, ...]
-    seconds: float
-    baseline_gains: dict[str, Gain]
+    baselines: dict[str, Gain]
+    notes: tuple[str, ...] = ()
+    selected_on: str = ""
+    max_drop: float = 0.0
+    other_text: str = ""
+    better: tuple[ChangedQuery, ...] = ()
+    worse: tuple[ChangedQuery, ...] = ()
+    seconds: float = 0.0
     format: int = FORMAT
 
     @property
-    def selected(self) -> BestOfKind:
+    def base(self) -> CandidateScores:
+        """The base model."""
+        return self.candidates[0]
+
+    @property
+    def selected(self) -> CandidateScores:
         """The selected candidate; the base model if no other was better."""
-        return next(one for one in self.best if one.selected)
+        return next(one for one in self.candidates if one.selected)
+
+    @property
+    def best(self) -> list[CandidateScores]:
+        """The best candidate of each kind that may be selected, or else of all of the kind."""
+        found: dict[str, CandidateScores] = {}
+        for one in self.candidates:
+            known = found.setdefault(one.kind, one)
+            if (one.allowed, one.mrr) > (known.allowed, known.mrr):
+                found[one.kind] = one
+        return list(found.values())
 
     def rows(self) -> list[dict[str, str]]:
         """Return the table of the baselines and the best candidate of each kind, x 100."""
-        rows: list[dict[str, str]] = []
-        names = dict.fromkeys(name for one in self.best for name in one.other_text)
-        too_much = {one.name for one in self.candidates if not one.allowed}
-        for one in self.best:
-            row = {"": one.kind, VALIDATION: f"{100 * one.mrr:.2f}", "gain": ""}
-            if one.gain is not None:
-                row["gain"] = one.gain.points
-            row["minutes"] = f"{one.seconds / 60:.1f}"
-            for name in names:
-                found = one.other_text.get(name)
-                row[_validation(name)] = "" if found is None else found.points
-            if one.selected:
-                row["selected"] = "yes"
-            elif one.name in too_much:
-                row["selected"] = REJECTED
-            rows.append(row)
-        others = [
-            {"": name, VALIDATION: f"{100 * mrr:.2f}", "gain": self.baseline_gains[name].points}
-            for name, mrr in self.baselines.items()
+        sets = dict.fromkeys(name for one in self.best for name in one.other_text)
+        first, *others = (_row(one, sets) for one in self.best)
+        baselines = [
+            {"": name, VALIDATION: f"{100 * (self.base.mrr + gain.mean):.2f}", "gain": gain.points}
+            for name, gain in self.baselines.items()
         ]
-        return [rows[0], *others, *rows[1:]]
-
-    def all_rows(self) -> list[dict[str, str]]:
-        """Return the table of all candidates on the validation pairs, x 100."""
-        words = {True: "", False: REJECTED}
-        return [
-            {"": one.name, VALIDATION: f"{100 * one.mrr:.2f}"}
-            | {_validation(name): f"{100 * x:+.2f}" for name, x in one.other_text.items()}
-            | {"selected": "yes" if one.name == self.selected.name else words[one.allowed]}
-            for one in self.candidates
-        ]
+        return [first, *baselines, *others]
 
 
-def _validation(name: str) -> str:
-    """Return the column name of a set's validation part; its test part has the plain name."""
-    return f"{name}, validation"
+def _row(one: CandidateScores, sets: Iterable[str]) -> dict[str, str]:
+    row = {"": one.kind, VALIDATION: f"{100 * one.mrr:.2f}"}
+    row["gain"] = "" if one.gain is None else one.gain.points
+    for name in sets:  # the test part has the plain name
+        found = one.other_text.get(name)
+        row[f"{name}, validation"] = "" if found is None else found.points
+    return row | {"selected": "yes" if one.selected else "" if one.allowed else REJECTED}
 
 
 _BASE_MODELS, _BASE_MODELS_FORMAT = "base_models.json", 1
@@ -191,17 +163,10 @@ class BaseModels:
     verdict: str
     format: int = _BASE_MODELS_FORMAT
 
-    def rows(self, name: str = "", mrr: float = 0.0) -> list[dict[str, str]]:
-        """Return the table of all models, x 100.
-
-        Args:
-            name: description of the adapted model of the whole search, for another row; empty: no
-                such row.
-            mrr: MRR of the adapted model on the test pairs.
-        """
-        rows = []
-        for one in self.models:
-            row = {
+    def rows(self) -> list[dict[str, str]]:
+        """Return the table of all models, x 100."""
+        return [
+            {
                 "": one.name,
                 "dimensions": str(one.dim),
                 "texts a second": f"{one.texts_per_second:.3g}",
@@ -211,10 +176,8 @@ class BaseModels:
                 "by": one.candidate,
                 "selected": "yes" if one.name == self.selected else "",
             }
-            rows.append(row)
-            if name and one.name == self.selected:
-                rows.append({**row, VALIDATION: "", "adapted": f"{100 * mrr:.2f}", "by": name})
-        return rows
+            for one in self.models
+        ]
 
 
 def write_results(folder: Path, results: SearchResults | BaseModels) -> None:
@@ -223,17 +186,16 @@ def write_results(folder: Path, results: SearchResults | BaseModels) -> None:
     typed_json.write(folder / name, results)
 
 
-def _read(path: Path, kind: type[T], what: str, known: int) -> T | None:
-    return typed_json.read(path, kind, what, known) if path.is_file() else None
-
-
 def read_candidates(folder: Path) -> SearchResults | None:
     """Read candidates.json of a run; `None` if `adapt` did not make the run.
 
     Raises:
         UserError: the file is damaged, or has another format.
     """
-    return _read(folder / FILE, SearchResults, "candidates of a run", FORMAT)
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    return typed_json.read(path, SearchResults, "candidates of a run", FORMAT)
 
 
 def read_base_models(folder: Path) -> BaseModels | None:
@@ -242,4 +204,7 @@ def read_base_models(folder: Path) -> BaseModels | None:
     Raises:
         UserError: the file is damaged, or has another format.
     """
-    return _read(folder / _BASE_MODELS, BaseModels, "base models of a run", _BASE_MODELS_FORMAT)
+    path = folder / _BASE_MODELS
+    if not path.is_file():
+        return None
+    return typed_json.read(path, BaseModels, "base models of a run", _BASE_MODELS_FORMAT)

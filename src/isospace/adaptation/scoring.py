@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.candidates import (
@@ -13,14 +15,14 @@ from isospace.adaptation.candidates import (
     candidates,
 )
 from isospace.adaptation.cross_validation import FOLDS, CrossValidated
-from isospace.adaptation.results import BaseModels
+from isospace.adaptation.results import BaseModels, CandidateScores, SearchResults
 from isospace.adaptation.task import Task
-from isospace.adaptation.time_plan import Times
 from isospace.evaluation.hybrid import rank_baselines
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
-from isospace.evaluation.scores import BASE, HYBRID_BASE
+from isospace.evaluation.scores import HYBRID_BASE
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
+from isospace.statistics.selection import best_position
 from isospace.system.progress import Progress
 from isospace.system.signals import StopRequest
 from isospace.training.finish import ModelScores
@@ -34,7 +36,7 @@ class Search:
     Attributes:
         task: the base model, the text, and the pairs.
         parts: scores by cross-validation, for a small folder; else `None`.
-        times: seconds of every kind of candidate.
+        began: start of the search by the monotonic clock, earlier sessions counted in.
         base_models: comparison of the base models; `None` if the user named one.
     """
 
@@ -42,10 +44,15 @@ class Search:
     run: Run
     encoders: CandidateEncoders
     parts: CrossValidated | None
-    times: Times
+    began: float
     progress: Progress
     stop: StopRequest
     base_models: BaseModels | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the whole search, with those of earlier sessions."""
+        return time.monotonic() - self.began
 
 
 @dataclass(frozen=True)
@@ -63,9 +70,14 @@ class ValidationScores:
 
 @dataclass(frozen=True)
 class Tried:
-    """The candidates tried so far, the base model first, and their scores."""
+    """The candidates tried so far, the base model first, and their scores.
+
+    Attributes:
+        max_drop: largest drop on other text, in points of 100.
+    """
 
     scores: Mapping[Candidate, ValidationScores]
+    max_drop: float
 
     @property
     def base(self) -> ValidationScores:
@@ -88,17 +100,44 @@ class Tried:
         own, base = self.scores[candidate].other_text, self.base.other_text
         return {name: gain(scores, base[name]) for name, scores in own.items()}
 
-    def allowed(self, max_drop: float) -> list[Candidate]:
-        """Return the candidates that drop at most `max_drop` points of 100 on other text."""
-        return allowed_candidates({one: self.other_text(one) for one in self.scores}, max_drop)
+    @cached_property
+    def allowed(self) -> list[Candidate]:
+        """The candidates that drop at most `max_drop` points on other text."""
+        gains = {one: self.other_text(one) for one in self.scores}
+        return allowed_candidates(gains, self.max_drop)
+
+    @property
+    def selected(self) -> Candidate:
+        """The allowed candidate with the highest validation MRR."""
+        mrr = self.mrr
+        return self.allowed[best_position([mrr[one] for one in self.allowed])]
+
+    def results(
+        self, baselines: Mapping[str, Scores], selected: Candidate | None = None
+    ) -> SearchResults:
+        """Return the table of the candidates and baselines; `selected` is marked."""
+        return SearchResults(
+            tuple(
+                CandidateScores(
+                    one.words,
+                    one.kind,
+                    mrr,
+                    self.gain(one),
+                    self.other_text(one) if one != BASE_MODEL else {},
+                    one in self.allowed,
+                    one == selected,
+                )
+                for one, mrr in self.mrr.items()
+            ),
+            {name: gain(own, self.base.pairs) for name, own in baselines.items()},
+        )
 
 
 def validate(search: Search, tried: Tried, more: Sequence[Candidate]) -> Tried:
     """Score more candidates on the validation items, show the scores, and add them to `tried`."""
     for candidate in more:
-        with search.times.timed(candidate.kind):
-            scores = _validation_scores(search, candidate)
-        tried = Tried({**tried.scores, candidate: scores})
+        scores = _validation_scores(search, candidate)
+        tried = replace(tried, scores={**tried.scores, candidate: scores})
         shown = [f"MRR {100 * scores.pairs.mean:.2f}"]
         if candidate != BASE_MODEL:
             changes = tried.other_text(candidate).items()
@@ -112,9 +151,8 @@ def try_closed_forms(search: Search) -> Tried:
     """Score the base model, without a map and with each map, on the validation items."""
     closed_forms = candidates([0.0], search.encoders.maps)
     if search.parts is not None:
-        with search.times.timed(BASE):
-            search.parts.score(closed_forms)
-    return validate(search, Tried({}), closed_forms)
+        search.parts.score(closed_forms)
+    return validate(search, Tried({}, search.task.config.max_drop), closed_forms)
 
 
 def _validation_scores(search: Search, candidate: Candidate) -> ValidationScores:
@@ -126,53 +164,48 @@ def _validation_scores(search: Search, candidate: Candidate) -> ValidationScores
     return ValidationScores(scores, search.task.data.other_text.measure(encode, "validation"))
 
 
-def validate_baselines(
-    search: Search, weight: float, base: ModelScores | None
-) -> dict[str, Scores]:
+def validate_baselines(search: Search, weight: float, base: ModelScores) -> dict[str, Scores]:
     """Score BM25, and BM25 with the base model, on the validation pairs.
 
     Args:
         search: the pairs, and the base model.
         weight: weight of BM25 in the hybrid ranking.
-        base: scores of the base model on the test pairs, if they are the validation pairs too.
+        base: scores of the base model on the test pairs, which are the validation pairs too after
+            cross-validation.
     """
     pairs = search.task.validation
-    if base is None:
+    if search.parts is None:
         bm25, hybrid = rank_baselines(search.encoders.encode(BASE_MODEL), pairs, weight)
     else:
         bm25, hybrid = base.measured.with_bm25.bm25, base.measured.with_bm25.hybrid
     return {"BM25": mrr_scores(pairs, bm25), HYBRID_BASE: mrr_scores(pairs, hybrid)}
 
 
-def score_test(
-    search: Search, candidate: Candidate, allowed: Sequence[Candidate], weight: float
-) -> ModelScores:
+def score_test(search: Search, candidate: Candidate, tried: Tried, weight: float) -> ModelScores:
     """Score a candidate on the test items.
 
     Args:
         search: the items, and the encoders.
         candidate: the base model, or the selected candidate.
-        allowed: candidates among which each part of a small folder selects.
+        tried: candidates among which each part of a small folder selects.
         weight: weight of BM25 in the hybrid ranking.
     """
     data, encode = search.task.data, search.encoders.encode(candidate)
     if search.parts is None:
         return ModelScores.measure(encode, data, weight)
-    selected = selected_of_parts(search.parts, candidate, allowed)
+    selected = selected_of_parts(search.parts, candidate, tried)
     measured = search.parts.measured(selected, data.benchmark, encode, weight)
     return ModelScores(measured, data.other_text.measure(encode, measured=measured))
 
 
-def score_test_pairs(search: Search, candidate: Candidate, allowed: Sequence[Candidate]) -> Scores:
+def score_test_pairs(search: Search, candidate: Candidate, tried: Tried) -> Scores:
     """Return a candidate's scores on the test pairs alone; arguments as for `score_test`."""
     pairs = search.task.data.benchmark.pairs
     if search.parts is not None:
-        return search.parts.selected_scores(selected_of_parts(search.parts, candidate, allowed))
+        return search.parts.selected_scores(selected_of_parts(search.parts, candidate, tried))
     return mrr_scores(pairs, evaluate_retrieval(search.encoders.encode(candidate), pairs))
 
 
-def selected_of_parts(
-    parts: CrossValidated, candidate: Candidate, allowed: Sequence[Candidate]
-) -> list[Candidate]:
+def selected_of_parts(parts: CrossValidated, candidate: Candidate, tried: Tried) -> list[Candidate]:
     """Return the candidate to test in each part: the base model, or the part's own selection."""
-    return [BASE_MODEL] * FOLDS if candidate == BASE_MODEL else parts.selected(allowed)
+    return [BASE_MODEL] * FOLDS if candidate == BASE_MODEL else parts.selected(tried.allowed)

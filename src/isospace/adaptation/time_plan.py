@@ -12,11 +12,9 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
-from pathlib import Path
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidate_encoders import CandidateEncoders
@@ -30,7 +28,6 @@ from isospace.evaluation.held_out import NOISY_SENTENCES
 from isospace.evaluation.pairs import Asked, TextPairs
 from isospace.evaluation.retrieval import Targets
 from isospace.statistics.counts import number_of
-from isospace.system import typed_json
 from isospace.training.prepare import Data
 from isospace.training.schedule import evaluation_steps
 from isospace.whiten.fitting import FITTED_ON, MOST_PAIRS
@@ -68,13 +65,15 @@ class Amounts:
         share: the share of the validation and test pairs, and of their passages, that is used.
         fine_tunes: true if fine-tuning is expected to fit the budget.
         enough: minutes that would allow fine-tuning, if the budget is too short; else 0.
+        seconds: seconds of earlier sessions of a resumed run; a killed session adds none.
     """
 
     fitted_on: int = FITTED_ON
     share: float = 1.0
     fine_tunes: bool = True
     enough: int = 0
-    format: int = 1
+    seconds: float = 0.0
+    format: int = 2
 
     @classmethod
     def planned(
@@ -99,7 +98,7 @@ class Amounts:
         ...     evaluation=10, trained=5000,
         ... )
         >>> Amounts.planned(passes, token=0.005, minutes=1, left=50, whole=False)
-        Amounts(fitted_on=3000, share=1.0, fine_tunes=True, enough=0, format=1)
+        Amounts(fitted_on=3000, share=1.0, fine_tunes=True, enough=0, seconds=0.0, format=2)
         >>> found = Amounts.planned(passes, token=0.02, minutes=1, left=50, whole=False)
         >>> found.fitted_on, round(found.share, 2), found.fine_tunes, found.enough
         (1909, 0.64, False, 4)
@@ -369,52 +368,3 @@ def counted_from(started: float, read: float, budget: float) -> float:
     (0, 420.0)
     """
     return max(started, read - MOST_READING * budget)
-
-
-_SECONDS = "seconds.json"
-
-
-@dataclass(frozen=True)
-class _Noted:
-    kinds: dict[str, float]
-    whole: float
-    format: int = 2
-
-
-class Times:
-    """Seconds of each kind of candidate and of the whole search, kept in a file for a resumed run.
-
-    A killed run loses the seconds since the file was last written.
-
-    Args:
-        folder: the folder of the file, which may hold the seconds of earlier sessions.
-        started: start of this session, by the monotonic clock.
-
-    Attributes:
-        kinds: kind of candidate -> seconds.
-
-    Raises:
-        UserError: the file is damaged.
-    """
-
-    def __init__(self, folder: Path, started: float) -> None:
-        self._file, self._started = folder / _SECONDS, started
-        earlier = _Noted({}, 0.0)
-        if self._file.is_file():
-            earlier = typed_json.read(self._file, _Noted, "times of a search", known=2)
-        self.kinds, self._earlier = dict(earlier.kinds), earlier.whole
-
-    @property
-    def whole(self) -> float:
-        """Seconds of the whole search, with those of earlier sessions."""
-        return self._earlier + time.monotonic() - self._started
-
-    @contextmanager
-    def timed(self, kind: str) -> Iterator[None]:
-        """Add the time of the block to a kind of candidate, and write the file."""
-        started = time.monotonic()
-        try:
-            yield
-        finally:
-            self.kinds[kind] = self.kinds.get(kind, 0.0) + time.monotonic() - started
-            typed_json.write(self._file, _Noted(self.kinds, self.whole))

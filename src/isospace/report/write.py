@@ -232,23 +232,16 @@ def _candidates(run: Run, number: int, split: bool) -> dict[str, Any] | None:
                 "candidate is too high, because these pairs selected it: the verdict above "
                 f"{verdict}. They may have selected the weight of BM25 too. Columns of other text "
                 "are changes on its validation pairs; a table below is of its test pairs: "
-                f"{candidates.other_text}. Minutes are a candidate's own.",
+                f"{candidates.other_text}. candidates.json has all candidates; this table has the "
+                "best of each kind.",
                 *candidates.notes,
             ]
         ),
-    )
-    tried = Table(
-        "tried",
-        "All candidates, x 100",
-        candidates.all_rows(),
-        "Other columns are changes on validation pairs of other text. What loses more there than "
-        f"{candidates.max_drop:g} points is rejected.",
     )
     return {
         "picture": picture,
         "base_models": _base_models(run),
         "best": best,
-        "tried": tried,
         "better": candidates.better,
         "worse": candidates.worse,
     }
@@ -274,7 +267,7 @@ def _marks(candidates: SearchResults) -> list[dict[str, Any]]:
 
     An interval is that of the gain, added to the MRR of the base model.
     """
-    base = candidates.best[0].mrr
+    base = candidates.base.mrr
 
     def mark(
         name: str, mrr: float, state: str, gain: Gain | None, note: str = ""
@@ -286,7 +279,7 @@ def _marks(candidates: SearchResults) -> list[dict[str, Any]]:
         interval = {"low": 100 * (base + gain.low), "high": 100 * (base + gain.high)}
         return values | interval | {"label": f"{label}, gain {gain.points}"}
 
-    first, *others = [
+    first, *others = (
         mark(
             one.kind,
             one.mrr,
@@ -295,9 +288,8 @@ def _marks(candidates: SearchResults) -> list[dict[str, Any]]:
             f" ({one.name})",
         )
         for one in candidates.best
-    ]
-    baselines = [
-        mark(name, mrr, "BM25", candidates.baseline_gains.get(name))
-        for name, mrr in candidates.baselines.items()
-    ]
+    )
+    baselines = (
+        mark(name, base + gain.mean, "BM25", gain) for name, gain in candidates.baselines.items()
+    )
     return [first, *baselines, *others]
