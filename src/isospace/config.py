@@ -52,8 +52,7 @@ RelationName = Literal[
     "crops",
 ]
 """Names of `corpus.relations.RELATIONS`."""
-STSColumn = Literal["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"]
-"""The columns of `evaluation.sts.PAPER_COLUMNS`."""
+
 Layout = Literal["lines", "paragraphs"]
 Tracker = Literal["tensorboard", "wandb"]
 
@@ -291,8 +290,6 @@ class TrainConfig:
     """Initial learning rate of AdamW; it falls linearly to 0 without warm-up."""
     weight_decay: NonNegativeFloat = 0.0
     """Weight decay of AdamW."""
-    clip_norm: PositiveFloat = 1.0
-    """Largest norm of a gradient; larger ones are scaled down."""
     precision: PrecisionChoice = "auto"
     """Arithmetic of the encoder. auto takes bf16 where the processor has it; losses and weights are
     always float32."""
@@ -313,8 +310,6 @@ class TrainConfig:
     data: NameOrPath | None = None
     """Folder with the STS sets in SentEval's layout, or hub. Default: ISOSPACE_DATA, if it is
     set."""
-    sts_sets: Annotated[tuple[STSColumn, ...], Strict(False)] = get_args(STSColumn)
-    """STS sets of `data` to score. The papers' average needs all seven."""
     other_text: Files = ()
     """Other text, in files or folders, for the other-domain check. isospace also checks its own two
     small sets, and the STS sets of `data`."""

@@ -40,7 +40,7 @@ from isospace.training.finish import TrainingFacts
 from isospace.training.prepare import base_encoder
 from isospace.training.schedule import FEWEST_UPDATES
 from isospace.training.selection import LAST, Choice
-from isospace.training.step import Diverged
+from isospace.training.step import CLIP_NORM, Diverged
 from isospace.views import View
 from isospace.whiten.fold import drop_normalize
 
@@ -141,7 +141,7 @@ def train_queries(
             raise Diverged(step + 1, "loss", float(loss.detach()))
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(parameters, config.clip_norm)
+        nn.utils.clip_grad_norm_(parameters, CLIP_NORM)
         optimizer.step()
         yield float(loss.detach())
 

@@ -40,7 +40,7 @@ from isospace.training.run import REPORT, Run, begun
 Measure = Literal["pairs", "sts"]
 _CONFIG_KEYS = ("learning_rate", "dropout", "batch_size", "model", "pooling")
 """Settings that a candidate may change besides those of its objective; never the budget."""
-_SHARED = ("pairs", "data", "sts_sets", "select", "labels", "other_text")
+_SHARED = ("pairs", "data", "select", "labels", "other_text")
 """Settings of selection and test that all candidates share, besides the text."""
 _COMMA = re.compile(r",(?![^\[]*\])")
 """A comma between two settings, and not inside a list."""

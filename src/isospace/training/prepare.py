@@ -29,7 +29,7 @@ from isospace.evaluation.held_out import HeldOut, validation_text
 from isospace.evaluation.other_text import OtherText
 from isospace.evaluation.own_data import load_pairs
 from isospace.evaluation.pairs import Asked
-from isospace.evaluation.sts import PAPER_COLUMNS, load_labels, load_sts_data
+from isospace.evaluation.sts import load_labels, load_sts_data
 from isospace.evaluation.vector_cache import cached
 from isospace.objectives.auxiliaries import costs
 from isospace.statistics.counts import number_of
@@ -251,7 +251,6 @@ def load_data(config: TrainConfig, other_text_selects: bool = False, trains: boo
     pairs = load_pairs(config.pairs, config.text.group) if config.pairs else None
     tasks = load_sts_data(config.data) if config.data else {}
     labels = load_labels(config.labels, tasks) if config.select == "labels" else None
-    tasks = {name: task for name, task in tasks.items() if PAPER_COLUMNS[name] in config.sts_sets}
     own_texts = [*pairs.first, *pairs.second] if pairs else []
     corpus = load_corpus(config.text, cache_folder(), exclude=own_texts)
     held_out = require_enough(config, corpus) if trains else validation_text(corpus)

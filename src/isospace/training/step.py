@@ -26,6 +26,9 @@ from isospace.training.plan import PassPlan
 from isospace.training.sources import Sources
 from isospace.views import TokenIds, TokenStates, Views
 
+CLIP_NORM = 1.0
+"""Largest norm of a gradient; larger ones are scaled down."""
+
 Check = Callable[[Mapping[str, float]], None]
 
 
@@ -39,7 +42,7 @@ def update(
     """
     found = backward(training, number)
     check(found.terms)
-    norm = float(nn.utils.clip_grad_norm_(training.parameters, training.config.clip_norm))
+    norm = float(nn.utils.clip_grad_norm_(training.parameters, CLIP_NORM))
     if not math.isfinite(norm):
         raise Diverged(number + 1, "gradient norm", norm)
     for group in training.optimizer.param_groups:
