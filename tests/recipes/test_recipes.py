@@ -94,45 +94,6 @@ def test_every_objective_with_published_sts_scores_has_a_recipe():
     assert {name for name, kind in OBJECTIVES.items() if kind not in used} == set(WITHOUT_RECIPE)
 
 
-EPOCH = (1.0, "epochs")
-SETTINGS: dict[str, dict[str, object]] = {
-    "simcse-bert-base": {"batch_size": 64, "learning_rate": 3e-5, "budget": EPOCH},
-    "simcse-roberta-large": {"batch_size": 512, "learning_rate": 3e-5, "evaluations": 15},
-    "whitenedcse-bert-base": {"batch_size": 64, "learning_rate": 3e-5, "evaluations": 125},
-    "simcse++-bert-large": {"learning_rate": 8e-6, "evaluations": 125, "labels": "stsb-dev"},
-    "simcse++-sbert-base": {"model": "sentence-transformers/bert-base-nli-cls-token", "m": 1.0},
-    "simcse++-bert-base-noise-pos-less": {"noise": "less", "part": "positives"},
-    "simcse++-bert-base-noise-neg-more": {"noise": "more", "part": "negatives"},
-    "scd-roberta-base": {"batch_size": 192, "evaluations": 20, "labels": "sickr-dev"},
-    "is-bert-bert-base": {"batch_size": 32, "learning_rate": 2e-5, "evaluations": 31},
-    "arccse-bert-large": {"batch_size": 64, "learning_rate": 1e-5, "evaluations": 125},
-    "mixcse-bert-base": {"batch_size": 64, "learning_rate": 3e-5, "evaluations": 125},
-    "mocose-bert-base": {"batch_size": 256, "evaluations": 22, "weight_decay": 1e-6},
-    "pcl-bert-base": {"batch_size": 64, "learning_rate": 3e-5, "evaluations": 125},
-    "ct-bert-base": {"budget": (0.08, "epochs"), "evaluations": 10},  # 5,000 updates
-    "consert-bert-base": {"budget": (10, "epochs"), "evaluations": 46},
-    "consert-bert-large": {"budget": (25, "epochs"), "evaluations": 232, "second": "shuffle"},
-    "dclr-bert-large": {"noise_times": 3.0, "threshold": 0.9},
-    "dclr-roberta-base": {"budget": (3, "epochs"), "evaluations": 187, "noise_times": 2.5},
-    "declutr-roberta-base": {"weight_decay": 0.1},
-    "diffcse-roberta-base": {"mask_rate": 0.2, "generator": "distilroberta-base"},
-    "diffcse-bert-base-transfer": {"evaluations": 250, "mask_rate": 0.15, "detection_weight": 0.05},
-    "esimcse-roberta-base": {"repetition_rate": 0.30, "queue_size": 160},
-    "esimcse-roberta-large": {"repetition_rate": 0.28, "queue_size": 128, "dropout": 0.15},
-    "gs-infonce-bert-base": {"dropout": 0.2},
-    "gs-infonce-roberta-large": {"batch_size": 128, "learning_rate": 2e-5, "evaluations": 62},
-    "promptbert-roberta-base": {"batch_size": 256, "second": "The sentence : ' {} ' means [MASK]."},
-    "vascl-roberta-large": {"budget": (5, "epochs"), "evaluations": 48},
-}
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_settings_are_the_papers(name):
-    config = RECIPES[name].config
-    found = vars(config) | vars(config.objective)
-    assert {setting: found[setting] for setting in SETTINGS[name]} == SETTINGS[name]
-
-
 def test_spans_of_documents_fit_into_roberta():
     """Which reads 512 tokens with the special ones; the paper's spans have up to 512 without."""
     encoder = SimpleNamespace(dim=8, max_length=512, word_embeddings=torch.nn.Embedding(9, 8))

@@ -84,15 +84,11 @@ BEGUN = moments(
         (("train", 10), ""),  # before an evaluation
     ],
     [
-        ("evaluation", "step 20"),
-        ("before training, x 100", ""),
-        ("train", "20 updates"),
-        (("train", 1), ""),
         ("evaluation", "step 10"),
         (("train", 20), ""),  # the last update
     ],
 )
-FINISHED = moments([("verdict", "")], [("before and after, x 100", ""), ("load it", "")])
+FINISHED = moments([("verdict", "")], [("load it", "")])
 
 
 @pytest.mark.parametrize(("moment", "text"), LOADING)
@@ -135,7 +131,7 @@ def assert_same_run(one: Run, other: Run) -> None:
     ("moment", "text"),
     moments(
         [("cell", "2 of 2")],
-        [("evaluation", ""), ("cell", "1 of 2"), ("took", ""), ("base model", "")],
+        [("evaluation", ""), ("took", "")],
     ),
 )
 def test_a_comparison_begins_no_other_run(base, tmp_path, moment, text):

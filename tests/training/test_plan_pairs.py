@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,9 @@ import numpy as np
 import pytest
 import torch
 from loops import CONFIG, SMALL, make_loop, views_of, with_clean_views
-from torch import Tensor
-from torch.nn.functional import cosine_similarity, cross_entropy
 from toy import write_toy_model
 
 from isospace.config import objective_name
-from isospace.encoders.batch import Batch
-from isospace.losses import replace_words
 from isospace.objectives import (
     DCLR,
     PCL,
@@ -33,10 +28,9 @@ from isospace.objectives import (
     RankStudy,
 )
 from isospace.objectives.base import Objective
-from isospace.training import checkpoint, sources
+from isospace.training import sources
 from isospace.training.loop import Loop
 from isospace.training.step import encode, loss_terms
-from isospace.views import TokenIds, View
 
 TAKERS: tuple[type[Objective], ...] = (
     ESimCSE, DCLR, ArcCSE, MoCoSE, ConSERT, CTInBatch, PromptBERT, PCL, DiffCSE, RankStudy,
@@ -76,71 +70,6 @@ def without_dropout(loop: Loop) -> Loop:
         if hasattr(part, "noise"):
             part.noise.set(0.0)
     return loop
-
-
-class Seen:
-    """Clean vectors of what the first batch of a loop holds, by other means than its plan."""
-
-    def __init__(self, loop: Loop, micro: int = 0) -> None:
-        self.loop, self.batch = loop, loop.training.batches.batch(micro)
-        rows = loop.training.batches.examples.rows[loop.training.batches.order.batch(micro)]
-        self.ids = [
-            [ids.tolist() for ids in loop.training.batches.tokens[0].batch(rows[:, t])]
-            for t in (0, 1)
-        ]
-        self.texts = [self.vectors(ids) for ids in self.ids]
-
-    def vectors(self, ids: list[list[int]], by: Any = None) -> Tensor:
-        """(batch, dim) of these tokens."""
-        with torch.no_grad():
-            return (by or self.loop.training.encoder)(
-                self.loop.training.encoder.tokens.collate(ids), [View(0.0)]
-            )[0]
-
-    def changed(self, text: int, change: Any) -> list[list[int]]:
-        """The tokens of one text of each pair as the batch has them, changed."""
-        [ids] = self.all_changed(text, change)
-        return ids
-
-    def all_changed(self, text: int, change: Any) -> list[list[list[int]]]:
-        """The same, as often as it was drawn."""
-        found = [self._tokens(source) for source in self._sources(text, change)]
-        return [[ids[mask.bool()].tolist() for ids, mask in zip(*x, strict=True)] for x in found]
-
-    def _tokens(self, source: int) -> tuple[Tensor, Tensor]:
-        own = self.batch.stack([source])
-        return own.input_ids, own.attention_mask
-
-    def _sources(self, text: int, change: Any) -> list[int]:
-        return [
-            place
-            for place, source in enumerate(self.loop.training.sources._distinct)
-            if source.text == text and change in (source.edit, source.perturb)
-        ]
-
-    def as_planned(self, text: int, change: Any, view: View) -> Tensor:
-        """(batch, dim) with changed embeddings or positions."""
-        [source] = self._sources(text, change)
-        with torch.no_grad():
-            return self.loop.training.encoder(self.batch, [view], [source])[0]
-
-
-def both_ways(seen: Seen, loss: Callable[[Tensor, Tensor, int], Tensor]) -> float:
-    """The mean of a loss of anchor, positive and the anchor's number over both directions."""
-    a, b = seen.texts
-    with torch.no_grad():
-        return float(loss(a, b, 0) + loss(b, a, 1)) / 2
-
-
-def info_nce(
-    anchors: Tensor, positives: Tensor, tau: float, further: Tensor | None = None
-) -> float:
-    total = 0.0
-    for i, anchor in enumerate(anchors):
-        columns = positives if further is None else torch.cat([positives, further])
-        row = [math.exp(float(cosine_similarity(anchor, x, dim=0)) / tau) for x in columns]
-        total -= math.log(row[i] / sum(row))
-    return total / len(anchors)
 
 
 def terms_of(loop: Loop, micro: int = 0) -> dict[str, float]:
@@ -191,70 +120,6 @@ def test_a_text_paired_with_itself_is_its_two_views(model, tmp_path, monkeypatch
     assert terms_of(paired) != {name: close(x, 1e-6) for name, x in expected.items()}
 
 
-# Written out
-
-
-@pytest.mark.usefixtures("in_float64")
-def test_esimcse_repeats_in_the_positive_and_remembers_both_texts(model, tmp_path):
-    objective = ESimCSE(head="none", queue_size=2 * BATCH)
-    loop = without_dropout(loop_of(model, tmp_path, objective))
-    repeat, tau, before = objective.views[1].edit, objective.temperature, Seen(loop)
-
-    def loss(seen: Seen, further: Tensor | None = None) -> float:
-        def of(anchor: Tensor, _: Tensor, text: int) -> Tensor:
-            positive = seen.vectors(seen.changed(1 - text, repeat))
-            return torch.tensor(info_nce(anchor, positive, tau, further))
-
-        return both_ways(seen, of)
-
-    for text in (0, 1):  # the words of that text, some of them twice
-        for own, repeated in zip(before.ids[text], before.changed(1 - text, repeat), strict=True):
-            assert set(repeated) != set(own)
-        for own, repeated in zip(before.ids[text], before.changed(text, repeat), strict=True):
-            assert set(repeated) == set(own)
-    assert terms_of(loop)["info_nce"] == close(loss(before))
-    next(iter(loop))
-    queue = loop.training.auxiliaries["queue"].rows.double()
-    kept = torch.stack([before.texts[1], before.texts[0]], dim=1).flatten(0, 1)  # in turn
-    assert torch.allclose(queue, kept, rtol=1e-6)
-    assert len(torch.unique(queue, dim=0)) == 2 * BATCH
-    assert terms_of(loop, 1)["info_nce"] == close(loss(Seen(loop, 1), queue))
-
-
-@pytest.mark.usefixtures("in_float64")
-@pytest.mark.parametrize("variant", ["released", "masked"])
-def test_diffcse_detects_the_anchor_s_words_by_the_anchor_s_vector(model, tmp_path, variant):
-    objective = DiffCSE(detection_weight=1.0, variant=variant)
-    loop = without_dropout(loop_of(model, tmp_path, objective))
-    detector: Any = loop.training.auxiliaries["detector"]
-    seen, edit, losses = Seen(loop), objective.inputs[1].edit, []
-    with torch.no_grad():
-        projected = loop.training.head(torch.stack(seen.texts))
-    for text in (0, 1):
-        original = tokens(loop.training.encoder.tokens.collate(seen.ids[text]))
-        drawn = seen.all_changed(text, edit)
-        assert len(drawn) == 2
-        for masked in (tokens(loop.training.encoder.tokens.collate(ids)) for ids in drawn):
-            guesses = detector.language_model(masked.ids, masked.mask).argmax(-1)
-            everywhere = variant == "released"
-            shown = replace_words(
-                original.ids, masked.ids, guesses, original.mask, everywhere=everywhere
-            )
-            logits = detector(projected[text], shown, original.mask).detach()
-            each = cross_entropy(logits.mT, (shown != original.ids).long(), reduction="none")
-            losses.append(float((each * original.mask).sum() / original.mask.sum() / 4))
-    lengths = [sum(map(len, ids)) for ids in seen.ids]
-    assert lengths[0] != lengths[1]  # a text's own mean in its own direction
-    found = terms_of(loop)
-    assert found["detection"] == close(sum(losses), 1e-6)
-    expected = [info_nce(projected[t], projected[1 - t], 0.05) / 2 for t in (0, 1)]
-    assert found["info_nce"] == close(sum(expected))
-
-
-def tokens(batch: Batch) -> TokenIds:
-    return TokenIds(batch.input_ids, batch.attention_mask)
-
-
 # Rows and gradients
 
 
@@ -289,21 +154,3 @@ def test_gradient_reaches_both_texts_and_no_two_passes_are_the_same(model, tmp_p
 def small(kind: type[Objective]) -> Objective:
     of_toy = {f.name: SMALL[f.name] for f in fields(kind) if f.name in SMALL}
     return kind(**{**of_toy, **({"passes": 2} if kind is NoiseStudy else {})})
-
-
-@pytest.mark.exhaustive
-@takers
-def test_it_resumes_bit_for_bit(toy_model, tmp_path, kind):
-    """Queues, momentum and draws of both directions are in the checkpoint."""
-    config = replace(CONFIG, objective=small(kind), views="pairs", learning_rate=1e-3)
-    whole = make_loop(toy_model, tmp_path, config)
-    terms = [step.terms for step in whole]
-    first = make_loop(toy_model, tmp_path, config)
-    iterator = iter(first)
-    next(iterator), next(iterator)
-    checkpoint.save(tmp_path / "c.pt", {**first.state(), "random": checkpoint.random_state()})
-    second = make_loop(toy_model, tmp_path, config)
-    state = checkpoint.load(tmp_path / "c.pt")
-    second.load_state(state)
-    checkpoint.set_random_state(state["random"])
-    assert [step.terms for step in second] == terms[2:]

@@ -56,7 +56,7 @@ def test_files_of_all_kinds(config, corpus, tmp_path, name, content):
     found = read_queries(tmp_path / name, config, corpus)
     assert found.pairs == (("who runs", "on the mat"),)
     assert found.alone == ("where is the cat",)
-    assert found.summary == "1 queries with their passage, 1 queries whose passage is looked for"
+    assert found.summary == "1 pair of a query and its passage, 1 query without a passage"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_repeats_a_held_out_text_is_left_out(config, corpus, tmp_path):
     assert found.pairs == (("d", "e"),)
     assert found.alone == ()
     assert found.left_out == 5
-    assert found.summary.endswith("5 left out, as they repeat what is held out")
+    assert found.summary.endswith("5 rows left out because of held-out text")
 
 
 def test_they_are_further_pairs(config, corpus, tmp_path):
@@ -118,9 +118,7 @@ def test_they_are_further_pairs(config, corpus, tmp_path):
     assert added[0, 1] == added[1, 1]  # so that no batch has both
     assert without.unanswered is None
     assert found.texts.digest != without.texts.digest
-    assert found.summary.endswith(
-        "2 queries with their passage, 1 queries whose passage is looked for"
-    )
+    assert found.summary.endswith("2 pairs of a query and its passage, 1 query without a passage")
     done = found.answered(lambda queries: np.full(len(queries), corpus.train_rows[0]))
     assert done.unanswered is None
     assert done.rows[-1, 1] == corpus.train_rows[0]

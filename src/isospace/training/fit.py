@@ -41,10 +41,6 @@ _TO_FALL = 0.1
 needs these updates to fall to 0."""
 _SAME = 0.1
 """A new plan that differs by less than this share of the remaining updates is ignored."""
-NOTHING_TO_LEARN = (
-    "the first update has no gradient, so nothing is learnt: its texts may all be equal, or its "
-    "loss may be 0 already; look at the texts with `isospace corpus`"
-)
 
 
 class Fit:
@@ -220,8 +216,6 @@ class Fit:
                 self.paces.note_update(step.seconds)
                 speed = loop.sentences_per_step / self.paces.update
                 advance(1, _progress_note(step, speed))
-                if step.step == 1 and step.gradient_norm == 0:
-                    self.progress.line("note", NOTHING_TO_LEARN)
                 values = {**asdict(step), "loss": step.loss, "sentences_per_second": speed}
                 if self.main:
                     self.run.log("step", values)
@@ -369,9 +363,6 @@ def _plan_lines(loop: Loop) -> Iterator[tuple[str, str]]:
             f"{size - 1} other sentences of its own batch only, and batch statistics (whitening, "
             f"decorrelation) are over {size} sentences",
         )
-    name, rate = objective_name(config.objective), config.dropout
-    if rate is not None and all(view.dropout is not None for view in plan.views):
-        yield "note", f"`dropout` {rate:g} does nothing here: the views of {name} have their own"
     others = config.objective.auxiliary_passes
     if len(plan.ways) > 1:  # once for each direction of a pair
         others = tuple(f"{len(plan.ways)} x {passes}" for passes in others)
@@ -379,7 +370,7 @@ def _plan_lines(loop: Loop) -> Iterator[tuple[str, str]]:
     unit = "sentences" if config.views == "dropout" else "pairs"
     yield (
         "train",
-        f"{name}: {number_of(loop.total_steps, 'updates')} of {loop.sentences_per_step} {unit}, "
+        f"{objective_name(config.objective)}: {number_of(loop.total_steps, 'updates')} of {loop.sentences_per_step} {unit}, "
         f"passes {passes}, from step {loop.step}",
     )
 

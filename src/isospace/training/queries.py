@@ -18,6 +18,7 @@ from isospace.corpus.records import read_named_rows
 from isospace.corpus.sources import file_source
 from isospace.errors import UserError
 from isospace.evaluation.own_data import COLUMNS, load_pairs, match_columns
+from isospace.statistics.counts import number_of
 
 _NUMBER = re.compile(r"[-+]?[\d.,]+")
 
@@ -34,11 +35,11 @@ class Queries:
     def summary(self) -> str:
         """The counts, as text."""
         parts = [
-            (len(self.pairs), "queries with their passage"),
-            (len(self.alone), "queries whose passage is looked for"),
-            (self.left_out, "left out, as they repeat what is held out"),
+            (len(self.pairs), "pairs of a query and its passage"),
+            (len(self.alone), "queries without a passage"),
+            (self.left_out, "rows left out because of held-out text"),
         ]
-        return ", ".join(f"{n:,} {what}" for n, what in parts if n)
+        return ", ".join(number_of(count, what) for count, what in parts if count)
 
 
 def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
