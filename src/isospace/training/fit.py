@@ -370,8 +370,8 @@ def _plan_lines(loop: Loop) -> Iterator[tuple[str, str]]:
     unit = "sentences" if config.views == "dropout" else "pairs"
     yield (
         "train",
-        f"{objective_name(config.objective)}: {number_of(loop.total_steps, 'updates')} of {loop.sentences_per_step} {unit}, "
-        f"passes {passes}, from step {loop.step}",
+        f"{objective_name(config.objective)}: {number_of(loop.total_steps, 'updates')} of "
+        f"{loop.sentences_per_step} {unit}, passes {passes}, from step {loop.step}",
     )
 
 
