@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from isospace.config import TrainConfig
+from isospace.training.results import FORMAT, read_results
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -34,3 +35,12 @@ def test_archived_cells_have_the_settings_that_the_command_asks_for(baselines, t
         config = TrainConfig.from_json(json.dumps(found["config"]))
         row, seed = name.split("/seed-")
         assert config == replace(wanted[row], seed=int(seed), output=config.output), name
+
+
+def test_archived_results_are_read_by_this_version(baselines, tmp_path):
+    """Where a field of the results changes, `cell_archive` has to read the archived form."""
+    results, _ = baselines.read(baselines.CELLS["costly"])
+    found = results["pcl/seed-0"]
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(found | {"format": FORMAT}))
+    assert read_results(path).evaluations == tuple(found["evaluations"])
