@@ -20,7 +20,6 @@ from isospace.cli import main
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
-from isospace.questions.answers import TIMEOUTS
 from isospace.questions.ask import ask
 from isospace.questions.ask_config import AskConfig
 from isospace.questions.passages import spread
@@ -88,7 +87,6 @@ def test_queries_feed_adapt(config, folder):
         "refused": 0,
         "broken": 0,
         "empty": 0,
-        "timed out": 0,
     }
     assert results.written == 30 == sum(results.kept.values()) + results.not_found
     assert len(results.kept) == 6
@@ -146,7 +144,6 @@ def test_answers_that_cannot_be_used_are_counted(config, first, second, fate, re
     assert results.requests == dict.fromkeys(results.requests, 0) | (
         {"answered": 10} if fate == "answered" else {"answered": 9, fate: 1}
     )
-    assert results.retried == (requests > 1)
 
 
 def test_wrapped_answers_are_read(config):
@@ -158,34 +155,12 @@ def test_wrapped_answers_are_read(config):
         assert ask(replace(config, llm=server.address), Silent()).written == 30
 
 
-def test_time_outs_are_counted_and_asked_again_by_the_next_command(config):
-    slow = threading.Event()
-    late = []
-
-    def script(text):
-        if not slow.is_set() and (not late or passage_of(text) == late[0]):
-            late.append(passage_of(text))
-            slow.wait(3)
-        return good(text)
-
-    with chatting(script) as server:
-        config = replace(config, llm=server.address, parallel=1, timeout=0.3)
-        results = ask(config, Silent())
-        assert results.requests["timed out"] == 1
-        assert results.written == 27
-        slow.set()
-        before = len(server.asked)
-        again = replace(config, output=config.output.with_name("again.jsonl"))
-        assert ask(again, Silent()).written == 30
-        assert len(server.asked) == before + 1
-
-
 def test_a_server_that_hangs_stops_the_command(config):
     with chatting(lambda text: time.sleep(0.4) or "{}") as server:
         config = replace(config, llm=server.address, parallel=5, timeout=0.05)
         with pytest.raises(UserError, match=r"0\.05 s"):
             ask(config, Silent())
-        assert len(set(server.asked)) <= TIMEOUTS + config.parallel
+        assert len(set(server.asked)) <= config.parallel + 1
     assert not config.output.exists()
 
 
@@ -233,7 +208,6 @@ def test_queries_are_filtered(config, tmp_path):
         results = ask(replace(config, llm=server.address, parallel=1, like=like), Silent())
     assert (results.copies, results.near_duplicates, results.not_found) == (1, 1, 1)
     assert sum(results.kept.values()) == 7
-    assert results.shared_words == pytest.approx(0.8, abs=0.03)
     assert not any("quagga" in row["query"] for row in rows(config))
 
 
@@ -269,74 +243,31 @@ def test_a_stopped_command_goes_on_without_a_repeated_request(
         assert main(words) == 0
     assert len(set(server.asked)) == 10
     assert len(server.asked) == (11 if number == signal.SIGKILL else 10)
-    kept = json.loads(config.counts_file.read_text())["kept_before"]
-    assert kept == 4 if number == signal.SIGKILL else 5 <= kept < 10
 
 
-def test_own_prompts(config, tmp_path):
-    prompts = tmp_path / "prompts"
-    prompts.mkdir()
-    (prompts / "request.txt").write_text("Frage zu {passage} als {types}")
-    (prompts / "frage.txt").write_text("eine Frage")
-
-    def script(text):
-        return json.dumps({"frage": passage_of(text).split(" als ")[0]})
-
-    with chatting(script) as server:
-        config = replace(config, llm=server.address, prompts=prompts, count=4, max_shared=1.0)
-        results = ask(config, Silent())
-    assert list(results.kept) == ["frage"]
-    assert len(server.asked) == 4
-    assert all(text.endswith(' als "frage": eine Frage') for text in server.asked)
-
-
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ({}, r"request\.txt"),
-        ({"request.txt": "{types}", "a.txt": "x"}, r"\{passage\}"),
-        ({"request.txt": "{types} {passage}"}, "prompts"),
-        ({"request.txt": "{types} {passage}", "a.txt": " "}, r"a\.txt"),
-    ],
-)
-def test_wrong_prompts_are_refused_before_a_request(config, tmp_path, files, message):
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    with pytest.raises(UserError, match=message):
-        ask(replace(config, llm="http://127.0.0.1:9/v1#toy", prompts=tmp_path), Silent())
-
-
-def test_passages_are_spread_over_topics_and_documents():
-    """Three topics of very different size; every document has passages of all of them."""
-    topics = np.repeat([0, 1, 2], [300, 30, 12])
-    vectors = np.eye(3)[topics] + np.random.default_rng(0).normal(0, 0.05, (342, 3))
-    documents = np.arange(342) % 12
-    chosen = spread(vectors, documents, 12, 0)
-    assert len(set(chosen.tolist())) == 12
+def test_passages_are_spread_over_documents():
+    documents = np.repeat(np.arange(12), range(1, 13))
+    chosen = spread(documents, 12, 0)
     assert sorted(documents[chosen]) == list(range(12))
-    assert set(topics[chosen]) == {0, 1, 2}
-    assert np.array_equal(chosen, spread(vectors, documents, 12, 0))
-    assert not np.array_equal(chosen, spread(vectors, documents, 12, 1))
-    assert sorted(spread(vectors, documents, 1000, 0)) == list(range(342))
-    same = spread(np.ones((20, 3)), np.arange(20), 10, 0)
-    assert len(set(same.tolist())) == 10
+    assert np.array_equal(chosen, spread(documents, 12, 0))
+    assert not np.array_equal(chosen, spread(documents, 12, 1))
+    assert sorted(spread(documents, 1000, 0)) == list(range(78))
 
 
 def test_the_command(config, folder, toy_model, capsys):
     with chatting(good) as server:
         words = ["ask", str(folder), "--model", str(toy_model), "--count", "30"]
         words += ["--llm", server.address, "-o", str(config.output)]
-        assert main([*words, "--price", "100000", "200000"]) == 0
+        assert main(words) == 0
         printed = capsys.readouterr()
         assert printed.out == ""
         assert str(config.output) in printed.err
-        assert json.loads(config.counts_file.read_text())["money"] == 120.0
         assert main(words) == 2  # the file is there
         assert str(config.output) in capsys.readouterr().err
         config.output.unlink()
         config.counts_file.unlink()
         assert main([*words, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["kept_before"] == 10
+        assert json.loads(capsys.readouterr().out)["requests"]["answered"] == 10
     assert len(server.asked) == 10
 
 

@@ -55,5 +55,5 @@ class Ask(LoadsModels, CallsEndpoints):
             where = " ".join(map(shlex.quote, text.corpus))
             use = f"isospace adapt {where} --queries {shlex.quote(str(config.output))}"
         else:
-            use = "no query was kept: try another language model, or your own prompts (--prompts)"
+            use = "no query was kept: try another language model"
         console.line("use", use)

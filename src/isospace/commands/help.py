@@ -35,7 +35,7 @@ EVERYDAY = {
             "isospace ask docs/ --llm 'http://localhost:11434/v1#NAME' -o queries.jsonl",
             "isospace adapt docs/ --queries queries.jsonl",
         ),
-        "corpus llm count model like prompts max_shared price output api_key_env yes json",
+        "corpus llm count model like output api_key_env yes json",
     ),
     "train": Everyday(
         (

@@ -18,12 +18,10 @@ from isospace.system.cache import make_in_cache
 from isospace.system.endpoints import Answer, Endpoint, EndpointError
 from isospace.system.files import hash_of
 
-Fate = Literal["answered", "refused", "broken", "empty", "timed out"]
+Fate = Literal["answered", "refused", "broken", "empty"]
 """Outcome of a request. Refused: prose, or a blocked answer, instead of queries. Broken: JSON that
 cannot be read or has other keys. Empty: no text or {}."""
 
-TIMEOUTS = 5
-"""Number of time-outs in a row after which the command stops."""
 _SETTINGS = {"response_format": {"type": "json_object"}, "max_tokens": 2000}
 """Settings of a request, left out for servers that refuse them."""
 _END_OF_THOUGHT = "</think>"
@@ -85,14 +83,12 @@ class Reply:
         queries: type -> query.
         prompt_tokens: tokens that the server read, as it counts.
         answer_tokens: tokens that the server wrote.
-        retried: true if there was a second request, because the first answer was not usable.
     """
 
     fate: Fate
     queries: dict[str, str] = field(default_factory=dict)
     prompt_tokens: int = 0
     answer_tokens: int = 0
-    retried: bool = False
 
 
 class Asker:
@@ -101,7 +97,7 @@ class Asker:
     def __init__(self, endpoint: Endpoint, archive: Archive, prompts: Prompts) -> None:
         self._endpoint, self._archive, self._prompts = endpoint, archive, prompts
         self._settings: dict[str, Any] = dict(_SETTINGS)
-        self._answered, self._timeouts = False, 0
+        self._answered = False
         self.stopped = False
         """Set to true to make no more requests."""
 
@@ -120,39 +116,30 @@ class Asker:
             if self.stopped:
                 raise InterruptedError
             answer = self._answer(self._prompts.text(number, types, passage, again))
-            if answer is None:
-                return Reply("timed out", {}, read, wrote, again)
             read, wrote = read + answer.prompt_tokens, wrote + answer.answer_tokens
             fate, queries = read_answer(answer.text, types)
             if answer.refused:
-                return Reply("refused", {}, read, wrote, again)
+                return Reply("refused", {}, read, wrote)
             if queries is not None:
                 break
-        return Reply(fate, queries or {}, read, wrote, again)
+        return Reply(fate, queries or {}, read, wrote)
 
     def _key(self, text: str) -> str:
         return hash_of(f"{self._endpoint.address}\0{text}".encode("utf-8", "surrogatepass"))
 
-    def _answer(self, text: str) -> Answer | None:
-        """Return the answer to a request, or `None` if no answer came in time."""
+    def _answer(self, text: str) -> Answer:
         key = self._key(text)
         answer = self._archive.get(key)
         if answer is None:
             answer = self._request(text)
-            if answer is not None:
-                self._archive.put(key, answer)
+            self._archive.put(key, answer)
         return answer
 
-    def _request(self, text: str) -> Answer | None:
+    def _request(self, text: str) -> Answer:
         messages, settings = [{"role": "user", "content": text}], self._settings
         try:
             answer = self._endpoint.complete(messages, **settings)
         except EndpointError as error:
-            if error.timed_out:
-                self._timeouts += 1
-                if self._timeouts >= TIMEOUTS:
-                    raise
-                return None
             if error.status not in (400, 422):
                 raise
             if settings:
@@ -161,7 +148,7 @@ class Asker:
             if not self._answered:
                 raise
             return Answer("", 0, 0, refused=True)
-        self._answered, self._timeouts = True, 0
+        self._answered = True
         return answer
 
 

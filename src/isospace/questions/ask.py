@@ -10,28 +10,25 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from typing import NamedTuple, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
 from isospace.corpus.corpus import load_corpus
 from isospace.corpus.records import GENERATED_BY
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.places import resolve
 from isospace.errors import UserError
-from isospace.evaluation.pairs import remembering, unit_vectors
+from isospace.evaluation.pairs import remembering
 from isospace.evaluation.vector_cache import cached
 from isospace.questions.answers import Archive, Asker, Fate, Reply
 from isospace.questions.ask_config import AskConfig
 from isospace.questions.filters import Filtered, Generated, filter_queries
 from isospace.questions.passages import Passages, spread
-from isospace.questions.prompts import DEFAULT, Prompts
-from isospace.questions.results import AskResults, in_money
+from isospace.questions.prompts import ROUNDS, TYPES, TYPES_AT_ONCE, Prompts
+from isospace.questions.results import AskResults
 from isospace.statistics.counts import number_of
 from isospace.system import typed_json
 from isospace.system.cache import cache_folder
 from isospace.system.consent import announce, estimated_tokens
 from isospace.system.endpoints import Address, Endpoint
-from isospace.system.files import hash_of, require_writable, write_text
+from isospace.system.files import require_writable, write_text
 from isospace.system.progress import Logged, Progress
 from isospace.training.queries import rows_of_queries
 
@@ -75,8 +72,7 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
         require_writable(path)
     rows = rows_of_queries(config.like, "like") if config.like else []
     examples = tuple(dict.fromkeys(query for query, _ in rows))
-    folder = config.prompts or DEFAULT
-    prompts = Prompts.read(folder, examples, config.seed)
+    prompts = Prompts(examples, config.seed)
     resolve(config.model)
     with (
         closing(Endpoint(address, config.timeout, RETRIES)) as endpoint,
@@ -84,39 +80,36 @@ def ask(config: AskConfig, progress: Progress | None = None) -> AskResults:
     ):
         corpus = load_corpus(config.text, cache_folder())
         progress.line("corpus", corpus.summary)
-        progress.line("types", f"{', '.join(prompts.types)} (prompts in {folder})")
+        progress.line("types", ", ".join(TYPES))
         passages = Passages.of_corpus(corpus)
         encoder = load_encoder(config.model)
         encoder.expect([("document", passages.texts)], progress)
         encode = remembering(cached(encoder, cache_folder(), progress=progress))
-        vectors = unit_vectors(encode, [], passages.texts)[1]
-        requests = _plan(passages, vectors, prompts, config)
+        requests = _plan(passages, prompts, config)
         asker = Asker(endpoint, archive, prompts)
-        kept_before = _announce(requests, passages, prompts, asker, config, progress)
+        _announce(requests, passages, prompts, asker, config, address, progress)
         replies = _replies(requests, passages, asker, config.parallel, progress)
     written = [
-        Generated.of(query, passages.texts[request.place], name)
+        Generated(query, passages.texts[request.place], name)
         for request, reply in zip(requests, replies, strict=True)
         for name, query in reply.queries.items()
     ]
     progress.line("filter", number_of(len(written), "queries"))
-    filtered = filter_queries(written, examples, passages.texts, encode, config.max_shared)
-    results = _results(config, prompts, replies, kept_before, written, filtered)
+    filtered = filter_queries(written, examples, passages.texts, encode)
+    results = _results(config, replies, written, filtered)
     typed_json.write(config.counts_file, results)
     write_text(config.output, "".join(_row(one, address) for one in filtered.kept))
     return results
 
 
-def _plan(
-    passages: Passages, vectors: NDArray[np.float32], prompts: Prompts, config: AskConfig
-) -> list[_Request]:
+def _plan(passages: Passages, prompts: Prompts, config: AskConfig) -> list[_Request]:
     """Return the requests: each passage once, and again with other types if more are needed."""
-    wanted, trained = math.ceil(config.count / prompts.at_once), passages.trained
-    chosen = spread(vectors[trained], passages.documents[trained], wanted, config.seed)
+    wanted, trained = math.ceil(config.count / TYPES_AT_ONCE), passages.trained
+    chosen = spread(passages.documents[trained], wanted, config.seed)
     plan = []
-    for number in range(min(wanted, len(chosen) * prompts.rounds)):
+    for number in range(min(wanted, len(chosen) * ROUNDS)):
         turn, place = divmod(number, len(chosen))
-        types = prompts.types_of(place + turn)[: config.count - number * prompts.at_once]
+        types = prompts.types_of(place + turn)[: config.count - number * TYPES_AT_ONCE]
         plan.append(_Request(number, int(trained[chosen[place]]), types))
     return plan
 
@@ -127,9 +120,10 @@ def _announce(
     prompts: Prompts,
     asker: Asker,
     config: AskConfig,
+    address: Address,
     progress: Progress,
-) -> int:
-    """Show the amount and cost of the requests; return the number of answers already kept."""
+) -> None:
+    """Show the amount of the requests."""
     texts = [prompts.text(one.number, one.types, passages.shown(one.place)) for one in requests]
     new = [place for place, text in enumerate(texts) if not asker.is_kept(text)]
     queries = sum(len(one.types) for one in requests)
@@ -141,17 +135,8 @@ def _announce(
     if new:
         read = estimated_tokens([texts[place] for place in new])
         write = ANSWER_TOKENS * sum(len(requests[place].types) for place in new)
-        money = _money(config, read, write)
-        cost = "" if money is None else f", about {in_money(money)} by `price`"
-        what = f"{number_of(len(new), 'requests')} for {number_of(queries, 'queries')}{cost}"
-        announce(Address.parse("llm", config.llm), what, read + write, progress)
-    return len(requests) - len(new)
-
-
-def _money(config: AskConfig, read: int, written: int) -> float | None:
-    if config.price is None:
-        return None
-    return (config.price[0] * read + config.price[1] * written) / 1e6
+        what = f"{number_of(len(new), 'requests')} for {number_of(queries, 'queries')}"
+        announce(address, what, read + write, progress)
 
 
 def _replies(
@@ -182,37 +167,23 @@ def _replies(
 
 
 def _results(
-    config: AskConfig,
-    prompts: Prompts,
-    replies: Sequence[Reply],
-    kept_before: int,
-    written: Sequence[Generated],
-    filtered: Filtered,
+    config: AskConfig, replies: Sequence[Reply], written: Sequence[Generated], filtered: Filtered
 ) -> AskResults:
     fates = Counter(reply.fate for reply in replies)
     types = Counter(one.type for one in filtered.kept)
-    read = sum(reply.prompt_tokens for reply in replies)
-    wrote = sum(reply.answer_tokens for reply in replies)
-    shared = [one.shared for one in filtered.kept]
     return AskResults(
         corpus=config.text.corpus,
         llm=config.llm,
         model=config.model,
-        prompts=hash_of(repr((prompts.request, prompts.types, prompts.examples)).encode()),
         seed=config.seed,
-        max_shared=config.max_shared,
         requests={fate: fates[fate] for fate in get_args(Fate)},
-        retried=sum(reply.retried for reply in replies),
-        kept_before=kept_before,
         written=len(written),
         near_duplicates=filtered.near_duplicates,
         copies=filtered.copies,
         not_found=filtered.not_found,
-        kept={name: types[name] for name in prompts.types},
-        shared_words=float(np.mean(shared)) if shared else None,
-        prompt_tokens=read,
-        answer_tokens=wrote,
-        money=_money(config, read, wrote),
+        kept={name: types[name] for name in TYPES},
+        prompt_tokens=sum(reply.prompt_tokens for reply in replies),
+        answer_tokens=sum(reply.answer_tokens for reply in replies),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, PositiveInt, Strict
+from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt
 
 from isospace.config import CorpusConfig, as_corpus
 from isospace.errors import UserError
@@ -29,19 +29,10 @@ class AskConfig:
     count: PositiveInt = 1000
     """Number of queries to ask for. Filters drop some of them."""
     model: NameOrPath = "minilm"
-    """The base model that spreads the passages over topics and checks the queries: minilm, a model
+    """The base model that checks the queries: minilm, a model
     folder, the folder of a run, or a Hub name."""
     like: PathOrText | None = None
     """A file of queries that real users asked. Each request shows some of them as examples."""
-    prompts: PathOrText | None = None
-    """A folder of your own prompts: request.txt, and a file for each type of query. Default: the
-    prompts of isospace, whose folder the command names."""
-    max_shared: Annotated[float, Field(ge=0, le=1)] = 0.8
-    """Largest share of a query's words that may stand in its passage. A query above it is a copy,
-    and is dropped."""
-    price: Annotated[tuple[NonNegativeFloat, NonNegativeFloat], Strict(False)] | None = None
-    """Prices of a million tokens, read and written, such as 0.15 0.60. With them the expected cost
-    is shown before the first request."""
     parallel: PositiveInt = 4
     """Number of requests at the same time."""
     timeout: PositiveFloat = 120.0

@@ -14,25 +14,17 @@ from isospace.evaluation.pairs import Candidates, Encode, TextPairs
 
 DEPTH = 20
 """Largest rank at which a query may find its passage."""
+MAX_SHARED = 0.8
+"""Largest share of a query's words that may occur in its passage; more make it a copy."""
 
 
 @dataclass(frozen=True)
 class Generated:
-    """A generated query.
-
-    Attributes:
-        shared: share of the query's distinct words that occur in the passage, 0 to 1.
-    """
+    """A generated query, of one word or more."""
 
     query: str
     passage: str
     type: str
-    shared: float
-
-    @classmethod
-    def of(cls, query: str, passage: str, type: str) -> Generated:
-        """Build from a query of one word or more, and measure `shared`."""
-        return cls(query, passage, type, shared_words(query, passage))
 
 
 def shared_words(query: str, passage: str) -> float:
@@ -69,7 +61,6 @@ def filter_queries(
     examples: Sequence[str],
     passages: Sequence[str],
     encode: Encode,
-    max_shared: float,
 ) -> Filtered:
     """Drop repetitions, then copies, then queries that do not find their passage.
 
@@ -78,12 +69,11 @@ def filter_queries(
         examples: queries of real users, which the language model may have repeated.
         passages: all passages of the corpus, which are ranked for each query.
         encode: the base model, for hybrid search with BM25.
-        max_shared: largest `shared` of a query that is kept.
     """
     texts = [*examples, *(one.query for one in written)]
     repeats = near_duplicates(texts, np.arange(len(texts)), len(examples))[len(examples) :]
     distinct = [one for one, earlier in zip(written, repeats.tolist(), strict=True) if earlier < 0]
-    own_words = [one for one in distinct if one.shared <= max_shared]
+    own_words = [one for one in distinct if shared_words(one.query, one.passage) <= MAX_SHARED]
     kept = _finding(own_words, passages, encode)
     return Filtered(
         kept,

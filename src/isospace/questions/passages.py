@@ -1,21 +1,15 @@
-"""Selection of passages for requests: training passages, spread over documents and topics."""
+"""Selection of passages for requests: training passages, spread over documents."""
 
 from __future__ import annotations
 
-import warnings
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import MiniBatchKMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.relations import RELATIONS
-
-CLUSTERS = 100
-"""Largest number of clusters of passages."""
 
 
 @dataclass(frozen=True)
@@ -56,38 +50,21 @@ class Passages:
         return f"{self.above[place]}\n{self.texts[place]}".strip()
 
 
-def spread(
-    vectors: NDArray[Any], documents: NDArray[np.int64], count: int, seed: int
-) -> NDArray[np.int64]:
-    """Select passages that are spread over topics and documents.
-
-    The topics are clusters of the vectors by k-means. They take turns: each topic gives a random
-    passage from one of its documents with the fewest selected passages so far.
+def spread(documents: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
+    """Select random passages; the documents take turns.
 
     Args:
-        vectors: (n, dim) unit vectors of the passages.
         documents: (n,) number of each passage's document.
         count: number of passages to select; all if there are fewer.
-        seed: seed of k-means and of the draws.
+        seed: seed of the draws.
 
     Returns:
         Positions of the selected passages (count,), in order of selection.
     """
-    count = min(count, len(vectors))
-    clusters = min(CLUSTERS, count)
-    means = MiniBatchKMeans(clusters, random_state=seed, n_init=3)
-    order = np.random.default_rng(seed).permutation(len(vectors))
-    with warnings.catch_warnings():  # fewer distinct vectors than clusters
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        topics = means.fit_predict(vectors)[order]
-    waiting = [order[topics == topic] for topic in range(clusters)]
-    given = np.zeros(int(documents.max()) + 1, dtype=np.int64)
-    chosen: list[int] = []
-    while len(chosen) < count:
-        for topic, places in enumerate(waiting):
-            if len(places) and len(chosen) < count:
-                first = int(np.argmin(given[documents[places]]))
-                chosen.append(int(places[first]))
-                given[documents[places[first]]] += 1
-                waiting[topic] = np.delete(places, first)
-    return np.array(chosen, dtype=np.int64)
+    order = np.random.default_rng(seed).permutation(len(documents))
+    given: Counter[int] = Counter()
+    turns = []
+    for document in documents[order].tolist():
+        turns.append(given[document])
+        given[document] += 1
+    return order[np.argsort(turns, kind="stable")][:count]

@@ -93,9 +93,9 @@ class EndpointError(UserError):
     `status` is the HTTP status; `None` if no answer came.
     """
 
-    def __init__(self, text: str, status: int | None, timed_out: bool) -> None:
+    def __init__(self, text: str, status: int | None) -> None:
         super().__init__(text)
-        self.status, self.timed_out = status, timed_out
+        self.status = status
 
 
 @dataclass(frozen=True)
@@ -202,9 +202,8 @@ class Endpoint:
             answer = request(self._client)
         except openai.APIError as error:
             status = getattr(error, "status_code", None)
-            timed_out = isinstance(error, openai.APITimeoutError)
             text = f"{self.address}: {self._in_words(error)}"
-            raise EndpointError(text, status, timed_out) from None
+            raise EndpointError(text, status) from None
         self._client.max_retries = self._retries
         return answer
 
