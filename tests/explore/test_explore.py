@@ -243,7 +243,7 @@ def test_a_session_has_the_encoders_vectors(toy_model, tmp_path):
 
 def test_a_corpus_is_cleaned_and_every_text_is_there_once(tmp_path):
     path = tmp_path / "captions.txt.gz"
-    path.write_bytes(gzip.compress(b"A  dog.\nA dog.\nA dog runs.\n\nHi\n"))
+    path.write_bytes(gzip.compress(b"A  dog.\nA dog.\nA dog runs.\nHi\n"))
     for files in ([str(path)], str(path)):
         assert list(read_corpus(files)) == ["A dog.", "A dog runs.", "Hi"]
 
