@@ -10,6 +10,8 @@ import pytest
 from encode_files import TEXTS, run
 
 from isospace.encoders.loading import load_encoder
+from isospace.encoders.prompts import Prompts
+from isospace.encoders.saving import save_model
 from isospace.errors import UserError
 from isospace.operators.compression import Compression
 from isospace.operators.forms import FORMS, Form
@@ -94,3 +96,14 @@ def test_an_output_goes_on_with_its_own_compression_only(config):
     run(replace(config, compress="pca-64"))
     with pytest.raises(UserError, match="begun with another `compress` \\(pca-64, now None\\)"):
         run(config)
+
+
+def test_a_compression_is_fitted_on_the_vectors_that_are_stored(config, tmp_path):
+    """Texts without a side have the plain prompt, and not that of documents."""
+    encoder = load_encoder(config.model, device="cpu")
+    encoder.prompts = Prompts(document="the old city by the river and the sea ")
+    save_model(encoder, tmp_path / "model")
+    run(replace(config, model=str(tmp_path / "model"), compress="int8"))
+    ranges = read_compression(config.output / "compression.npz").ranges
+    expected = Compression.fit("int8", encoder.embed(TEXTS)).ranges
+    assert np.allclose(ranges, expected, atol=1e-5)

@@ -10,6 +10,7 @@ import torch
 
 from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.prompts import Side
 from isospace.errors import UserError
 from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.compression import Compression
@@ -23,9 +24,13 @@ FILE = "compression.npz"
 
 
 def fit_compression(
-    form: FormName, encoder: Encoder, texts: Sequence[str], progress: Progress
+    form: FormName,
+    encoder: Encoder,
+    texts: Sequence[str],
+    progress: Progress,
+    side: Side | None = "document",
 ) -> Compression:
-    """Fit a form on at most `FITTED_ON` evenly spaced texts."""
+    """Fit a form on at most `FITTED_ON` evenly spaced texts of a side."""
     some: list[str] = []
     if FORMS[form].fewest:
         some = [texts[place] for place in evenly(len(texts), FITTED_ON)]
@@ -36,7 +41,7 @@ def fit_compression(
     vectors = np.empty((0, encoder.dim), np.float32)
     if some:
         with progress.bar("fit", len(some)) as advance:
-            vectors = encoder.embed(some, on_batch=advance, side="document")
+            vectors = encoder.embed(some, on_batch=advance, side=side)
     return Compression.fit(form, vectors)
 
 

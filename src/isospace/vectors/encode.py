@@ -128,7 +128,7 @@ def _compression(
     else:
         step = max(1, rows // FITTED_ON)
         some = [row.text for row in islice(texts, 0, None, step)]
-        compression = fit_compression(form, encoder, some, progress)
+        compression = fit_compression(form, encoder, some, progress, config.side)
     if compression.width != encoder.dim or (form is not None and compression.name != form):
         raise UserError(
             f"`compress` {config.compress}: the compression is {compression.name} for vectors of "
