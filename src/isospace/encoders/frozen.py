@@ -78,11 +78,14 @@ class _Texts:
         about = json.dumps([self.source.fingerprint, self.prompts.for_side(side)])
         return sha256(about.encode()).hexdigest()
 
-    def __getattr__(self, name: str) -> Any:
+    def _unknown(self, *_: Any, **__: Any) -> Any:
         raise UserError(
             f"{self.source.name}: its tokens are not known here, and this command needs them. Give "
             "minilm, a model folder or a Hub name"
         )
+
+    ids = cut = collate = prompt_length = _unknown
+    tokenizer = vocabulary = around = property(_unknown)
 
 
 class FrozenEncoder(Encoder):
@@ -128,11 +131,6 @@ class FrozenEncoder(Encoder):
     def pooling(self) -> str:
         """A placeholder: the pooling of given vectors is unknown."""
         return "its own"
-
-    @property
-    def path(self) -> str:
-        """A placeholder: the vectors are not computed here."""
-        return "given vectors"
 
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
         """Return a line that describes the encoder."""
@@ -272,32 +270,10 @@ def _map_of(encoder: FrozenEncoder, side: Side | None) -> Map | None:
 
 
 def write_maps(encoder: FrozenEncoder, folder: Path) -> None:
-    """Write the maps of an encoder as safetensors and ONNX, and where its vectors come from."""
+    """Write the maps of an encoder as safetensors, and where its vectors come from."""
     for name, (weight, bias) in maps_of(encoder).items():
         save_file({"weight": weight, "bias": bias}, folder / f"{name}.safetensors")
-        _write_onnx(folder / f"{name}.onnx", weight, bias)
     typed_json.write(folder / ABOUT, About(encoder.given.name, encoder.given.dim, encoder.prompts))
-
-
-def _write_onnx(file: Path, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
-    """Write a graph from `vectors` (n, in) to `mapped` (n, out) of unit length."""
-    from onnx import TensorProto, checker, helper, numpy_helper, save_model
-
-    (out, dim), kind = weight.shape, TensorProto.FLOAT
-    graph = helper.make_graph(
-        [
-            helper.make_node("Gemm", ["vectors", "weight", "bias"], ["linear"], transB=1),
-            helper.make_node("LpNormalization", ["linear"], ["mapped"], axis=1, p=2),
-        ],
-        "map",
-        [helper.make_tensor_value_info("vectors", kind, ["n", dim])],
-        [helper.make_tensor_value_info("mapped", kind, ["n", out])],
-        [numpy_helper.from_array(weight, "weight"), numpy_helper.from_array(bias, "bias")],
-    )
-    opset = [helper.make_opsetid("", 17)]
-    model = helper.make_model(graph, opset_imports=opset, ir_version=8, producer_name="isospace")
-    checker.check_model(model)
-    save_model(model, str(file))
 
 
 def parity_of_maps(encoder: FrozenEncoder, folder: Path) -> float:
@@ -305,18 +281,11 @@ def parity_of_maps(encoder: FrozenEncoder, folder: Path) -> float:
 
     The inputs are the encoder's probes and random vectors.
     """
-    from onnx.reference import ReferenceEvaluator
-
     given = np.random.default_rng(0).standard_normal((64, encoder.given.dim)).astype(np.float32)
     reloaded, gaps = load_frozen(encoder.source, str(folder)), [0.0]
     for side in encoder.prompts.sides:
         passed, again = (one._mapped(given, side) for one in (encoder, reloaded))
         gaps.append(require_parity(passed, again, encoder.source, TOLERANCE))
-        name = QUERY_MAP if side == "query" and encoder.prompts.routed else MAP
-        if (file := folder / f"{name}.onnx").is_file():
-            session = ReferenceEvaluator(str(file))
-            graph: Any = next(iter(session.run(None, {"vectors": given})))
-            gaps.append(require_parity(passed, graph, encoder.source, TOLERANCE))
         own, other = (one.embed(encoder.probes, side=side) for one in (encoder, reloaded))
         gaps.append(require_parity(own, other, encoder.source, TOLERANCE))
     return max(gaps)

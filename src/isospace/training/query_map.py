@@ -98,8 +98,7 @@ documents = model.encode_document(["one text", "another text"])
         of_all = "a text" if not prompts.routed else "a document"
         what = of_all if file == MAP else "a query"
         text += (
-            f"\n\nWithout isospace, map the vectors of {what} by `{file}.safetensors`. "
-            f"`{file}.onnx` is the same as a graph, from `vectors` to `mapped`.\n\n"
+            f"\n\nWithout isospace, map the vectors of {what} by `{file}.safetensors`.\n\n"
             + _in_numpy(f"path/to/this/folder/{file}.safetensors", what)
         )
     if prompts.routed and len(maps) == 1:
