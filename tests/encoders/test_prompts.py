@@ -30,7 +30,7 @@ def test_sides_have_sentence_transformers_own_vectors(tmp_path, kind, include_pr
     if kind != "e5":  # whose passages sentence-transformers 6 leaves without their prompt
         assert np.allclose(documents, model.encode_document(TEXTS), atol=1e-6)
     assert not np.allclose(encoder.embed(TEXTS, side="query"), documents, atol=1e-3)
-    assert encoder.path == "fast path: bert"
+    assert encoder.is_fast
     save_model(encoder, tmp_path / "shipped")
     shipped = load_again(tmp_path / "shipped")
     assert np.allclose(shipped.encode_query(TEXTS), prompted.queries(TEXTS), atol=1e-6)

@@ -69,7 +69,7 @@ def test_the_vector_is_the_state_at_the_mask_of_the_template(folder, encoder):
     assert max(lengths) == 64  # one is cut, and not its template
     assert np.allclose(read.embed(TEXTS), by_hand, atol=1e-5)
     assert read.pooling == "mask"
-    assert read.path.startswith("fast path")
+    assert read.is_fast
 
 
 def test_a_saved_folder_needs_no_more_than_sentence_transformers(encoder, tmp_path):

@@ -64,7 +64,7 @@ def test_a_file_is_a_model_and_its_name_says_how_a_text_is_cut(file: Path) -> No
     ]  # fmt: skip
     assert split.embed(TEXTS[:1]).tolist() == [[pytest.approx(x) for x in (1 / 3, 2 / 3, 1, 0)]]
     assert plain.pooling == "mean"
-    assert plain.path == "general path: word vectors"
+    assert not plain.is_fast
     assert "dropout none" in plain.summary("float32")
     assert weights_hash(plain) != weights_hash(split)
     assert weights_hash(plain) == weights_hash(load_encoder(f"glove:{file}"))

@@ -39,7 +39,7 @@ FURTHER: dict[str, list[dict[str, Any]]] = {
 def away(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     """The other device, where Accelerate puts what is trained; no fast path serves there."""
     monkeypatch.setattr(Accelerator, "device", AWAY)
-    monkeypatch.setattr(fast, "refusal", lambda _model: f"on {AWAY}")
+    monkeypatch.setattr(fast, "fits", lambda _model: False)
     # Parameters are replaced, and not filled; what `torch.tensor` makes is moved like any other.
     torch.__future__.set_overwrite_module_params_on_conversion(True)
     torch._C._set_only_lift_cpu_tensors(True)

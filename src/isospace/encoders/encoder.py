@@ -176,15 +176,6 @@ class Encoder(nn.Module):
         return pooling_of(self._documents)
 
     @property
-    def path(self) -> str:
-        """The code that runs the transformer: `fast path: bert`, or `general path: REASON`.
-
-        Both paths give the same values up to rounding.
-        """
-        reason = self.why_general_path()
-        return f"fast path: {self.family}" if reason is None else f"general path: {reason}"
-
-    @property
     def transformer(self) -> Any:
         """The Hugging Face model inside the first module; requires `is_transformer`."""
         return self._documents[0].model
@@ -194,22 +185,24 @@ class Encoder(nn.Module):
         """The architecture's name in transformers, or "word vectors"."""
         return fast.model_type(self.transformer) if self.is_transformer else "word vectors"
 
-    def why_general_path(self) -> str | None:
-        """Return the reason for the general path, transformers' own modules; `None`: fast path."""
-        if not self.is_transformer:
-            return "word vectors"
-        if self.device.type != "cpu":
-            return f"on {self.device.type}"
-        if self.transformer.config.output_hidden_states:
-            return f"every layer is read (pooling {self.pooling})"
-        if has_adapters(self.transformer):
-            return "its layers have adapters"
-        return fast.refusal(self.transformer)
+    @property
+    def is_fast(self) -> bool:
+        """True if the fast path runs the transformer, and not transformers' own layers.
+
+        Both give the same values up to rounding.
+        """
+        return (
+            self.is_transformer
+            and self.device.type == "cpu"
+            and not self.transformer.config.output_hidden_states  # a pooling reads every layer
+            and not has_adapters(self.transformer)
+            and fast.fits(self.transformer)
+        )
 
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
         """Return a line that describes the encoder.
 
-        Views of the `plan` that change embeddings need the general path.
+        Views of the `plan` that change embeddings need transformers' own layers.
         """
         rates = ", ".join(f"{rate:g}" for rate in self.noise.rates) or "none"
         size = sum(p.numel() for p in self.parameters()) / 1e6
@@ -217,9 +210,12 @@ class Encoder(nn.Module):
             added = sum(p.numel() for p in self.parameters() if p.requires_grad) / 1e6
             size -= added
             rates += f", trains adapters of {added:.1f} M"
-        path, changing = self.path, [view for view in plan if view.changes_embeddings]
-        if changing and self.why_general_path() is None:
-            path += f" (general path where the embeddings change: {describe_views(changing)})"
+        path = "fast path" if self.is_fast else "transformers' own layers"
+        changing = [view for view in plan if view.changes_embeddings]
+        if changing and self.is_fast:
+            path += (
+                f" (transformers' layers where the embeddings change: {describe_views(changing)})"
+            )
         return (
             f"{self.source}: {size:.1f} M parameters, pooling {self.pooling}, dropout {rates}, "
             f"{self.device.type}, {arithmetic}; {path}"
@@ -254,7 +250,7 @@ class Encoder(nn.Module):
         while not normalised and isinstance(modules[-1], Normalize):
             modules.pop()
         changed = batch.changed.get(0)
-        if changed is None and self.why_general_path() is None:
+        if changed is None and self.is_fast:
             pooling = modules[1]
             first_only = (
                 read == "pooled"

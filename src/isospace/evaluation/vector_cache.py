@@ -76,6 +76,6 @@ def _read(folder: Path) -> np.ndarray:
 def fingerprint(encoder: Encoder, side: Side | None) -> tuple[str, ...]:
     """Return what decides the vectors of a side: hashes of code and weights, versions, device."""
     libraries = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
-    # Paths agree up to rounding only, and untrained adapters change the path.
-    place = encoder.device.type, encoder.of_side(side).path
+    # Both paths agree up to rounding only, and untrained adapters change the path.
+    place = encoder.device.type, str(encoder.of_side(side).is_fast)
     return (*code_hashes(*_CODE), *libraries, *place, weights_hash(encoder, side))

@@ -67,60 +67,47 @@ def adapter():
     return torch.nn.Sequential(torch.nn.Linear(24, 24))
 
 
-REPLACED = "parts of its layers were replaced"
 STRETCHED = {
     "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 160_000.0},
     "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
 }
 
 
+@pytest.mark.parametrize("make", [bert, mpnet, distilbert, modernbert])
+def test_models_with_a_fast_path(make):
+    assert fast.fits(make())
+
+
 @pytest.mark.parametrize(
-    ("make", "reason"),
+    "make",
     [
-        (bert, None),
-        (lambda: bert(is_decoder=True), "it is a decoder"),
-        (lambda: bert(hidden_act="relu"), "its activation is relu, not gelu"),
-        (adapted, REPLACED),
-        (
-            lambda: with_a_part(bert(), torch.nn.Identity(), "encoder.layer.2.output", "LayerNorm"),
-            REPLACED,
-        ),
-        (mpnet, None),
-        (
-            lambda: with_a_part(mpnet(), adapter(), "encoder.layer.1.attention.attn", "o"),
-            REPLACED,
-        ),
-        (distilbert, None),
-        (
-            lambda: with_a_part(distilbert(), adapter(), "transformer.layer.0.ffn", "lin1"),
-            REPLACED,
-        ),
-        (modernbert, None),
-        (
-            lambda: modernbert(rope_parameters=STRETCHED),
-            "its rotary positions are linear, not default",
-        ),
-        (lambda: with_a_part(modernbert(), adapter(), "layers.2", "mlp_norm"), REPLACED),
-        (lambda: ElectraModel(ElectraConfig(**SIZES)), "electra has none"),
-        (lambda: torch.nn.Linear(2, 2), "Linear has none"),
+        lambda: bert(is_decoder=True),
+        lambda: bert(hidden_act="relu"),
+        adapted,
+        lambda: with_a_part(bert(), torch.nn.Identity(), "encoder.layer.2.output", "LayerNorm"),
+        lambda: with_a_part(mpnet(), adapter(), "encoder.layer.1.attention.attn", "o"),
+        lambda: with_a_part(distilbert(), adapter(), "transformer.layer.0.ffn", "lin1"),
+        lambda: modernbert(rope_parameters=STRETCHED),
+        lambda: with_a_part(modernbert(), adapter(), "layers.2", "mlp_norm"),
+        lambda: ElectraModel(ElectraConfig(**SIZES)),
+        lambda: torch.nn.Linear(2, 2),
     ],
 )
-def test_why_a_model_has_no_fast_path(make, reason):
-    assert fast.refusal(make()) == reason
+def test_models_without_a_fast_path(make):
+    assert not fast.fits(make())
 
 
-def test_an_encoder_says_its_path_and_why(toy_model, monkeypatch):
+def test_an_encoder_says_its_path(toy_model, monkeypatch):
     encoder = load_encoder(str(toy_model), "mean", device="cpu")
-    assert encoder.path == "fast path: bert"
-    assert encoder.summary("float32").endswith("cpu, float32; fast path: bert")
+    assert encoder.summary("float32").endswith("cpu, float32; fast path")
     encoder.set_pooling("last2")
-    assert encoder.path == "general path: every layer is read (pooling last2)"
+    assert encoder.summary("float32").endswith("; transformers' own layers")
     encoder.set_pooling("cls")
-    assert encoder.path == "fast path: bert"
-    assert encoder.to("meta").path == "general path: on meta"
+    assert encoder.is_fast
+    assert not encoder.to("meta").is_fast
     encoder = load_encoder(str(toy_model), device="cpu")
     monkeypatch.delitem(fast.FAMILIES, "bert")
-    assert encoder.path == "general path: bert has none"
+    assert not encoder.is_fast
 
 
 def test_views_on_the_fast_path_have_their_own_rates(toy_model, monkeypatch):

@@ -17,8 +17,8 @@ from isospace.encoders.fast.bert import BERT, DISTILBERT, MPNET, ROBERTA
 class Family(Protocol):
     """The interface of a model family: two functions of a module or an object."""
 
-    def refusal(self, model: Any, /) -> str | None:
-        """Return the reason why `forward` cannot compute this model; `None` if it can."""
+    def fits(self, model: Any, /) -> bool:
+        """Return true if `forward` can compute this model."""
 
     def forward(
         self, model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool
@@ -26,7 +26,7 @@ class Family(Protocol):
         """Return the model's last hidden states.
 
         Args:
-            model: a Hugging Face model without a `refusal`; its modules' flags and rates control
+            model: a Hugging Face model that `fits`; its modules' flags and rates control
                 dropout.
             input_ids: (batch, length) int64, padded on the right.
             attention_mask: (batch, length), 1 for tokens.
@@ -56,15 +56,15 @@ def model_type(model: nn.Module) -> str:
     return str(getattr(config, "model_type", type(model).__name__))
 
 
-def refusal(model: nn.Module) -> str | None:
-    """Return the reason why a Hugging Face model has no fast path; `None` if it has one."""
-    kind = model_type(model)
-    return FAMILIES[kind].refusal(model) if kind in FAMILIES else f"{kind} has none"
+def fits(model: nn.Module) -> bool:
+    """Return true if a Hugging Face model has a fast path."""
+    family = FAMILIES.get(model_type(model))
+    return family is not None and family.fits(model)
 
 
 def forward(
     model: nn.Module, input_ids: Tensor, attention_mask: Tensor, first_only: bool
 ) -> Tensor:
-    """Run `Family.forward` of a model's family; requires a model without a `refusal`."""
+    """Run `Family.forward` of a model's family; requires a model that `fits`."""
     family = FAMILIES[model_type(model)]
     return family.forward(model, input_ids, attention_mask, first_only)

@@ -17,12 +17,10 @@ from isospace.encoders.fast import post_norm
 from isospace.encoders.fast.packed import Packing, current_dropout
 
 
-def _why_not(config: Any) -> str | None:
-    if config.is_decoder or config.add_cross_attention:
-        return "it is a decoder"
-    if getattr(config, "position_embedding_type", None) not in (None, "absolute"):
-        return f"its positions are {config.position_embedding_type}, not absolute"
-    return None
+def _is_encoder(config: Any) -> bool:
+    """Return true for an encoder with absolute positions."""
+    positions = getattr(config, "position_embedding_type", None)
+    return not (config.is_decoder or config.add_cross_attention) and positions in (None, "absolute")
 
 
 def _bert_parts(layer: Any) -> post_norm.Layer:
@@ -43,7 +41,7 @@ def _bert_parts(layer: Any) -> post_norm.Layer:
     )
 
 
-BERT = post_norm.PostNorm(lambda model: model.encoder.layer, _bert_parts, why_not=_why_not)
+BERT = post_norm.PostNorm(lambda model: model.encoder.layer, _bert_parts, computes=_is_encoder)
 ROBERTA = replace(BERT, behind_padding=True)
 
 

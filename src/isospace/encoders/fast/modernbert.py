@@ -17,16 +17,14 @@ from isospace.encoders.fast import packed
 from isospace.encoders.fast.packed import Packing, current_dropout
 
 
-def refusal(model: Any) -> str | None:
-    """Return the reason why `forward` cannot compute this model; `None` if it can."""
-    if model.config.hidden_activation != "gelu":
-        return f"its activation is {model.config.hidden_activation}, not gelu"
-    for kind in model.rotary_emb.rope_type.values():
-        if kind != "default":
-            return f"its rotary positions are {kind}, not default"
-    if not hasattr(model, "embeddings") or not all(map(_is_plain, model.layers)):
-        return "parts of its layers were replaced"
-    return None
+def fits(model: Any) -> bool:
+    """Return true if `forward` can compute this model."""
+    return (
+        model.config.hidden_activation == "gelu"
+        and all(kind == "default" for kind in model.rotary_emb.rope_type.values())
+        and hasattr(model, "embeddings")
+        and all(map(_is_plain, model.layers))
+    )
 
 
 def _is_plain(layer: Any) -> bool:

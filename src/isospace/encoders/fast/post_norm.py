@@ -60,7 +60,7 @@ class PostNorm:
         parts: function from a layer to its parts.
         activation: name of the activation setting in the model's config.
         behind_padding: true if positions begin after the padding position, the padding token's id.
-        why_not: function from a config to the reason for different arithmetic, or `None`.
+        computes: function from a config to false if the model has other arithmetic.
         bias: function from a model and its tokens to the addend of attention scores,
             (batch, heads or 1, length or 1, length).
     """
@@ -69,21 +69,17 @@ class PostNorm:
     parts: Callable[[Any], Layer]
     activation: str = "hidden_act"
     behind_padding: bool = False
-    why_not: Callable[[Any], str | None] = lambda _config: None
+    computes: Callable[[Any], bool] = lambda _config: True
     bias: Callable[[Any, Packing], Tensor] = lambda _model, tokens: tokens.bias
 
-    def refusal(self, model: Any, /) -> str | None:
-        """Return the reason why `forward` cannot compute this model; `None` if it can."""
-        activation = getattr(model.config, self.activation)
-        if reason := self.why_not(model.config):
-            return reason
-        if activation != "gelu":
-            return f"its activation is {activation}, not gelu"
-        if not hasattr(model, "embeddings") or not all(
-            self.parts(layer).is_plain for layer in self.layers(model)
-        ):
-            return "parts of its layers were replaced"
-        return None
+    def fits(self, model: Any, /) -> bool:
+        """Return true if `forward` can compute this model."""
+        return (
+            self.computes(model.config)
+            and getattr(model.config, self.activation) == "gelu"
+            and hasattr(model, "embeddings")
+            and all(self.parts(layer).is_plain for layer in self.layers(model))
+        )
 
     def forward(
         self, model: Any, input_ids: Tensor, attention_mask: Tensor, first_only: bool
