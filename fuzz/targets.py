@@ -137,12 +137,12 @@ def _make_corpus(folder: Path) -> list[bytes]:
 def _read_corpus(content: bytes, folder: Path) -> None:
     """Read and clean as `isospace corpus` does."""
     from isospace.corpus.corpus import load_corpus
-    from isospace.corpus.overview import overview
+    from isospace.corpus.overview import relations
 
     path = folder / "corpus.jsonl"
     path.write_bytes(content)
     try:
-        overview(load_corpus(CorpusConfig((str(path),)), folder / "cache"))
+        relations(load_corpus(CorpusConfig((str(path),)), folder / "cache"))
     finally:
         shutil.rmtree(folder / "cache", ignore_errors=True)
 

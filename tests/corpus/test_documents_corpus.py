@@ -13,7 +13,6 @@ import pytest
 
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import Corpus, load_corpus
-from isospace.corpus.overview import overview
 from isospace.corpus.relations import (
     RELATIONS,
     Role,
@@ -194,15 +193,6 @@ def test_lines_beside_documents_do_not_keep_them_from_being_held_out(tmp_path):
     with pytest.raises(UserError, match=r"lines\.txt has no columns.*with `layout` paragraphs"):
         load_corpus(folders, tmp_path / "cache")
     assert load_corpus(replace(folders, layout="paragraphs"), tmp_path / "cache").related
-
-
-def test_an_overview_counts_what_trains(tmp_path):
-    corpus = load(tmp_path, titled(60), held_out=20)
-    found = overview(corpus)
-    assert found.texts == 180
-    assert found.relations["neighbours"].train == len(corpus.related.to_train("neighbours"))
-    assert len(found.relations["title-passage"].examples) == 3
-    assert found.languages["en"] > 0.8
 
 
 @pytest.mark.parametrize(

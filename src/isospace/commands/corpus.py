@@ -14,7 +14,7 @@ from isospace.config import CorpusConfig
 from isospace.errors import TooLittle, UserError
 
 if TYPE_CHECKING:
-    from isospace.corpus.overview import Overview
+    from isospace.corpus.corpus import Corpus as LoadedCorpus
 
 _SHOWN = 160
 """Number of printed characters of an example."""
@@ -42,7 +42,8 @@ class Corpus(LoadsModels):
         """Read the text and print the findings."""
         from isospace.commands.train import DEFAULT_RECIPE
         from isospace.corpus.corpus import load_corpus
-        from isospace.corpus.overview import coverage, overview, sample
+        from isospace.corpus.overview import coverage, describe_pairs, relations, sample
+        from isospace.corpus.passages import languages
         from isospace.encoders.loading import load_encoder
         from isospace.encoders.places import resolve
         from isospace.recipes import find
@@ -57,42 +58,51 @@ class Corpus(LoadsModels):
             text = CorpusConfig(**vars(self.config))
             corpus = load_corpus(text, cache_folder())
             texts = sample(corpus)
-            found = overview(corpus, texts)
+            shares, pairs = languages(texts), describe_pairs(corpus)
+            found = relations(corpus)
             tokens = coverage(load_encoder(self.model), texts)
         if self.json:
-            print_json(asdict(found) | {"model": self.model, "tokens": asdict(tokens)})
+            keys = ("train", "held_out", "examples")
+            about = {
+                "counts": corpus.counts,
+                "files": corpus.files,
+                "texts": len(corpus.passages),
+                "languages": shares,
+                "relations": {
+                    name: dict(zip(keys, one, strict=True)) for name, one in found.items()
+                },
+                "test_pairs": pairs,
+                "model": self.model,
+                "tokens": asdict(tokens),
+            }
+            print_json(about)
             return
-        console.line("files", _files(found))
+        console.line("files", _files(corpus))
         console.line("corpus", corpus.summary)
-        console.line("texts", f"{found.texts:,}; words: {_quantiles(found.words)}")
-        shares = [f"{100 * share:.0f} % {name}" for name, share in found.languages.items()]
-        console.line("language", f"{', '.join(shares)} (of a sample of {len(texts)})")
+        console.line("texts", f"{len(corpus.passages):,}")
+        spoken = [f"{100 * share:.0f} % {name}" for name, share in shares.items()]
+        console.line("language", f"{', '.join(spoken)} (of a sample of {len(texts)})")
         many = f"{tokens.per_word:.1f} a word, {100 * tokens.unknown:.1f} % unknown"
         console.line("tokens", f"{many}; of a text: {_quantiles(tokens.lengths)} ({self.model})")
         if tokens.warning:
             console.line("warning", tokens.warning)
-        console.line("test pairs", found.test_pairs)
+        console.line("test pairs", pairs)
         try:
             require_enough(replace(find(DEFAULT_RECIPE).config, text=text), corpus)
         except TooLittle as error:
             console.line("warning", f"train and adapt have too little here: {error}")
         rows = [
-            {
-                "relation": name,
-                "train": f"{one.train:,}",
-                "held out": f"{one.held_out:,}",
-                "note": one.why,
-            }
-            for name, one in found.relations.items()
+            {"relation": name, "train": f"{train:,}", "held out": f"{held_out:,}"}
+            for name, (train, held_out, _) in found.items()
         ]
         if rows:
             print_table("relations of the documents", rows)
-        for name, one in found.relations.items():
-            if one.examples:
-                print_table(name, [_example(name, *pair) for pair in one.examples])
+        for name, (_, _, examples) in found.items():
+            if examples:
+                print_table(name, [_example(name, *pair) for pair in examples])
 
 
-def _files(found: Overview) -> str:
+def _files(found: LoadedCorpus) -> str:
     """Return counts of files as text, such as "9 html, 9 markdown; 1 not read"."""
     files = [f"{count:,} {format}" for format, count in found.files.items()]
     unread = found.counts.get("unreadable files", 0)
