@@ -1,22 +1,7 @@
 """Adapt a sentence encoder to your own text, without labels, and measure whether that helped.
 
 The names for Python users are here. Each is imported when it is first used, because torch takes
-seconds. Import everything else from its package.
-
-- `load(model)`: an `Embedder`, which encodes, compares and searches texts.
-- `adapt(config)`: the best encoder for a text within a budget of time; settings: `AdaptConfig`,
-  `CorpusConfig`.
-- `ask(config)`: queries to train on, which a language model writes; settings: `AskConfig`.
-- `train(config)`: adapt an encoder to a corpus; settings: `TrainConfig`, `CorpusConfig`, and an
-  objective of `OBJECTIVES`.
-- `compare(candidates, seeds, folder)`: several objectives by several seeds.
-- `evaluate(model, config)`: score a model; settings: `EvaluateConfig`.
-- `whiten_model(config)`: whiten a model after the fact; settings: `WhitenConfig`.
-- `distill(config)`: a static twin of an encoder; settings: `DistillConfig`.
-- `merge_models(base, models, share, to)`: weights between a base model and models that were
-  trained from it.
-- `ObjectiveLoss`: an objective in sentence-transformers' own trainer.
-- `UserError`, `Stopped`: the errors for bad input, and for work that ended early.
+seconds. Import everything else from its package. The reference of the documentation describes them.
 """
 
 from __future__ import annotations

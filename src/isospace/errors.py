@@ -1,4 +1,4 @@
-"""The exceptions that are meant for the person at the keyboard."""
+"""Exceptions for bad input and for work that ended early, and sentences for their messages."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -14,26 +14,26 @@ class UserError(Exception):
 
 
 class TooLittle(UserError):
-    """There is too little text to train on, or to measure anything by."""
+    """Too little text to train on or to measure with."""
 
 
 class UnknownText(UserError):
-    """A text has no vector, in a file of vectors that knows only its own texts."""
+    """A text without a vector in a file of vectors."""
 
 
 class Stopped(Exception):
-    """Work ended early; what is left of it can be gone on with, and the message says how.
+    """Work that ended early and can be continued; the message says how.
 
     The command line prints it and exits with status 1.
     """
 
 
 class Interrupted(Stopped):
-    """Ended early by a signal: Ctrl-C, a polite kill, a closed terminal."""
+    """Work that a signal ended: Ctrl-C, a kill, a closed terminal."""
 
 
 def no_such(kind: str, name: str, known: Iterable[str], lists_all: str = "") -> str:
-    """Say that a name is unknown, and suggest the closest names, else the command that lists all.
+    """Return a message for an unknown name, with the closest names or the command that lists all.
 
     Args:
         kind: what the name should be of, such as "objective".
@@ -49,13 +49,13 @@ def no_such(kind: str, name: str, known: Iterable[str], lists_all: str = "") -> 
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Suggest the names that are closest to one that is unknown; nothing where none is close."""
+    """Return a question with the known names closest to an unknown one; empty if none is close."""
     close = difflib.get_close_matches(name, known, n=3)
     return f"Did you mean {in_words(close, 'or')}?" if close else ""
 
 
 def in_words(names: Sequence[str], last: str) -> str:
-    """List names in words, with `last` before the last one.
+    """Return names as text, with `last` before the last one.
 
     >>> in_words(["minutes", "tokens", "epochs"], "or")
     'minutes, tokens or epochs'
@@ -64,5 +64,5 @@ def in_words(names: Sequence[str], last: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of what another library's error says; its type where it says nothing."""
+    """Return the first line of an error's message, or its type if it has no message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -117,8 +117,6 @@ def longest_read(config: TrainConfig) -> int | None:
 
 
 _AT_ONCE = 1 << 16
-_TRIES = 10
-"""Orders to try again if the first gives no batch without shared origins."""
 
 
 class Order:
@@ -161,12 +159,6 @@ class Order:
                 raise TooLittle(fewer_than_a_batch(number_of(len(examples), "texts"), self._size))
             return batches
         batches = batches_without_shared_origin(order, examples.origins, self._size)
-        for _ in range(_TRIES):  # with hardly enough examples, the order decides
-            if len(batches):
-                break
-            batches = batches_without_shared_origin(
-                random.permutation(order), examples.origins, self._size
-            )
         if len(batches):
             return batches
         if epoch:  # the first epoch had batches, or there would be no second

@@ -29,10 +29,10 @@ from isospace.training.teachers import (
     Fused,
     LinesBySide,
     Mean,
-    Rows,
-    Scores,
+    ScoreMatrix,
     Teacher,
 )
+from isospace.training.texts import Rows
 
 DEPTH = 50
 """Nearest texts among which candidates are drawn (as many as GPL takes from each retriever)."""
@@ -113,7 +113,7 @@ class Lists:
                 found[start + place] = self.pool[near]
         return found
 
-    def scores(self, rows: Rows, second: Rows, first: int) -> Scores | None:
+    def scores(self, rows: Rows, second: Rows, first: int) -> ScoreMatrix | None:
         """Score the lists of examples by the teacher.
 
         `rows` is (example, text + mined) lines, candidates last; `second` (batch,) the last texts
@@ -188,8 +188,7 @@ def make_lists(
     size = len(np.union1d(sides.queries, sides.texts))
     progress.line(
         "teacher",
-        f"{description}; {size:,} texts, {time.monotonic() - began:.0f} s; "
-        f"{_megabytes(ranker, teacher):,.0f} MB of vectors on disk",
+        f"{description}; {size:,} texts, {time.monotonic() - began:.0f} s",
     )
     pairs = numbers[examples.pairs]
     order = np.lexsort((pairs[:, 1], pairs[:, 0]))
@@ -236,17 +235,6 @@ def _sided(config: TrainConfig, examples: Examples, pool: Rows) -> LinesBySide:
         texts.__getitem__,
         texts.digest,
     )
-
-
-def _megabytes(*teachers: Teacher | None) -> float:
-    """Return the size in megabytes of the vectors of these teachers."""
-    files = {
-        vectors.file: vectors.vectors.nbytes
-        for teacher in teachers
-        if teacher is not None
-        for vectors in teacher.reads
-    }
-    return sum(files.values()) / 1e6
 
 
 def gives_cosines(teacher: str) -> bool:

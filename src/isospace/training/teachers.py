@@ -27,9 +27,9 @@ from isospace.system.arrays import row_writer
 from isospace.system.cache import built_once
 from isospace.system.files import file_hash
 from isospace.system.progress import Progress
+from isospace.training.texts import Rows
 
-Rows = NDArray[np.int64]
-Scores = NDArray[np.float32]
+ScoreMatrix = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 _SLICE = 1 << 12
@@ -65,14 +65,13 @@ class Teacher(ABC):
 
     ranks_all = True
     digest: str
-    reads: tuple[LineVectors, ...] = ()
 
     @abstractmethod
-    def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
+    def score_matrix(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Return the score of every text for every query (query, text); NaN without a score."""
 
     @abstractmethod
-    def score_own(self, queries: Rows, texts: Rows) -> Scores:
+    def score_own(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Return the scores (query, n) of the texts (query, n) that are each query's own."""
 
     def scored_rows(self, query: int) -> Rows:
@@ -129,7 +128,6 @@ class Cosines(Teacher):
 
     def __init__(self, queries: LineVectors, texts: LineVectors, digest: str) -> None:
         self.queries, self.texts, self.digest = queries, texts, digest
-        self.reads = (queries, texts)
 
     @classmethod
     def made(cls, encoder: Encoder, sides: LinesBySide, cache: Path, progress: Progress) -> Cosines:
@@ -143,7 +141,7 @@ class Cosines(Teacher):
         texts = LineVectors.made(encoder, "document", sides.texts, sides, cache, progress)
         return cls(queries, texts, digest)
 
-    def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
+    def score_matrix(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Multiply vectors, a slice of the texts at a time."""
         looking = self.queries[queries]
         scores = np.empty((len(queries), len(texts)), np.float32)
@@ -152,7 +150,7 @@ class Cosines(Teacher):
             scores[:, part] = looking @ self.texts[texts[part]].T
         return scores
 
-    def score_own(self, queries: Rows, texts: Rows) -> Scores:
+    def score_own(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Multiply vectors."""
         own = self.texts[texts.ravel()].reshape(*texts.shape, -1)
         products: Doubles = np.einsum("qd,qnd->qn", self.queries[queries], own)
@@ -168,9 +166,8 @@ class Fused(Teacher):
 
     def __init__(self, cosines: Cosines, sides: LinesBySide, weight: float) -> None:
         self._cosines, self._sides, self.weight = cosines, sides, weight
-        self.reads = cosines.reads
         self._bm25 = BM25([sides.read(line) for line in sides.texts.tolist()])
-        self._held: dict[int, Scores] = {}
+        self._held: dict[int, ScoreMatrix] = {}
         self.digest = f"{cosines.digest} BM25 {weight!r}"
         dim = cosines.texts.vectors.shape[1]
         total, squares = np.zeros(dim), np.zeros((dim, dim))
@@ -181,18 +178,18 @@ class Fused(Teacher):
         mean = total / len(sides.texts)
         self._covariance = squares / len(sides.texts) - np.outer(mean, mean)
 
-    def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
+    def score_matrix(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Return hybrid scores (query, text)."""
         places = np.searchsorted(self._sides.texts, texts)
         of_each = np.broadcast_to(places, (len(queries), len(texts)))
         return self._fused(queries, of_each, self._cosines.score_matrix(queries, texts))
 
-    def score_own(self, queries: Rows, texts: Rows) -> Scores:
+    def score_own(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Return hybrid scores (query, n) of each query's own texts."""
         places = np.searchsorted(self._sides.texts, texts)
         return self._fused(queries, places, self._cosines.score_own(queries, texts))
 
-    def _fused(self, queries: Rows, places: Rows, cosines: Scores) -> Scores:
+    def _fused(self, queries: Rows, places: Rows, cosines: ScoreMatrix) -> ScoreMatrix:
         """Return hybrid scores of the documents at `places` (query, n)."""
         words = np.empty((len(queries), 1 + places.shape[1]), np.float32)
         for row, (query, own) in enumerate(zip(queries.tolist(), places, strict=True)):
@@ -205,7 +202,7 @@ class Fused(Teacher):
         with_best = np.concatenate([np.zeros((len(queries), 1), np.float32), cosines], axis=1)
         return fuse(with_best, words, self.weight, spread)[:, 1:].astype(np.float32)
 
-    def _words(self, query: int) -> Scores:
+    def _words(self, query: int) -> ScoreMatrix:
         """Return the BM25 scores (text,) of all documents, and remember them."""
         if query not in self._held:
             if len(self._held) * len(self._sides.texts) > _HELD:
@@ -219,19 +216,20 @@ class Mean(Teacher):
 
     def __init__(self, teachers: Sequence[Teacher]) -> None:
         self._teachers = teachers
-        self.reads = tuple(vectors for teacher in teachers for vectors in teacher.reads)
         self.digest = " ".join(teacher.digest for teacher in teachers)
 
-    def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
+    def score_matrix(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Average the scores of the teachers."""
-        scores: Scores = np.mean(
+        scores: ScoreMatrix = np.mean(
             [one.score_matrix(queries, texts) for one in self._teachers], axis=0
         )
         return scores
 
-    def score_own(self, queries: Rows, texts: Rows) -> Scores:
+    def score_own(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Average the scores of the teachers."""
-        scores: Scores = np.mean([one.score_own(queries, texts) for one in self._teachers], axis=0)
+        scores: ScoreMatrix = np.mean(
+            [one.score_own(queries, texts) for one in self._teachers], axis=0
+        )
         return scores
 
 
@@ -243,11 +241,11 @@ class CrossEncoderTeacher(Teacher):
     def __init__(self, scorer: PairScorer, read: Callable[[int], str]) -> None:
         self._scorer, self._read, self.digest = scorer, read, scorer.digest
 
-    def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
+    def score_matrix(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Return NaN: a cross-encoder is too slow for all texts of a batch."""
         return np.full((len(queries), len(texts)), np.nan, np.float32)
 
-    def score_own(self, queries: Rows, texts: Rows) -> Scores:
+    def score_own(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Return the logits of the cross-encoder."""
         pairs = [
             (self._read(query), self._read(text))
@@ -295,11 +293,11 @@ class FileTeacher(Teacher):
     def _key(self, line: int) -> int:
         return name_hash(self._read(line))
 
-    def score_matrix(self, queries: Rows, texts: Rows) -> Scores:
+    def score_matrix(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Return the scores in the file."""
         return self.score_own(queries, np.broadcast_to(texts, (len(queries), len(texts))))
 
-    def score_own(self, queries: Rows, texts: Rows) -> Scores:
+    def score_own(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Return the scores in the file."""
         keys = {line: self._key(line) for line in np.unique(texts).tolist()}
         rows: list[list[Any]] = [
