@@ -243,8 +243,8 @@ class TrainConfig:
     pooling: PoolingName | None = None
     """How token vectors become one sentence vector. Default: the model's own pooling."""
     query_prompt: str | None = None
-    """Text put before every query, such as "query: ", or the name of one of the model's own
-    prompts; "" for none. Default: the model's own query prompt, if it has one."""
+    """Text put before every query, such as "query: "; "" for none. Default: the model's own query
+    prompt, if it has one."""
     document_prompt: str | None = None
     """Text put before every document, given in the same way. Default: the model's own document,
     passage or corpus prompt."""

@@ -141,27 +141,6 @@ def test_a_null_gets_the_vector_of_the_empty_text(config, tmp_path, name):
     assert np.array_equal(vectors[4], vectors[2])
 
 
-def test_a_very_long_line_is_read_no_further_than_the_model_reads(config, tmp_path, monkeypatch):
-    """The tokenizer gets a small part of it, and the vector is that of the whole text."""
-    file = tmp_path / "in.txt"
-    long = "the old cat reads a book " * 80_000
-    file.write_text(f"{long}\n")
-    encoder = load_encoder(config.model, device="cpu")
-    tokenizer = type(encoder.tokenizer)
-    call, characters = tokenizer.__call__, []
-
-    def count(self, texts, **options):
-        characters.append(sum(map(len, texts)))
-        return call(self, texts, **options)
-
-    monkeypatch.setattr(tokenizer, "__call__", count)
-    run(replace(config, inputs=(str(file),)))
-    assert sum(characters) < 200_000
-    limit = encoder.max_length
-    beginning = encoder.embed([long[: 20 * limit]])
-    assert np.allclose(vectors_of(config.output), beginning, atol=1e-6)
-
-
 def test_standard_input(config, monkeypatch):
     raw = io.BytesIO(b"one line\r\n\r\nand another")
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=raw))

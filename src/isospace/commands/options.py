@@ -53,8 +53,8 @@ class Encodes(LoadsModels):
     pooling: PoolingName | None = None
     """How token vectors become one vector of the text. Default: the model's own pooling."""
     query_prompt: str | None = None
-    """Put before every query, such as "query: ", or the name of one of the model's own prompts; ""
-    for none. Default: the model's own query prompt."""
+    """Put before every query, such as "query: "; "" for none. Default: the model's own query
+    prompt."""
     document_prompt: str | None = None
     """Put before every document, in the same way. Default: the model's own document, passage or
     corpus prompt."""

@@ -41,8 +41,8 @@ class Search(LoadsModels, CallsEndpoints):
     """A model with the same document vectors, such as one of --queries-only, or the model of the
     index, if its folder has moved. Default: the model of the index."""
     query_prompt: str | None = None
-    """Put before every query, such as "query: ", or the name of one of the model's own prompts; ""
-    for none. Default: the query prompt of the index."""
+    """Put before every query, such as "query: "; "" for none. Default: the query prompt of the
+    index."""
     json: bool = False
     """Print everything as JSON."""
 

@@ -19,7 +19,7 @@ from isospace.encoders.frozen import load_frozen
 from isospace.encoders.modules import module_names, modules_of
 from isospace.encoders.places import loading, require_undamaged, resolve
 from isospace.encoders.pooling import PoolingName
-from isospace.encoders.prompts import Side, prompt_text
+from isospace.encoders.prompts import Side
 from isospace.encoders.trained import is_causal
 from isospace.encoders.vector_sources import ABOUT, is_frozen_name
 from isospace.encoders.words import read_vectors, word_file, word_model
@@ -56,9 +56,9 @@ def load_encoder(
             Hugging Face folder names no pooling: a decoder gets the last token, other models the
             mean, and a warning says so.
         device: the device; default: `devices.default_device()`.
-        query_prompt: the prompt before every query, or the name of one of the encoder's prompts;
-            default: the encoder's own (`prompts.Prompts.of_model`).
-        document_prompt: the prompt before every document, or its name; default: the encoder's own.
+        query_prompt: the prompt before every query; default: the encoder's own
+            (`prompts.Prompts.of_model`).
+        document_prompt: the prompt before every document; default: the encoder's own.
 
     Raises:
         UserError: the model is missing, unreachable, unreadable, or not a text encoder.
@@ -106,16 +106,11 @@ def _configure(
 
 
 def set_prompts(encoder: Encoder, query: str | None, document: str | None) -> None:
-    """Set the prompts of an encoder; `None` keeps the prompt of that side.
-
-    Raises:
-        UserError: a prompt is a single word, but not the name of one of the encoder's prompts.
-    """
-    given: dict[Side, str | None] = {"query": query, "document": document}
-    for side, value in given.items():
-        if value is not None:
-            text = prompt_text(f"{side}_prompt", value, encoder.model.prompts, encoder.source)
-            encoder.prompts = encoder.prompts.with_text(side, text)
+    """Set the prompts of an encoder; `None` keeps the prompt of that side."""
+    if query is not None:
+        encoder.prompts = encoder.prompts.with_text("query", query)
+    if document is not None:
+        encoder.prompts = encoder.prompts.with_text("document", document)
 
 
 def as_encoder(

@@ -6,12 +6,9 @@ one exception: an empty `document` prompt does not hide a `passage` prompt.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
-
-from isospace.errors import UserError
 
 Side = Literal["query", "document"]
 """Side of a text in search: queries find documents. Texts compared with each other have no side."""
@@ -95,22 +92,3 @@ def side_of(text: int, texts: int) -> Side:
     ('document', 'query', 'document')
     """
     return "query" if text == 0 and texts > 1 else "document"
-
-
-def prompt_text(setting: str, value: str, own: Mapping[str, str | None], source: str) -> str:
-    """Return the encoder's prompt with the name `value`, or else `value` itself.
-
-    `own` has the encoder's prompts, name -> text.
-
-    Raises:
-        UserError: `value` is a single word but not a prompt's name; it would run into each text.
-    """
-    if value in own:
-        return own[value] or ""
-    if re.fullmatch(r"[A-Za-z0-9_.-]*[A-Za-z0-9]", value):
-        names = ", ".join(own) or "none"
-        raise UserError(
-            f"`{setting}` {value}: not a prompt of {source}, which has {names}. To give the "
-            f"prompt's text, end it in a space or a mark, such as '{value}: '"
-        )
-    return value

@@ -28,9 +28,6 @@ from isospace.views import Vocabulary
 _NO_LIMIT = 10**20
 """A larger limit of a tokenizer means that it has no limit."""
 
-_LONG_TEXT = 1 << 14
-"""Longest text, in characters, that is always tokenised as a whole."""
-
 
 class Tokenisation:
     """The tokenizer of a model, with the prompts and the length limit."""
@@ -120,7 +117,7 @@ class Tokenisation:
         limit = self._limit(max_length, whole, side)
         prompt = self.prompts.for_side(side)
         prompted = [without_surrogates(prompt + text) for text in texts]
-        return self._tokenise([self._beginning(text, limit) for text in prompted], limit)
+        return self._tokenise(prompted, limit)
 
     def cut(self, ids: np.ndarray, max_length: int, side: Side | None = None) -> np.ndarray:
         """Truncate (token,) ids as `ids` truncates a text to `max_length`."""
@@ -175,22 +172,6 @@ class Tokenisation:
                 "Give a larger number"
             )
         return limit
-
-    def _beginning(self, text: str, limit: int | None) -> str:
-        """Return a beginning of a long text that fills the limit: tokenising it all would be slow.
-
-        A beginning is long enough if its first half already fills the limit with the same tokens.
-        """
-        if limit is None or self.tokenizer.truncation_side != "right":
-            return text
-        size = max(_LONG_TEXT, 32 * limit)
-        ids_of_half: list[int] = []
-        while size < len(text):
-            [ids] = self._tokenise([text[:size]], limit)
-            if len(ids) == limit and ids == ids_of_half:
-                return text[:size]
-            ids_of_half, size = ids, 2 * size
-        return text
 
     def _tokenise(self, texts: list[str], limit: int | None) -> list[list[int]]:
         encoded = self.tokenizer(

@@ -288,9 +288,8 @@ def load(
             `SentenceTransformer` or `Encoder`, which is not copied.
         pooling: the pooling; default: the model's own.
         device: the device; default: a GPU if there is one, and unchanged for a loaded model.
-        query_prompt: the prompt before every query, such as "query: ", or the name of one of the
-            model's prompts; default: the model's own.
-        document_prompt: the prompt before every document, or its name; default: the model's own.
+        query_prompt: the prompt before every query, such as "query: "; default: the model's own.
+        document_prompt: the prompt before every document; default: the model's own.
         trust_remote_code: allow code from the model's folder to run.
         endpoint: the address of the endpoint on which a run is based. If only a file names a remote
             endpoint, no text is sent to it; give its address here to allow that.

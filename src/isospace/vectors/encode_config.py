@@ -81,8 +81,8 @@ class EncodeConfig:
     """Whether the texts are queries or documents; the model's prompt for them is put before each
     text. Default: neither, with the model's default prompt if it has one."""
     query_prompt: str | None = None
-    """Put before every text as a query, such as "query: ", or the name of one of the model's own
-    prompts; "" for none. Default: the model's own query prompt."""
+    """Put before every text as a query, such as "query: "; "" for none. Default: the model's own
+    query prompt."""
     document_prompt: str | None = None
     """Put before every text as a document, in the same way. Default: the model's own document,
     passage or corpus prompt."""
@@ -173,8 +173,8 @@ class IndexConfig:
     """For a new index: how token vectors become one vector of the text. Default: the model's own
     pooling."""
     query_prompt: str | None = None
-    """For a new index: put before every query, such as "query: ", or the name of one of the model's
-    own prompts; "" for none. Default: the model's own query prompt, if it has one."""
+    """For a new index: put before every query, such as "query: "; "" for none. Default: the model's
+    own query prompt, if it has one."""
     document_prompt: str | None = None
     """For a new index: put before every text, in the same way. Default: the model's own document,
     passage or corpus prompt."""
