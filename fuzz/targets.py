@@ -281,8 +281,10 @@ def _make_judged(folder: Path) -> None:
     folder.mkdir()
     rows = [{"_id": f"d{i}", "title": "", "text": text} for i, text in enumerate(_LINES)]
     (folder / "corpus.jsonl").write_bytes(_jsonl(rows))
-    (folder / "queries.tsv").write_text("q1\twhat purrs\nq2\twhat barks\n")
-    (folder / "qrels.txt").write_text("q1 0 d1 2\nq2 0 d2 1\n")
+    queries = [{"_id": "q1", "text": "what purrs"}, {"_id": "q2", "text": "what barks"}]
+    (folder / "queries.jsonl").write_bytes(_jsonl(queries))
+    (folder / "qrels").mkdir()
+    (folder / "qrels/test.tsv").write_text("q1\td1\t2\nq2\td2\t1\n")
 
 
 def _read_judged(folder: Path) -> None:
@@ -354,7 +356,9 @@ TARGETS: dict[str, Target] = {
     ),
     "config": Target(_configs, _read_config),
     "words": Target(_vectors, _read_vectors),
-    "judged": _folder(_make_judged, _read_judged, "corpus.jsonl", "queries.tsv", "qrels.txt"),
+    "judged": _folder(
+        _make_judged, _read_judged, "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
+    ),
     "senteval": _folder(_make_senteval, _read_senteval, *_SENTEVAL),
 }
 """Name for `make fuzz TARGET=...` -> target."""

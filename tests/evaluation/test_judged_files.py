@@ -46,15 +46,6 @@ def test_beir(tmp_path):
     assert judged.judgements == ({0: 2, 1: 0}, {1: 1, 2: 1})
 
 
-@pytest.mark.parametrize("line", ["q1 0 d1 2\nq2 0 d2 1\n", "q1\tQ0\td1\t2\nq2\tQ0\td2\t1\n"])
-def test_trec(tmp_path, line):
-    folder = write(tmp_path, qrels=line, name="qrels.txt")
-    (folder / "queries.jsonl").unlink()
-    (folder / "topics.tsv").write_text("q1\twhat purrs\nq2\twhat barks\n", encoding="utf-8")
-    judged = load_judged(folder)
-    assert (judged.queries, judged.judgements) == (("what purrs", "what barks"), ({0: 2}, {1: 1}))
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -76,7 +67,7 @@ def test_what_is_refused(tmp_path, change, words):
     assert "\n" not in str(refused.value)
 
 
-def scored(folder, **options):
+def scored(folder):
     """Our scores, and pytrec_eval's of the same cosines without identical ids, as BEIR has it."""
 
     def encode(texts):
@@ -84,7 +75,7 @@ def scored(folder, **options):
             [np.random.default_rng(list(text.encode())).normal(size=8) for text in texts]
         )
 
-    found = evaluate_own(encode, load_own(folder, **options))
+    found = evaluate_own(encode, load_own(folder))
     ids = {
         name: {
             str(row["_id"]): f"{row.get('title') or ''} {row['text'] or ''}".strip()
@@ -139,9 +130,6 @@ def test_identical_ids_are_ignored_as_in_beir(tmp_path):
     found, ours, theirs = scored(random_set(tmp_path))
     assert ours == pytest.approx(theirs, abs=1e-9)
     assert "documents with the id of their query, ignored, as in BEIR: 20" in found.protocol
-    counted, _, _ = scored(tmp_path, ignore_identical_ids=False)
-    assert counted.values["nDCG@10"] < found.values["nDCG@10"]
-    assert "documents with the id of their query, ranked: 20" in counted.protocol
 
 
 def test_each_way_ignores_identical_ids(tmp_path):
@@ -155,11 +143,9 @@ def test_each_way_ignores_identical_ids(tmp_path):
         return np.array([[float(word in text.split()) for word in words] for text in found])
 
     ignoring = evaluate_own(encode, load_own(folder)).with_bm25.values
-    counting = evaluate_own(encode, load_own(folder, ignore_identical_ids=False)).with_bm25.values
     for way in ("encoder", "BM25", "hybrid"):
         # e is judged relevant to itself, and so is found; without it BEIR's number would be 67.
         assert ignoring[way]["nDCG@10"] == pytest.approx(1), way
-        assert counting[way]["nDCG@10"] == pytest.approx((2 / np.log2(3) + 1) / 3), way
 
 
 @pytest.mark.parametrize("missing", ["documents", "queries"])
@@ -171,9 +157,9 @@ def test_judgements_of_what_is_missing(tmp_path, missing, caplog):
     found, ours, theirs = scored(folder)
     assert ours == pytest.approx(theirs, abs=1e-9)
     assert found.n == 40
-    how = {"documents": "counted as not found: 3", "queries": "left out: 2"}[missing]
-    assert f"judgements of missing {missing}, {how}" in found.protocol
-    assert "test.tsv:802: query" in caplog.text
+    count = {"documents": 3, "queries": 2}[missing]
+    assert f"(left out) or documents (counted as not found): {count}" in found.protocol
+    assert "test.tsv:802: there is no " in caplog.text
 
 
 def test_repeated_judgements_and_ids(tmp_path, caplog):
@@ -186,23 +172,17 @@ def test_repeated_judgements_and_ids(tmp_path, caplog):
         file.write('\n{"_id": "t150", "text": "another text"}')
     found, ours, theirs = scored(folder)
     assert ours == pytest.approx(theirs, abs=1e-9)
-    for words in (
-        "repeated judgements equal, counted once: 1",
-        "repeated judgements with another grade, of which the last counts: 1",
-        "documents with a repeated id; the last one counts: 1",
-    ):
-        assert words in found.protocol
-        assert words in caplog.text
+    words = "repeated ids and judgements, of which the last counts: 3"
+    assert words in found.protocol
+    assert words in caplog.text
 
 
-def test_an_empty_document_stays(tmp_path, caplog):
+def test_an_empty_document_stays(tmp_path):
     folder = random_set(tmp_path)
     with (folder / "corpus.jsonl").open("a") as file:
         file.write('\n{"_id": "t300", "title": " ", "text": ""}\n{"_id": "t301", "text": null}')
-    found, ours, theirs = scored(folder)
+    _, ours, theirs = scored(folder)
     assert ours == pytest.approx(theirs, abs=1e-9)
-    assert "documents without a text, kept as empty texts: 2" in found.protocol
-    assert "corpus.jsonl:151: 't300'" in caplog.text
 
 
 def test_forms_of_published_files(tmp_path):
@@ -225,10 +205,6 @@ def test_forms_of_published_files(tmp_path):
         judged = load_judged(folder)
         assert (judged.queries, judged.documents, judged.judgements) == expected
         assert not judged.notes
-    rows = [dict(zip(("query-id", "corpus-id", "score"), line.split("\t"), strict=True)) for line in lines[:3]]  # fmt: skip
-    (folder / "qrels/test.tsv").unlink()
-    (folder / "qrels/test.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert load_judged(folder).judgements == expected[2]
 
 
 def test_splits(tmp_path):

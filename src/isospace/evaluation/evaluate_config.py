@@ -15,8 +15,7 @@ DataKind = Literal["pairs", "triples", "scored", "labelled"]
 ProtocolName = Literal["senteval", "senteval-fast", "sklearn"]
 
 COMPRESS_READS = (
-    "own", "kind", "split", "ignore_identical_ids",
-    "pooling", "query_prompt", "document_prompt", "precision",
+    "own", "kind", "split", "pooling", "query_prompt", "document_prompt", "precision",
 )  # fmt: skip
 """Settings that `isospace evaluate --compress` reads; it refuses the others."""
 
@@ -33,8 +32,8 @@ class EvaluateConfig:
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
     own: Files = ()
     """Files of your own to score on (csv, tsv, txt, jsonl, parquet), with pairs, triplets,
-    scored pairs or labelled texts as rows. A folder in the layout of BEIR or TREC is a test
-    of retrieval."""
+    scored pairs or labelled texts as rows. A folder in the layout of BEIR is a test of
+    retrieval."""
     bm25_weight: NonNegativeFloat = WEIGHT
     """Weight of BM25 in hybrid search: the best match of words adds this many standard deviations
     of the query's cosines."""
@@ -43,9 +42,6 @@ class EvaluateConfig:
     split: str | None = None
     """Which judgements of a folder of `own` to use: the name of a file in its qrels, such as dev.
     Default: test, or the only one."""
-    ignore_identical_ids: bool = True
-    """Whether a document with the id of the query is left out in a folder of `own`, as BEIR does,
-    unless it is judged relevant. Default: it is left out."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one vector of the text; default: the model's own."""
     query_prompt: str | None = None

@@ -78,7 +78,6 @@ def load_own(
     path: Path | str,
     kind: DataKind | None = None,
     split: str | None = None,
-    ignore_identical_ids: bool = True,
 ) -> OwnData:
     """Read a user's file, or a folder of judged queries.
 
@@ -87,13 +86,12 @@ def load_own(
             folder as `judged_files.load_judged` reads it.
         kind: kind of the rows of a file; default: recognised by the columns.
         split: split of a folder, as for `judged_files.load_judged`.
-        ignore_identical_ids: for a folder, as for `judged_files.load_judged`.
 
     Raises:
         UserError: the data cannot be read or scored; the message names file and line.
     """
     if (folder := expanded(path)).is_dir():
-        judged = load_judged(folder, split, ignore_identical_ids)
+        judged = load_judged(folder, split)
         documents = number_of(len(judged.documents), "documents")
         found = f"{len(judged):,} judged queries of {judged.file}, {documents}"
         return OwnData(folder.name, found, judged)
@@ -104,8 +102,7 @@ def load_own(
 
 def load_own_files(config: EvaluateConfig) -> list[OwnData]:
     """Read the files and folders of `own`; several of one name are named by their paths."""
-    options = config.kind, config.split, config.ignore_identical_ids
-    own = [load_own(path, *options) for path in config.own]
+    own = [load_own(path, config.kind, config.split) for path in config.own]
     names = [data.file for data in own]
     return [
         replace(data, file=path) if names.count(data.file) > 1 else data
