@@ -192,10 +192,6 @@ def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, cap
         ([], "--own FILE"),
         (["--geometry"], "--geometry: needs texts"),
         (["--own", "bad.tsv"], "bad.tsv:2: 1 column; expected 2"),
-        (
-            ["--own", "small.tsv", "--geometry"],
-            "--geometry on small.tsv: ",
-        ),
         (["--own", "small.tsv", "--transfer", "sklearn"], "--transfer: "),
     ],
 )

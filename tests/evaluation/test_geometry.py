@@ -10,20 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from scipy.stats import skew
 
 from isospace.evaluation import geometry
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.geometry import (
     alignment,
-    correlation_rank,
     describe,
     effective_rank,
     evaluate_isotropy,
-    hubness,
     isoscore,
-    k_occurrence,
-    mean_correlation,
     mean_cosine,
     neighbour_overlap,
     stsb_geometry,
@@ -33,7 +28,7 @@ from isospace.evaluation.geometry import (
 from isospace.evaluation.pairs import ScoredPairs
 from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.task import Request
-from isospace.operators import nearest, nearest as nearest_module
+from isospace.operators import nearest as nearest_module
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(os.environ.get("ISOSPACE_GOLDEN", ROOT / "../shared/golden")) / "align_uniform.npz"
@@ -147,60 +142,6 @@ def test_isoscore_equals_the_algorithms_steps(x):
     assert isoscore(7 * x @ rotation - 100) == pytest.approx(isoscore(x), rel=1e-9)
 
 
-def occurrences_by_loop(x, k):
-    units = [row / np.sqrt(row @ row) for row in x]
-    counts = [0] * len(x)
-    for i in range(len(x)):
-        others = sorted((j for j in range(len(x)) if j != i), key=lambda j: -units[i] @ units[j])
-        for j in others[:k]:
-            counts[j] += 1
-    return counts
-
-
-@pytest.mark.parametrize("chunk", [1, 70, 1 << 20])
-@pytest.mark.parametrize("k", [1, 5, 30])
-def test_k_occurrence_equals_a_loop(monkeypatch, chunk, k):
-    monkeypatch.setattr(nearest, "BLOCK", chunk)
-    assert k_occurrence(DRAWN, k) == pytest.approx(occurrences_by_loop(DRAWN, k))
-
-
-def test_a_star_has_one_hub():
-    """Sentences on separate axes have one neighbour in common: the one in the middle."""
-    star = np.concatenate([np.ones((1, 8)), np.eye(8)])
-    assert k_occurrence(star, 1) == pytest.approx([8] + [1 / 8] * 8)
-    assert hubness(star, 1)[0] == pytest.approx(skew([8] + [1 / 8] * 8))
-    star[0, 0] = 1.5  # the middle's own nearest is now the first axis, and that alone
-    assert k_occurrence(star, 1) == pytest.approx([8, 1] + [0] * 7)
-    assert hubness(star, 1)[1] == pytest.approx(7 / 9)
-
-
-def test_hubs_do_not_depend_on_the_order_of_equal_sentences():
-    repeated = np.concatenate([DRAWN, DRAWN[:10]])
-    order = DRAWS.permutation(len(repeated))
-    assert k_occurrence(repeated[order]) == pytest.approx(k_occurrence(repeated)[order])
-    assert k_occurrence(repeated).sum() == pytest.approx(10 * len(repeated))
-
-
-def test_mean_correlation_equals_a_loop():
-    columns = DRAWN.T
-    pairs = [(c, d) for c in range(6) for d in range(6) if c != d]
-    expected = np.mean([abs(np.corrcoef(columns[c], columns[d])[0, 1]) for c, d in pairs])
-    assert mean_correlation(DRAWN) == pytest.approx(expected)
-    constant = np.full((len(DRAWN), 1), 0.1)
-    assert mean_correlation(np.hstack([DRAWN, constant])) == pytest.approx(expected)
-    assert mean_correlation(DRAWN[:, :1] * [1.0, -2.0, 3.0] + 4) == pytest.approx(1.0)
-    assert mean_correlation(cross(5, 5)) == pytest.approx(0.0)
-
-
-def test_correlation_rank_sees_redundant_dimensions_through_the_rounding_of_float32():
-    factors = DRAWS.normal(size=(200, 5)) @ DRAWS.normal(size=(5, 30))
-    embeddings = factors.astype(np.float32) + np.float32(1.0)
-    assert np.linalg.matrix_rank(embeddings.astype(np.float64) - embeddings.mean(0)) == 30
-    assert correlation_rank(embeddings, (4, 200)) == {4: 3, 200: 5}
-    dead = np.hstack([embeddings, np.full((200, 3), np.float32(0.1))])
-    assert correlation_rank(dead, (200,)) == {200: 5}
-
-
 def test_describe_gives_every_measure():
     x = DRAWS.normal(size=(130, 20)).astype(np.float32)
     measures = describe(torch.from_numpy(x).requires_grad_())
@@ -212,11 +153,6 @@ def test_describe_gives_every_measure():
         "mean_cosine": geometry.mean_cosine(x),
         "isoscore": isoscore(x),
         "uniformity": geometry.uniformity(x),
-        "hubness": hubness(x, 10)[0],
-        "antihubs": hubness(x, 10)[1],
-        "mean_correlation": mean_correlation(x),
-        "correlation_rank@64": 20,
-        "correlation_rank@128": 20,
     }
 
 
@@ -226,27 +162,7 @@ def test_what_is_not_finite_has_no_good_numbers():
     broken[3, 2] = np.nan
     measures = describe(broken)
     assert (measures.pop("sentences"), measures.pop("dim")) == (70, 16)
-    assert "mean_correlation" in measures
     assert np.isnan(list(measures.values())).all()
-    with pytest.raises(ValueError, match="finite"):
-        correlation_rank(broken, (64,))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: isoscore(DRAWN[:1]), "at least two"),
-        (lambda: isoscore(DRAWN[:, :1]), "two dimensions"),
-        (lambda: k_occurrence(DRAWN, 31), "more than k=31"),
-        (lambda: describe(DRAWN[:10]), "more than k=10"),
-        (lambda: correlation_rank(DRAWN, (2, 32)), "from 2 to 31, got 32"),
-        (lambda: correlation_rank(DRAWN, (1,)), "from 2 to 31, got 1"),
-        (lambda: mean_correlation(DRAWN[0]), "sentence, dim"),
-    ],
-)
-def test_wrong_sizes_are_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
 
 
 def test_isotropy_of_distinct_sentences_in_an_order_without_meaning(monkeypatch):

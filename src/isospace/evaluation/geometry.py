@@ -6,7 +6,7 @@ float64 (neighbours in float32), in chunks of bounded memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,12 +18,14 @@ from isospace.errors import UserError
 from isospace.evaluation.pairs import Encode, ScoredPairs, encode_distinct
 from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.task import Conditions, Request, Subject, TitledRows
-from isospace.operators.nearest import nearest, other_products, shares_of_places, unit_rows
+from isospace.operators.nearest import nearest, unit_rows
 from isospace.statistics.correlation import FloatArray
 
 Embeddings = NDArray[Any] | torch.Tensor
 
 _CHUNK_ENTRIES = 1 << 22  # pairwise values held at once: 32 MB in float64
+NEIGHBOURS = 10
+"""Number k of nearest neighbours in measures of neighbourhoods."""
 COLLAPSED = 1e-6
 """A spread below this share of the vectors' length is a rounding error of float32."""
 
@@ -37,7 +39,6 @@ def alignment(x: Embeddings, y: Embeddings) -> float:
     2.0
     """
     a, b = normalised(x), normalised(y)
-    _require_same_rows(a, b)
     return float(((a - b) ** 2).sum(1).mean())
 
 
@@ -104,18 +105,13 @@ def neighbour_overlap(a: Embeddings, b: Embeddings, k: int) -> float:
     The overlap measure of Hamilton et al. 2016 (local neighbourhood change), as a plain share. The
     sentence itself is not counted; k must be less than n.
     """
-    n = len(a)
-    if len(b) != n or not 0 < k < n:
-        raise ValueError(
-            f"expected embeddings of the same more than k={k} sentences, got {n} and {len(b)}"
-        )
-    return int(common_neighbours(a, b, k).sum()) / (n * k)
+    return int(common_neighbours(a, b, k).sum()) / (len(a) * k)
 
 
 def common_neighbours(a: Embeddings, b: Embeddings, k: int) -> NDArray[np.int64]:
     """Count for each sentence the common sentences of its k nearest (cosine) in `a` and in `b`.
 
-    Among equally near sentences the first are neighbours. Arguments as for `neighbour_overlap`.
+    Among equally near sentences the first are neighbours.
     """
     near_a, near_b = (_neighbour_rows(x, k) for x in (a, b))
     counts: NDArray[np.int64] = (near_a[:, :, None] == near_b[:, None, :]).any(2).sum(1)
@@ -149,16 +145,6 @@ def require_two_rows(x: FloatArray) -> int:
     return len(x)
 
 
-def _require_same_rows(x: FloatArray, y: FloatArray) -> None:
-    if x.shape != y.shape or len(x) == 0:
-        raise ValueError(f"expected two arrays of one shape, got {x.shape} and {y.shape}")
-
-
-NEIGHBOURS = 10
-"""Number k of neighbours for hubs, as in Radovanovic et al. 2010."""
-BATCH_SIZES = (64, 128, 256, 512, 1024)
-"""Batch sizes for the rank of the correlation: from SimCSE++'s 64 to above common widths."""
-
 SAMPLE = 5000
 """Largest number of texts in `evaluate_isotropy`; the measures depend on the number of texts."""
 
@@ -172,12 +158,7 @@ def isoscore(x: Embeddings) -> float:
     eigenvalues $\lambda$ of the covariance. If k of d directions are used evenly, the score is
     $(k-1) / (d-1)$.
 
-    Source: Rudman et al. 2022, algorithm 1, whose steps are equal to this formula. Rotate to
-    principal components, take the variances $\lambda$, and scale them to
-    $\hat\lambda = \sqrt d\, \lambda / \|\lambda\|$. The isotropy defect is
-    $\delta = \|\hat\lambda - 1\| / \sqrt{2 (d - \sqrt d)}$, the share of dimensions
-    $\varphi = (d - \delta^2 (d - \sqrt d))^2 / d^2$, the score $\iota = (d \varphi - 1) / (d - 1)$.
-    Here $d - \delta^2 (d - \sqrt d) = \sum_k \hat\lambda_k$.
+    Source: Rudman et al. 2022, algorithm 1, whose steps are equal to this formula.
 
     Compare encoders on the same sentences, because few sentences look anisotropic: n draws of an
     isotropic Gaussian have about $1 / (1 + d / n)$. Collapsed embeddings (all rows equal) have 0.
@@ -188,8 +169,6 @@ def isoscore(x: Embeddings) -> float:
     values = as_array(x)
     require_two_rows(values)
     dim = values.shape[1]
-    if dim < 2:
-        raise ValueError("expected at least two dimensions, got 1")
     centred = values - values.mean(0)
     if np.linalg.norm(centred) <= COLLAPSED * np.linalg.norm(values):
         return 0.0
@@ -198,111 +177,17 @@ def isoscore(x: Embeddings) -> float:
     return float((directions - 1) / (dim - 1))
 
 
-def k_occurrence(x: Embeddings, k: int = NEIGHBOURS) -> FloatArray:
-    """Count how often each sentence is among the k nearest neighbours (cosine) of the others.
-
-    N_k of Radovanovic et al. 2010; its mean is k. The search is exact. Sentences that tie for the
-    last places share these places, so that the order of equal rows does not matter.
-
-    Raises:
-        ValueError: there are k sentences or fewer.
-
-    >>> k_occurrence(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), k=1)
-    array([0.5, 2. , 0.5])
-    """
-    units = unit_rows(as_array(x))
-    if not 0 < k < len(units):
-        raise ValueError(f"expected more than k={k} embeddings, got {len(units)}")
-    occurrence = np.zeros(len(units))
-    for _, cosines in other_products(units):
-        occurrence += shares_of_places(cosines, k).sum(0)
-    return occurrence
-
-
-def hubness(x: Embeddings, k: int = NEIGHBOURS) -> tuple[float, float]:
-    r"""Return the skewness of the k-occurrence (0 is even), and the share of anti-hubs.
-
-    $S = \frac1N \sum_i (N_k(x_i) - k)^3 / \sigma^3$ with the standard deviation $\sigma$ of $N_k$
-    (Radovanovic et al. 2010). An anti-hub is in no list of neighbours, $N_k(x) = 0$. A large
-    skewness means that a few hubs fill most lists. The skewness is 0 if all sentences are found
-    equally often, as in collapsed embeddings. Both values are NaN if a row is not finite.
-    """
-    if not np.isfinite(as_array(x)).all():
-        return float("nan"), float("nan")
-    occurrence = k_occurrence(x, k)
-    excess = occurrence - k
-    deviation = float(np.sqrt((excess**2).mean()))
-    skewness = float((excess**3).mean()) / deviation**3 if deviation > COLLAPSED * k else 0.0
-    return skewness, float((occurrence == 0).mean())
-
-
-def mean_correlation(x: Embeddings) -> float:
-    r"""Return the mean $|C_{cd}|$ of two different dimensions, 0 to 1 (all are copies).
-
-    $C$ is Pearson's correlation of the dimensions over the sentences. Barlow Twins (Zbontar et al.
-    2021) drives its off-diagonal to 0. Independent dimensions have about $\sqrt{2 / (\pi n)}$ for n
-    sentences. Constant dimensions are left out. The mean is 0 if fewer than two dimensions remain,
-    and NaN if a row is not finite.
-    """
-    values = as_array(x)
-    if not np.isfinite(values).all():
-        return float("nan")
-    columns = _standardised(values)
-    dim = columns.shape[1]
-    if dim < 2:
-        return 0.0
-    correlation = np.abs(columns.T @ columns)
-    return float((correlation.sum() - np.trace(correlation)) / (dim * (dim - 1)))
-
-
-def correlation_rank(x: Embeddings, batch_sizes: Sequence[int] = BATCH_SIZES) -> dict[int, int]:
-    """Return the rank of the dimensions' correlation in the first n sentences, for several n.
-
-    This is the rank bottleneck ("feature corruption") of SimCSE++ (Xu et al. 2023). In a batch of n
-    the correlation matrix `(dim, dim)` has rank min(n - 1, dim) or less, so that no loss can make
-    it the identity. The paper does not centre the columns; its bound is n. A rank below the bound
-    means that some dimensions are copies or sums of others.
-
-    The rank is the number of singular values of the standardised batch `(n, dim)` above
-    `max(n, dim) * 1.2e-7` of the largest. This is numpy's rule with the rounding of float32, since
-    encoders compute in float32. With the rounding of float64, sums of other dimensions would count.
-
-    Returns:
-        batch size -> rank.
-
-    >>> correlation_rank(np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 0.0], [0.0, 9.0]]), (2, 4))
-    {2: 1, 4: 2}
-    """
-    values = as_array(x)
-    if not np.isfinite(values).all():
-        raise ValueError("expected finite embeddings, got NaN or infinity")
-    for size in batch_sizes:
-        if not 2 <= size <= len(values):
-            raise ValueError(f"expected batch sizes from 2 to {len(values)}, got {size}")
-    return {size: _rank(_standardised(values[:size])) for size in batch_sizes}
-
-
 def describe(x: Embeddings) -> dict[str, float]:
     """Return all measures of one array, ready for JSON.
 
-    Pass a few thousand distinct sentences in random order: time grows with the square of their
-    number (uniformity, hubs).
+    Pass a few thousand distinct sentences: time grows with the square of their number. If a row is
+    not finite, measures are NaN.
 
     Returns:
-        sentences and dim; effective_rank, mean_cosine, isoscore, uniformity; hubness (skewness of
-        the 10-occurrence) and antihubs; mean_correlation, and correlation_rank@n for each n of
-        `BATCH_SIZES` up to the number of sentences. If a row is not finite, measures are NaN and
-        the ranks are missing.
-
-    Raises:
-        ValueError: there are `NEIGHBOURS` sentences or fewer, or only one dimension.
+        sentences and dim; effective_rank, mean_cosine, isoscore and uniformity.
     """
     values = as_array(x)
     sentences, dim = values.shape
-    skewness, antihubs = hubness(values)
-    finite = bool(np.isfinite(values).all())
-    sizes = [size for size in BATCH_SIZES if size <= sentences and finite]
-    ranks = correlation_rank(values, sizes) if sizes else {}
     return {
         "sentences": sentences,
         "dim": dim,
@@ -310,10 +195,7 @@ def describe(x: Embeddings) -> dict[str, float]:
         "mean_cosine": mean_cosine(values),
         "isoscore": isoscore(values),
         "uniformity": uniformity(values),
-        "hubness": skewness,
-        "antihubs": antihubs,
-        "mean_correlation": mean_correlation(values),
-    } | {f"correlation_rank@{size}": rank for size, rank in ranks.items()}
+    }
 
 
 @dataclass(frozen=True)
@@ -337,9 +219,6 @@ def evaluate_isotropy(encode: Encode, texts: Iterable[str], name: str) -> Isotro
     """Measure the vectors of distinct, shuffled texts, at most `SAMPLE`.
 
     `name` describes the texts in the protocol.
-
-    Raises:
-        ValueError: as in `describe`.
     """
     distinct = list(dict.fromkeys(texts))
     order = np.random.default_rng(_SEED).permutation(len(distinct))[:SAMPLE]
@@ -365,30 +244,9 @@ def isotropy_task(request: Request) -> Callable[[Subject], IsotropyScores] | Non
         name = ", ".join(data.file for data in request.own)
         texts = [text for data in request.own for text in data.texts()]
     distinct = len(set(texts))
-    if distinct <= NEIGHBOURS:
-        raise UserError(
-            f"`geometry` on {name}: {distinct} distinct texts, expected more than "
-            f"{NEIGHBOURS}, because it counts {NEIGHBOURS} nearest neighbours. Give more text"
-        )
+    if distinct < 2:
+        raise UserError(f"`geometry` on {name}: {distinct} distinct texts. Give two or more")
     return lambda subject: evaluate_isotropy(subject.encode, texts, name)
-
-
-def _standardised(values: FloatArray) -> FloatArray:
-    """Return columns with mean 0 and length 1, without columns that vary by rounding alone."""
-    require_two_rows(values)
-    centred = values - values.mean(0)
-    # Real encoders have such columns (3 of the 384 of all-MiniLM-L6-v2). Scaled to length 1, their
-    # rounding would look like a signal.
-    spread = np.linalg.norm(centred, axis=0)
-    varies = spread > COLLAPSED * np.linalg.norm(values) / np.sqrt(values.shape[1])
-    columns: FloatArray = centred[:, varies] / spread[varies]
-    return columns
-
-
-def _rank(columns: FloatArray) -> int:
-    singular = np.linalg.svd(columns, compute_uv=False)
-    rounding = max(columns.shape) * np.finfo(np.float32).eps
-    return int((singular > rounding * singular.max(initial=0.0)).sum())
 
 
 _LOWEST = 4.0

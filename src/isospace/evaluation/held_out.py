@@ -17,8 +17,6 @@ from isospace.evaluation.pairs import Candidates, Encode, TextPairs, encode_colu
 from isospace.losses import info_nce
 
 TEMPERATURE = 0.05
-NEIGHBOURS = 10
-
 PAIRS = 500
 SENTENCES = 128
 NOISY_SENTENCES = 64
@@ -81,7 +79,7 @@ class HeldOut:
             "effective_rank": geometry.effective_rank(clean),
             "mean_cosine": geometry.mean_cosine(clean),
             "neighbour_overlap": geometry.neighbour_overlap(
-                self._start, clean, min(NEIGHBOURS, len(clean) - 1)
+                self._start, clean, min(geometry.NEIGHBOURS, len(clean) - 1)
             ),
         }
 

@@ -14,7 +14,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import normalized_mutual_info_score
 
 from isospace.evaluation.evaluate_config import DataKind
-from isospace.evaluation.geometry import Embeddings, as_array, normalised, require_two_rows
+from isospace.evaluation.geometry import (
+    NEIGHBOURS,
+    Embeddings,
+    as_array,
+    normalised,
+    require_two_rows,
+)
 from isospace.evaluation.hybrid import (
     BM25Comparison,
     compare_judged,
@@ -209,9 +215,6 @@ def _score_labelled(encode: Encode, data: LabelledSentences) -> _Scored:
     values = {"kNN accuracy": knn_accuracy(x, data.labels), "NMI": cluster_nmi(x, data.labels)}
     return "labelled", len(data.texts), protocol, values
 
-
-NEIGHBOURS = 10
-"""Number of neighbours that vote."""
 
 _STARTS, _SEED = 10, 0  # for k-means
 

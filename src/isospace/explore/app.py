@@ -52,8 +52,6 @@ _MEANINGS = {
     "alike.",
     "uniformity": "Spread of the texts over the sphere, from 0 (all in one place) to about -4. "
     "Lower is more even.",
-    "hubness": "0 if all texts are neighbours equally often; high if a few texts are neighbours of "
-    "many. Lower is more even.",
 }
 """Measure of a space -> its meaning, and the values of an even space."""
 _FILES = {"explore.css": "text/css", "icon.svg": "image/svg+xml"}

@@ -32,7 +32,6 @@ MEASURES = {
     "isoscore": "IsoScore",
     "mean_cosine": "mean cosine",
     "uniformity": "uniformity",
-    "hubness": "hubness (skewness of the 10-occurrence)",
 }
 """Measure of a space -> its name for people; docs/reference/protocols.md describes them."""
 

@@ -28,7 +28,7 @@ FORMAT = 7
 """Format number of whitening.json."""
 FILE = "whitening.json"
 
-GEOMETRY = ("effective_rank", "mean_cosine", "isoscore", "uniformity", "hubness")
+GEOMETRY = ("effective_rank", "mean_cosine", "isoscore", "uniformity")
 """Measures of `geometry.describe` that are columns of the result table."""
 
 _PAPERS = {
