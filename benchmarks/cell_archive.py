@@ -53,9 +53,10 @@ def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
         return {}, {}
     arrays = dict(np.load(io.BytesIO(lzma.decompress(archive.read_bytes()))))
     results: dict[str, Any] = json.loads(arrays.pop(_TEXTS).tobytes())
-    configs = [cell["config"] for cell in results.values() if cell and "config" in cell]
-    for config in configs:
-        _drop_unknown(config)
+    for cell in results.values():
+        if cell and "config" in cell:
+            _drop_unknown(cell["config"])
+            _as_written_now(cell)
     for column, rows in arrays.items():
         if rows.dtype == np.uint8:
             arrays[column] = np.cumsum(rows, axis=0, dtype=np.uint8)
@@ -74,6 +75,16 @@ def _drop_unknown(config: dict[str, Any]) -> None:
     ):
         for name in values.keys() - {"name", *(field.name for field in fields(kind))}:
             del values[name]
+
+
+def _as_written_now(results: dict[str, Any]) -> None:
+    """Give results of older formats the fields of today."""
+    with_bm25 = results["with_bm25"] or {}
+    if "text" in with_bm25:
+        results["with_bm25"] = with_bm25.get("over_base", {})
+    results["with_bm25"] = results["with_bm25"] or {}
+    for gain in (results["verdict"].get("gain"), *results["with_bm25"].values()):
+        (gain or {}).pop("flip_p", None)
 
 
 def _write(archive: Path, results: dict[str, Any], items: dict[str, Items]) -> None:

@@ -275,14 +275,7 @@ def test_a_gain_that_is_not_shown_is_no_reason_for_another_model(
     told, start = finished.results.with_bm25, adapted.results.base
     assert GAIN in caplog.text
     assert finished.results.over_base("adapted")["adapted + BM25"].points in caplog.text
-    assert re.match(
-        r"(Plain BM25 finds (more|less) than|Nothing tells plain BM25 and) the base model",
-        told.text,
-    )
-    assert "adapted" not in told.text
-    assert told.gains["BM25"].mean == pytest.approx(start.with_bm25.bm25.mrr - start.pairs.mrr)
-    if told.gains["adapted + BM25"].low > 0:
-        assert "the selected candidate + BM25 finds more than the base model" in told.text
+    assert told["BM25"].mean == pytest.approx(start.with_bm25.bm25.mrr - start.pairs.mrr)
     words = read_candidates(finished.run.folder).selected.name
     because = f"the base model, because of the verdict; selected on the validation pairs: {words}"
     assert finished.results.kept == because

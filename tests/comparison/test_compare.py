@@ -89,11 +89,8 @@ def test_cells_are_run_once_and_compared(compared, monkeypatch):
         assert found.summary.endswith(said)
     assert read_results(folder / "results.json") == found
     start = found.scores["base model"]["MRR"].mean
-    for row, hybrid in found.with_bm25.items():
+    for hybrid in found.with_bm25.values():
         assert 100 * hybrid.over_base.mean == pytest.approx(hybrid.scores["MRR"].mean - start)
-        if row != "BM25":
-            alone = found.scores[row.removesuffix(" + BM25")]["MRR"].mean
-            assert 100 * hybrid.over_alone.mean == pytest.approx(hybrid.scores["MRR"].mean - alone)
     assert found.with_bm25["whitenedcse + BM25"].scores["MRR"].n == 2
 
     with monkeypatch.context() as patch:
@@ -243,7 +240,6 @@ def test_the_command(base, tmp_path, capsys):
     assert "| dcl:head=none |" in out
     found = read_results(tmp_path / "c" / "results.json")
     assert list(found.with_bm25) == ["BM25", *(f"{row} + BM25" for row in found.scores)]
-    assert "plain BM25" in found.bm25_sentence
     assert out.rstrip().endswith(found.verdict.text)
     assert found.recommendation in err
     last = err.rpartition("other text ")[2].splitlines()

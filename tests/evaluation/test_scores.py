@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from report_runs import results_of
 
 from isospace.config import TrainConfig
+from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.scores import (
     CORRECTED,
     GAIN,
-    BM25Gains,
     recommendation,
     table_rows,
 )
@@ -32,51 +33,41 @@ def scores(mean: float, row: int = 0):
     return mean_scores(values[None], np.arange(200), np.zeros((2, 1, 200)))
 
 
-START, RESULT = scores(0.5), scores(0.6, 1)
-WAYS = {
-    "BM25": scores(0.55, 2),
-    "base model + BM25": scores(0.58, 2),
-    "adapted + BM25": scores(0.65, 2),
-}
+BASE, RESULT, BM25 = scores(0.5), scores(0.6, 1), scores(0.55, 2)
 
 
-def test_what_is_shipped_is_held_against_bm25():
-    found = BM25Gains.compare(WAYS, START, RESULT)
-    assert found.text.startswith("Plain BM25 finds less than the adapted model (MRR -")
-    assert "; adapted + BM25 finds more than the adapted model alone" in found.text
-    assert "base model" not in found.text
-    assert found.gains["BM25"] == gain(WAYS["BM25"], RESULT)
-
-
-def test_what_the_same_pairs_chose_is_corrected_and_nothing_is_held_against_it():
+def test_hybrid_search_that_the_same_pairs_selected_is_corrected():
     """Of 15 without effect "adapted + BM25" was said to find more in a quarter of the cases."""
     noise = RNG.normal(0, 0.1, (15, 200))
     noise -= noise.mean(1, keepdims=True) - np.linspace(0, 0.017, 15)[:, None]
-    candidates = [START, *(mean_scores(START.values + row, np.arange(200)) for row in noise)]
+    candidates = [BASE, *(mean_scores(BASE.values + row, np.arange(200)) for row in noise)]
+    benchmark = Mock(pair_scores=lambda scores: scores)
+    before, after = (
+        Mock(retrieval=scores, with_bm25=Mock(bm25=BM25, hybrid=scores))
+        for scores in (BASE, candidates[15])
+    )
+    plain = gain(candidates[15], BASE)
     among = SelectedAmong(candidates, 15)
-    ways = WAYS | {"adapted + BM25": candidates[15]}
-    found = BM25Gains.compare(ways, START, candidates[15], among=among)
-    corrected = found.over_base["adapted + BM25"]
-    assert corrected == gain_of_selected(among)
-    plain = gain(candidates[15], START)
-    assert corrected.low < 0 < plain.low
-    assert found.gains == found.over_base
-    assert found.text.startswith("Plain BM25 finds more than the base model (")
-    assert "adapted" not in found.text
+    for given, expected in ((None, plain), (among, gain_of_selected(among))):
+        found = Benchmark.bm25_gains(benchmark, before, after, given)
+        assert found["BM25"] == gain(BM25, BASE)
+        assert found["adapted + BM25"] == expected
+    assert expected.low < 0 < plain.low
+    assert list(Benchmark.bm25_gains(benchmark, before, before)) == ["BM25", "base model + BM25"]
 
 
 def test_a_gain_without_what_selection_added_brings_the_mrr_that_it_belongs_to():
     """The base model found 43.86 and the result 49.83, of which selection had added 4.35."""
     results = results_of(0.4386, 0.0597)
     states = {"base model": results.base, "adapted": results.adapted}
-    bm25 = replace(gain(RESULT, START), mean=0.4 - 0.4386)
+    bm25 = replace(gain(RESULT, BASE), mean=0.4 - 0.4386)
     rows = table_rows("", states, {"BM25": bm25, "adapted": replace(bm25, mean=0.0162)})
     shown = {row[""]: (row["MRR"], row[CORRECTED], row[GAIN][:6]) for row in rows}
     assert shown["base model"] == ("43.86", "", "")
     assert shown["adapted"] == ("49.83", "45.48", "+1.62 ")
     assert shown["BM25"] == ("40.00", "", "-3.86 ")
     change = replace(results.verdict.gain, mean=0.0162)
-    with_bm25 = replace(results.with_bm25, over_base={"adapted + BM25": bm25, "BM25": bm25})
+    with_bm25 = {"adapted + BM25": bm25, "BM25": bm25}
     results = replace(results, verdict=replace(results.verdict, gain=change), with_bm25=with_bm25)
     card = model_card(TrainConfig(objective=SimCSE()), results, "cls")
     assert " | 45.48 | +1.62 " in card

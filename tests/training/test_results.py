@@ -27,8 +27,7 @@ def test_a_number_that_a_disk_has_changed_is_noticed(tmp_path):
 def test_gains_over_the_base_model_are_named_as_the_table_names_its_rows():
     results = results_of()
     found = results.verdict.gain
-    with_bm25 = replace(results.with_bm25, over_base={"BM25": found, "adapted + BM25": found})
-    results = replace(results, with_bm25=with_bm25)
+    results = replace(results, with_bm25={"BM25": found, "adapted + BM25": found})
     assert results.over_base("mine").keys() == {"BM25", "mine", "mine + BM25"}
 
 

@@ -49,4 +49,3 @@ def test_the_interval_holds_for_every_evaluation_and_the_gain_is_less(examples, 
     last = replace(examples, select="last", output=examples.output.with_name("last"))
     plain = train(last).results.verdict.gain
     assert plain.candidates == 1
-    assert plain.flip_p is not None

@@ -60,9 +60,9 @@ def test_a_run_on_documents_keeps_the_weight_that_its_choosing_pairs_chose(
     assert results.base.pairs.candidates == len(data.corpus.held_out())
     for state in (results.base, results.adapted):
         assert state.with_bm25.weight == 1.5
-    assert list(results.with_bm25.gains) == ["BM25", "base model + BM25", "adapted + BM25"]
-    gain = results.with_bm25.gains["base model + BM25"].mean
-    assert gain == pytest.approx(results.base.with_bm25.hybrid.mrr - results.adapted.pairs.mrr)
+    assert list(results.with_bm25) == ["BM25", "base model + BM25", "adapted + BM25"]
+    gain = results.with_bm25["base model + BM25"].mean
+    assert gain == pytest.approx(results.base.with_bm25.hybrid.mrr - results.base.pairs.mrr)
     assert results.recommendation in caplog.text
     card = (finished.model_folder / "README.md").read_text()
     assert "| this model + BM25 |" in card

@@ -37,7 +37,6 @@ from isospace.training.selection import Choice
 FEWEST_OWN = 2 * FEWEST_GROUPS
 """Fewest own pairs that are advised: with fewer, hardly `FEWEST_GROUPS` groups change."""
 _DEV_SETS = "dev sets of STS, which limit the drop"
-_NOT_SHIPPED = "the selected candidate"  # its name if the verdict keeps the base model
 
 
 def finish(
@@ -68,7 +67,6 @@ def finish(
         adapted,
         verdict,
         "" if selected in (BASE_MODEL, Candidate(1.0)) else selected.words,
-        _NOT_SHIPPED,
         among,
     )
     results = replace(

@@ -16,7 +16,7 @@ from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Difference, VerdictKind
 from isospace.system import typed_json
 
-FORMAT = 10
+FORMAT = 11
 """Format number. `compare` writes a file of another format anew, from the finished runs."""
 
 
@@ -75,13 +75,11 @@ class BM25Row:
         scores: column -> scores of the seeds.
         weight: weight of BM25; `None` for BM25 alone.
         over_base: gain in MRR over the row "base model", without BM25.
-        over_alone: gain in MRR over the encoders of the row alone; `None` for BM25 alone.
     """
 
     scores: dict[str, SeedScores]
     weight: float | None
     over_base: Gain
-    over_alone: Gain | None
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,6 @@ class ComparisonResults:
         verdict: what is advised.
         with_bm25: "BM25", and "ROW + BM25" of each row -> its scores; empty of archived runs
             without BM25.
-        bm25_sentence: BM25 and hybrid search compared with the tested row, in words.
         other_text: row -> set of other text -> gain over the row "base model"; empty of archived
             runs without it.
         format: format number of the file.
@@ -139,7 +136,6 @@ class ComparisonResults:
     differences: dict[str, tuple[Difference, ...]]
     verdict: ComparisonVerdict
     with_bm25: dict[str, BM25Row]
-    bm25_sentence: str
     other_text: dict[str, dict[str, Gain]]
     format: int = FORMAT
 

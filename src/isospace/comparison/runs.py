@@ -22,15 +22,13 @@ from isospace.evaluation.other_text import STS, gains_over
 from isospace.evaluation.retrieval import Items
 from isospace.evaluation.scores import (
     BASE,
-    HYBRID_BASE,
     BenchmarkScores,
     PairScores,
-    bm25_sentence,
 )
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.evaluation.unseen import UnseenItems
 from isospace.statistics.counts import number_of
-from isospace.statistics.gains import Gain, gain, gain_by_seed
+from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
 from isospace.statistics.selection import SelectedAmong, best_position, measured_gain
 from isospace.statistics.verdict import (
@@ -132,10 +130,7 @@ def compare_runs(
     gains = {row.name: {c: gain(row.scores[c], base.scores[c]) for c in common} for row in others}
     adjusted = {c: holm({name: found[c].p for name, found in gains.items()}) for c in common}
     verdict = _Selection(candidates, shared, column, protocol).verdict()
-    with_bm25 = _bm25_rows(rows, shared)
     average = shared.shown("Avg") if measure == "MRR" else None
-    # Where the same pairs selected the row, BM25 is compared with the base model.
-    alone = rows[verdict.name if verdict.name and protocol.split else BASE]
     return ComparisonResults(
         measure=column,
         protocol=protocol,
@@ -159,8 +154,7 @@ def compare_runs(
             for c in common
         },
         verdict=verdict,
-        with_bm25=with_bm25,
-        bm25_sentence=_bm25_sentence(base, alone, shared) if with_bm25 else "",
+        with_bm25=_bm25_rows(rows, shared),
         other_text={row.name: _other_text(row, base, average) for row in others}
         if base.other_text[0]
         else {},
@@ -360,25 +354,14 @@ def _bm25_rows(rows: Mapping[str, _Row], shared: UnseenItems) -> dict[str, BM25R
         known = [one.with_bm25 for one in row.states if one.with_bm25]
         if row.name == BASE:
             words = gain(shared.ranked(row.items, "BM25"), base)
-            found["BM25"] = BM25Row(_pair_columns([known[0].bm25]), None, words, None)
+            found["BM25"] = BM25Row(_pair_columns([known[0].bm25]), None, words)
         hybrid = shared.ranked(row.items, "fused")
         found[f"{row.name} + BM25"] = BM25Row(
             _pair_columns([one.hybrid for one in known]),
             known[0].weight,
             gain(hybrid, base),
-            gain_by_seed(hybrid, shared.ranked(row.items, "MRR")),
         )
     return found
-
-
-def _bm25_sentence(base: _Row, row: _Row, shared: UnseenItems) -> str:
-    """Compare plain BM25 and hybrid search with one row alone, in a sentence."""
-    alone = shared.ranked(row.items, "MRR")
-    gains = {"BM25": gain(shared.ranked(base.items, "BM25"), alone)}
-    if row.name != BASE:
-        gains[HYBRID_BASE] = gain(shared.ranked(base.items, "fused"), alone)
-    gains[f"{row.name} + BM25"] = gain_by_seed(shared.ranked(row.items, "fused"), alone)
-    return bm25_sentence(gains, row.name)
 
 
 def _other_text(row: _Row, base: _Row, average: str | None) -> dict[str, Gain]:

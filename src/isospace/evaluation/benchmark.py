@@ -36,7 +36,6 @@ from isospace.evaluation.scores import (
     HYBRID_ADAPTED,
     HYBRID_BASE,
     BenchmarkScores,
-    BM25Gains,
     BM25Scores,
     PairScores,
 )
@@ -48,14 +47,12 @@ from isospace.evaluation.sts import (
     sts_test_pairs,
 )
 from isospace.operators.fusion import WEIGHT
-from isospace.statistics.gains import CONFIDENCE, sign_flip_p
+from isospace.statistics.gains import CONFIDENCE, Gain, gain
 from isospace.statistics.influence import Scores
 from isospace.statistics.selection import SelectedAmong, best_other, gain_of_selected, measured_gain
 from isospace.statistics.verdict import Verdict, base_kept, detectable_gain, verdict_of
 from isospace.system.files import hash_of
 
-FEW_GROUPS = 100
-"""With fewer changed groups the verdict also gives the p-value of a sign-flip test."""
 SAMPLE = 1000
 """Largest number of held-out sentences whose vectors a run keeps."""
 
@@ -256,22 +253,20 @@ class Benchmark:
         self,
         before: BenchmarkResult,
         after: BenchmarkResult,
-        not_shipped: str | None = None,
         among: SelectedAmong | None = None,
-    ) -> BM25Gains:
-        """Compare BM25 and hybrid search with the shipped model.
+    ) -> dict[str, Gain]:
+        """Return way of search with BM25 -> gain over the base model alone.
 
-        If the base model is shipped although a model was adapted, pass the name of the adapted
-        model as `not_shipped`.
+        Pass the candidates as `among` if the test pairs selected the adapted model: hybrid search
+        with it gains by that selection too.
         """
+        base = self.pair_scores(before.retrieval)
         ways = {"BM25": before.with_bm25.bm25, HYBRID_BASE: before.with_bm25.hybrid}
-        result = None
+        gains = {way: gain(self.pair_scores(ranks), base) for way, ranks in ways.items()}
         if after is not before:
-            ways[HYBRID_ADAPTED] = after.with_bm25.hybrid
-            result = self.pair_scores(after.retrieval)
-        scores = {way: self.pair_scores(ranks) for way, ranks in ways.items()}
-        start = self.pair_scores(before.retrieval)
-        return BM25Gains.compare(scores, start, result, not_shipped, among)
+            hybrid = self.pair_scores(after.with_bm25.hybrid)
+            gains[HYBRID_ADAPTED] = measured_gain(hybrid, base, among)
+        return gains
 
     def verdict(
         self,
@@ -292,8 +287,6 @@ class Benchmark:
             return base_kept(kept, self.protocol, best)
         result, start = (self.pair_scores(state.retrieval) for state in (after, before))
         found = measured_gain(result, start, among, self.confidence)
-        if among is None and found.changed_groups < FEW_GROUPS:
-            found = replace(found, flip_p=sign_flip_p(result, start))
         return verdict_of(found, self.protocol, self.pairs.unit)
 
 

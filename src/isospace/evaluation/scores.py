@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from isospace.evaluation.hybrid import NO_SHARED, plain_bm25
+from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.retrieval import RetrievalScores
 from isospace.evaluation.sts import STSScores
 from isospace.evaluation.task import percent_cells
-from isospace.statistics.gains import Gain, gain
-from isospace.statistics.influence import Scores
-from isospace.statistics.selection import SelectedAmong, measured_gain
+from isospace.statistics.gains import Gain
 
 DEPTHS = (1, 5, 10, 100)
 """The k of recall@k."""
@@ -144,60 +142,6 @@ def gain_cells(mrr: Mapping[str, float], gains: Mapping[str, Gain]) -> dict[str,
         | {GAIN: gains[row].points if row in gains else ""}
         for row in mrr
     }
-
-
-@dataclass(frozen=True)
-class BM25Gains:
-    """Gains of BM25 and hybrid search on the test pairs.
-
-    Attributes:
-        gains: way of search -> gain in MRR over the shipped model alone. The ways are "BM25",
-            `HYBRID_BASE` and, with an adapted model, `HYBRID_ADAPTED`. If the test pairs selected
-            the adapted model, the gains are over the base model.
-        text: the gains in a sentence.
-        over_base: gains over the base model; empty in archived runs.
-    """
-
-    gains: dict[str, Gain]
-    text: str
-    over_base: dict[str, Gain] = field(default_factory=dict)
-
-    @classmethod
-    def compare(
-        cls,
-        ways: Mapping[str, Scores],
-        base: Scores,
-        adapted: Scores | None = None,
-        not_shipped: str | None = None,
-        among: SelectedAmong | None = None,
-    ) -> BM25Gains:
-        """Compare the ways of search with the shipped model alone, and with the base model.
-
-        Pass the name of the adapted model as `not_shipped` if the base model is shipped, and the
-        candidates as `among` if the test pairs selected the adapted model.
-        """
-        # Selection by the test pairs also raises the score of hybrid search with the adapted model.
-        over_base = {
-            way: measured_gain(own, base, among if way == HYBRID_ADAPTED else None)
-            for way, own in ways.items()
-        }
-        if adapted is None or not_shipped is not None or among is not None:
-            text = bm25_sentence(over_base, "the base model", not_shipped)
-            return cls(over_base, text, over_base)
-        gains = {way: gain(own, adapted) for way, own in ways.items()}
-        return cls(gains, bm25_sentence(gains, "the adapted model"), over_base)
-
-
-def bm25_sentence(gains: Mapping[str, Gain], name: str, result: str | None = None) -> str:
-    """Return a sentence on whether BM25 or hybrid search finds more than an encoder alone."""
-    said = plain_bm25(gains["BM25"], name)
-    for way, found in gains.items():
-        if way != "BM25" and found.low > 0:
-            untrained = ", without training," if way == HYBRID_BASE != f"{name} + BM25" else ""
-            called = way if result is None else way.replace(ADAPTED, result)
-            points = f"MRR {100 * found.mean:+.2f}, 95 % interval {found.interval}"
-            said += f"; {called}{untrained} finds more than {name} alone ({points})"
-    return f"{said}."
 
 
 def recommendation(mrr: Mapping[str, float], adapted: str = "adapted model") -> str:

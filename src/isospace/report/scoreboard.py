@@ -179,13 +179,9 @@ def bm25_table(name: str, results: ComparisonResults) -> Table | None:
         return None
     rows = []
     for row, found in results.with_bm25.items():
-        scores, over_alone = retrieval_cells(found.scores, "MRR"), found.over_alone
+        scores = retrieval_cells(found.scores, "MRR")
         cells = {"": row, "MRR": scores.get("MRR", ""), GAIN: found.over_base.points}
-        cells["MRR of its row alone"] = cells["MRR over its row alone"] = ""
-        if over_alone is not None:
-            if alone := mrr.get(row.removesuffix(" + BM25")):
-                cells["MRR of its row alone"] = mean_sd(alone.seeds)
-            cells["MRR over its row alone"] = over_alone.points
+        if found.weight is not None:
             scores["weight of BM25"] = f"{found.weight:g}"
         rows.append(cells | scores)
     selected = "nothing was selected among these rows"

@@ -135,7 +135,6 @@ def _section(named: NamedRun, number: int, in_words: Callable[[str], str]) -> di
     return {
         "name": named.name,
         "verdict": "" if results is None else results.summary,
-        "bm25_sentence": results.with_bm25.text if results and results.with_bm25 else "",
         "resume": (in_words(run.to_resume[0]), run.to_resume[1]),
         "candidates": _candidates(run, number, results is None or results.split),
         "losses": losses,

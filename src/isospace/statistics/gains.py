@@ -30,7 +30,7 @@ Biometrics Bulletin 2.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,6 @@ ROUNDING = 1e-12
 """Largest difference that rounding can cause."""
 _SMALLEST_LOG_P = -100.0
 """Smallest log p; scipy has no quantiles beyond it."""
-_FLIPS, _SEED = 10_000, 0  # of the signs
 _RULE_OF_THREE = 3.0
 """If none of n items changed, fewer than 3 / n of all do, at 95 % (Hanley & Lippman-Hand 1983)."""
 
@@ -72,7 +71,6 @@ class Gain:
         sd: standard deviation over the seeds; `None` for one seed.
         candidates: number of candidates that the interval covers at once; more than one if the same
             items selected.
-        flip_p: p of the sign-flip test, if few groups changed.
     """
 
     mean: float
@@ -86,14 +84,12 @@ class Gain:
     seeds: int = 1
     sd: float | None = None
     candidates: int = 1
-    flip_p: float | None = None
 
     def __str__(self) -> str:
         """Format the gain in points of 100."""
-        flips = "" if self.flip_p is None else f", sign-flip p {self.flip_p:.2g}"
         several = "" if self.candidates == 1 else f", best of {self.candidates} tried"
         interval = f"95 % interval {self.interval}{several}"
-        return f"{100 * self.mean:+.2f} points ({interval}{flips})"
+        return f"{100 * self.mean:+.2f} points ({interval})"
 
     @property
     def interval(self) -> str:
@@ -167,30 +163,6 @@ def gain(after: Scores, before: Scores, confidence: float = CONFIDENCE) -> Gain:
     )
 
 
-def gain_by_seed(after: Scores, before: Scores) -> Gain:
-    """Return the gain if each seed of `after` is made from the same seed of `before`.
-
-    An example is each run with BM25 over the same run alone. Differences between seeds are then on
-    both sides, and do not add to the error.
-    """
-    nothing = np.zeros((1, len(after.groups)))
-    change = replace(
-        after,
-        by_seed=after.by_seed - before.by_seed,
-        values=after.values - before.values,
-        influence=after.influence - before.influence,
-        shared=after.shared - before.shared,
-    )
-    none = replace(
-        after,
-        by_seed=np.zeros(1),
-        values=nothing,
-        influence=nothing,
-        shared=np.zeros((2, 1, len(after.groups))),
-    )
-    return gain(change, none)
-
-
 def influence_of_gain(after: Scores, before: Scores) -> FloatArray:
     """Return each group's influence on the mean gain (group,), without that as candidates."""
     difference = after.influence.mean(0) - before.influence.mean(0)
@@ -211,22 +183,6 @@ def standard_error(after: Scores, before: Scores | None = None) -> float:
     of_candidates = 2 * sum_of_products(groups, own, shared.sum(0))
     of_candidates += 4 * sum_of_products(groups, *shared)
     return math.sqrt(n / (n - 1) * (of_items + max(0.0, of_candidates)))
-
-
-def sign_flip_p(after: Scores, before: Scores) -> float:
-    """Return the two-sided p of the mean difference by the sign-flip test on groups.
-
-    It is exact for any number of groups if both signs are equally likely (Fisher 1935). Both scores
-    have one seed.
-    """
-    [sums] = group_sums(after.groups, after.values - before.values)
-    sums = sums[sums != 0]
-    if len(sums) == 0:
-        return 1.0
-    signs = np.random.default_rng(_SEED).choice([-1.0, 1.0], size=(_FLIPS, len(sums)))
-    # Treat sums that differ by rounding as equal.
-    extreme = np.abs(signs @ sums) >= abs(sums.sum()) * (1 - 1e-9)
-    return float((1 + extreme.sum()) / (1 + _FLIPS))
 
 
 def _parts(after: Scores, before: Scores) -> _Parts:

@@ -103,7 +103,6 @@ def run_results(
     after: ModelScores,
     verdict: Verdict,
     candidate: str = "",
-    selected: str = "the checkpoint that was selected",
     among: SelectedAmong | None = None,
 ) -> RunResults:
     """Collect the results of a run.
@@ -129,12 +128,7 @@ def run_results(
         choice=choice,
         model_step=0 if verdict.kind is VerdictKind.KEEP_BASE else step,
         verdict=verdict,
-        with_bm25=benchmark.bm25_gains(
-            before.measured,
-            after.measured,
-            selected if verdict.kind is VerdictKind.KEEP_BASE else None,
-            among,
-        ),
+        with_bm25=benchmark.bm25_gains(before.measured, after.measured, among),
         other_text=other_text,
         split=benchmark.split,
         evaluations=training.evaluations,

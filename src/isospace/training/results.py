@@ -12,7 +12,6 @@ from isospace.evaluation.scores import (
     BASE,
     HYBRID_ADAPTED,
     BenchmarkScores,
-    BM25Gains,
     recommendation,
 )
 from isospace.statistics.gains import Gain
@@ -53,7 +52,8 @@ class RunResults:
         choice: the selected checkpoint, and why.
         model_step: update whose weights are in model/; 0 if the verdict keeps the base model.
         verdict: the verdict on the gain over the base model.
-        with_bm25: gains over BM25 and hybrid search; `None` in archived runs of older studies.
+        with_bm25: way of search with BM25 -> gain in MRR over the base model; empty in
+            archived runs.
         other_text: set of other text -> scores of base model and adapted model.
         split: true if the validation pairs and the test pairs are different pairs.
         evaluations: measurements during training, the base model (step 0) first.
@@ -79,7 +79,7 @@ class RunResults:
     choice: Choice
     model_step: int
     verdict: Verdict
-    with_bm25: BM25Gains | None
+    with_bm25: dict[str, Gain]
     other_text: dict[str, OtherTextScores]
     split: bool
     evaluations: tuple[dict[str, float], ...]
@@ -107,12 +107,8 @@ class RunResults:
         `result` is the result's name in the table. Rows are BM25, the base model with BM25, and,
         unless the result is the base model, the result alone and with BM25.
         """
-        if self.with_bm25 is None:
-            return {}
-        found = {
-            way.replace("adapted", result): own for way, own in self.with_bm25.over_base.items()
-        }
-        if HYBRID_ADAPTED in self.with_bm25.over_base and self.verdict.gain is not None:
+        found = {way.replace(ADAPTED, result): own for way, own in self.with_bm25.items()}
+        if HYBRID_ADAPTED in self.with_bm25 and self.verdict.gain is not None:
             found[result] = self.verdict.gain
         return found
 
