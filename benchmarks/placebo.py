@@ -33,10 +33,10 @@ from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.pairs import TextPairs
-from isospace.evaluation.retrieval import RetrievalScores, rank_targets
+from isospace.evaluation.retrieval import RetrievalScores, rank_scores
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts_data
 from isospace.operators.fitted_whitening import Moments, Whitening
-from isospace.operators.nearest import unit_rows
+from isospace.operators.nearest import product_blocks, unit_rows
 from isospace.statistics.correlation import spearman
 from isospace.statistics.gains import Gain, gain, standard_error
 from isospace.statistics.influence import Scores, mean_scores, spearman_scores
@@ -270,7 +270,8 @@ def rank(
     """Each first vector ranks all second ones."""
     places = np.arange(len(first))
     halves = (places if groups is None else groups) % 2 == 1
-    return rank_targets(first, second, places, second_half=halves)
+    blocks = product_blocks(unit_rows(first), unit_rows(second))
+    return rank_scores(blocks, len(second), places, second_half=halves)
 
 
 # ---- truth that is known ----

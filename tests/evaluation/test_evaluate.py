@@ -93,10 +93,6 @@ def test_sts_and_geometry(capsys, toy_model, folder):
 
 def test_every_kind_of_own_data_at_once(capsys, toy_model, tmp_path, texts):
     pairs = write_rows(tmp_path / "pairs.tsv", [(text, f"{text} again") for text in texts])
-    triples = write_rows(
-        tmp_path / "triples.tsv",
-        [(text, f"{text} too", texts[i - 1]) for i, text in enumerate(texts)],
-    )
     scored = write_rows(
         tmp_path / "scored.tsv", [(text, texts[i - 1], str(i % 5)) for i, text in enumerate(texts)]
     )
@@ -104,12 +100,12 @@ def test_every_kind_of_own_data_at_once(capsys, toy_model, tmp_path, texts):
         tmp_path / "labelled.tsv",
         [("text", "label"), *((text, text.split()[0]) for text in texts * 2)],
     )
-    files = [pairs, triples, scored, labelled]
+    files = [pairs, scored, labelled]
     status, out, err = run(capsys, "evaluate", toy_model, "--own", *files, "--json")
     assert status == 0, err
     report = json.loads(out)
-    assert [found["kind"] for found in report["own"]] == ["pairs", "triples", "scored", "labelled"]
-    assert [found["n"] for found in report["own"]] == [24, 24, 24, 48]
+    assert [found["kind"] for found in report["own"]] == ["pairs", "scored", "labelled"]
+    assert [found["n"] for found in report["own"]] == [24, 24, 48]
     assert report["sts"] is report["geometry"] is None
     status, out, _ = run(capsys, "evaluate", toy_model, "--own", *files)
     assert "labelled.tsv, labelled, x 100 (columns text, label; 48 sentences" in out

@@ -30,25 +30,6 @@ def score(tmp_path, name, rows, encode=angles, kind=None):
     return scores
 
 
-def test_triples(tmp_path):
-    degrees = [(0, 10, 50), (0, 60, 20), (100, 130, 70)]  # right, wrong, tied
-    rows = [tuple(f"{degree} x" for degree in row) for row in degrees]
-    scores = score(tmp_path, "t.tsv", rows)
-    # Of 10, 60, 130, 50, 20 and 70: 10 is the nearest to 0, 60 the fourth; to 100, 130 and 70 tie.
-    mrr = (1 + 1 / 4 + 1 / 1.5) / 3
-    ndcg = (1 + 1 / np.log2(5) + 1 / np.log2(2.5)) / 3
-    assert scores.values == pytest.approx(
-        {"accuracy": 0.5, "MRR": mrr, "nDCG@10": ndcg, "MRR@10": mrr}
-        | {"R@1": 1 / 3, "R@10": 1.0, "R@100": 1.0}
-    )
-    assert (scores.kind, scores.n, scores.file) == ("triples", 3, "t.tsv")
-    assert scores.protocol.startswith("columns without names; accuracy: cosine(anchor, positive) >")
-    assert (
-        "3 triples, ties count half; MRR and R@k: each positive among the 6 distinct"
-        in scores.protocol
-    )
-
-
 def test_scored_pairs(tmp_path):
     rows = [
         ("sentence1", "sentence2", "score"),

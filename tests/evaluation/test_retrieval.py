@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ranks import rank_targets
 
 from isospace.evaluation.pairs import remembering
-from isospace.evaluation.retrieval import halves, rank_scores, rank_targets
+from isospace.evaluation.retrieval import halves, rank_scores
 from isospace.operators import nearest
 from isospace.operators.nearest import product_blocks, unit_rows
 

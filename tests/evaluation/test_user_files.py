@@ -14,7 +14,6 @@ import pytest
 from isospace.errors import UserError
 from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs, read_user_file
 
-TRIPLES = [["a 1", "p 1", "n 1"], ["a 2", "p 2", "n 2"]]
 SCORED = [["a 1", "b 1", 4.5], ["a 2", "b 2", 1.5]]
 LABELLED = [["t 1", "x"], ["t 2", "y"], ["t 3", "x"], ["t 4", "y"]]
 PAIRS = [["q 1", "d 1"], ["q 2", "d 2"]]
@@ -35,7 +34,7 @@ def strings(rows):
 
 @pytest.mark.parametrize(
     ("kind", "rows"),
-    [("triples", TRIPLES), ("scored", SCORED), ("pairs", PAIRS)],
+    [("scored", SCORED), ("pairs", PAIRS)],
 )
 def test_the_kind_is_known_without_names(tmp_path, kind, rows):
     text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
@@ -55,7 +54,6 @@ def test_the_kind_is_known_without_names(tmp_path, kind, rows):
 @pytest.mark.parametrize(
     ("kind", "names", "rows"),
     [
-        ("triples", ["Anchor", "positive", "Negative"], TRIPLES),
         ("scored", ["premise", "hypothesis", "label"], SCORED),
         ("labelled", ["question", "intent"], LABELLED),
         ("pairs", ["Query", "Document"], PAIRS),
@@ -81,22 +79,8 @@ def test_names_decide_in_any_order_and_beside_other_columns(tmp_path, kind, name
 
 
 @pytest.mark.parametrize(
-    ("rows", "kind"),
-    [
-        ([[f"t {i}", f"a longer answer, number {i % 5}"] for i in range(9)], "pairs"),
-        ([["a", "b", "1"], ["a", "b", "two"], ["a", "b", "3"]], "scored"),
-        ([["a", "b", "c"], ["a", "b", "2"], ["a", "b", "d"]], "triples"),
-    ],
-)
-def test_values_decide_where_there_are_no_names(tmp_path, rows, kind):
-    path = write(tmp_path / "f.jsonl", "\n".join(map(json.dumps, rows)))
-    assert read_user_file(path).kind == kind
-
-
-@pytest.mark.parametrize(
     "rows",
     [
-        [[f"t {i}", f"{i}.5"] for i in range(9)],
         [[f"question {i}", "the same answer as to others"] for i in range(4)],
         [[("pos", "neg")[i % 2], f"a review, number {i}"] for i in range(6)],
         [[i % 2, f"a review, number {i}"] for i in range(6)],
@@ -159,9 +143,8 @@ def test_the_users_word_beats_names_and_values(tmp_path):
 
 
 OWN = [
-    ("f.csv", "anchor,positive,negative\na,b,c\na,b\n", r"f\.csv:3: 2 field"),
-    ("f.csv", "r,s,t\n\n\nr,s,\n", r"f\.csv:4: ''"),
-    ("f.csv", "r,s,t\nx,y,y\n", r"f\.csv:2: .*'y'"),
+    ("f.csv", "query,document,id\na,b,c\na,b\n", r"f\.csv:3: 2 field"),
+    ("f.csv", "r,s\n\n\nq,\n", r"f\.csv:4: ''"),
     ("f.csv", "query,query,document\na,b,c\nd,e,f\n", r'f\.csv:1: .*"query"'),
     ("f.csv", "premise,hypothesis,label\na,b,entailment\nc,d,other\n", r"f\.csv:2: .*entailment"),
     ("f.tsv", "a\tb\t1\na\tb\t2\na\tb\tgood\n", r"f\.tsv:3: .*'good'"),

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import scipy.stats
+from ranks import rank_targets
 
-from isospace.evaluation.retrieval import rank_targets
 from isospace.statistics.correlation import spearman
 from isospace.statistics.gains import standard_error
 from isospace.statistics.influence import (

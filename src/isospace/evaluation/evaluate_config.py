@@ -11,7 +11,7 @@ from isospace.encoders.pooling import PoolingName, Precision
 from isospace.operators.fusion import WEIGHT
 from isospace.system.settings import NameOrPath, refuse_idle, settings
 
-DataKind = Literal["pairs", "triples", "scored", "labelled"]
+DataKind = Literal["pairs", "scored", "labelled"]
 ProtocolName = Literal["senteval", "senteval-fast", "sklearn"]
 
 COMPRESS_READS = (
@@ -31,8 +31,8 @@ class EvaluateConfig:
     data: NameOrPath | None = None
     """Folder with the STS sets in SentEval's layout, or hub; default: ISOSPACE_DATA, if set."""
     own: Files = ()
-    """Files of your own to score on (csv, tsv, txt, jsonl, parquet), with pairs, triplets,
-    scored pairs or labelled texts as rows. A folder in the layout of BEIR is a test of
+    """Files of your own to score on (csv, tsv, txt, jsonl, parquet), with pairs, scored
+    pairs or labelled texts as rows. A folder in the layout of BEIR is a test of
     retrieval."""
     bm25_weight: NonNegativeFloat = WEIGHT
     """Weight of BM25 in hybrid search: the best match of words adds this many standard deviations
@@ -45,7 +45,7 @@ class EvaluateConfig:
     pooling: PoolingName | None = None
     """How the vectors of tokens become one vector of the text; default: the model's own."""
     query_prompt: str | None = None
-    """Put before the first text of a pair or triple of `own`, such as "query: ", or the name of one
+    """Put before the first text of a pair of `own`, such as "query: ", or the name of one
     of the model's own prompts; "" for none. Default: the model's own query prompt, if it has
     one."""
     document_prompt: str | None = None

@@ -27,7 +27,7 @@ from isospace.evaluation.hybrid import (
     compare_pairs,
     gains_over_first,
 )
-from isospace.evaluation.own_data import LabelledSentences, OwnData, Triples
+from isospace.evaluation.own_data import LabelledSentences, OwnData
 from isospace.evaluation.pairs import (
     Encode,
     ScoredPairs,
@@ -36,7 +36,6 @@ from isospace.evaluation.pairs import (
     sided,
 )
 from isospace.evaluation.ranking import JudgedQueries
-from isospace.evaluation.retrieval import rank_targets
 from isospace.evaluation.sts import pair_cosines
 from isospace.evaluation.task import (
     Conditions,
@@ -46,8 +45,8 @@ from isospace.evaluation.task import (
     percent_cells,
 )
 from isospace.operators.fusion import WEIGHT
-from isospace.operators.nearest import TIE, other_products, shares_of_places, unit_rows
-from isospace.statistics.correlation import cosine, pearson, spearman
+from isospace.operators.nearest import other_products, shares_of_places, unit_rows
+from isospace.statistics.correlation import pearson, spearman
 
 OwnKind: TypeAlias = DataKind | Literal["retrieval"]
 
@@ -83,8 +82,6 @@ def evaluate_own(
     - judged queries: nDCG@10, MRR@10 and recall over all documents, compared with BM25.
     - pairs: the rank of each second text for its first text among all second texts, compared with
       BM25.
-    - triples: the share of anchors nearer to the positive than to the negative, and the rank of
-      each positive among all positives and negatives.
     - scored pairs: the correlation of cosine and score.
     - labelled sentences: `knn_accuracy` and `cluster_nmi`.
 
@@ -104,8 +101,6 @@ def evaluate_own(
         case TextPairs():
             ranks, with_bm25 = compare_pairs(encode, content, bm25_weight)
             kind, n, protocol, values = "pairs", len(content), ranks.protocol, ranks.row()
-        case Triples():
-            kind, n, protocol, values = _score_triples(encode, content)
         case LabelledSentences():
             kind, n, protocol, values = _score_labelled(encode, content)
     return OwnScores(data.file, kind, n, f"{data.columns}; {protocol}", values, with_bm25)
@@ -176,30 +171,6 @@ def _score_scored_pairs(encode: Encode, pairs: ScoredPairs) -> _Scored:
         "Pearson": pearson(cosines, pairs.gold),
     }
     return "scored", len(pairs), f"correlation of cosine and score, {len(pairs):,} pairs", values
-
-
-def _score_triples(encode: Encode, triples: Triples) -> _Scored:
-    candidates = list(dict.fromkeys((*triples.positives, *triples.negatives)))
-    anchors, positives, negatives, targets = encode_columns(
-        encode,
-        triples.anchors,
-        triples.positives,
-        triples.negatives,
-        candidates,
-        sides=("query", "document", "document", "document"),
-    )
-    margin = cosine(anchors, positives) - cosine(anchors, negatives)
-    right = np.where(np.abs(margin) <= TIE, 0.5, margin > 0)
-    places = {text: place for place, text in enumerate(candidates)}
-    own = np.array([places[text] for text in triples.positives])
-    ranking = rank_targets(anchors, targets, own)
-    protocol = (
-        f"accuracy: cosine(anchor, positive) > cosine(anchor, negative) over {len(right):,} "
-        f"triples, ties count half; MRR and R@k: each positive among the {len(candidates):,} "
-        "distinct positives and negatives, ties at their mean rank"
-    )
-    values = {"accuracy": float(right.mean())} | ranking.row()
-    return "triples", len(right), protocol, values
 
 
 def _score_labelled(encode: Encode, data: LabelledSentences) -> _Scored:

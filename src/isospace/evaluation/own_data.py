@@ -1,8 +1,7 @@
-"""A user's own data: files of pairs, triples, scored pairs or labels, folders of judged queries.
+"""A user's own data: files of pairs, scored pairs or labels, folders of judged queries.
 
 A header, jsonl objects or parquet give the columns of a file names, and the names tell its kind.
-Without names the number of columns tells the kind; three columns are scored pairs if the last has
-numbers.
+Without names two columns are pairs and three are scored pairs.
 """
 
 from __future__ import annotations
@@ -34,15 +33,6 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Triples:
-    """Anchors, each with a positive, which belongs to the anchor, and a negative."""
-
-    anchors: tuple[str, ...]
-    positives: tuple[str, ...]
-    negatives: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class LabelledSentences:
     """Sentences and their labels."""
 
@@ -50,7 +40,7 @@ class LabelledSentences:
     labels: tuple[str, ...]
 
 
-Content: TypeAlias = TextPairs | ScoredPairs | Triples | LabelledSentences | JudgedQueries
+Content: TypeAlias = TextPairs | ScoredPairs | LabelledSentences | JudgedQueries
 
 
 @dataclass(frozen=True)
@@ -64,8 +54,6 @@ class OwnData:
     def texts(self) -> list[str]:
         """Return the distinct texts of the file."""
         match self.content:
-            case Triples(anchors, positives, negatives):
-                return list(dict.fromkeys((*anchors, *positives, *negatives)))
             case LabelledSentences(texts, _):
                 return list(dict.fromkeys(texts))
             case JudgedQueries(queries, documents):
@@ -176,19 +164,6 @@ def as_scored_pairs(file: UserFile) -> ScoredPairs:
     return ScoredPairs(file.path.name, first, second, np.array(gold, np.float64), "own file")
 
 
-def _as_triples(file: UserFile) -> Triples:
-    rows = []
-    for line, cells in file.rows:
-        anchor, positive, negative = (text_cell(file.path, line, cell) for cell in cells)
-        if positive == negative:
-            raise UserError(
-                f"{file.path}:{line}: positive and negative are the same text, {positive[:60]!r}. "
-                "Give a negative that does not belong to the anchor"
-            )
-        rows.append((anchor, positive, negative))
-    return Triples(*zip(*rows, strict=True))
-
-
 def _as_labelled(file: UserFile) -> LabelledSentences:
     rows = [
         (text_cell(file.path, line, text), _label(file.path, line, label))
@@ -216,7 +191,6 @@ def _label(path: Path, line: int, cell: Any) -> str:
 _PARSERS: dict[DataKind, Callable[[UserFile], Any]] = {
     "pairs": as_pairs,
     "scored": as_scored_pairs,
-    "triples": _as_triples,
     "labelled": _as_labelled,
 }
 
@@ -232,11 +206,6 @@ _SECOND = (
 _TEXT = ("text", "sentence", "content", "review", "body", "description")
 
 COLUMNS: dict[DataKind, dict[str, tuple[str, ...]]] = {
-    "triples": {
-        "anchor": _FIRST,
-        "positive": _SECOND,
-        "negative": ("negative", "hard_negative", "neg"),
-    },
     "scored": {
         "sentence1": ("sentence1", *_FIRST),
         "sentence2": ("sentence2", *_SECOND),
@@ -280,7 +249,7 @@ def read_user_file(
     group: str | None = None,
     trains: bool = False,
 ) -> UserFile:
-    """Read a file of pairs, triples, scored pairs or labelled sentences.
+    """Read a file of pairs, scored pairs or labelled sentences.
 
     Columns that the kind does not need are ignored, except `group`: it names the group of each row.
     Text is UTF-8. Rows written by a language model (`GENERATED_BY`) are left out, unless the file
@@ -303,7 +272,7 @@ def read_user_file(
     if len(rows) < 2:
         raise UserError(f"{path}: {len(rows)} rows, expected at least two")
     if not names and source.format != "jsonl":
-        _require_no_header(f"{path}:{rows[0][0]}", [_values(row) for _, row in rows])
+        _require_no_header(f"{path}:{rows[0][0]}", _values(rows[0][1]))
     kind = kind or _recognise(path, names, [row for _, row in rows])
     columns = _columns_to_read(f"{path}:{line}", kind, names)
     cells = [(line, _cells(path, line, row, kind, columns)) for line, row in rows]
@@ -379,24 +348,11 @@ def _is_header(cells: Sequence[str]) -> bool:
     )
 
 
-def _require_no_header(where: str, rows: Sequence[Sequence[str]]) -> None:
-    """Refuse a first row that looks like a header of which only some names are known.
-
-    Its cells are short, and no other row has the same cell in the same column. A header without any
-    known name cannot be recognised.
-    """
-    first, *others = rows
-    names: set[str] = set()
-    for columns in COLUMNS.values():
-        names.update(*columns.values())
+def _require_no_header(where: str, first: Sequence[str]) -> None:
+    """Refuse a first row that looks like a header of which only some names are known."""
+    names = {name for columns in COLUMNS.values() for known in columns.values() for name in known}
     known = [cell for cell in first if cell.strip().lower() in names and len(cell.strip()) > 1]
-    if (
-        known
-        and len(first) > 1
-        and all(0 < len(cell.split()) <= _NAME_WORDS and _number(cell) is None for cell in first)
-        and all(len(row) == len(first) for row in others)
-        and not any(cell == name for row in others for cell, name in zip(row, first, strict=True))
-    ):
+    if known and all(0 < len(c.split()) <= _NAME_WORDS and _number(c) is None for c in first):
         raise UserError(
             f"{where}: {', '.join(first)} look like column names, but {', '.join(known)} alone do "
             f"not say what the file holds. Rename them to {_kinds_in_words()}. If they are a row, "
@@ -405,15 +361,16 @@ def _require_no_header(where: str, rows: Sequence[Sequence[str]]) -> None:
 
 
 def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataKind:
-    """Return the kind of data, by the columns' names, or their number and the last values."""
-    for kind in COLUMNS:
-        columns = match_columns(kind, names)
-        if columns and not (kind == "scored" and _labels(columns, rows)):
-            return kind
-    values = [_values(row) for row in rows]
-    width = len(values[0])
-    if width == 3:
-        return "scored" if _mostly_numbers([row[-1] for row in values if row]) else "triples"
+    """Return the kind of data by the columns' names, or their number."""
+    # A title, a text and a label are no pair with a score.
+    labelled, scored = match_columns("labelled", names), match_columns("scored", names)
+    if labelled and (scored is None or labelled[0].strip().lower() in _TEXT):
+        return "labelled"
+    width = len(rows[0])
+    if scored or (not match_columns("pairs", names) and width == 3):
+        return "scored"
+    if match_columns("pairs", names):
+        return "pairs"
     if width != 2:
         given = f" ({', '.join(names)})" if names else ""
         raise UserError(
@@ -421,30 +378,14 @@ def _recognise(path: Path, names: Sequence[str], rows: Sequence[Cells]) -> DataK
             "in this order or under these names"
         )
     for place, which in enumerate(("first", "second")):
-        column = [str(row[place]) for row in values if len(row) == 2]
-        if _mostly_numbers(column) or 2 * len(set(column)) <= len(column):
+        column = [str(_values(row)[place]) for row in rows if len(row) == 2]
+        if 2 * len(set(column)) <= len(column):
             raise UserError(
                 f"{path}: unclear whether the {which} column holds labels or texts. Name the "
                 "columns (text, label) in a first line, or in jsonl by keys; or set `kind` "
                 "labelled or `kind` pairs"
             )
     return "pairs"
-
-
-def _labels(scored: Sequence[str], rows: Sequence[Cells]) -> bool:
-    """Return true if columns that look like scored pairs are a text (and title) with its label.
-
-    Sentence pairs with words in place of scores, as in NLI, remain scored pairs. They give an
-    error, which is better than a wrong measure.
-    """
-    named = [row for row in rows if isinstance(row, dict)]
-    labelled = match_columns("labelled", list(named[0]))
-    is_text = labelled is not None and labelled[0].strip().lower() in _TEXT
-    return is_text and not _mostly_numbers([row.get(scored[2]) for row in named])
-
-
-def _mostly_numbers(values: Sequence[Any]) -> bool:
-    return 2 * sum(_number(value) is not None for value in values) > len(values)
 
 
 def _kinds_in_words() -> str:
@@ -467,14 +408,11 @@ def _columns_to_read(where: str, kind: DataKind, names: tuple[str, ...]) -> tupl
     """Return the names of the columns to read; empty if the file has no names."""
     if not names:
         return ()
-    if kind == "pairs":
-        wider: tuple[DataKind, ...] = ("triples", "scored")
-        for more in wider:
-            if match_columns(more, names):  # not all of these texts belong together
-                raise UserError(
-                    f"{where}: the columns {', '.join(names)} say {more}. Give two columns of "
-                    "texts that belong together"
-                )
+    if kind == "pairs" and match_columns("scored", names):
+        raise UserError(
+            f"{where}: the columns {', '.join(names)} say scored pairs. Give two columns of texts "
+            "that belong together"
+        )
     columns = match_columns(kind, names)
     if columns is None and len(names) == len(COLUMNS[kind]):
         columns = names

@@ -80,37 +80,6 @@ class RetrievalScores:
         } | {f"R@{k}": self.recall(k) for k in (1, 10, 100)}
 
 
-def rank_targets(
-    queries: NDArray[Any],
-    targets: NDArray[Any],
-    own: NDArray[np.int64],
-    second_half: NDArray[np.bool_] | None = None,
-) -> RetrievalScores:
-    """Rank `targets[own[i]]` for `queries[i]` among the targets by cosine.
-
-    Ties (within `nearest.TIE`) have their mean rank, `1 + better + tied / 2`. So a collapsed
-    encoder, with one vector for all texts, gets the middle rank. Zero and NaN rows have cosine 0.
-
-    Args:
-        queries: `(query, dim)`.
-        targets: `(target, dim)`.
-        own: `(query,)` position of each query's right target.
-        second_half: `(query,)` true for queries of the second half. The halves should be
-            independent. Default: the later half of the rows.
-
-    >>> rank_targets(np.eye(3), np.eye(3)[[0, 2, 1]], np.arange(3)).ranks
-    array([1. , 2.5, 2.5])
-    """
-    shapes_fit = queries.ndim == targets.ndim == 2 and own.shape == (len(queries),) != (0,)
-    if not shapes_fit or own.max() >= len(targets):
-        raise ValueError(
-            "expected one or more queries (query, dim), targets (target, dim) and the position of "
-            f"a target for each query; got {queries.shape}, {targets.shape} and {own.shape}"
-        )
-    blocks = product_blocks(unit_rows(queries), unit_rows(targets))
-    return rank_scores(blocks, len(targets), own, second_half=second_half)
-
-
 def rank_scores(
     blocks: Iterable[tuple[int, NDArray[Any]]],
     candidates: int,
@@ -121,14 +90,18 @@ def rank_scores(
     bearers: NDArray[np.int64] | None = None,
     own_scores: NDArray[Any] | None = None,
 ) -> RetrievalScores:
-    """Rank targets as `rank_targets` does, by the scores (query, target) in blocks.
+    """Rank the target of each query, by the scores (query, target) in blocks.
+
+    Ties (within `nearest.TIE`) have their mean rank, `1 + better + tied / 2`. So a collapsed
+    encoder, with one vector for all texts, gets the middle rank.
 
     Args:
         blocks: the scores; they are overwritten.
         candidates: number of targets.
         own: (query,) position of each query's right target.
         left_out: for each query the positions of other targets that are not ranked for it.
-        second_half: (query,) true for queries of the second half.
+        second_half: (query,) true for queries of the second half. The halves should be
+            independent. Default: the later half of the rows.
         score: name of the scores, for the protocol.
         bearers: (target,) the query that has the displacement by a target, or -1 if the target is
             not part of the sample; default: the first query with this target.

@@ -20,7 +20,7 @@ from isospace.system import typed_json
 from isospace.training.origin import Origin
 from isospace.training.selection import Choice
 
-FORMAT = 10
+FORMAT = 11
 """Format number of results.json."""
 
 
