@@ -255,7 +255,7 @@ def test_a_run_follows_a_teacher_and_says_what_it_is(documents, caplog):
     terms = [row["terms"] for row in map(json.loads, metrics) if "terms" in row]
     assert set(terms[0]) == {"info_nce", "consistency", "distillation"}
     state = torch.load(finished.run.last_checkpoint, weights_only=False)
-    assert "BM25" in state["frozen"]["teacher"]
+    assert "BM25" in state["digests"]["teacher"]
     shipped = load_encoder(str(finished.run.folder / "model"), device="cpu").model
     start = load_encoder(documents.model, device="cpu").model
     assert shipped.state_dict().keys() == start.state_dict().keys()

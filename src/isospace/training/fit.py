@@ -251,11 +251,7 @@ class Fit:
                 loop.end_at(now)
 
     def _evaluate(self) -> None:
-        """Evaluate the encoder on the validation text.
-
-        Raises:
-            Diverged: a measurement is not finite.
-        """
+        """Evaluate the encoder on the validation text."""
         started, evaluation, step = time.monotonic(), None, self.loop.step
         if self.main:
             # The base model has its own pooling. A template takes nothing of a sentence's length.

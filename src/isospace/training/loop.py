@@ -144,7 +144,6 @@ class Loop:
             "falls_from": self._falls_from,
             "encoder": adapters.trained_state(self.training.encoder.model),
             "beside": self._auxiliary_state(),
-            "frozen": dict(self.training.digests),
             "optimizer": self.training.optimizer.state_dict(),
             "first_terms": self._first_terms,
         }
