@@ -149,7 +149,7 @@ def test_export_refuses_modules_that_not_every_server_loads(modules_folder, tmp_
 
 @pytest.mark.parametrize(
     ("error", "refusal"),
-    [(None, ""), (RevisionNotFoundError, "org/name@v9: the Hub's org/name has no such revision")],
+    [(None, ""), (RevisionNotFoundError, "org/name@v9: neither a folder here nor a model")],
 )
 def test_a_revision_is_pinned_by_the_name(monkeypatch, error, refusal):
     asked = []

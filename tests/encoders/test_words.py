@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import zipfile
 from pathlib import Path
 from typing import get_args
 
@@ -73,9 +72,9 @@ def test_a_file_is_a_model_and_its_name_says_how_a_text_is_cut(file: Path) -> No
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a 1 2\nb 1\n", r"line 2: 'b 1' is not a word and 2 numbers"),
-        ("a 1 2\nb 1 x\n", r"line 2: 'b 1 x' is not a word and 2 numbers"),
-        ("one\ntwo\n", r"line 1: 'one' is not a word and 0 numbers"),
+        ("a 1 2\nb 1\n", r"line 2: not a word and 2 numbers"),
+        ("a 1 2\nb 1 x\n", r"line 2: not a word and 2 numbers"),
+        ("one\ntwo\n", r"line 1: not a word and 0 numbers"),
         ("", "holds no word vectors"),
         ("a 1 nan\n", "not finite"),
     ],
@@ -87,23 +86,11 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, content: str, messa
         load_encoder(f"glove:{path}")
 
 
-def test_files_that_are_not_there_not_one_or_not_whole_are_named(
-    tmp_path: Path, file: Path
-) -> None:
+def test_files_that_are_not_there_or_not_whole_are_named(tmp_path: Path, file: Path) -> None:
     with pytest.raises(UserError, match=r"glove:none\.txt: no such file"):
         load_encoder("glove:none.txt")
     with pytest.raises(UserError, match="are named glove:FILE"):
         load_encoder(str(file))
-    with zipfile.ZipFile(tmp_path / "v.zip", "w") as archive:
-        archive.writestr("a.txt", LINES)
-        archive.writestr("b.txt", LINES)
-    with pytest.raises(UserError, match=r"2 files \(a.txt, b.txt\)"):
-        load_encoder(f"glove:{tmp_path / 'v.zip'}")
-    whole = bytearray((tmp_path / "v.zip").read_bytes())
-    whole[whole.index(b"PK\1\2") + 6] = 200  # the version that is needed
-    (tmp_path / "v.zip").write_bytes(whole)
-    with pytest.raises(UserError, match=r"v\.zip: cannot be read: zip file version 20"):
-        load_encoder(f"glove:{tmp_path / 'v.zip'}")
     (tmp_path / "v.gz").write_bytes(gzip.compress(LINES.encode() * 100)[:-20])
     with pytest.raises(UserError, match=r"v\.gz: cannot be read"):
         load_encoder(f"glove:{tmp_path / 'v.gz'}")

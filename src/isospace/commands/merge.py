@@ -9,12 +9,12 @@ from typing import Annotated
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import Encodes
+from isospace.commands.options import LoadsModels
 from isospace.commands.printing import print_json
 
 
 @dataclass(frozen=True)
-class Merge(Encodes):
+class Merge(LoadsModels):
     """Options of `isospace merge`."""
 
     base: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BASE")]
@@ -34,15 +34,7 @@ class Merge(Encodes):
         from isospace.export.merge import merge_models
 
         with Console(self.json) as console:
-            gap = merge_models(
-                self.base,
-                self.models,
-                self.share,
-                self.to,
-                pooling=self.pooling,
-                query_prompt=self.query_prompt,
-                document_prompt=self.document_prompt,
-            )
+            gap = merge_models(self.base, self.models, self.share, self.to)
         if self.json:
             print_json({**asdict(self), "to": str(self.to), "gap": gap})
             return

@@ -44,15 +44,13 @@ def merge(base: State, results: Sequence[State], share: float) -> dict[str, Tens
         base model's.
 
     Raises:
-        UserError: the share is outside [0, 1], or names or shapes of the weights differ.
+        UserError: the share is outside [0, 1].
     """
     if not 0 <= share <= 1:
         raise UserError(
             f"`share` {share:g}: expected a number from 0 (the base model) to 1 (the mean of the "
             "models)"
         )
-    for result in results:
-        _require_same_shapes(base, result)
     return {
         name: _between(own, [result[name] for result in results], share)
         for name, own in base.items()
@@ -67,22 +65,6 @@ def _between(base: Tensor, results: Sequence[Tensor], share: float) -> Tensor:
     mean /= len(results)
     # At share 0 and 1, interpolation would give the same numbers, but not the sign of a zero.
     return (mean if share == 1 else torch.lerp(base.double(), mean, share)).to(base.dtype)
-
-
-def _require_same_shapes(base: State, result: State) -> None:
-    lacking = [name for name in (*base, *result) if name not in base or name not in result]
-    if lacking:
-        raise UserError(
-            f"{', '.join(lacking[:3])}: only one of the models has these weights ({len(lacking)} "
-            "in all). Merge models that were trained from one base model"
-        )
-    for name, own in base.items():
-        if own.shape != result[name].shape:
-            raise UserError(
-                f"{name}: the shape is {tuple(own.shape)} in the base model and "
-                f"{tuple(result[name].shape)} in the model. Merge models that were trained from "
-                "one base model"
-            )
 
 
 def require_alike(base: Encoder, other: Encoder) -> None:

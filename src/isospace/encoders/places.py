@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from huggingface_hub import HfApi, try_to_load_from_cache
 from huggingface_hub.errors import (
-    GatedRepoError,
     HFValidationError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
@@ -73,7 +72,7 @@ def resolve(name: str) -> Place:
         if not words[0].is_file():
             raise UserError(
                 f"{name}: no such file. Expected word vectors in GloVe's text format, a word and "
-                "its numbers a line (.txt; .gz, .zst, or a .zip of one file)"
+                "its numbers a line (.txt, .gz or .zst)"
             )
         return Place(str(words[0]), True)
     path = expanded(name)
@@ -107,13 +106,9 @@ def _hub(named: str, hint: str) -> Place:
     try:
         cached = isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str)
         HfApi().model_info(name, revision=revision, timeout=10)
-    except RevisionNotFoundError:
+    except (RepositoryNotFoundError, RevisionNotFoundError, HFValidationError) as error:
         raise UserError(
-            f"{named}: the Hub's {name} has no such revision. Expected a commit, a tag or a branch"
-        ) from None
-    except (RepositoryNotFoundError, HFValidationError, GatedRepoError) as error:
-        raise UserError(
-            f"{name}: neither a folder here nor a model on the Hub that can be read "
+            f"{named}: neither a folder here nor a model on the Hub that can be read "
             f"({type(error).__name__}). Give a folder with config.json, a Hub name, or minilm"
         ) from None
     except Exception as error:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.merging import merge, require_alike
-from isospace.encoders.pooling import PoolingName
 from isospace.encoders.saving import require_classic, save_model
 from isospace.errors import UserError
 from isospace.objectives.base import Paper
@@ -24,9 +23,6 @@ def merge_models(
     models: str | Path | Sequence[str | Path],
     share: float,
     to: Path | str,
-    pooling: PoolingName | None = None,
-    query_prompt: str | None = None,
-    document_prompt: str | None = None,
 ) -> float:
     """Merge a base model and the mean of models fine-tuned from it, and write the result.
 
@@ -35,9 +31,6 @@ def merge_models(
         models: one or more fine-tuned models, named like `base`.
         share: 0 is the base model, 1 the mean of the models (`encoders.merging.merge`).
         to: the new sentence-transformers folder.
-        pooling: pooling of all models; default: their own, which must be equal.
-        query_prompt: query prompt of all models, as for `load_encoder`; default: their own.
-        document_prompt: document prompt of all models, as for `load_encoder`; default: their own.
 
     Returns:
         The largest 1 - cosine between the vectors of the merged encoder and of the folder.
@@ -53,7 +46,7 @@ def merge_models(
             "from it"
         )
     require_new(folder, "to")
-    encoders = [load_encoder(name, pooling, "cpu", query_prompt, document_prompt) for name in names]
+    encoders = [load_encoder(name, device="cpu") for name in names]
     merged, *others = encoders
     require_classic(merged)
     for other in others:
