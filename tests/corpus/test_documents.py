@@ -717,7 +717,6 @@ def test_what_cannot_be_read_says_why(format, content):
         ("(C) Copyright the authors of the page", "licences"),
         ("(c) the processing is necessary for compliance with an obligation;", None),
         ("(c) by means of a written notice to the other party.", None),
-        ("GNU General Public License, version 2, June 1991", "licences"),
         ("The GNU General Public License is one of many.", None),
     ],
 )
@@ -740,15 +739,6 @@ NEWSLETTER = f"""<html><head><title>News of the harbour</title></head><body>
 <tr><td><table><tr><th>Boats</th><th>Crews</th></tr><tr><td>3</td><td>9</td></tr></table></td></tr>
 <tr><td><table><tr><td><h2>Boats</h2></td></tr><tr><td>Boats are many.<br>{LOREM}</td></tr></table>
 </td></tr></table></td></tr></table></body></html>"""
-FORUM = f"""<html><body><h1>How do I moor?</h1>
-<table><tr><td>anna</td><td>How do I moor a boat here? {LOREM}</td></tr></table>
-<table><tr><td>bert</td><td>You ask the master of the harbour. {LOREM}</td></tr></table>
-<p>Three readers</p></body></html>"""
-MANUAL = f"""<html><body><table border=0><tr>
-<td><a href=a.html>Boats</a> <a href=b.html>Crews</a> <a href=c.html>Markets</a></td>
-<td><h1>Manual</h1><h2>Crews</h2><p>Crews are small.</p><p>{LOREM}</p>
-<table><tr><td>1</td><td>boat</td></tr><tr><td>2</td><td>crew</td></tr></table>
-</td></tr></table></body></html>"""
 
 
 def test_html_whose_layout_is_a_table_is_read():
@@ -760,33 +750,12 @@ def test_html_whose_layout_is_a_table_is_read():
         ("Boats", 2, [f"Boats are many. {lorem}"]),
     ]
     assert news.left_out == {"tables": 1}
-    assert paragraphs(read(FORUM, "html")) == [
-        "anna", f"How do I moor a boat here? {lorem}",
-        "bert", f"You ask the master of the harbour. {lorem}",
-        "Three readers",
-    ]  # fmt: skip
-    headed = "<table><tr><th>Author</th><th>Message</th></tr>" + FORUM.partition("<table>")[2]
-    assert paragraphs(read(headed, "html"))[:3] == ["Author", "Message", "anna"]
-    manual = read(MANUAL, "html")
-    assert outline(manual) == [("Crews", 2, ["Crews are small.", lorem])]
-    assert manual.left_out == {"navigation": 1, "tables": 1}
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        "<tr><th>Option</th><th>Meaning</th></tr><tr><td>-a</td><td>{lorem}</td></tr>",
-        "<tr><td>12</td><td>boats</td></tr><tr><td>7</td><td>crews</td></tr>",
-        "<caption>Prices</caption><tr><td>{lorem}</td></tr>",
-    ],
-)
-def test_html_tables_of_data_are_left_out(table):
-    table = f"<table>{table.format(lorem=LOREM)}</table>"
+def test_html_tables_of_data_are_left_out():
+    table = "<table><tr><th>Boats</th></tr><tr><td>12</td><td>small boats</td></tr></table>"
     document = read(f"<html><body><p>{LOREM}</p>{table}</body></html>", "html")
     assert paragraphs(document) == [LOREM.strip()]
-    assert document.left_out == {"tables": 1}
-    # Beside as much text, a table of long cells is one of data too.
-    document = read(f"<html><body><p>{LOREM * 3}</p><table><tr><td>{LOREM}", "html")
     assert document.left_out == {"tables": 1}
 
 
@@ -818,7 +787,6 @@ def test_word_whose_layout_is_a_table_is_read():
     ]  # fmt: skip
     data = [["boats", "3"], ["crews", "9"]]
     assert read(word_of(lorem, data), "word").left_out == {"tables": 1}
-    assert read(word_of(lorem * 3, [["Boats", lorem]]), "word").left_out == {"tables": 1}
 
 
 DATA = [[f"boat {number}", f"{number * 7}", "small"] for number in range(80)]

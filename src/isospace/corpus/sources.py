@@ -39,6 +39,10 @@ _OUTPUTS = (
 reports quote held-out text."""
 
 
+_LICENCES = ("LICENSE", "LICENCE", "COPYING")
+"""Names of files of folders that are not read, whatever they end in."""
+
+
 def is_docstrings(name: str) -> bool:
     """Return true if this names docstrings, and not a file or folder.
 
@@ -184,7 +188,7 @@ def _folder_sources(folder: Path, encoding: str, documents: bool) -> list[Source
     sources, ignored = [], []
     for path in sorted(paths):
         # Skip pipes, which have no end. Keep broken links: the reader of the format reports them.
-        readable = path.is_file() or not path.exists()
+        readable = (path.is_file() or not path.exists()) and path.stem.upper() not in _LICENCES
         source = _source(path, encoding, documents) if readable else None
         if source is None:
             ignored.append(str(path))

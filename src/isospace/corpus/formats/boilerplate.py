@@ -39,14 +39,6 @@ _COPYRIGHT = re.compile(
     r"|.{0,200}\ball rights reserved\W*",
     re.IGNORECASE,
 )
-_VERSION = r"\W*v(?:ersion)?\W*\d[\d.]*(?:\W+(?:\d{1,2} )?[a-z]+ \d{4})?(?:\s+https?://\S+)?"
-_LICENCE_HEAD = re.compile(
-    rf"[\W\d]*(?:the )?(?:gnu (?:lesser |library |affero )?general public license(?:{_VERSION})?"
-    rf"|(?:apache|mozilla public|eclipse public) license{_VERSION}"
-    r"|terms and conditions for (?:use, reproduction,? and distribution"
-    r"|copying, distribution,? and modification))\W*",
-    re.IGNORECASE,
-)
 _SITE_LINE = re.compile(
     r"(?:edit|view|improve|show)(?: the)? (?:this page|on git(?:hub|lab)|(?:page )?source)\b.{0,40}"
     r"|(?:(?:back|return|go) to(?: the)? (?:top|index|contents)|skip to(?: main)? content)\W*"
@@ -81,7 +73,7 @@ def paragraph_boilerplate(text: str) -> str | None:
     >>> paragraph_boilerplate("Copyright protects the author of a text.") is None
     True
     """
-    if _LICENCE.search(text) or _COPYRIGHT.fullmatch(text) or heads_licence(text):
+    if _LICENCE.search(text) or _COPYRIGHT.fullmatch(text):
         return LICENCES
     return NAVIGATION if _SITE_LINE.fullmatch(text) else None
 
@@ -92,17 +84,6 @@ def section_boilerplate(heading: str) -> str | None:
     >>> section_boilerplate("9. License"), section_boilerplate("Licence servers")
     ('licences', None)
     """
-    if _LICENCE_HEADING.fullmatch(heading) or heads_licence(heading):
+    if _LICENCE_HEADING.fullmatch(heading):
         return LICENCES
     return NAVIGATION if _CONTENTS_HEADING.fullmatch(heading) else None
-
-
-def heads_licence(text: str) -> bool:
-    """Return true if a text is only the heading of a licence.
-
-    >>> heads_licence("Apache License Version 2.0, January 2004")
-    True
-    >>> heads_licence("Apache License version 2.0 is one that many choose.")
-    False
-    """
-    return _LICENCE_HEAD.fullmatch(text) is not None

@@ -5,13 +5,10 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Sequence
 
 from isospace.corpus.characters import normalise
 from isospace.corpus.documents import Document, Section, UnreadableDocument
 from isospace.corpus.formats.boilerplate import (
-    LICENCES,
-    heads_licence,
     paragraph_boilerplate,
     section_boilerplate,
 )
@@ -78,8 +75,6 @@ class Draft:
         """
         self.end_list()
         sections = []
-        texts = (text for heading, _, below in self.sections for text in (heading, *below) if text)
-        licence = heads_licence(self.title or next(texts, ""))  # the whole file is a licence
         hidden: tuple[int, str] | None = None  # level and kind of a section that is left out
         for heading, level, paragraphs in self.sections:
             if hidden and heading and level <= hidden[0]:
@@ -89,12 +84,12 @@ class Draft:
                 hidden = level, kind
             kept = []
             for text in paragraphs:
-                what = LICENCES if licence else hidden[1] if hidden else paragraph_boilerplate(text)
+                what = hidden[1] if hidden else paragraph_boilerplate(text)
                 if what:
                     self.leave_out(what)
                 else:
                     kept.append(text)
-            if not (hidden or licence) and (heading or kept):
+            if not hidden and (heading or kept):
                 sections.append(Section(heading, level, tuple(kept)))
         counts = {what: count for what, count in sorted(self.left_out.items()) if count}
         if not any(section.paragraphs for section in sections):
@@ -108,24 +103,9 @@ class Draft:
             self.sections[-1][2].append(text)
 
 
-def letters(text: str) -> int:
-    """Count the characters of a text without white space."""
-    return sum(map(len, text.split()))
-
-
-def places_text(rows: Sequence[Sequence[int]]) -> bool:
-    """Return true if a table is used only for layout, as in newsletters and old manuals.
-
-    In such a table most letters are in long cells, or there is only one row or one column with
-    text. `rows` has the number of letters in the cells of each row.
-
-    >>> places_text([[6, 4], [300, 0]]), places_text([[6, 4], [12, 40]])
-    (True, False)
-    """
-    cells = [size for row in rows for size in row if size]
-    widths = [sum(map(bool, row)) for row in rows if any(row)]
-    long = sum(size for size in cells if size >= LONG_CELL)
-    return len(widths) == 1 or max(widths, default=0) == 1 or 2 * long > sum(cells)
+def is_text(cell: str) -> bool:
+    """Return true if a cell of a table is long enough to be text, and not data."""
+    return sum(map(len, cell.split())) >= LONG_CELL
 
 
 def one_line(text: str) -> str:

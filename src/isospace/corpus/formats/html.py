@@ -1,7 +1,7 @@
 """HTML: the main content of a page, as Sphinx, MkDocs, Doxygen, Javadoc and others write it.
 
-Tables of data are left out. Tables that hold most of the text are a page layout, as in newsletters,
-forums and old manuals; they are read cell by cell.
+Tables of data are left out. A table with a long cell is read cell by cell, since newsletters,
+forums and old manuals lay out their pages by tables.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats.boilerplate import NAVIGATION
-from isospace.corpus.formats.draft import Draft, decode, letters, one_line, places_text
+from isospace.corpus.formats.draft import Draft, decode, is_text, one_line
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -69,9 +69,6 @@ _BLOCKS = frozenset(
     ).split()
 )
 _HEADING = re.compile("h[1-6]")
-_MENU_LINKS = 3
-"""Least number of links that make a cell with hardly any other text navigation."""
-_LONG_LINK = 40
 _CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _CHARSETS = {
     "ascii": "cp1252",
@@ -109,7 +106,7 @@ def read_html(content: bytes, encoding: str | None) -> Draft:
     main = next(filter(None, map(body.css_first, _MAIN)), only)
     if len(main.css("p, li, dd")) == 0:  # an empty frame, filled by a script
         main = body
-    _Walk(draft, main, laid_out=True).run()
+    _Walk(draft, main).run()
     if not draft.title and page_title is not None:
         draft.title = one_line(page_title.text())
     return draft
@@ -130,16 +127,13 @@ def add_html(draft: Draft, fragment: str) -> None:
 
     body = LexborHTMLParser(fragment).body
     if body is not None:
-        _Walk(draft, body, laid_out=False).run()
+        _Walk(draft, body).run()
 
 
 class _Walk:
-    """Converter from a tree of nodes to paragraphs; a paragraph ends at the next block.
+    """Converter from a tree of nodes to paragraphs; a paragraph ends at the next block."""
 
-    With `laid_out`, tables may lay out the page, and are then read.
-    """
-
-    def __init__(self, draft: Draft, root: LexborNode, *, laid_out: bool) -> None:
+    def __init__(self, draft: Draft, root: LexborNode) -> None:
         self._draft = draft
         self._root = root
         self._words: list[str] = []
@@ -153,7 +147,6 @@ class _Walk:
         for node in _outermost(root, _BOX_TITLES):
             if one_line(node.text()).rstrip(" :").casefold() in _BOXES:
                 node.decompose()
-        self._laid_out, self._alone = _layout_of(root) if laid_out else (False, False)
 
     def run(self) -> None:
         self._children(self._root)
@@ -187,10 +180,8 @@ class _Walk:
 
     def _what(self, node: LexborNode, tag: str) -> str | None:
         """Return the name of the count if a node is left out; `None` if it is read."""
-        if tag == "table" and self._laid_out and _places_text(node, self._alone):
+        if tag == "table" and any(is_text(cell.text()) for cell in node.css("td, th")):
             return None
-        if tag in ("td", "th") and _is_menu(node):
-            return NAVIGATION
         return None if tag == "header" and node.css_first("h1") else _LEFT_OUT.get(tag)
 
     def _block(self, node: LexborNode, tag: str) -> None:
@@ -225,62 +216,6 @@ class _Walk:
             self._draft.item(text)
         else:
             self._draft.paragraph(text)
-
-
-def _layout_of(root: LexborNode) -> tuple[bool, bool]:
-    """Return (true if tables lay out the page, true if there is hardly any text outside tables).
-
-    Tables lay out the page if those used only for layout hold at least as much text as there is
-    outside tables.
-    """
-    apart = _outermost(root, "table, nav, header, footer, aside, menu, script, style, noscript")
-    sizes = [letters(node.text()) for node in apart]
-    tables = [pair for pair in zip(apart, sizes, strict=True) if pair[0].tag == "table"]
-    outside = letters(root.text()) - sum(sizes)
-    alone = 10 * outside <= sum(size for _, size in tables)
-    inside = sum(size for node, size in tables if _places_text(node, alone))
-    return inside > 0 and inside >= outside, alone
-
-
-def _places_text(table: LexborNode, alone: bool) -> bool:
-    """Return true if a table is used only for layout.
-
-    With `alone`, when there is hardly any text outside tables, header cells do not make a table one
-    of data.
-    """
-    if table.attributes.get("role") in ("presentation", "none"):
-        return True
-    rows: dict[int, list[LexborNode]] = {}
-    for cell in table.css("td, th"):
-        row = cell.parent
-        if row is not None and _table_of(cell) == table.mem_id:
-            rows.setdefault(row.mem_id, []).append(cell)
-    cells = [cell for row in rows.values() for cell in row]
-    if any(cell.css_first("table") for cell in cells):
-        return True
-    has_heads = {"td", "th"} <= {cell.tag for cell in cells if one_line(cell.text())}
-    if not alone and (has_heads or table.css_first("caption, thead")):
-        return False
-    return places_text([[letters(cell.text()) for cell in row] for row in rows.values()])
-
-
-def _table_of(node: LexborNode) -> int:
-    """Return the id of the innermost table around a node; 0 if there is none."""
-    above = node.parent
-    while above is not None and above.tag != "table":
-        above = above.parent
-    return 0 if above is None else above.mem_id
-
-
-def _is_menu(cell: LexborNode) -> bool:
-    """Return true if a cell has hardly any text besides short links."""
-    links = [one_line(node.text()) for node in cell.css("a")]
-    linked = sum(map(letters, links))
-    return (
-        len(links) >= _MENU_LINKS
-        and linked <= _LONG_LINK * len(links)
-        and linked >= 0.8 * letters(cell.text())
-    )
 
 
 def _outermost(root: LexborNode, css: str) -> list[LexborNode]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import re
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats.boilerplate import NAVIGATION
-from isospace.corpus.formats.draft import Draft, letters, one_line, places_text
+from isospace.corpus.formats.draft import Draft, is_text, one_line
 from isospace.errors import first_line
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
     try:
         document = docx.Document(io.BytesIO(content))
         named = one_line(document.core_properties.title or "")
-        return _draft(list(_read(document)), named)
+        return _draft(list(_read(document, document.element.body)), named)
     except Exception as error:  # zip, XML, missing parts: python-docx has no error of its own
         kind = type(error).__name__
         raise UnreadableDocument(
@@ -50,27 +49,13 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
         ) from None
 
 
-def _read(document: Document) -> Iterator[Paragraph | Table]:
-    """Yield paragraphs and data tables; a table used only for layout is replaced by its content.
-
-    Layout tables are opened only if they hold at least as much text as there is outside tables.
-    """
-    blocks = list(_blocks(document, document.element.body))
-    placing = [one for one in blocks if _is_table(one) and _places_text(one)]
-    inside = sum(letters(_words(one._tbl)) for one in placing)
-    if inside < sum(letters(_text(one)) for one in blocks if not _is_table(one)):
-        yield from blocks
-    else:
-        yield from chain.from_iterable(_opened(document, one) for one in blocks)
-
-
-def _opened(document: Document, block: Paragraph | Table) -> Iterator[Paragraph | Table]:
-    """Yield a block, or the content of a table that is used only for layout."""
-    if _is_table(block) and _places_text(block):
-        for part in _blocks(document, block._tbl):
-            yield from _opened(document, part)
-    else:
-        yield block
+def _read(document: Document, above: Any) -> Iterator[Paragraph | Table]:
+    """Yield paragraphs and data tables; a table with text in a cell is replaced by its content."""
+    for block in _blocks(document, above):
+        if _is_table(block) and any(is_text(_words(cell)) for cell in block._tbl.iter("{*}tc")):
+            yield from _read(document, block._tbl)
+        else:
+            yield block
 
 
 def _is_table(block: Paragraph | Table) -> TypeIs[Table]:
@@ -86,16 +71,6 @@ def _blocks(document: Document, above: Any) -> Iterator[Paragraph | Table]:
         if block.xpath("(ancestor::w:p | ancestor::w:tbl)[last()]") in ([], [above]):
             kind = Table if block.tag.endswith("}tbl") else Paragraph
             yield kind(block, document)
-
-
-def _places_text(table: Table) -> bool:
-    """Return true if a table is used only for layout: it has a table inside, or no header row."""
-    rows = table._tbl.tr_lst
-    if table._tbl.xpath(".//w:tc//w:tbl"):
-        return True
-    if table._tbl.xpath("./w:tr/w:trPr/w:tblHeader"):
-        return False
-    return places_text([[letters(_words(cell)) for cell in row.tc_lst] for row in rows])
 
 
 def _words(element: Any) -> str:
