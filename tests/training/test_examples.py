@@ -113,10 +113,6 @@ def test_no_batch_has_a_document_twice_and_every_pair_comes(base, corpus):
     [
         ({"objective": TSDAE()}, r"`views` pairs: tsdae .*simcse, .*iso"),
         ({"views": "dropout", "relations": ("crops",)}, r"`relations`"),
-        (
-            {"text": CorpusConfig(columns=("a", "b")), "relations": ("crops",)},
-            r"`relations` crops:",
-        ),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(base, changes, message):

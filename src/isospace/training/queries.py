@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,6 @@ from isospace.corpus.sources import file_source
 from isospace.errors import UserError
 from isospace.evaluation.own_data import COLUMNS, load_pairs, match_columns
 from isospace.statistics.counts import number_of
-
-_NUMBER = re.compile(r"[-+]?[\d.,]+")
 
 
 @dataclass(frozen=True)
@@ -98,17 +95,8 @@ def _rows(path: Path, setting: str) -> list[tuple[str, str]]:
                 "and its passage"
             )
         query, passage = ([clean(value or "") for value in values] + ["", ""])[:2]
-        if _NUMBER.fullmatch(passage):
-            raise UserError(
-                f"`{setting}` {path}:{line}: the passage is the number {passage}. Give the text "
-                "that answers the query, or give one column"
-            )
         if query:
             rows.append((query, passage))
-    if rows and all(_NUMBER.fullmatch(query) for query, _ in rows):
-        raise UserError(
-            f"`{setting}` {path}: the first column has only numbers. Give queries there"
-        )
     return rows
 
 

@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from isospace.config import TrainConfig, objective_name
 from isospace.errors import UserError
 from isospace.evaluation.other_text import require_other_text
-from isospace.evaluation.sts import DEV_SPLITS
 from isospace.objectives import OBJECTIVES
 from isospace.system.extras import require_extra
 from isospace.training.queries import rows_of_queries
@@ -45,11 +44,6 @@ def require_pairs(config: TrainConfig) -> None:
         raise UserError(
             f"`views` {config.views}: {objective_name(config.objective)} with these settings "
             f"{reason}, and accepts no pairs. Set an `objective` that does ({takers})"
-        )
-    if config.text.columns and config.relations:
-        raise UserError(
-            f"`relations` {' '.join(config.relations)}: relations exist between documents, and "
-            "each row of `columns` is a pair already. Leave `relations` out"
         )
 
 
@@ -101,11 +95,6 @@ def _require_labels(config: TrainConfig) -> None:
     if config.objective.reads_labels and column is None:
         raise UserError(
             f"`label_column` is missing: {name} learns from labels. Name the column that holds them"
-        )
-    if config.select != "labels" and config.labels not in DEV_SPLITS:
-        raise UserError(
-            f"`labels` {config.labels}: has no effect with `select` {config.select}. Leave "
-            "`labels` out, or set `select` labels"
         )
     if column is not None and not config.objective.reads_labels:
         readers = ", ".join(name for name, kind in OBJECTIVES.items() if kind.reads_labels)
