@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from isospace.corpus.formats.draft import one_line
+from isospace.corpus.lines import clean
 from isospace.errors import UserError
 
 WHEELS = {
@@ -215,7 +215,7 @@ def questions(folder: Path, scratch: Path) -> str:
         for place, (question, answer) in enumerate(zip(parts[1::2], parts[2::2], strict=True)):
             if not _PROSE.search(answer):
                 continue  # a table of contents
-            title = _NUMBER.sub("", one_line(_TAGS.sub("", question)))
+            title = _NUMBER.sub("", clean(_TAGS.sub("", question)))
             page = f"<title>{title}</title>\n<h1>{title}</h1>\n{answer}"
             (folder / f"{path.stem}-{place + 1}.html").write_text(page, "utf-8")
     return str(folder)
@@ -300,7 +300,7 @@ def explained(entry: str) -> dict[str, str]:
     title, *lines = entry.strip("\n").split("\n")
     # Lines that are not indented are the same word written otherwise.
     text = "\n".join(line for line in lines if line.startswith(" ") or not line)
-    paragraphs = [_MARKS.sub("", one_line(part)) for part in text.split("\n\n")]
+    paragraphs = [_MARKS.sub("", clean(part)) for part in text.split("\n\n")]
     return {"title": title.strip(), "text": "\n\n".join(filter(None, paragraphs))}
 
 
@@ -324,7 +324,7 @@ def defined(entry: str) -> dict[str, str]:
     for name, sign in _SIGNS.items():
         entry = entry.replace(f"[{name}]", sign)
     title, _, rest = entry.strip().partition("\\")
-    paragraphs = [one_line(part) for part in rest.split("\n\n")]
+    paragraphs = [clean(part) for part in rest.split("\n\n")]
     # The head ends with the pronunciation of the last way to write the word.
     paragraphs[0] = _GRAMMAR.sub("", paragraphs[0].rpartition("\\")[2])
     cleaned = (_AUTHOR.sub("", part).translate(_BRACES).strip() for part in paragraphs)
@@ -382,7 +382,7 @@ def description(stanza: Mapping[str, str], language: str) -> dict[str, str]:
             goes_on = True
         else:
             paragraphs[-1] += f"\n{line}"
-    return {"title": synopsis, "text": "\n\n".join(map(one_line, paragraphs))}
+    return {"title": synopsis, "text": "\n\n".join(map(clean, paragraphs))}
 
 
 _BULLET = re.compile(r" +(?:[-*+o•·]|\(?\d{1,2}[.)]) +")

@@ -54,7 +54,8 @@ def paragraphs(document: Document) -> list[str]:
         ("a.docx", "word"),
         ("README", None),
         ("a.py", None),
-        ("libc.so.6", "man"),  # by its name; its content is refused
+        ("libc.so.6", None),
+        ("app.log.1", None),
         ("v1.10", None),
     ],
 )

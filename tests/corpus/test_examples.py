@@ -73,7 +73,6 @@ def test_every_row_is_counted_once(tmp_path):
     corpus = load(file, tmp_path, exclude=("A text of the benchmark.",))
     assert corpus.counts == {
         "read": 47,
-        "control characters removed": 1,
         "empty": 2,
         "too short": 1,
         "too long": 0,

@@ -45,7 +45,7 @@ from isospace.corpus.groups import (
     split_groups,
     unit_of,
 )
-from isospace.corpus.lines import clean, has_controls, stage, write_lines
+from isospace.corpus.lines import clean, stage, write_lines
 from isospace.corpus.passages import document_sentences, language_of
 from isospace.corpus.prose import docstring_sentences
 from isospace.corpus.reading import columns, own_rows, read_documents
@@ -59,7 +59,7 @@ from isospace.system.files import hash_of
 
 logger = logging.getLogger(__name__)
 
-_COUNTS = ("read", "control characters removed", "empty", "too short", "too long")
+_COUNTS = ("read", "empty", "too short", "too long")
 
 HELD_OUT_GROUPS = 40
 """Least number of groups of documents to hold out, unless all documents are long."""
@@ -292,12 +292,9 @@ class _Builder:
             if source.name in self.unreadable:
                 continue
             for line, values in own_rows(source, wanted, counts):
-                raw = [text or "" for text in values[:width]]
-                texts = list(map(clean, raw))
+                texts = [clean(text or "") for text in values[:width]]
                 shortest = min(map(len, texts))
                 counts["read"] += 1
-                if any(map(has_controls, raw)):
-                    counts["control characters removed"] += 1
                 if not shortest:
                     counts["empty"] += 1
                 elif shortest < config.min_chars:

@@ -143,9 +143,9 @@ def without_references(
         for section in document.sections:
             written = list(map(docstring_sentences, section.paragraphs))
             counts[_OF_PAIRS] += sum(text in barred for text in chain.from_iterable(written))
-            texts = [" ".join(s for s in sentences if s not in barred) for sentences in written]
-            kept = tuple(text for text in texts if text and not paragraph_boilerplate(text))
-            counts[_LICENCES] += sum(map(bool, texts)) - len(kept)
+            left = [" ".join(s for s in sentences if s not in barred) for sentences in written]
+            kept = tuple(text for text in left if text and not paragraph_boilerplate(text))
+            counts[_LICENCES] += sum(map(bool, left)) - len(kept)
             parts.append(replace(section, paragraphs=kept))
         pair = document.summary_next
         if pair is not None and barred.intersection(_sides(pair)):

@@ -59,11 +59,6 @@ class Lines:
         return map(self.__getitem__, range(len(self)))
 
 
-def has_controls(text: str) -> bool:
-    """Return true if `clean` would remove control characters."""
-    return _CONTROL.search(text) is not None
-
-
 def clean(text: str) -> str:
     r"""Return the text normalised, without control characters, and `folded`.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from isospace.config import CorpusConfig
 from isospace.corpus.documents import Document
 from isospace.corpus.groups import components, key_groups, name_hash
-from isospace.corpus.lines import clean, folded, has_controls
+from isospace.corpus.lines import clean, folded
 from isospace.corpus.passages import LONGEST_WORD, document_sentences, language_of, passages_of
 from isospace.corpus.relations import Role, Rows, Structure
 
@@ -61,8 +61,6 @@ class Staging:
     def _passages(self, document: Document) -> Iterator[tuple[int, str]]:
         """Yield (section, passage) for passages of a usable length; count the other passages."""
         counts = self._counts
-        if any(has_controls(text) for part in document.sections for text in part.paragraphs):
-            counts["control characters removed"] += 1
         size = self._config.passage_words
         cut = list(passages_of(document, size))
         counts["read"] += max(1, len(cut))

@@ -43,7 +43,8 @@ DOCUMENT_FORMATS: dict[str, Format] = {
 ENDINGS = {ending: name for name, row in DOCUMENT_FORMATS.items() for ending in row.endings}
 
 # ls.1, printf.3p, CA.pl.1ssl: the section, and letters that distinguish pages of one name.
-_MAN_PAGE = re.compile(r"\.([1-8][a-z]{0,8}|[1-8]x11|[ln])$", re.IGNORECASE)
+# Libraries and old logs (libc.so.6, app.log.1) end in a number too.
+_MAN_PAGE = re.compile(r"(?<!\.so)(?<!\.log)\.([1-8][a-z]{0,8}|[1-8]x11|[ln])$", re.IGNORECASE)
 
 
 def format_of(path: str) -> str | None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import codecs
-import re
 from collections import Counter
 
-from isospace.corpus.characters import normalise
 from isospace.corpus.documents import Document, Section, UnreadableDocument
 from isospace.corpus.formats.boilerplate import (
     paragraph_boilerplate,
     section_boilerplate,
 )
-from isospace.corpus.lines import folded
+from isospace.corpus.lines import clean
 
 LONG_CELL = 100
 """Least number of letters for a table cell to hold text, and not data."""
@@ -20,7 +18,6 @@ SHORT_ITEM = 40
 """If all items of a list have fewer characters, they become one paragraph, joined by "; "."""
 
 _NO_TEXT = "no text: no paragraph is in it"
-_CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 
 
 class Draft:
@@ -35,7 +32,7 @@ class Draft:
     def heading(self, text: str, level: int) -> None:
         """Begin a section, or set the title if this is the first heading of level 1."""
         self.end_list()
-        text = one_line(text)
+        text = clean(text)
         if not text:
             return
         if not self.title and level == 1:
@@ -46,11 +43,11 @@ class Draft:
     def paragraph(self, text: str) -> None:
         """Add one paragraph, unless it is empty."""
         self.end_list()
-        self._add(one_line(text))
+        self._add(clean(text))
 
     def item(self, text: str) -> None:
         """Add an item of a list; consecutive items are one list."""
-        text = one_line(text)
+        text = clean(text)
         if text:
             self._items.append(text)
 
@@ -106,15 +103,6 @@ class Draft:
 def is_text(cell: str) -> bool:
     """Return true if a cell of a table is long enough to be text, and not data."""
     return sum(map(len, cell.split())) >= LONG_CELL
-
-
-def one_line(text: str) -> str:
-    r"""Return the text on one line: normalised, without control characters, and `folded`.
-
-    >>> one_line("two\n  lines,\u00a0soft\u00adened"), one_line("日本\n語")
-    ('two lines, softened', '日本語')
-    """
-    return folded(normalise(_CONTROL.sub("", text)))
 
 
 def decode(content: bytes, encoding: str | None) -> str:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats.boilerplate import NAVIGATION
-from isospace.corpus.formats.draft import Draft, decode, is_text, one_line
+from isospace.corpus.formats.draft import Draft, decode, is_text
+from isospace.corpus.lines import clean
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -108,7 +109,7 @@ def read_html(content: bytes, encoding: str | None) -> Draft:
         main = body
     _Walk(draft, main).run()
     if not draft.title and page_title is not None:
-        draft.title = one_line(page_title.text())
+        draft.title = clean(page_title.text())
     return draft
 
 
@@ -145,7 +146,7 @@ class _Walk:
                     draft.leave_out(what)
                 node.decompose()
         for node in _outermost(root, _BOX_TITLES):
-            if one_line(node.text()).rstrip(" :").casefold() in _BOXES:
+            if clean(node.text()).rstrip(" :").casefold() in _BOXES:
                 node.decompose()
 
     def run(self) -> None:
@@ -165,7 +166,7 @@ class _Walk:
         elif tag in _SILENT:
             pass
         elif what := self._what(node, tag):
-            if one_line(node.text()):
+            if clean(node.text()):
                 self._draft.leave_out(what)
             self._words.append(" ")
         elif _HEADING.fullmatch(tag):
@@ -191,7 +192,7 @@ class _Walk:
         self._children(node)
         if tag == "dt":
             name = node.css_first(".descname")  # of a function, as Sphinx writes it
-            term = one_line(name.text() if name else "".join(self._words)).rstrip(" :")
+            term = clean(name.text() if name else "".join(self._words)).rstrip(" :")
             if term not in self._term.split(", "):  # a function with several signatures
                 self._term = f"{self._term}, {term}" if self._term else term
             self._words = []
@@ -205,7 +206,7 @@ class _Walk:
 
     def _end(self) -> None:
         """End a block: add the collected words as a paragraph or item."""
-        text = one_line("".join(self._words))
+        text = clean("".join(self._words))
         self._words = []
         if not text:
             return

@@ -18,8 +18,9 @@ from statistics import median
 from typing import Any
 
 from isospace.corpus.documents import UnreadableDocument
-from isospace.corpus.formats.draft import Draft, one_line
+from isospace.corpus.formats.draft import Draft
 from isospace.corpus.formats.text import columns, joined, vocabulary
+from isospace.corpus.lines import clean
 from isospace.errors import first_line
 from isospace.system.quiet import log_level
 
@@ -65,7 +66,7 @@ def read_pdf(content: bytes, encoding: str | None) -> Draft:
         if reader.is_encrypted and not reader.decrypt(""):
             raise UnreadableDocument("It is encrypted. Save a copy without a password.")
         pages = [_page_lines(page) for page in reader.pages]
-        named = one_line(str((reader.metadata and reader.metadata.title) or ""))
+        named = clean(str((reader.metadata and reader.metadata.title) or ""))
         outline = {_key(title): level for title, level in _outline(reader.outline, 1)}
     except UnreadableDocument:
         raise
@@ -110,7 +111,7 @@ def _page_lines(page: Any) -> list[_Line]:
     page.extract_text(visitor_text=visit)
     for line in lines:
         # A soft hyphen at the end of a line is visible.
-        line.text = one_line(_DIVIDED.sub("-", line.text))
+        line.text = clean(_DIVIDED.sub("-", line.text))
     return [line for line in lines if line.text]
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats.boilerplate import NAVIGATION
-from isospace.corpus.formats.draft import Draft, is_text, one_line
+from isospace.corpus.formats.draft import Draft, is_text
+from isospace.corpus.lines import clean
 from isospace.errors import first_line
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
         ) from None
     try:
         document = docx.Document(io.BytesIO(content))
-        named = one_line(document.core_properties.title or "")
+        named = clean(document.core_properties.title or "")
         return _draft(list(_read(document, document.element.body)), named)
     except Exception as error:  # zip, XML, missing parts: python-docx has no error of its own
         kind = type(error).__name__
@@ -87,12 +88,12 @@ def _draft(blocks: list[Paragraph | Table], named: str) -> Draft:
     draft = Draft()
     draft.title = "" if named == "Word Document" else named  # default title of python-docx
     titles = [_text(block) for block in blocks if not _is_table(block) and _is_title(block)]
-    draft.title = next(filter(None, map(one_line, titles)), draft.title)
+    draft.title = next(filter(None, map(clean, titles)), draft.title)
     numbering = None  # numbering of the previous paragraph
     for block in blocks:
         if _is_table(block):
             draft.leave_out("tables")
-        elif one_line(_text(block)) != draft.title or not _is_title(block):
+        elif clean(_text(block)) != draft.title or not _is_title(block):
             before, numbering = numbering, _numbering(block)
             if numbering != before:  # another list may follow directly
                 draft.end_list()
