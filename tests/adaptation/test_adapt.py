@@ -405,12 +405,10 @@ def test_too_little_text_keeps_the_start(toy_model, tmp_path, capsys, monkeypatc
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "ten.txt"
     file.write_text("\n".join(sentences(10)), encoding="utf-8")
-    assert main(["adapt", str(file), "--model", str(toy_model)]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("Keep the base model: --corpus ")
-    assert main(["adapt", str(file), "--model", str(toy_model), "--json"]) == 0
-    verdict = {"kind": "keep the base model", "text": said.strip()}
-    assert json.loads(capsys.readouterr().out) == {"verdict": verdict}
+    assert main(["adapt", str(file), "--model", str(toy_model), "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "--corpus " in err
     assert not (tmp_path / "runs").exists()
     with pytest.raises(TooLittle):
         adapt(AdaptConfig(text=CorpusConfig(corpus=(str(file),)), model=str(toy_model)))
@@ -422,11 +420,9 @@ def test_text_that_is_all_the_same_to_the_encoder_is_no_traceback(config, tmp_pa
     words = (text.split()[:5] for text in sentences(900) if len(text.split()) >= 5)
     file.write_text("\n".join(" ".join(five).translate(UNKNOWN) for five in words))
     output = tmp_path / "out"
-    assert main(["adapt", str(file), "--model", config.model, "--output", str(output)]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith(
-        f"Keep the base model: {config.model}: its tokenizer cannot tell these texts"
-    )
+    assert main(["adapt", str(file), "--model", config.model, "--output", str(output)]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{config.model}: its tokenizer cannot tell these texts" in said
     assert "100 % of the tokens are unknown to it" in said
     assert not output.exists()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,8 +18,6 @@ from sts_files import write_senteval
 from warm import isospace
 
 from isospace.cli import main
-from isospace.commands.compare import _how_to_load
-from isospace.commands.options import as_options
 from isospace.comparison.compare import candidate, compare
 from isospace.comparison.results import read_results
 from isospace.comparison.runs import compare_runs
@@ -244,13 +241,6 @@ def test_the_command(base, tmp_path, capsys):
     assert found.recommendation in err
     last = err.rpartition("other text ")[2].splitlines()
     assert len([line for line in last if not line.endswith(" left")]) <= 5  # but for slow steps
-    capsys.readouterr()
-    model = tmp_path / "c" / "simcse" / "seed-42" / "model"
-    told = _how_to_load(model)
-    assert f'SentenceTransformer("{model}")' in told
-    shutil.rmtree(model)
-    told = _how_to_load(model)
-    assert f"isospace train --resume {model.parent} makes it again" in as_options(told)
     assert "2 of 2: dcl:head=none, seed 42" in err
 
 

@@ -102,13 +102,6 @@ def test_auto_from_text_to_folder(setting, tmp_path):
     assert str(tmp_path) not in card
 
 
-def test_one_dimension_has_no_geometry(setting):
-    outcome = whiten_model(replace(setting, power=1.0, whitening=Whitening(dim=1)))
-    assert load_encoder(str(setting.output)).dim == 1
-    assert outcome.after.geometry == {}
-    assert outcome.before.geometry != {}
-
-
 def verdict_of(kind: VerdictKind):
     def verdict(self, before, after, base_kept, *_):
         gain = Gain(0.0, -0.1, 0.1, 1.0, items=20, groups=20, changed=20, changed_groups=20)
@@ -162,7 +155,7 @@ def test_no_power_better_than_none_keeps_the_model(setting, monkeypatch):
     outcome = whiten_model(setting)
     assert outcome.power is None
     assert outcome.text.startswith("Keep the base model: no power")
-    assert "; the best power: " in outcome.text  # what the best power of the same pairs comes to
+    assert "; the best other: " in outcome.text  # what the best power of the same pairs comes to
     assert outcome.verdict.gain.mean == pytest.approx(-0.1)
     rows = outcome.tables()[1][1]
     assert [row["model"] for row in rows] == ["base model", "BM25", "base model + BM25"]
@@ -181,7 +174,7 @@ def test_where_the_same_pairs_choose_and_judge_the_interval_holds_for_every_powe
             setting, power=outcome.power, whitening=Whitening(dim=8), output=setting.output / "x"
         )
     ).verdict.gain
-    seen = outcome.after.scores.pairs.mrr - outcome.before.scores.pairs.mrr
+    seen = outcome.after.pairs.mrr - outcome.before.pairs.mrr
     assert plain.mean == pytest.approx(seen)
     assert outcome.verdict.gain.mean <= plain.mean
     assert outcome.verdict.gain.high - outcome.verdict.gain.low > plain.high - plain.low
@@ -199,7 +192,7 @@ def test_your_own_pairs_decide_and_examples_are_fitted_on_whole(setting, tmp_pat
     outcome = whiten_model(config)
     assert outcome.sentences == 100
     assert "pairs.csv" in outcome.verdict.protocol
-    assert outcome.before.scores.pairs.queries == 30
+    assert outcome.before.pairs.queries == 30
     assert outcome.selected_on == "20 natural pairs"
 
 

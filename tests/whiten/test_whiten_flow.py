@@ -45,7 +45,7 @@ def test_auto_has_the_choice_between_the_flow_and_the_model_as_it_is(setting):
 def test_a_flow_that_is_asked_for_is_written_and_cited(setting):
     outcome = whiten_model(replace(setting, power=1))
     assert outcome.whitened
-    assert " flow changes the score by " in outcome.text
+    assert "the whitened model (flow)" in outcome.text
     card = (setting.output / "README.md").read_text()
     assert "li-etal-2020-sentence" in card
     assert "whitened (flow)" in card

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
@@ -14,7 +13,7 @@ from isospace.commands.console import Console
 from isospace.commands.help import WORDS
 from isospace.commands.options import MARKERS, LoadsModels, as_options
 from isospace.commands.printing import print_json, print_result, print_table
-from isospace.commands.train import DEFAULT_RECIPE, require_no_objectives
+from isospace.commands.train import DEFAULT_RECIPE
 from isospace.config import TrainConfig
 from isospace.errors import UserError
 from isospace.recipes import find
@@ -49,8 +48,6 @@ class Compare(LoadsModels):
     engine: Engine = "local"
     """Where the runs take place: on this machine, or on a Ray cluster (RAY_ADDRESS) that shares the
     folder."""
-    json: bool = False
-    """Print results.json on standard output, and no progress."""
 
     @classmethod
     def defaults(cls, words: Sequence[str]) -> Compare:
@@ -73,8 +70,6 @@ class Compare(LoadsModels):
 
     def run(self) -> None:
         """Make the missing runs, compare all, and print the tables and the verdict."""
-        where = "objectives come before it: isospace compare OBJECTIVE ... --corpus FILE"
-        require_no_objectives(self.config.text.corpus, where)
         named = self._named()
         folder = self.config.output
         if folder is None:
@@ -113,7 +108,7 @@ class Compare(LoadsModels):
         if results.recommendation:
             console.line("use", results.recommendation)
         if results.verdict.model is not None:
-            console.line("load it", _how_to_load(Path(results.verdict.model)))
+            console.line("load it", f'SentenceTransformer("{results.verdict.model}")')
         # Last: the folder of a finished comparison may be read-only by now.
         runs = [folder / run for runs in results.runs.values() for run in runs]
         with console.bar("report", len(runs) + 1) as advance:
@@ -139,14 +134,3 @@ class Compare(LoadsModels):
         if twice:
             raise UserError(f"{twice[0]}: the same candidate twice; leave one out")
         return named
-
-
-def _how_to_load(model: Path) -> str:
-    from isospace.training.run import Run
-
-    if model.is_dir():
-        return f'SentenceTransformer("{model}")'
-    run = Run(model.parent)
-    if run.last_checkpoint.is_file():
-        return f"{model} is gone; {run.to_resume[0]} makes it again"
-    return f"{model} is gone, and so is its checkpoint: remove the run and compare again"

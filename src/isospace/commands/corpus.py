@@ -12,6 +12,7 @@ from isospace.commands.options import LoadsModels
 from isospace.commands.printing import print_json, print_table
 from isospace.config import CorpusConfig
 from isospace.errors import TooLittle, UserError
+from isospace.system.settings import settings
 
 if TYPE_CHECKING:
     from isospace.corpus.corpus import Corpus as LoadedCorpus
@@ -20,7 +21,7 @@ _SHOWN = 160
 """Number of printed characters of an example."""
 
 
-@dataclass(frozen=True)
+@settings
 class _Arguments(CorpusConfig):
     """The text to read, and the settings of its cleaning."""
 
@@ -35,8 +36,6 @@ class Corpus(LoadsModels):
     model: str = "minilm"
     """The encoder whose tokenizer is asked about the text: minilm, a model folder, the folder of a
     run, or a Hub name."""
-    json: bool = False
-    """Print everything as JSON, and no progress."""
 
     def run(self) -> None:
         """Read the text and print the findings."""

@@ -29,8 +29,6 @@ class Distill(LoadsModels):
     """Options of `isospace distill`."""
 
     config: _Arguments = field(default_factory=_Arguments)
-    json: bool = False
-    """Print everything as JSON, and no progress."""
 
     def run(self) -> None:
         """Make the twin and print the results."""

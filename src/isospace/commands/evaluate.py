@@ -34,8 +34,6 @@ class Evaluate(LoadsModels, CallsEndpoints):
     corpus: tuple[str, ...] = ()
     """With --compress: documents or pairs, as adapt takes them, whose held-out pairs are measured.
     Default: those of the run."""
-    json: bool = False
-    """Print everything as JSON."""
 
     def run(self) -> None:
         """Load the models, score them, print the tables."""

@@ -43,8 +43,6 @@ class Explore(Encodes):
     """Port of the page on this machine; 0 takes one that is free."""
     open: bool = False
     """Open the page in the browser."""
-    json: bool = False
-    """Print the address as JSON, and no progress."""
 
     def run(self) -> None:
         """Read and encode the texts, and serve the page until Ctrl-C."""

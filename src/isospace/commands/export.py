@@ -25,8 +25,6 @@ class Export(Encodes):
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """The folder to make; default: st, onnx or hf in the run's folder, and for other models
     MODEL-st, MODEL-onnx or MODEL-hf in the current folder."""
-    json: bool = False
-    """Print the outcome as JSON."""
 
     def run(self) -> None:
         """Export the model, and print what the check found."""

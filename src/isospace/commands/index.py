@@ -35,8 +35,6 @@ class Index(LoadsModels, CallsEndpoints):
     config: _Arguments = field(default_factory=_Arguments)
     delete: str | None = None
     """Delete the rows that match this SQL condition on id, text and the columns that were kept."""
-    json: bool = False
-    """Print the outcome as JSON and no progress."""
 
     def run(self) -> None:
         """Index texts or delete rows, and print what changed."""

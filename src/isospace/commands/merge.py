@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -26,8 +26,6 @@ class Merge(LoadsModels):
     """The folder to make, for sentence-transformers."""
     share: float = 0.5
     """How far from the base model: 0 is the base model, 1 the mean of the models."""
-    json: bool = False
-    """Print the outcome as JSON."""
 
     def run(self) -> None:
         """Merge the models, and print what the check of the folder found."""
@@ -36,7 +34,7 @@ class Merge(LoadsModels):
         with Console(self.json) as console:
             gap = merge_models(self.base, self.models, self.share, self.to)
         if self.json:
-            print_json({**asdict(self), "to": str(self.to), "gap": gap})
+            print_json({"to": str(self.to), "gap": gap})
             return
         mean = f"the mean of {', '.join(self.models)}" if len(self.models) > 1 else self.models[0]
         console.line("merge", f"{self.share:g} of the way from {self.base} to {mean}")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from isospace.commands.options import PrintsJson
 from isospace.commands.printing import print_json, print_table
 from isospace.objectives import OBJECTIVES
 from isospace.views import describe_views
 
 
 @dataclass(frozen=True)
-class Objectives:
+class Objectives(PrintsJson):
     """Options of `isospace objectives`."""
-
-    json: bool = False
-    """Print the table as JSON."""
 
     def run(self) -> None:
         """Print the table."""

@@ -24,7 +24,15 @@ MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadsModels:
+class PrintsJson:
+    """The option of all commands."""
+
+    json: bool = False
+    """Print the result as JSON on standard output, and no progress."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadsModels(PrintsJson):
     """Options of commands that load models."""
 
     trust_remote_code: bool = False
@@ -60,7 +68,7 @@ class Encodes(LoadsModels):
     corpus prompt."""
 
 
-COMMON = (LoadsModels, Encodes, CallsEndpoints)
+COMMON = (PrintsJson, LoadsModels, Encodes, CallsEndpoints)
 """Classes whose options a help text shows after those of the command itself."""
 
 _QUOTED = r"""(?<![^\s(\[{])(['"])(?:\\.|(?!\1).)*\1"""

@@ -9,13 +9,13 @@ from typing import Annotated
 import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import as_options
+from isospace.commands.options import PrintsJson, as_options
 from isospace.commands.printing import print_json, print_table
 from isospace.errors import UserError
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(PrintsJson):
     """Options of `isospace report`."""
 
     runs: Annotated[
@@ -25,8 +25,6 @@ class Report:
     output: Path | None = None
     """The page to write; its tables are put beside it, as md, csv and tex. Default: report.html in
     the folder of the run or of the comparison."""
-    json: bool = False
-    """Print the table of runs as JSON, and no progress."""
 
     def run(self) -> None:
         """Write the page and the tables, and print the table of runs."""

@@ -43,8 +43,6 @@ class Search(LoadsModels, CallsEndpoints):
     query_prompt: str | None = None
     """Put before every query, such as "query: "; "" for none. Default: the query prompt of the
     index."""
-    json: bool = False
-    """Print everything as JSON."""
 
     def run(self) -> None:
         """Search the index and print the hits."""

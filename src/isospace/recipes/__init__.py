@@ -10,7 +10,6 @@ from isospace.config import TrainConfig
 from isospace.errors import UserError, no_such
 from isospace.objectives import SimCSE
 from isospace.recipes.base import (
-    HERE as HERE,
     STS_COLUMNS as STS_COLUMNS,
     TRANSFER_COLUMNS as TRANSFER_COLUMNS,
     Recipe as Recipe,

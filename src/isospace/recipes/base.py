@@ -14,14 +14,6 @@ TRANSFER_COLUMNS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "Avg")
 WIKI = "wiki1m_for_simcse.txt: 10^6 Wikipedia sentences (Hub: princeton-nlp/datasets-for-simcse)"
 NLI = "the sentences of SNLI and MultiNLI, one per line, without labels"
 
-HERE = (
-    "Unlike the papers, isospace keeps 2,000 sentences out of training, drops repeated ones, uses "
-    "bf16 or float32 instead of fp16, and draws another order of the data, so equal seeds do not "
-    "give equal scores. `evaluations` is the paper's number; on a smaller corpus, fewer will do."
-)
-"""Differences to every paper, shown for all recipes that select by labels."""
-
-
 LEEWAY = 2.0
 """Points by which a score may differ from the published one if no one reports several runs. Seeds
 of SimCSE differ by as much (https://github.com/princeton-nlp/SimCSE/issues/63)."""

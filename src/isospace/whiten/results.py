@@ -17,19 +17,16 @@ from isospace.evaluation.scores import (
 )
 from isospace.objectives.base import Paper
 from isospace.operators.fitted_whitening import Whitening
-from isospace.statistics.verdict import Verdict, VerdictKind, counted, reason
+from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system import typed_json
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading
 from isospace.training.origin import Origin
 from isospace.whiten.whiten_config import By, Power
 
-FORMAT = 7
+FORMAT = 8
 """Format number of whitening.json."""
 FILE = "whitening.json"
-
-GEOMETRY = ("effective_rank", "mean_cosine", "isoscore", "uniformity")
-"""Measures of `geometry.describe` that are columns of the result table."""
 
 _PAPERS = {
     "texts": Paper("su-etal-2021-whitening"),
@@ -44,29 +41,6 @@ def name_of(power: Power) -> str:
     if power is None:
         return BASE
     return power if isinstance(power, str) else f"power {power:g}"
-
-
-@dataclass(frozen=True)
-class StateScores:
-    """Scores of the base model or the whitened model.
-
-    Attributes:
-        scores: scores on the benchmark.
-        geometry: `geometry.describe` of held-out sentences; empty for too few sentences, or for one
-            dimension.
-    """
-
-    scores: BenchmarkScores
-    geometry: dict[str, float]
-
-    @property
-    def sts_average(self) -> float | None:
-        """Average of the STS sets in papers' tables; `None` unless all sets were scored."""
-        return self.scores.sts.paper_row["Avg"] if self.scores.sts else None
-
-    def geometry_cells(self) -> dict[str, str]:
-        """Return the table cells of the geometry."""
-        return {name: f"{self.geometry[name]:.3g}" for name in GEOMETRY if name in self.geometry}
 
 
 @dataclass(frozen=True)
@@ -96,8 +70,8 @@ class WhiteningResults:
     candidates: dict[str, float]
     selected_on: str
     power: Power
-    before: StateScores
-    after: StateScores
+    before: BenchmarkScores
+    after: BenchmarkScores
     verdict: Verdict
     other_text: dict[str, OtherTextScores]
     whitened: bool
@@ -111,7 +85,7 @@ class WhiteningResults:
             return "The folder holds the base model."
         adapted = self.verdict.kind is VerdictKind.ADAPTED
         asked = "" if adapted else ", because the settings ask for it"
-        return f"The folder holds the whitened model{asked}."
+        return f"The folder holds the whitened model ({name_of(self.power)}){asked}."
 
     @property
     def text(self) -> str:
@@ -121,24 +95,20 @@ class WhiteningResults:
 
     @property
     def other_words(self) -> str:
-        """Change of the scores on other text; without other text, change of the STS average."""
-        words = other_text_words({name: one.gain for name, one in self.other_text.items()})
-        before, after = self.before.sts_average, self.after.sts_average
-        if words or before is None or after is None or self.power is None:
-            return words
-        return f"STS average {after - before:+.2f}"
+        """Change of the scores on other text."""
+        return other_text_words({name: one.gain for name, one in self.other_text.items()})
 
     @property
     def recommendation(self) -> str:
         """Recommendation of the search method with the highest MRR on the test pairs."""
-        mrr = {BASE: self.before.scores.pairs.mrr}
-        if known := self.before.scores.with_bm25:
+        mrr = {BASE: self.before.pairs.mrr}
+        if known := self.before.with_bm25:
             mrr |= {"BM25": known.bm25.mrr, HYBRID_BASE: known.hybrid.mrr}
         if self.whitened and self.power is not None:
-            seen = self.after.scores.pairs.mrr
+            seen = self.after.pairs.mrr
             gain = self.verdict.gain
             mrr[ADAPTED] = seen if gain is None else mrr[BASE] + gain.mean
-            if hybrid := self.after.scores.with_bm25:  # minus the bias of selecting on these pairs
+            if hybrid := self.after.with_bm25:  # minus the bias of selecting on these pairs
                 mrr[HYBRID_ADAPTED] = hybrid.hybrid.mrr + mrr[ADAPTED] - seen
         return recommendation(mrr, "whitened model")
 
@@ -147,10 +117,7 @@ class WhiteningResults:
         states = {name_of(None): self.before}
         if self.power is not None:
             states[name_of(self.power)] = self.after
-        rows = table_rows("model", {name: state.scores for name, state in states.items()})
-        for row in rows:
-            if row["model"] in states:
-                row |= states[row["model"]].geometry_cells()
+        rows = table_rows("model", states)
         tables = [(f"before and after, scores x 100 ({self.verdict.protocol})", rows)]
         if self.candidates:
             row = {name: f"{100 * mrr:.2f}" for name, mrr in self.candidates.items()}
@@ -163,24 +130,6 @@ class WhiteningResults:
 def write_results(folder: Path, results: WhiteningResults) -> None:
     """Write whitening.json into the model's folder."""
     typed_json.write(folder / FILE, results)
-
-
-def sentence(verdict: Verdict, power: Power, unit: str) -> str:
-    """Return the sentence of a verdict for this command; `unit` is the name of the groups of pairs.
-
-    >>> from isospace.statistics.gains import Gain
-    >>> gain = Gain(-0.02, -0.03, -0.01, 0.001, 900, 300, 500, 200)
-    >>> verdict = Verdict(VerdictKind.KEEP_BASE, "", "MRR, your pairs", gain)
-    >>> print(sentence(verdict, 1.0, "groups")[:62])
-    Keep the base model: power 1 changes the score by -2.00 points
-    """
-    kind, gain = verdict.kind, verdict.gain
-    head = "Whitened" if kind is VerdictKind.ADAPTED else kind.value.capitalize()
-    if power is None or gain is None:
-        best = "" if gain is None else f"; the best power: {gain} in {verdict.protocol}"
-        return f"{head}: no power has a higher validation MRR{best}."
-    why = f"{counted(gain, unit)}{reason(kind, gain)}"
-    return f"{head}: {name_of(power)} changes the score by {gain} in {verdict.protocol}; {why}."
 
 
 def model_card(results: WhiteningResults, usage: Usage = CLASSIC) -> str:

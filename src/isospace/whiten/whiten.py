@@ -21,8 +21,6 @@ from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import TOLERANCE
 from isospace.encoders.saving import parity_of_sides, require_classic, save_model
 from isospace.errors import UserError
-from isospace.evaluation.benchmark import BenchmarkResult
-from isospace.evaluation.geometry import NEIGHBOURS, describe
 from isospace.evaluation.other_text import other_text_scores, require_other_text
 from isospace.evaluation.pairs import Encode, PromptedEncoders, TextPairs, remembering
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
@@ -40,11 +38,9 @@ from isospace.training.query_map import usage_of
 from isospace.whiten.fitting import Fitted, Maps, fit_maps, fit_texts, refusing
 from isospace.whiten.fold import FittedMap, drop_normalize, fold, through
 from isospace.whiten.results import (
-    StateScores,
     WhiteningResults,
     model_card,
     name_of,
-    sentence,
     write_results,
 )
 from isospace.whiten.whiten_config import Power, WhitenConfig
@@ -165,7 +161,7 @@ def _select_and_test(config: WhitenConfig, task: _Task, fitted: Fitted) -> White
             data.other_text.measure(task.encode, measured=before),
             data.other_text.measure(mapped, measured=after),
         )
-    kept = "no power was selected" if power is None else None
+    kept = "no power has a higher validation MRR" if power is None else None
     among = None
     if ranks and not benchmark.split:
         scores = {name: benchmark.pair_scores(found) for name, found in ranks.items()}
@@ -182,9 +178,9 @@ def _select_and_test(config: WhitenConfig, task: _Task, fitted: Fitted) -> White
         candidates={name_of(power): mrr for power, mrr in tried.items()},
         selected_on=f"{len(task.validation):,} {task.validation.name}",
         power=power,
-        before=_scores(before),
-        after=_scores(after),
-        verdict=replace(verdict, text=sentence(verdict, power, benchmark.pairs.unit)),
+        before=before.scores,
+        after=after.scores,
+        verdict=verdict,
         other_text=other_text,
         # A given power is always written; a selected power only with a gain.
         whitened=None not in maps or verdict.kind is VerdictKind.ADAPTED,
@@ -200,13 +196,6 @@ def try_powers(encode: Encode, maps: Maps, pairs: TextPairs) -> dict[Power, Retr
     return {
         power: evaluate_retrieval(through(encode, fitted), pairs) for power, fitted in maps.items()
     }
-
-
-def _scores(measured: BenchmarkResult) -> StateScores:
-    """Return the scores, and the geometry of the held-out sentences if there are enough."""
-    vectors = measured.vectors
-    enough = len(vectors) > NEIGHBOURS and vectors.shape[1] > 1
-    return StateScores(measured.scores, describe(vectors) if enough else {})
 
 
 def _write(

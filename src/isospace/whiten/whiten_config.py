@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated, Literal
 
+import tyro
 from pydantic import Field
 
 from isospace.config import CorpusConfig, Files
@@ -31,7 +32,7 @@ class WhitenConfig:
         UserError: a setting has an invalid value; the message names the setting.
     """
 
-    model: NameOrPath = "minilm"
+    model: Annotated[NameOrPath, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = "minilm"
     """The base model: minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word
     vectors, http://HOST/v1#NAME for an endpoint, or vectors:FILE for vectors in Parquet."""
     text: CorpusConfig = field(default_factory=CorpusConfig)
@@ -64,7 +65,7 @@ class WhitenConfig:
     other_text: Files = ()
     """Other text, in files or folders, for the other-domain check. isospace also checks its own two
     small sets, and the STS sets of `data`."""
-    output: PathOrText | None = None
+    output: Annotated[PathOrText | None, tyro.conf.arg(aliases=["-o"])] = None
     """The folder to write the model to."""
 
     def __post_init__(self) -> None:
