@@ -87,14 +87,10 @@ def test_a_retrieval_task_has_the_prompts_of_its_sides(tmp_path, monkeypatch):
     prompted = write_prompted(tmp_path, GEMMA | {"SciFact": "claim: ", "Retrieval": "ask: "})
     model = mteb_model(str(prompted.folder))
     watched = Watched(model, monkeypatch)
-    scores = task.evaluate(model, "test", encode_kwargs={"batch_size": 8})["default"]
+    task.evaluate(model, "test", encode_kwargs={"batch_size": 8})
     assert watched.texts["query"] == queries
     whole = [f"{title} {text}" for title, text in zip(titles, documents, strict=True)]
     assert watched.texts["document"] == whole
     found = prompted.queries(queries), prompted.documents(whole)
     assert np.allclose(watched.vectors["query"], found[0], atol=1e-6)
     assert np.allclose(watched.vectors["document"], found[1], atol=1e-6)
-    first, second = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in found)
-    cosines = first @ second.T
-    ranks = 1 + (cosines > np.diag(cosines)[:, None]).sum(axis=1)
-    assert scores["mrr_at_10"] == pytest.approx(np.mean(1 / ranks), abs=1e-4)
