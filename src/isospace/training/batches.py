@@ -23,11 +23,10 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import side_of
 from isospace.errors import TooLittle
 from isospace.statistics.counts import number_of
-from isospace.training.examples import Examples, crop, fewer_than_a_batch
+from isospace.training.examples import Examples, Rows, crop, fewer_than_a_batch
 from isospace.training.lists import Lists
 from isospace.training.plan import PassPlan
 from isospace.training.sources import Sources
-from isospace.training.texts import Rows
 
 
 class Batches:

@@ -1,9 +1,11 @@
-"""Training examples: texts of a corpus, or pairs of texts that belong together."""
+"""Training examples: numbered texts, or pairs of texts that belong together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from itertools import chain
 from typing import Any
 
@@ -12,18 +14,95 @@ from numpy.typing import NDArray
 
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
+from isospace.corpus.dedup import near_clusters
 from isospace.corpus.examples import evenly
+from isospace.corpus.groups import name_hash
 from isospace.corpus.lines import Tokens
 from isospace.corpus.relations import FEW_PAIRS, RELATIONS, Related
 from isospace.errors import TooLittle, UserError
 from isospace.statistics.counts import number_of
 from isospace.training.queries import Queries, read_queries
-from isospace.training.texts import Rows, Texts
 from isospace.views import Vocabulary
+
+Rows = NDArray[np.int64]
 
 SHORTEST_CROP, LONGEST_CROP = 0.1, 0.5
 """Length of a crop as a share of the passage's tokens, up to the encoder's limit (Izacard et al.
 2022, appendix). A share of a text that was cut for training would be only a few words."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Numbered texts: the lines of the corpus, then added texts.
+
+    Attributes:
+        corpus: the corpus, whose lines come first.
+        added: texts of a file of queries.
+        origins: (text, m) the document of each text, if the corpus has documents, and a number that
+            equal and nearly equal texts share.
+    """
+
+    corpus: Corpus
+    added: tuple[str, ...]
+    origins: Rows
+
+    @classmethod
+    def from_corpus(cls, corpus: Corpus) -> Texts:
+        """Return the texts of a corpus."""
+        return cls(corpus, (), _origins_of_lines(corpus))
+
+    def with_added(self, texts: Sequence[str]) -> Texts:
+        """Return these texts, followed by others."""
+        origins = np.concatenate([self.origins, _origins_of_added(texts, self.corpus)])
+        return replace(self, added=(*self.added, *texts), origins=origins)
+
+    def __len__(self) -> int:
+        return len(self.origins)
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(self.corpus, self.added)
+
+    def __getitem__(self, number: int) -> str:
+        lines = len(self.corpus)
+        return self.corpus[number] if number < lines else self.added[number - lines]
+
+    @property
+    def documents(self) -> Rows:
+        """(text,) document of each text, or a number that equal and nearly equal texts share."""
+        return self.origins[:, 0]
+
+    @property
+    def digest(self) -> str:
+        """Digest of all texts."""
+        if not self.added:
+            return self.corpus.digest
+        content = "\0".join(self.added).encode()
+        return self.corpus.digest + blake2b(content, digest_size=8).hexdigest()
+
+
+@functools.lru_cache(maxsize=1)
+def _origins_of_lines(corpus: Corpus) -> Rows:
+    """Return (line, m): each line's document, if any, and a number that similar texts share."""
+    same = corpus.same[:, None]
+    if corpus.related is None:
+        return same
+    documents = corpus.related.structure.documents[:, None]
+    return np.concatenate([documents, 1 + documents.max(initial=-1) + same], axis=1)
+
+
+def _origins_of_added(texts: Sequence[str], corpus: Corpus) -> Rows:
+    """Return (text, m): origins of the first line with the same text, or new numbers."""
+    origins = _origins_of_lines(corpus)
+    # Of texts that are no line here, (nearly) equal ones are one document.
+    fresh = 1 + int(origins.max()) + near_clusters(texts, np.arange(len(texts)))
+    numbers: Rows = np.repeat(fresh[:, None], origins.shape[1], axis=1)
+    waiting: dict[int, list[int]] = {}
+    for place, text in enumerate(texts):
+        waiting.setdefault(name_hash(text.casefold()), []).append(place)
+    for line, text in enumerate(corpus):
+        for place in waiting.pop(name_hash(text.casefold()), ()):
+            numbers[place] = origins[line]
+    return numbers
 
 
 @dataclass(frozen=True)

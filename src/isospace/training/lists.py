@@ -20,7 +20,7 @@ from isospace.evaluation.own_data import load_scored_pairs
 from isospace.operators.nearest import BLOCK, highest
 from isospace.system.files import expanded
 from isospace.system.progress import Progress
-from isospace.training.examples import Examples
+from isospace.training.examples import Examples, Rows
 from isospace.training.plan import PassPlan
 from isospace.training.teachers import (
     Cosines,
@@ -32,7 +32,6 @@ from isospace.training.teachers import (
     ScoreMatrix,
     Teacher,
 )
-from isospace.training.texts import Rows
 
 DEPTH = 50
 """Nearest texts among which candidates are drawn (as many as GPL takes from each retriever)."""

@@ -27,7 +27,7 @@ from isospace.system.arrays import row_writer
 from isospace.system.cache import built_once
 from isospace.system.files import file_hash
 from isospace.system.progress import Progress
-from isospace.training.texts import Rows
+from isospace.training.examples import Rows
 
 ScoreMatrix = NDArray[np.float32]
 Doubles = NDArray[np.float64]
