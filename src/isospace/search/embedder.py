@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, cast, get_args, overload
+from typing import Any, NamedTuple, TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -23,20 +22,6 @@ from isospace.system.unicode import require_strings
 from isospace.vectors.texts import open_texts
 
 TextsOrVectors: TypeAlias = str | Sequence[str] | np.ndarray
-
-_OTHER_OPTIONS: dict[str, tuple[Any, str]] = {
-    "normalize": (False, "it is called normalize_embeddings"),
-    "convert_to_numpy": (True, "vectors are a numpy array"),
-    "convert_to_tensor": (False, "vectors are a numpy array; torch.from_numpy makes it a tensor"),
-    "show_progress_bar": (False, "pass `progress`, such as isospace.commands.console.Console()"),
-    "device": (None, "give it to isospace.load"),
-    "output_value": ("sentence_embedding", "sentence-transformers' model is .encoder.model"),
-    "truncate_dim": (None, "cut the vectors: vectors[:, :dim]"),
-    "pool": (None, "`isospace encode` runs several processes"),
-    "chunk_size": (None, "`isospace encode` runs several processes"),
-}
-"""Options that only sentence-transformers' `encode` has: the one value that is accepted here, and
-advice for other values."""
 
 
 def require_k(k: int) -> None:
@@ -69,26 +54,14 @@ class MemoryIndex:
     def __len__(self) -> int:
         return len(self.texts)
 
-    @overload
-    def search(self, queries: str, k: int = ..., threshold: float = ...) -> list[MemoryHit]: ...
-
-    @overload
     def search(
-        self,
-        queries: list[str] | tuple[str, ...] | np.ndarray,
-        k: int = ...,
-        threshold: float = ...,
-    ) -> list[list[MemoryHit]]: ...
-
-    def search(
-        self, queries: str | Sequence[str] | np.ndarray, k: int = 5, threshold: float = -math.inf
+        self, queries: TextsOrVectors, k: int = 5
     ) -> list[MemoryHit] | list[list[MemoryHit]]:
         """Return the texts nearest to each query.
 
         Args:
             queries: one text, several texts, or their (queries, dim) vectors.
-            k: hits per query; fewer if the corpus is smaller or the threshold removes hits.
-            threshold: lowest cosine of a hit; default: no limit.
+            k: hits per query; fewer if the corpus is smaller.
 
         Returns:
             A list of `MemoryHit`, best first, for one text; a list of such lists for several.
@@ -101,8 +74,7 @@ class MemoryIndex:
         lists = []
         for near in nearest(vectors, self.vectors, k):
             pairs = zip(near.rows.tolist(), near.products.tolist(), strict=True)
-            hits = [MemoryHit(row, score, self.texts[row]) for row, score in pairs]
-            lists.append([hit for hit in hits if hit.score >= threshold])
+            lists.append([MemoryHit(row, score, self.texts[row]) for row, score in pairs])
         return lists[0] if isinstance(queries, str) else lists
 
 
@@ -124,7 +96,6 @@ class Embedder:
         self,
         texts: str | Sequence[str],
         *,
-        prompt_name: str | None = None,
         prompt: str | None = None,
         batch_size: int | None = None,
         normalize_embeddings: bool = False,
@@ -132,18 +103,15 @@ class Embedder:
         precision: Precision = "float32",
         progress: Progress | None = None,
         side: Side | None = None,
-        **others: Any,
     ) -> np.ndarray:
-        """Encode texts; the options are those of sentence-transformers.
+        """Encode texts; options that sentence-transformers has too are called as there.
 
         Texts are encoded unchanged. To clean texts like those of files, call
         `isospace.corpus.characters.normalise` first.
 
         Args:
             texts: one text, or n texts.
-            prompt_name: name of the model's prompt to use; default: the model's default prompt, if
-                any.
-            prompt: text before every text, instead of a prompt of the model.
+            prompt: text before every text; default: the model's prompt, if any.
             batch_size: maximal number of texts encoded at once; saves memory, and changes vectors
                 by rounding only. Default: a limit on tokens.
             normalize_embeddings: scale vectors to length 1 (many models do that themselves).
@@ -152,26 +120,19 @@ class Embedder:
             progress: shows a progress bar; default: none.
             side: "query" or "document": use the prompt of this side unless another one is given.
                 `encode_query` and `encode_document` set it.
-            others: other options of sentence-transformers, only with the values that this method
-                implements.
 
         Returns:
             (n, dim) float32, or (dim,) for one text.
 
         Raises:
-            UserError: an option or a value is not supported; the message says what to do.
+            UserError: a text is not a string, or the precision is unknown.
         """
-        _require_known(others)
         if precision not in get_args(Precision):
             raise UserError(
                 f"`precision` {precision}: expected {' or '.join(get_args(Precision))}. For int8 "
                 "and binary vectors call sentence_transformers.quantize_embeddings"
             )
-        if batch_size is not None and batch_size < 1:
-            raise UserError(f"`batch_size` {batch_size}: expected 1 or more")
-        if side is not None and side not in get_args(Side):
-            raise UserError(f"`side` {side}: expected {' or '.join(get_args(Side))}")
-        encoder = self._prompted(prompt_name, prompt, side)
+        encoder = self._prompted(prompt, side)
         several = [texts] if isinstance(texts, str) else list(texts)
         require_strings("text", several)
         with (progress or Logged()).bar("encode", len(several)) as advance:
@@ -195,16 +156,8 @@ class Embedder:
         """Encode documents; options as for `encode`."""
         return self.encode(texts, side="document", **options)
 
-    def _prompted(self, prompt_name: str | None, prompt: str | None, side: Side | None) -> Encoder:
+    def _prompted(self, prompt: str | None, side: Side | None) -> Encoder:
         """Return the encoder, with a different prompt for a side if one is given."""
-        if prompt is None and prompt_name is not None:
-            prompts = self.encoder.model.prompts
-            if prompt_name not in prompts:
-                raise UserError(
-                    f"`prompt_name` {prompt_name}: {self.encoder.source} has no such prompt, only "
-                    f"{', '.join(prompts)}. Give the prompt's text as `prompt`"
-                )
-            prompt = prompts[prompt_name]
         if prompt is None:
             return self.encoder
         changed = self.encoder.prompts.with_text(side, prompt)
@@ -257,17 +210,6 @@ class Embedder:
         if not isinstance(items, np.ndarray) or items.dtype.kind in "OU":
             vectors = self.encode(cast("str | Sequence[str]", items), side=side)
         return unit_rows(np.atleast_2d(vectors)).reshape(vectors.shape)
-
-
-def _require_known(options: dict[str, Any]) -> None:
-    for name, value in options.items():
-        if name not in _OTHER_OPTIONS:
-            raise TypeError(f"encode() got an unexpected keyword argument {name!r}")
-        usual, instead = _OTHER_OPTIONS[name]
-        if value != usual:
-            raise UserError(
-                f"`{name}` {value!r}: this encode does not support the option: {instead}"
-            )
 
 
 def load(
