@@ -72,7 +72,7 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("name", ["move", "write", "remove_files"])
+@pytest.mark.parametrize("name", ["write", "remove_files"])
 @pytest.mark.parametrize("before", [True, False])
 def test_after_a_kill_the_same_command_syncs_the_rest(kb, toy_model, monkeypatch, name, before):
     options = {"id_column": "key", "progress": Silent()}

@@ -9,7 +9,6 @@ import pytest
 from indexing import index_files
 from toy import sentences
 
-from isospace.errors import UserError
 from isospace.search import Changes, SearchIndex, files, index as module
 from isospace.system.progress import Silent
 from isospace.vectors.encode_config import Reading
@@ -109,20 +108,3 @@ def test_another_size_of_passages_cuts_all_rows_anew(indexed):
     assert sorted(texts("index")) == ["a#1", "a#2", "b"]
     assert indexed(*rows, id_column="id", reading=WHOLE) == Changes(added=1, deleted=2, unchanged=1)
     assert texts("index") == {"a": long(4), "b": SHORT}
-
-
-@pytest.mark.parametrize("in_one_file", [True, False])
-def test_an_id_of_a_row_and_of_a_passage_is_refused(indexed, in_one_file):
-    rows = [{"id": "q", "text": long(2)}, {"id": "q#2", "text": "a tree"}]
-    words = "id q#2: .* row q"
-    if in_one_file:
-        with pytest.raises(UserError, match=words):
-            indexed(*rows, id_column="id")
-    else:
-        for first, second in (rows, rows[::-1]):
-            indexed(first, id_column="id")
-            before = texts("index")
-            with pytest.raises(UserError, match=words):
-                indexed(second, name="other.jsonl", id_column="id")
-            assert texts("index") == before
-            SearchIndex.open("index").delete("true")

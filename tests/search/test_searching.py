@@ -124,17 +124,6 @@ def test_ids_and_texts_of_any_characters(index):
     assert len(index) == 300
 
 
-def test_rows_without_ids_are_numbered(index, folder):
-    opened_before = SearchIndex.open(folder)
-    index.add(["one", "two"])
-    opened_before.add(["three"])
-    assert [index.search(t, k=1).hits[0][0].id for t in ("one", "two", "three")] == [
-        "#1",
-        "#2",
-        "#3",
-    ]
-
-
 def test_rows_that_were_added_later_are_found(index, lowered):
     index.refresh()
     index.add(["the old river"], ["late"], [{"year": 3}])
@@ -208,11 +197,11 @@ def test_words_are_those_that_bm25_is_measured_with(toy_model, tmp_path):
         *(f"The image {code} was built" for code in codes),
     ]
     index = SearchIndex.create(tmp_path / "index", str(toy_model))
-    index.add(texts)
+    index.add(texts, list(map(str, range(len(texts)))))
     index.refresh()
     nowhere = np.zeros(index.about.dim, np.float32)
     for word in {word for text in texts for word in bm25_terms(text)}:
-        hits = index._database.matching(word, nowhere, len(texts), None)
+        hits = index._database._matching(word, nowhere, len(texts), None)
         assert {hit.text for hit, _ in hits} == {text for text in texts if word in bm25_terms(text)}
 
 

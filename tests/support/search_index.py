@@ -12,7 +12,7 @@ from toy import sentences
 
 from isospace.cli import main
 from isospace.encoders.loading import load_encoder
-from isospace.search import Changes, SearchIndex, files, index as module, ranking
+from isospace.search import Changes, SearchIndex, database, files, index as module
 from isospace.search.database import Database
 
 TEXTS = [*sentences(298, seed=2), f"{sentences(1, seed=7)[0]} zebra", "😀 大きさ"]
@@ -62,7 +62,7 @@ def index(folder):
 def lowered(monkeypatch):
     """So few rows need an approximate index that the tests have one; measured on 10 of them."""
     monkeypatch.setattr(module, "EXACT_ROWS", 50)
-    monkeypatch.setattr(ranking, "RECALL_QUERIES", 10)
+    monkeypatch.setattr(database, "RECALL_QUERIES", 10)
 
 
 def index_until_killed(words):

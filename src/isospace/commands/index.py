@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict, dataclass, field
+from typing import Annotated
 
 import tyro
 
@@ -15,9 +15,6 @@ from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 from isospace.system.settings import settings
 from isospace.vectors.encode_config import IndexConfig
-
-if TYPE_CHECKING:
-    from isospace.search import Changes
 
 
 # A setting in the form of the command line; `IndexConfig` has its help.
@@ -61,7 +58,8 @@ class Index(LoadsModels, CallsEndpoints):
         if self.json:
             print_json({**asdict(indexed), "index": str(config.to)})
             return
-        console.line("rows", _in_words(indexed.changes))
+        counts = [f"{count:,} {name}" for name, count in asdict(indexed.changes).items() if count]
+        console.line("rows", ", ".join(counts) or "no changes")
         console.line("index", f"{number_of(indexed.rows, 'rows')} in {config.to}")
         how = indexed.approximate.text if indexed.approximate else "exact"
         folder = shlex.quote(str(config.to))
@@ -73,25 +71,9 @@ class Index(LoadsModels, CallsEndpoints):
         config = self.config
         if config.inputs:
             raise UserError("--delete: takes no files. Add them by another command")
-        for options in (config, config.reading):
-            for one in fields(options):
-                if one.name not in ("to", "reading") and getattr(options, one.name) != one.default:
-                    raise UserError(
-                        f"--delete: `{one.name}` applies only to rows that are added; leave it out"
-                    )
         index = SearchIndex.open(config.to)
         deleted = index.delete(where)
         index.refresh()
         if self.json:
             print_json({"deleted": deleted, "rows": len(index)})
         console.line("rows", f"{deleted:,} deleted, {len(index):,} left in {config.to}")
-
-
-def _in_words(changes: Changes) -> str:
-    """Return a sentence on the changes of the rows."""
-    counts = {name: number for name, number in asdict(changes).items() if number}
-    repeated = counts.pop("repeated", 0)
-    words = [f"{number:,} {name}" for name, number in counts.items()]
-    if repeated:
-        words.append(f"{repeated:,} left out since a later row has the same id")
-    return ", ".join(words) or "no changes"

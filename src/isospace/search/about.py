@@ -52,8 +52,8 @@ class About:
 
     `weights` is the model's `weights_hash` for documents. `pooling` is for information only, and
     `given_pooling` is what the user gave. `root` is the path, relative to the index, of the working
-    directory when the index was made; files below it are stored with relative paths. `numbered`
-    counts the ids given to texts without an id. Fitted values of `compress` are in compression.npz.
+    directory when the index was made; files below it are stored with relative paths. Fitted values
+    of `compress` are in compression.npz.
     """
 
     model: str
@@ -64,7 +64,6 @@ class About:
     root: str
     query_prompt: str
     document_prompt: str
-    numbered: int = 0
     approximate: ApproximateIndex | None = None
     isospace: str = field(default_factory=lambda: version("isospace"))
     bm25_weight: float | None = None

@@ -9,13 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, time
-from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
-from isospace.errors import UserError
+from isospace.errors import UserError, first_line
 from isospace.system.unicode import without_surrogates
 
 ColumnType = Literal["str", "int", "float", "bool"]
@@ -33,14 +29,6 @@ _WORDS: dict[ColumnType, str] = {
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,18})")
 _FRACTION = re.compile(r"-?(0|[1-9]\d*)(\.\d+([eE][+-]?\d+)?|[eE][+-]?\d+)")
 
-_NOISE = re.compile(
-    r"^(lance error: )?(LanceError\(\w+\): |Invalid input, |Schema error: |Query Execution error: "
-    r"|Error resolving filter expression (?s:.*?)\n\): |Invalid user input: "
-    r"|Error applying filter expression to batch: |Arrow error: |Compute error: )*"
-)
-_NO_CODE = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL)
-"""Quoted parts and comments of an SQL condition, in which parentheses are only text."""
-
 
 def check_names(names: Iterable[str]) -> None:
     """Refuse column names that the database reserves or cannot store."""
@@ -50,14 +38,6 @@ def check_names(names: Iterable[str]) -> None:
                 f'column "{name}": this name is not allowed. Rename it in the file: not '
                 f"{', '.join(_RESERVED)}, no dot, no leading underscore"
             )
-
-
-def check_types(columns: Mapping[str, ColumnType]) -> None:
-    """Refuse unknown column types."""
-    for name, type_ in columns.items():
-        if type_ not in _WORDS:
-            kinds = ", ".join(map(repr, _WORDS))
-            raise UserError(f'column "{name}": {type_!r}, expected one of {kinds}')
 
 
 def in_words(columns: Mapping[str, ColumnType]) -> str:
@@ -73,37 +53,23 @@ def in_words(columns: Mapping[str, ColumnType]) -> str:
 def plain(value: Any, cell: bool) -> Value:
     """Return a value of a file as one of the four types; `None` for a missing value.
 
-    NaN and infinity count as missing, because JSON has no such numbers. Dates and times become
-    ISO 8601 text, which sorts by time.
+    NaN and infinity count as missing, because JSON has no such numbers. Values of other types, such
+    as dates, become text.
 
     `cell` is true for a CSV or TSV cell, whose text may be a number.
 
-    Raises:
-        ValueError: the value has another type, such as a list.
-
-    Examples:
-        >>> plain("2001", cell=True), plain("2001", cell=False), plain("007", cell=True)
-        (2001, '2001', '007')
-        >>> plain("9" * 18, cell=True), plain("9" * 19, cell=True)
-        (999999999999999999, '9999999999999999999')
+    >>> plain("2001", cell=True), plain("2001", cell=False), plain("007", cell=True)
+    (2001, '2001', '007')
+    >>> plain("9" * 18, cell=True), plain("9" * 19, cell=True)
+    (999999999999999999, '9999999999999999999')
     """
     if cell and isinstance(value, str):
         value = _number(value)
-    if isinstance(value, str):
-        return without_surrogates(value)
-    if isinstance(value, date | time):  # a datetime is a date
-        return value.isoformat()
-    if isinstance(value, np.bool_ | np.integer | np.floating):  # from numpy and pandas rows
-        value = value.item()
-    if isinstance(value, Decimal):
-        value = float(value)
-    if isinstance(value, int) and abs(value) >= 1 << 63:
-        return str(value)
-    if isinstance(value, float) and not math.isfinite(value):  # pandas writes NaN for missing
-        return None
-    if value is None or isinstance(value, int | float):
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or (isinstance(value, int) and abs(value) < 1 << 63):
         return value
-    raise ValueError(f"a {type(value).__name__}, expected text, a number, or true or false")
+    return without_surrogates(str(value))
 
 
 def _number(cell: str) -> Value:
@@ -121,13 +87,10 @@ class TypeGuess:
     def __init__(self, names: Sequence[str]) -> None:
         self._types: dict[str, ColumnType | None] = dict.fromkeys(names)
 
-    def see(self, metadata: Mapping[str, Any], where: str, cell: bool) -> None:
+    def see(self, metadata: Mapping[str, Any], cell: bool) -> None:
         """Widen the types for one row; the arguments are those of `fit`."""
         for name, raw in metadata.items():
-            try:
-                value = plain(raw, cell)
-            except ValueError as error:
-                raise UserError(f'{where}: column "{name}" has {error}') from error
+            value = plain(raw, cell)
             if value is not None:
                 self._types[name] = _widest(self._types[name], _type(value))
 
@@ -156,7 +119,7 @@ def convert(raw: Any, type_: ColumnType, cell: bool) -> Value:
     if value is None:
         return None
     if type_ == "str":
-        return without_surrogates(raw) if isinstance(raw, str) else str(value)
+        return str(plain(raw, cell=False))
     if _widest(type_, _type(value)) != type_:
         raise ValueError(f"{value!r}, expected {_WORDS[type_]}")
     return float(value) if type_ == "float" else value
@@ -202,39 +165,18 @@ def condition_of(where: str | None, columns: Mapping[str, ColumnType]) -> str | 
     Without them, it would read `year > 3 ADN kind = 'a'` as `year > 3`.
 
     Raises:
-        UserError: the filter is empty, or closes a parenthesis that it did not open.
+        UserError: the filter is empty.
     """
     if where is None:
         return None
     if not where.strip():
         raise UserError("the filter is empty. Give an SQL condition, such as id = 'a'")
-    depth = 0
-    for sign in _code(where):
-        depth += (sign == "(") - (sign == ")")
-        if depth < 0:  # it would close the added parenthesis
-            raise bad_filter(where, "a closing parenthesis has no opening one", columns)
-    return f"({where}\n)"  # on a line of its own: the filter may end in a comment
+    return f"({without_surrogates(where)}\n)"  # on a line of its own: it may end in a comment
 
 
-def bad_filter(where: str, reason: str, columns: Mapping[str, ColumnType]) -> UserError:
+def bad_filter(where: str, error: Exception, columns: Mapping[str, ColumnType]) -> UserError:
     """Return the error for an invalid filter."""
-    if ")" not in _code(where):  # the parenthesis in the message is the added one
-        reason = reason.replace("found: )", "found: EOF").replace("Expected: ),", "Expected: EOF,")
     return UserError(
-        f"filter {where!r} ({reason}): give an SQL condition on the columns "
+        f"filter {where!r} ({first_line(error)}): give an SQL condition on the columns "
         f"{in_words(columns)}, such as id = 'a'"
     )
-
-
-def reason_of(error: Exception) -> str:
-    """Return LanceDB's error as one line, without its source files and inner layers."""
-    text = re.split(r", /\S+\.rs:\d+| Valid fields are ", _NOISE.sub("", str(error)))[0]
-    text = re.sub(r"(\s|~~+)+", " ", text).strip() or type(error).__name__
-    if parser := re.search(r"\(sql parser error: (.*)\)", text):
-        text = parser[1]
-    return text.rstrip(".")[:300]
-
-
-def _code(where: str) -> str:
-    """Return an SQL condition without its quoted parts and comments."""
-    return _NO_CODE.sub(" ", where)

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from isospace.errors import UserError
+from isospace.corpus.characters import normalise
+from isospace.errors import UserError, first_line
 from isospace.operators.compression import Compression
 from isospace.operators.forms import RESCORED
+from isospace.operators.fusion import fuse
 from isospace.operators.nearest import highest, nearest
-from isospace.search.columns import ColumnType, Value, bad_filter, condition_of, reason_of
+from isospace.search.columns import ColumnType, Value, bad_filter, condition_of, fit
 from isospace.system.extras import import_extra
+from isospace.system.unicode import without_surrogates
 from isospace.vectors.vector_files import as_lists
 
 SLICE = 8192
@@ -44,6 +48,17 @@ _OLD = timedelta(minutes=1)
 """Age at which obsolete files are deleted; running searches may still need younger ones."""
 
 
+_DEPTH = 100
+"""Number of candidates by cosine, and of candidates by BM25, for fusion."""
+SPREAD_SAMPLE = 1000
+"""Number of texts from which fusion estimates the spread of a query's cosines."""
+
+RECALL_QUERIES, RECALL_AT = 100, 10
+"""Recall is measured with this number of queries, at this number of hits."""
+_ROUNDING = 1e-5
+"""Rounding error of float32 cosines; texts within it count as equally near."""
+
+
 @dataclass(frozen=True)
 class Hit:
     """A text found by a search, with its cosine to the query; `metadata` holds its other columns.
@@ -58,6 +73,46 @@ class Hit:
     metadata: dict[str, Value]
     bm25: float | None = None
     hybrid: float | None = None
+
+
+class Row(NamedTuple):
+    """A text, its id, and metadata by column.
+
+    Attributes:
+        file: name of the row's file; `None` if the row was not read from a file.
+        passage_of: id of the long row that the text is a passage of; `None` if the row is whole.
+    """
+
+    text: str
+    id: str
+    metadata: Mapping[str, Any]
+    file: str | None = None
+    passage_of: str | None = None
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Counts of rows: each is added, replaced, unchanged or empty.
+
+    Each passage of a long row counts as a row.
+
+    Attributes:
+        added: rows with new ids.
+        replaced: rows whose text, metadata or file changed.
+        unchanged: rows that are in the index as they are, and are not encoded again.
+        empty: rows without text, which are left out.
+        deleted: rows deleted because their text is empty now, their file no longer has them, or
+            their long row is split differently.
+    """
+
+    added: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    empty: int = 0
+    deleted: int = 0
+
+    def __add__(self, other: Changes) -> Changes:
+        return Changes(*map(operator.add, astuple(self), astuple(other)))
 
 
 class Database:
@@ -110,27 +165,13 @@ class Database:
         try:
             yield
         except Exception as error:  # LanceDB raises ValueError, RuntimeError and Rust's panics
-            reason = reason_of(error)
-            if where is not None and self._fails_alone(where):
-                raise bad_filter(where, reason, self.columns) from error
+            if where is not None:
+                raise bad_filter(where, error, self.columns) from error
             raise UserError(
-                f"{self.folder}: the index cannot be {what} ({reason}). Check whether the disk is "
-                "full. If it is not, the index is damaged: index the texts anew into another "
-                "folder"
+                f"{self.folder}: the index cannot be {what} ({first_line(error)}). Check whether "
+                "the disk is full. If it is not, the index is damaged: index the texts anew into "
+                "another folder"
             ) from error
-
-    def _fails_alone(self, where: str) -> bool:
-        """Return true if the filter is the cause: it fails on rows that are readable without it."""
-        try:
-            self._table.count_rows(condition_of(where, self.columns))
-            return False
-        except Exception:
-            try:
-                for _ in self._table.search().select(["id", "text", *self.columns]).to_batches():
-                    pass
-            except Exception:
-                return False
-            return True
 
     def count(self, where: str | None = None) -> int:
         """Return the number of rows, or of rows that match a filter."""
@@ -165,6 +206,31 @@ class Database:
                 ids, rows = (batch[name].to_pylist() for name in names)
                 yield from ((key, row or key) for key, row in zip(ids, rows, strict=True))
 
+    def put_unencoded(self, rows: Sequence[Row]) -> tuple[dict[str, tuple[Any, ...]], Changes]:
+        """Write the changes that need no vector, and return the rows to encode.
+
+        Rows without text are deleted. Of rows with the same id, the last counts.
+
+        Returns:
+            id -> text, metadata, file and long row, of the rows to encode and write; and the counts
+            of all changes.
+        """
+        wanted: dict[str, tuple[Any, ...]] = {}
+        for text, key, metadata, file, passage_of in rows:
+            values = fit(self.columns, metadata, f"row {key}").values()
+            wanted[key] = without_surrogates(normalise(text)), *values, file, passage_of
+        known = self.known(list(wanted))
+        empty = {key for key, (text, *_) in wanted.items() if not text.strip()}
+        changed = {
+            key: row for key, row in wanted.items() if known.get(key) != row and key not in empty
+        }
+        if gone := sorted(empty & set(known)):
+            self.remove(gone)
+        replaced = len(set(changed) & set(known))
+        unchanged = len(wanted) - len(empty) - len(changed)
+        changes = Changes(len(changed) - replaced, replaced, unchanged, len(empty), len(gone))
+        return changed, changes
+
     def write(self, rows: Mapping[str, tuple[Value, ...]], vectors: np.ndarray) -> None:
         """Add rows, or replace rows with the same ids, atomically.
 
@@ -185,11 +251,6 @@ class Database:
     def remove(self, ids: Sequence[str]) -> None:
         """Delete rows by their ids."""
         self._remove("id", ids)
-
-    def move(self, ids: Sequence[str], file: str | None) -> None:
-        """Store a new file name for rows."""
-        with self._working("written"):
-            self._table.update(self._lancedb.col("id").isin(ids), {_FILE: file})
 
     def files(self) -> Counter[str]:
         """Return the number of rows of each file."""
@@ -271,7 +332,62 @@ class Database:
         hits = zip(keys, near.products.tolist(), strict=True)
         return [self._hit(rows[key], cosine) for key, cosine in hits if key in rows]
 
-    def matching(
+    def nearest_by_both(
+        self,
+        query: str,
+        vector: np.ndarray,
+        k: int,
+        where: str | None,
+        approximate: bool,
+        weight: float,
+        sample: np.ndarray,
+    ) -> list[Hit]:
+        """Return the k best rows by cosine and BM25 together (`fusion.fuse`).
+
+        The candidates are the 100 nearest by cosine and the 100 best by BM25. LanceDB's own hybrid
+        query is unsuitable. It scales both scores by the candidates only, and gives BM25 0 to a
+        near row that is not among the best by BM25.
+
+        The query's `vector` (dim,) has length 1. `sample` has (n, dim) vectors of some rows, for
+        the spread of the query's cosines.
+        """
+        depth = max(k, _DEPTH)
+        near = self.nearest(vector, depth, where, approximate)
+        matching = self._matching(query, vector, depth, where)
+        spread = float(np.std(sample @ vector))
+        if not near:
+            return []
+        words = {hit.id: score for hit, score in matching}
+        if words:
+            words |= self._word_scores(query, [hit.id for hit in near if hit.id not in words])
+        hits = list({hit.id: hit for hit in (*near, *(hit for hit, _ in matching))}.values())
+        bm25 = [words.get(hit.id, 0.0) for hit in hits]
+        [scores] = fuse(
+            np.array([[hit.cosine for hit in hits]]), np.array([bm25]), weight, np.array([spread])
+        )
+        return [
+            replace(hits[place], bm25=bm25[place], hybrid=float(scores[place]))
+            for place in highest(scores, len(hits))[:k]
+        ]
+
+    def measure_recall(self, rows: int) -> tuple[float, int]:
+        """Return the recall of the approximate index, and the number of queries.
+
+        The queries are rows spread evenly over the index. Recall is the mean share of the 10
+        nearest rows that the approximate index finds, without the query itself.
+        """
+        ids, queries = self.sample(rows, RECALL_QUERIES)
+        shares = []
+        # One more than RECALL_AT, since the query is nearest to itself.
+        truly_nearest = nearest(queries, self.vectors(), RECALL_AT + 1)
+        for key, query, near in zip(ids, queries, truly_nearest, strict=True):
+            lowest = float(near.products[-1]) - _ROUNDING
+            hits = self.nearest(query, RECALL_AT + 1, None, approximate=True)
+            cosines = [hit.cosine for hit in hits if hit.id != key][:RECALL_AT]
+            shares.append(sum(cosine >= lowest for cosine in cosines) / RECALL_AT)
+        return float(np.mean(shares)), len(ids)
+
+    def _matching(
         self, text: str, vector: np.ndarray, k: int, where: str | None
     ) -> list[tuple[Hit, float]]:
         """Return the k rows with the highest BM25 for a text, best first, each with its BM25.
@@ -288,7 +404,7 @@ class Database:
         found = zip(rows.drop_columns("vector").to_pylist(), cosines, strict=True)
         return [(self._hit(row, cosine), row["_score"]) for row, cosine in found]
 
-    def word_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
+    def _word_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return id -> BM25 for a text; only rows of `ids` that share words with the text."""
         with self._working("searched"):
             match = self._lancedb.query.MatchQuery(text, "text")
@@ -340,6 +456,15 @@ class Database:
         with self._working("written"):
             config = self._lancedb.index.IvfSq(distance_type="cosine", target_partition_size=_GROUP)
             self._table.create_index("vector", config=config, name="vector")
+
+
+def passage_id(row: str, passage: int, passages: int) -> str:
+    """Return the id of a passage, counted from 1; a row with one passage keeps its id.
+
+    >>> passage_id("posts.csv:7", 1, 1), passage_id("posts.csv:7", 2, 3)
+    ('posts.csv:7', 'posts.csv:7#2')
+    """
+    return f"{row}#{passage}" if passages > 1 else row
 
 
 def _filtered(query: Any, condition: str | None) -> Any:

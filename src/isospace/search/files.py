@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
-
-import numpy as np
 
 from isospace.corpus.overview import SAMPLE, coverage
 from isospace.corpus.sources import DOCSTRINGS
@@ -21,17 +18,14 @@ from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.forms import FULL
 from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
 from isospace.search.columns import ColumnType, TypeGuess, fit
-from isospace.search.database import SLICE
+from isospace.search.database import SLICE, Changes, Row, passage_id
 from isospace.search.index import SearchIndex
-from isospace.search.rows import Changes, Row, passage_id
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import connected
 from isospace.system.files import require_writable
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.encode_config import IndexConfig
-from isospace.vectors.texts import RowsSeen, TextFile, TextRow, Texts, open_texts
-
-_ID_BYTES = 16  # length of an id's hash: long enough to make collisions practically impossible
+from isospace.vectors.texts import TextFile, TextRow, Texts, open_texts
 
 
 @dataclass(frozen=True)
@@ -54,10 +48,10 @@ def index_files(
 
     A document, or a row with a long text, becomes one row per passage.
 
-    The files are read twice. The first reading checks them, infers the column types and finds
-    repeated ids; the second one indexes. Memory holds the model and `SLICE` rows; with an
-    `id_column`, also 61 bytes per row and the ids FILE:ROW of rows without an id. After a kill, the
-    same call resumes: unchanged rows are not encoded again.
+    The files are read twice. The first reading checks them and infers the column types; the second
+    one indexes. Memory holds the model and `SLICE` rows; with an `id_column`, also the ids FILE:ROW
+    of rows without an id. After a kill, the same call resumes: unchanged rows are not encoded
+    again.
 
     A file below `About.root` is stored with its relative path, any other file with its absolute
     path.
@@ -100,7 +94,7 @@ def index_files(
     ):
         progress.line("reading", ", ".join(config.inputs))
         known = about.columns if about else None
-        seen, columns, superseded, first, spread = _survey(records, root, known)
+        rows_seen, columns, first, spread = _survey(records, known)
         if about is None:
             index = SearchIndex.create(
                 to,
@@ -120,21 +114,12 @@ def index_files(
             progress.line("prompts", summary)
         rows = (row.text for part in records.files() for row in part.rows)
         index.encoder.expect([("document", rows)], progress)
-        changes = Changes(repeated=len(superseded))
-        places, again = count(), RowsSeen()
+        changes = Changes()
         on_cluster = config.workers if config.engine == "ray" else 0
-        with progress.bar("index", seen.rows - changes.repeated) as advance:
+        with progress.bar("index", rows_seen) as advance:
             for part in records.files():
-                part = part._replace(rows=again.noting(part.rows))
-                name = _name(part, root)
-                changes += _add(index, records, part, name, places, superseded, advance, on_cluster)
-    indexed = _finish(index, changes, config.sync, progress)
-    if again.digest != seen.digest:
-        raise UserError(
-            f"{', '.join(config.inputs)}: the text changed while it was indexed. Run the same "
-            "command again"
-        )
-    return indexed
+                changes += _add(index, records, part, _name(part, root), advance, on_cluster)
+    return _finish(index, changes, config.sync, progress)
 
 
 def _finish(index: SearchIndex, changes: Changes, sync: bool, progress: Progress) -> IndexedFiles:
@@ -169,38 +154,30 @@ def _name(part: TextFile, root: Path) -> str:
 
 
 def _say_coverage(encoder: Encoder, first: list[str], progress: Progress) -> None:
-    """Warn about texts in unknown languages or longer than the encoder's limit."""
+    """Warn about texts in languages that the encoder does not know."""
     if encoder.is_frozen:  # its tokens are unknown
         return
     found = coverage(encoder, first)
     if found.warning:
         progress.line("warning", found.warning)
-    limit = encoder.max_length
-    if limit is not None and found.lengths[0.95] > limit:
-        progress.line(
-            "length",
-            f"at least one row in twenty has more than {limit} tokens. The rest of such a row is "
-            "not read, so a search cannot find it",
-        )
 
 
 def _survey(
-    records: Texts, root: Path, columns: Mapping[str, ColumnType] | None
-) -> tuple[RowsSeen, Mapping[str, ColumnType], frozenset[int], list[str], list[str]]:
+    records: Texts, columns: Mapping[str, ColumnType] | None
+) -> tuple[int, Mapping[str, ColumnType], list[str], list[str]]:
     """Read all files once, and refuse invalid rows.
 
     Returns:
-        The rows seen; the columns, guessed if none are given; indices, from 0, of rows whose id a
-        later row repeats; the first texts; and a random sample of texts to fit a compression.
+        The number of rows; the columns, guessed if none are given; the first texts; and a random
+        sample of texts to fit a compression.
     """
-    seen, guess = RowsSeen(), TypeGuess(records.keep)
+    rows, guess = 0, TypeGuess(records.keep)
     first: list[str] = []
     spread: list[str] = []
     draw, texts = Random(0), 0
-    ids, begins = bytearray(), bytearray()
     for part in records.files():
-        name = _name(part, root)
-        for row in seen.noting(part.rows):
+        for row in part.rows:
+            rows += 1
             if row.text.strip():
                 if len(first) < SAMPLE:
                     first.append(row.text)
@@ -209,37 +186,15 @@ def _survey(
                     spread.append(row.text)
                 elif (place := draw.randrange(texts)) < FITTED_ON:
                     spread[place] = row.text
-            metadata = _metadata(records, part, row)
+            values, where, cell = _metadata(records, part, row)
             if columns is None:
-                guess.see(*metadata)
+                guess.see(values, cell)
             else:
-                fit(columns, *metadata)
-            if records.id_column is not None:
-                ids += blake2b(_row_id(name, row).encode(), digest_size=_ID_BYTES).digest()
-                begins.append(row.passage == 1)
+                fit(columns, values, where, cell)
     if not first:
         names = ", ".join(source.name for source in records.sources)
         raise UserError(f"{names}: no text to index")
-    columns = guess.columns if columns is None else columns
-    return seen, columns, _superseded(ids, begins), first, spread
-
-
-def _superseded(ids: bytearray, begins: bytearray) -> frozenset[int]:
-    """Return the indices of rows whose id a later row repeats.
-
-    `ids` are the concatenated hashes of the rows' ids, one hash per passage. `begins` is 1 for the
-    first passage of a row, else 0.
-    """
-    if not begins:
-        return frozenset()
-    halves = np.frombuffer(ids, np.uint64).reshape(-1, 2)
-    order = np.lexsort((halves[:, 0], halves[:, 1]))  # stable: equal ids keep their order
-    other = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
-    group = np.concatenate([[0], np.cumsum(other)])
-    last = np.zeros(group[-1] + 1, np.int64)  # index at which the last row of each id begins
-    began = np.frombuffer(begins, np.bool_)[order]
-    np.maximum.at(last, group[began], order[began])
-    return frozenset(order[order < last[group]].tolist())
+    return rows, guess.columns if columns is None else columns, first, spread
 
 
 def _add(
@@ -247,14 +202,12 @@ def _add(
     records: Texts,
     part: TextFile,
     name: str,
-    places: Iterator[int],
-    superseded: frozenset[int],
     advance: Callable[[int], None],
     on_cluster: int,
 ) -> Changes:
     """Add the rows of a source, and delete rows that the source no longer has."""
     begin = f"{name}:"
-    placed = zip(part.rows, places, strict=False)  # places never end
+    found = iter(part.rows)
     last_number = deleted = 0
     numbered_ids: set[str] = set()  # ids SOURCE:NUMBER, of rows without an id in the column
 
@@ -265,18 +218,15 @@ def _add(
 
     def slices() -> Iterator[Sequence[Row]]:
         nonlocal last_number, deleted
-        while batch := list(islice(placed, SLICE)):
-            last_number = batch[-1][0].number
-            kept = [row for row, place in batch if place not in superseded]
-            rows = [_indexed(index, records, part, name, row) for row in kept]
+        while batch := list(islice(found, SLICE)):
+            last_number = batch[-1].number
             # Delete before writing: after a kill, the next command then writes the missing rows.
-            cut = {_row_id(name, row): row.passages for row in kept}
+            cut = {_row_id(name, row): row.passages for row in batch}  # the last row of an id
             deleted += index.delete_other_passages(cut)
-            if rows:
-                yield rows
+            kept = (row for row in batch if row.passages == cut[_row_id(name, row)])
+            yield [_indexed(index, records, part, name, row) for row in kept]
             if records.id_column is not None:
-                ids = (_row_id(name, row) for row, _ in batch)
-                numbered_ids.update(key for key in ids if key.startswith(begin))
+                numbered_ids.update(key for key in cut if key.startswith(begin))
 
     changes = index.add_slices(slices(), advance, on_cluster)
     if not part.unread:  # rows of an unread source stay

@@ -25,11 +25,18 @@ from isospace.operators.forms import FULL, FormName
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import unit_rows
 from isospace.search.about import About, ApproximateIndex, load_model, require_room
-from isospace.search.columns import ColumnType, check_names, check_types
-from isospace.search.database import SLICE, Database, Hit, lancedb
+from isospace.search.columns import ColumnType, check_names
+from isospace.search.database import (
+    SLICE,
+    SPREAD_SAMPLE,
+    Changes,
+    Database,
+    Hit,
+    Row,
+    lancedb,
+    passage_id,
+)
 from isospace.search.embedder import require_k
-from isospace.search.ranking import SPREAD_SAMPLE, measure_recall, nearest_by_both
-from isospace.search.rows import Changes, Row, passage_id, put_unencoded
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import map_on_cluster
 from isospace.system.files import expanded
@@ -63,7 +70,7 @@ class SearchIndex:
     Examples:
         >>> index = SearchIndex.create("notes", columns={"year": "int"})  # doctest: +SKIP
         >>> index.add(["A cat sleeps."], ["a"], [{"year": 2001}])  # doctest: +SKIP
-        Changes(added=1, replaced=0, unchanged=0, empty=0, deleted=0, repeated=0)
+        Changes(added=1, replaced=0, unchanged=0, empty=0, deleted=0)
         >>> index.search("a resting animal", where="year > 2000").hits[0][0].id  # doctest: +SKIP
         'a'
     """
@@ -112,19 +119,17 @@ class SearchIndex:
 
         Raises:
             UserError: the folder is not empty, the model cannot be loaded, a column has an invalid
-                name or type, the weight is below 0, or lancedb is not installed.
+                name, the weight is below 0, or lancedb is not installed.
         """
         lancedb()
         folder, columns = expanded(folder), dict(columns or {})
         check_names(columns)
-        check_types(columns)
         if bm25_weight is not None:
             require_weight(bm25_weight)
         require_room(folder)
         encoder = load_encoder(
             str(model), pooling, query_prompt=query_prompt, document_prompt=document_prompt
         )
-        require_room(folder)  # again: another command may have started an index there meanwhile
         about = About.new(folder, encoder, columns, bm25_weight, pooling, compress)
         compression = fit_compression(compress, encoder, fit_on, progress or Logged())
         database = Database(folder, columns, compression, new=True)
@@ -180,7 +185,7 @@ class SearchIndex:
     def add(
         self,
         texts: str | Iterable[str],
-        ids: str | Iterable[str] | None = None,
+        ids: str | Iterable[str],
         metadata: Iterable[Mapping[str, Any]] | None = None,
         advance: Callable[[int], None] = lambda rows: None,
     ) -> Changes:
@@ -191,7 +196,7 @@ class SearchIndex:
 
         Args:
             texts: one text, or n texts; an empty text deletes the row with its id.
-            ids: n ids; of rows with the same id, the last counts. Default: "#1", "#2" and so on.
+            ids: n ids; of rows with the same id, the last counts.
             metadata: n mappings from columns to values; a missing value becomes `None`.
             advance: called with the number of rows done.
 
@@ -201,8 +206,6 @@ class SearchIndex:
         """
         # Lists, since a pandas column would be indexed by its labels and not by position.
         texts = [texts] if isinstance(texts, str) else list(texts)
-        if ids is None:
-            ids = self._numbers(len(texts))
         ids = [ids] if isinstance(ids, str) else list(ids)
         metadata = [{}] * len(texts) if metadata is None else list(metadata)
         if not len(texts) == len(ids) == len(metadata):
@@ -213,14 +216,9 @@ class SearchIndex:
         require_strings("text", texts)
         require_strings("id", ids)
         ids = list(map(without_surrogates, ids))
-        last_rows = sorted({key: row for row, key in enumerate(ids)}.values())
-        repeated = len(texts) - len(last_rows)
-        advance(repeated)
-        slices = (
-            [Row(texts[row], ids[row], metadata[row]) for row in last_rows[start : start + SLICE]]
-            for start in range(0, len(last_rows), SLICE)
-        )
-        return Changes(repeated=repeated) + self.add_slices(slices, advance)
+        rows = list(map(Row, texts, ids, metadata))
+        slices = (rows[start : start + SLICE] for start in range(0, len(rows), SLICE))
+        return self.add_slices(slices, advance)
 
     def add_slices(
         self,
@@ -231,13 +229,13 @@ class SearchIndex:
         """Add slices of rows; each slice is encoded together and written atomically.
 
         Args:
-            slices: slices of rows; each id occurs only once in all slices.
+            slices: slices of rows; of rows with the same id, the last counts.
             advance: called with the number of rows done.
             on_cluster: number of cluster workers that encode, one slice at a time each; 0: encode
                 in this process.
 
         Raises:
-            UserError: as for `add`; or an id belongs both to a row and to a passage of another row.
+            UserError: as for `add`.
             Stopped: cluster workers died repeatedly on one slice.
         """
         to_write, ahead = tee(self._unencoded(rows, advance) for rows in slices)
@@ -253,10 +251,8 @@ class SearchIndex:
     def _unencoded(
         self, rows: Sequence[Row], advance: Callable[[int], None]
     ) -> tuple[dict[str, tuple[Any, ...]], Changes]:
-        to_encode, changes = put_unencoded(self._database, self.columns, rows)
-        advance(
-            changes.added + changes.replaced + changes.unchanged + changes.empty - len(to_encode)
-        )
+        to_encode, changes = self._database.put_unencoded(rows)
+        advance(len(rows) - len(to_encode))
         return to_encode, changes
 
     def _encoded(
@@ -279,7 +275,7 @@ class SearchIndex:
         Raises:
             UserError: the filter is invalid.
         """
-        return self._database.delete(without_surrogates(where))
+        return self._database.delete(where)
 
     def delete_numbered(self, source: str, keep: Callable[[str], bool]) -> int:
         """Delete rows with ids SOURCE:NUMBER, and their passages; return how many.
@@ -347,14 +343,13 @@ class SearchIndex:
             self._database.index_words()
         if rows <= self._exact_rows:
             return
-        about = About.read(self.folder)
-        trained = about.approximate.rows if about.approximate else 0
+        trained = self.about.approximate.rows if self.about.approximate else 0
         if rows > 2 * trained:
             self._database.index_vectors()
             trained = rows
-        measured = ApproximateIndex(trained, *measure_recall(self._database, rows))
-        # Read the settings again: another process may have added rows meanwhile.
-        self._keep(replace(About.read(self.folder), approximate=measured))
+        measured = ApproximateIndex(trained, *self._database.measure_recall(rows))
+        self.about = replace(self.about, approximate=measured)
+        self.about.write(self.folder)
 
     def search(
         self,
@@ -386,7 +381,7 @@ class SearchIndex:
         """
         queries = [queries] if isinstance(queries, str) else list(queries)
         require_strings("query", queries)
-        queries = list(map(normalise, queries))
+        queries = [without_surrogates(normalise(query)) for query in queries]
         if not queries or not all(query.strip() for query in queries):
             raise UserError(f"queries {queries}: give one or more, none of them empty")
         require_k(k)
@@ -397,7 +392,6 @@ class SearchIndex:
         own = self.about.bm25_weight
         weight = bm25_weight if bm25_weight is not None else WEIGHT if own is None else own
         require_weight(weight)
-        where = None if where is None else without_surrogates(where)
         rows = self._database.count(where)
         if not rows and not len(self):
             raise UserError(
@@ -412,8 +406,8 @@ class SearchIndex:
             approximate = measured is not None
             if sample is None:
                 return self._database.nearest(vector, k, where, approximate)
-            return nearest_by_both(
-                self._database, query, vector, k, where, approximate, weight, sample
+            return self._database.nearest_by_both(
+                query, vector, k, where, approximate, weight, sample
             )
 
         vectors = self._database.compression.queries(self._vectors(queries, "query"))
@@ -423,16 +417,6 @@ class SearchIndex:
             by += f" of {self.about.compress} vectors"
         among = number_of(rows, "texts") + ("" if where is None else f" where {where}")
         return SearchResults(hits, f"{by}, {measured.text if measured else 'exact'}, {among}")
-
-    def _numbers(self, count: int) -> list[str]:
-        """Reserve `count` new ids. A kill may leave a gap, but never gives an id twice."""
-        about = About.read(self.folder)  # another process may have reserved ids since
-        self._keep(replace(about, numbered=about.numbered + count))
-        return [f"#{about.numbered + number}" for number in range(1, count + 1)]
-
-    def _keep(self, about: About) -> None:
-        about.write(self.folder)
-        self.about = about
 
     def _vectors(
         self, texts: Sequence[str], side: Side, advance: Callable[[int], None] | None = None
