@@ -20,12 +20,14 @@ from isospace.cli import main
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
+from isospace.questions.answers import Archive
 from isospace.questions.ask import ask
 from isospace.questions.ask_config import AskConfig
 from isospace.questions.passages import spread
 from isospace.questions.results import FORMAT, AskResults
 from isospace.system import typed_json
 from isospace.system.cache import cache_folder
+from isospace.system.endpoints import Answer
 from isospace.system.progress import Silent
 from isospace.training.queries import rows_of_queries
 
@@ -176,16 +178,18 @@ def test_rate_limits_are_waited_out(config):
         assert ask(replace(config, llm=server.address), Silent()).requests["answered"] == 10
 
 
-def test_servers_without_json_mode_are_asked_plainly(config):
-    def script(text):
-        if "response_format" in server.bodies[-1]:
-            return JSONResponse({"error": {"message": "unknown: response_format"}}, 400)
-        return good(text)
-
-    with chatting(script) as server:
-        results = ask(replace(config, llm=server.address, parallel=1), Silent())
-    assert results.requests["answered"] == 10
-    assert len(server.asked) == 11
+def test_a_cut_off_answer_is_asked_for_again(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    for number in range(2):
+        archive = Archive(path)
+        archive.put(f"key {number}", Answer("an answer\u2028", 1, number))
+        archive.close()
+        path.write_bytes(path.read_bytes() + b'["key 2", "an ans')
+    archive = Archive(path)
+    assert archive.get("key 1") == Answer("an answer\u2028", 1, 1)
+    assert archive.get("key 0") is not None
+    assert archive.get("key 2") is None
+    archive.close()
 
 
 def test_queries_are_filtered(config, tmp_path):

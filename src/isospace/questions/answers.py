@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal
+from typing import Literal
 
 from isospace.corpus.lines import clean
-from isospace.errors import UserError
 from isospace.evaluation.bm25 import bm25_terms
 from isospace.questions.prompts import Prompts
 from isospace.system.cache import make_in_cache
@@ -22,57 +21,41 @@ Fate = Literal["answered", "refused", "broken", "empty"]
 """Outcome of a request. Refused: prose, or a blocked answer, instead of queries. Broken: JSON that
 cannot be read or has other keys. Empty: no text or {}."""
 
-_SETTINGS = {"response_format": {"type": "json_object"}, "max_tokens": 2000}
-"""Settings of a request, left out for servers that refuse them."""
 _END_OF_THOUGHT = "</think>"
 
 
 class Archive:
     """A file of answers, keyed by a hash of server, model and request; threads may share it.
 
-    Args:
-        path: path of an SQLite database, made if missing.
-
-    Raises:
-        UserError: the file cannot be used.
+    Each line is an answer as JSON. A line that a kill cut off is skipped, and asked for again.
     """
 
     def __init__(self, path: Path) -> None:
         make_in_cache(path.parent)
-        self._path, self._lock = path, Lock()
-        self._rows = sqlite3.connect(path, timeout=60, check_same_thread=False)
-        self._run(
-            "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, text TEXT, "
-            "prompt_tokens INTEGER, answer_tokens INTEGER, refused INTEGER)"
-        )
+        self._lock = Lock()
+        self._answers: dict[str, Answer] = {}
+        self._file = path.open("a+b")
+        self._file.seek(0)
+        for line in self._file:
+            with suppress(ValueError, TypeError):
+                key, *answer = json.loads(line)
+                self._answers[key] = Answer(*answer)
 
     def get(self, key: str) -> Answer | None:
         """Return the answer with a key, or `None`."""
-        found = self._run(
-            "SELECT text, prompt_tokens, answer_tokens, refused FROM answers WHERE key = ?", key
-        )
-        if not found:
-            return None
-        [(text, read, wrote, refused)] = found
-        return Answer(text, read, wrote, bool(refused))
+        return self._answers.get(key)
 
     def put(self, key: str, answer: Answer) -> None:
         """Write an answer; it survives a kill right after."""
-        self._run("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", key, *astuple(answer))
+        line = json.dumps([key, *astuple(answer)]).encode()
+        with self._lock:
+            self._answers[key] = answer
+            self._file.write(b"\n" + line + b"\n")  # the line before may have been cut off
+            self._file.flush()
 
     def close(self) -> None:
         """Close the file."""
-        self._rows.close()
-
-    def _run(self, command: str, *values: Any) -> list[tuple[Any, ...]]:
-        try:
-            with self._lock, self._rows:
-                return self._rows.execute(command, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise UserError(
-                f"{self._path}: the answers kept there cannot be used ({error}). Delete the file; "
-                "its requests are then made again"
-            ) from error
+        self._file.close()
 
 
 @dataclass(frozen=True)
@@ -96,7 +79,6 @@ class Asker:
 
     def __init__(self, endpoint: Endpoint, archive: Archive, prompts: Prompts) -> None:
         self._endpoint, self._archive, self._prompts = endpoint, archive, prompts
-        self._settings: dict[str, Any] = dict(_SETTINGS)
         self._answered = False
         self.stopped = False
         """Set to true to make no more requests."""
@@ -136,16 +118,10 @@ class Asker:
         return answer
 
     def _request(self, text: str) -> Answer:
-        messages, settings = [{"role": "user", "content": text}], self._settings
         try:
-            answer = self._endpoint.complete(messages, **settings)
+            answer = self._endpoint.complete([{"role": "user", "content": text}])
         except EndpointError as error:
-            if error.status not in (400, 422):
-                raise
-            if settings:
-                self._settings = {}
-                return self._request(text)
-            if not self._answered:
+            if error.status not in (400, 422) or not self._answered:
                 raise
             return Answer("", 0, 0, refused=True)
         self._answered = True

@@ -36,7 +36,7 @@ RETRIES = 4
 """Number of retries of a request that times out or is refused temporarily."""
 ANSWER_TOKENS = 25
 """Estimated number of tokens of a query in an answer."""
-_ANSWERS = "answers.sqlite"
+_ANSWERS = "answers.jsonl"
 
 
 class _Request(NamedTuple):
