@@ -12,7 +12,6 @@ from prompted import KINDS, Prompted, load_again, write_prompted
 from safetensors.torch import load_file
 from searches import small_search
 from toy import sentences, write_documents
-from transformers import AutoConfig
 
 import isospace
 from isospace.adaptation.results import read_candidates
@@ -306,10 +305,6 @@ def test_merge(prompted, tmp_path, capsys):
     assert np.allclose(merged.encode_document(TEXTS), wanted.documents(TEXTS), atol=1e-5)
     assert np.allclose(merged.encode(TEXTS), wanted.plain(TEXTS), atol=1e-5)
     assert said(prompted) in (tmp_path / "merged" / "README.md").read_text()
-    run(capsys, *words, "--to", tmp_path / "given", "--document-prompt", "the dog: ")
-    given, dog = load_again(tmp_path / "given"), wanted.vectors(TEXTS, "the dog: ")
-    assert np.allclose(given.encode_document(TEXTS), dog, atol=1e-5)
-    assert np.allclose(given.encode_query(TEXTS), wanted.queries(TEXTS), atol=1e-5)
 
 
 def test_export(prompted, tmp_path, capsys):
@@ -320,8 +315,6 @@ def test_export(prompted, tmp_path, capsys):
     assert np.allclose(again.encode_query(TEXTS), prompted.queries(TEXTS), atol=1e-5)
     assert np.allclose(again.encode_document(TEXTS), wanted, atol=1e-5)
     run(capsys, "export", prompted.folder, "--to", "hf", "-o", tmp_path / "hf")
-    prompts = AutoConfig.from_pretrained(tmp_path / "hf").prompts
-    assert (prompts["query"], prompts["document"]) == (prompted.query, prompted.document)
     assert said(prompted) in (tmp_path / "hf" / "README.md").read_text()
 
 

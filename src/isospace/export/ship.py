@@ -74,8 +74,8 @@ def export(
     require_writable(folder)
     encoder = load_encoder(model, pooling, None, query_prompt, document_prompt)
     if encoder.prompts.summary:
-        files = {"st": "config_sentence_transformers.json", "hf": "config.json", "onnx": "the card"}
-        line = f"{encoder.prompts.summary}; named in {files[to]}, not built in"
+        file = "config_sentence_transformers.json" if to == "st" else "the card"
+        line = f"{encoder.prompts.summary}; named in {file}, not built in"
         (progress or Logged()).line("prompts", line)
     card = partial(_card, model, run, encoder)
     limit = TOLERANCE
