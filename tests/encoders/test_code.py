@@ -126,10 +126,10 @@ def test_no_file_can_say_that_code_is_trusted(modules_folder, toy_model, ran, tm
     """An index names the model to load."""
     pytest.importorskip("lancedb", reason="lancedb is not installed (the extra search brings it)")
     index = SearchIndex.create(tmp_path / "index", str(toy_model))
-    index.add(["the cat"])
+    index.add(["the cat"], ["a"])
     path = tmp_path / "index" / "isospace.json"
     about = json.loads(path.read_text()) | {"model": str(modules_folder), "trust_remote_code": True}
-    path.write_text(json.dumps(about | {"sha256": None}))
+    path.write_text(json.dumps(about))
     with pytest.raises(UserError, match="trust_remote_code"):
         SearchIndex.open(tmp_path / "index").search("the cat")
     assert not ran.exists()

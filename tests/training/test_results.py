@@ -12,18 +12,6 @@ from isospace.errors import UserError
 from isospace.training.results import FORMAT, read_results, write_results
 
 
-def test_a_number_that_a_disk_has_changed_is_noticed(tmp_path):
-    path = tmp_path / "results.json"
-    write_results(path, results_of(sts=True))
-    whole = path.read_text()
-    path.write_text(json.dumps(json.loads(whole)))  # laid out in another way
-    assert read_results(path) == results_of(sts=True)
-    place = whole.index("0.", whole.index('"adapted"')) + 2
-    path.write_text(whole[:place] + str((int(whole[place]) + 1) % 10) + whole[place + 1 :])
-    with pytest.raises(UserError, match="sha256"):
-        read_results(path)
-
-
 def test_gains_over_the_base_model_are_named_as_the_table_names_its_rows():
     results = results_of()
     found = results.verdict.gain
@@ -47,7 +35,6 @@ def test_a_damaged_file_is_named_with_the_field(tmp_path, change, words):
     path = tmp_path / "results.json"
     write_results(path, results_of())
     content = json.loads(path.read_text())
-    del content["sha256"]
     path.write_text(change(json.dumps(content, indent=2)))
     with pytest.raises(UserError, match=words):
         read_results(path)

@@ -1,12 +1,7 @@
-"""Dataclasses as JSON files: written atomically, read with a check of every field.
-
-A file ends with a checksum of its content, which reveals a number that the disk changed. A file
-without a checksum, written by another program, is read as it is.
-"""
+"""Dataclasses as JSON files: written atomically, read with a check of every field."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,8 +15,6 @@ from isospace.system.settings import adapter, to_dict
 
 T = TypeVar("T")
 
-_SUM = "sha256"
-
 
 def to_json(value: object) -> str:
     """Return a dataclass as JSON text."""
@@ -34,26 +27,7 @@ def to_json(value: object) -> str:
 
 def write(path: Path, value: object) -> None:
     """Write a dataclass as a JSON file."""
-    content = to_dict(value)
-    content[_SUM] = _sum_of(content)
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-
-
-def _sum_of(content: dict[str, Any]) -> str:
-    """Return the checksum of JSON content, independent of its layout."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def without_sum(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of a file without its checksum.
-
-    Raises:
-        ValueError: the checksum does not match the content.
-    """
-    content = dict(content)
-    if content.pop(_SUM, None) not in (None, _sum_of(content)):
-        raise ValueError(f"its content does not match its checksum ({_SUM})")
-    return content
+    write_text(path, json.dumps(to_dict(value), indent=2, ensure_ascii=False) + "\n")
 
 
 def read_json(path: Path) -> Any:
@@ -90,7 +64,7 @@ def read(path: Path, kind: type[T], what: str, known: int) -> T:
                 f"version reads {known}). Use that version, or make them again with this one"
             )
         anything: Any = kind
-        value: T = adapter(anything).validate_python(without_sum(content))
+        value: T = adapter(anything).validate_python(content)
         return value
     except ValidationError as error:
         reason = first_problem(error)
