@@ -217,7 +217,6 @@ def small_rows(results: CompressionResults) -> dict[str, Any]:
             "bytes": form.bytes,
             "values": form.values,
             "changes": {measure: points(found) for measure, found in form.changes.items()},
-            "other text": {name: points(found) for name, found in form.other_text.items()},
             "lost": form.lost,
         }
         for name, form in results.forms.items()
@@ -232,14 +231,12 @@ def small_tables(record: Mapping[str, Any]) -> dict[str, str]:
         found = [own["forms"][name] for own in record.values() if own["forms"][name]["changes"]]
         if not found:
             continue
-        others = [own["other text"]["definitions"] for own in found]
         means.append(
             {
                 "form": name,
                 "bytes a passage": f"{found[0]['bytes']:,}",
                 "MRR": mean_gain([own["changes"]["MRR"] for own in found]),
                 "nDCG@10": mean_gain([own["changes"]["nDCG@10"] for own in found]),
-                "definitions": mean_gain(others),
             }
         )
         changes = {corpus: own["forms"][name]["changes"]["MRR"] for corpus, own in record.items()}

@@ -7,7 +7,7 @@ does not prefer forms that were lucky.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -42,14 +42,12 @@ class FormScores:
         bytes: size of a passage's vector.
         values: measure -> mean over the test queries.
         changes: measure -> change against float32, with its interval; empty for float32.
-        other_text: set of other text -> change of MRR; empty for float32.
         lost: loss of the first measure on the selecting queries, plus its standard error.
     """
 
     bytes: int
     values: dict[str, float]
     changes: dict[str, Gain]
-    other_text: dict[str, Gain]
     lost: float
 
 
@@ -107,8 +105,7 @@ class CompressionResults:
             f"{self.advice}\nFitted on {number_of(self.fitted_on, 'texts')} of the corpus; changes "
             f"against {FULL} with 95 % intervals over the {self.unit}, each by itself. binary "
             "compares the bits of a passage with the numbers of a query; binary-both compares "
-            "bits; binary-rescored finds 40 passages by bits, and ranks them by int8. The last "
-            "columns are changes of MRR on other text."
+            "bits; binary-rescored finds 40 passages by bits, and ranks them by int8."
         )
         return TitledRows(title, [self._row(name, form) for name, form in self.forms.items()], note)
 
@@ -118,8 +115,6 @@ class CompressionResults:
             change = form.changes.get(measure)
             row[measure] = f"{100 * value:.2f}"
             row[f"{measure} change"] = "" if change is None else change.points
-        for other, change in form.other_text.items():
-            row[other] = f"{100 * change.mean:+.2f}"
         return row
 
 
@@ -130,7 +125,6 @@ def measure_forms(
     described: str,
     fit_on: Sequence[str],
     validation: TextPairs | None = None,
-    other_text: Mapping[str, TextPairs] | None = None,
 ) -> CompressionResults:
     """Measure every form on test queries, and select the smallest form with a small loss.
 
@@ -141,9 +135,8 @@ def measure_forms(
     fitted_on = [fit_on[place] for place in evenly(len(fit_on), FITTED_ON)]
     vectors = encode.documents(fitted_on)
     test_scores = _scorer(encode, test)
-    others = {name: _scorer(encode, pairs) for name, pairs in (other_text or {}).items()}
     full = Compression(FULL, vectors.shape[1])
-    before, starts = test_scores(full), {name: scores(full) for name, scores in others.items()}
+    before = test_scores(full)
     selecting_scores = test_scores if validation is None else _scorer(encode, validation)
     start = before if validation is None else selecting_scores(full)
     measure = next(iter(start))
@@ -154,16 +147,12 @@ def measure_forms(
         selecting = found if validation is None else selecting_scores(compression)
         after, base = selecting[measure], start[measure]
         values = {of: scores.mean for of, scores in found.items()}
-        changes, other_changes, lost = {}, {}, 0.0
+        changes, lost = {}, 0.0
         if name != FULL:
             lost = base.mean - after.mean + standard_error(after, base)
             changes = {of: gain(scores, before[of]) for of, scores in found.items()}
-            other_changes = {
-                other: gain(scores(compression)["MRR"], starts[other]["MRR"])
-                for other, scores in others.items()
-            }
         size = FORMS[name].bytes_of(vectors.shape[1])
-        forms[name] = FormScores(size, values, changes, other_changes, lost)
+        forms[name] = FormScores(size, values, changes, lost)
     return CompressionResults(
         isospace=version("isospace"),
         model=model,

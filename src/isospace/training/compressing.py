@@ -15,7 +15,6 @@ from isospace.evaluation.compression import (
 )
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.held_out import hard_pairs
-from isospace.evaluation.other_text import CARRIED, carried
 from isospace.evaluation.own_data import load_own_files
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs
 from isospace.evaluation.ranking import JudgedQueries
@@ -68,7 +67,6 @@ def measure_compression(
         f"{len(pairs):,} {described}",
         [data.corpus[int(line)] for line in lines],
         hard_pairs(data.corpus, data.held_out) if data.benchmark.split else None,
-        data.other_text.test_pairs,
     )
     return [results]
 
@@ -87,7 +85,6 @@ def _on_own_files(
             )
         contents.append(data.content)
     encode = _encode(model, config, progress)
-    other_text = {name: carried(name, "test") for name in CARRIED}
     results = []
     for data, content in zip(files, contents, strict=True):
         if isinstance(content, JudgedQueries):
@@ -95,9 +92,7 @@ def _on_own_files(
         else:
             what, passages = "pairs", tuple(dict.fromkeys(content.second))
         described = f"{len(content):,} {what} of {data.file}"
-        results.append(
-            measure_forms(encode, model, content, described, passages, other_text=other_text)
-        )
+        results.append(measure_forms(encode, model, content, described, passages))
     return results
 
 
