@@ -114,7 +114,7 @@ def means(results: ComparisonResults, column: str) -> dict[str, str]:
 
 def difference(results: ComparisonResults, over: str, under: str) -> Difference:
     """One row over another in the score of the verdict, tested with all pairs of the rows."""
-    for found in results.differences[results.measure]:
+    for found in results.differences:
         if (found.ahead, found.behind) == (over, under):
             return found
         if (found.ahead, found.behind) == (under, over):

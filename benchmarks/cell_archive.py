@@ -53,10 +53,13 @@ def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
         return {}, {}
     arrays = dict(np.load(io.BytesIO(lzma.decompress(archive.read_bytes()))))
     results: dict[str, Any] = json.loads(arrays.pop(_TEXTS).tobytes())
-    for cell in results.values():
-        if cell and "config" in cell:
+    for cell in filter(None, results.values()):
+        _drop_fields(cell)
+        if "config" in cell:
             _drop_unknown(cell["config"])
-            _as_written_now(cell)
+            with_bm25 = cell["with_bm25"] or {}
+            old = "text" in with_bm25  # gains over two models, in an object of their own
+            cell["with_bm25"] = with_bm25.get("over_base", {}) if old else with_bm25
     for column, rows in arrays.items():
         if rows.dtype == np.uint8:
             arrays[column] = np.cumsum(rows, axis=0, dtype=np.uint8)
@@ -77,14 +80,16 @@ def _drop_unknown(config: dict[str, Any]) -> None:
             del values[name]
 
 
-def _as_written_now(results: dict[str, Any]) -> None:
-    """Give results of older formats the fields of today."""
-    with_bm25 = results["with_bm25"] or {}
-    if "text" in with_bm25:
-        results["with_bm25"] = with_bm25.get("over_base", {})
-    results["with_bm25"] = results["with_bm25"] or {}
-    for gain in (results["verdict"].get("gain"), *results["with_bm25"].values()):
-        (gain or {}).pop("flip_p", None)
+def _drop_fields(value: Any) -> None:
+    """Drop the fields of results that isospace no longer has."""
+    if isinstance(value, dict):
+        for name in ("flip_p", "mean_rank"):
+            value.pop(name, None)
+        if "paper_row" in value:
+            value.pop("scores", None)
+    for part in value.values() if isinstance(value, dict) else value:
+        if isinstance(part, dict | list):
+            _drop_fields(part)
 
 
 def _write(archive: Path, results: dict[str, Any], items: dict[str, Items]) -> None:

@@ -101,10 +101,7 @@ def test_the_advised_model_is_an_adapted_one(tmp_path, steps, model, words):
     assert found.verdict.text.endswith(words)
     assert ("ship the base model" in found.verdict.text) == (0 in steps)
     if model is not None:
-        own = compare_runs({"simcse": [runs[int(model) - 1]]}, "Avg").gains["simcse"]["Avg unseen"]
-        gained = f"{100 * own.over_base.mean:+.2f} ({own.over_base.interval})"
-        assert f"The model of seed {model}, " in found.verdict.text
-        assert f"gains {gained}." in found.verdict.text
+        assert f"The model is that of seed {model}, " in found.verdict.text
 
 
 def ask_for_pooling(run, pooling):
@@ -139,7 +136,7 @@ def test_the_row_with_the_highest_criterion_is_judged_whatever_the_others_gain(t
     assert mean["a"] > mean["b"]
     assert found.verdict.name == "b"
     assert found.verdict.text.startswith(f"Adapt with b: {100 * mean['b']:+.2f} points (95 % ")
-    assert "; highest of 2 by validation MRR. The model of seed 1, " in found.verdict.text
+    assert "; highest of 2 by validation MRR. The model is that of seed 1, " in found.verdict.text
 
     found = judged(tmp_path / "worse", a=gains_most, b=chosen | {"noise": 1.0})
     assert found.verdict.kind is VerdictKind.CANNOT_TELL
@@ -204,8 +201,7 @@ def test_pairs_that_also_chose_ask_more_of_a_gain(tmp_path):
 
 def test_every_pair_of_candidates_is_tested_over_seeds_and_items(tmp_path):
     found = judged(tmp_path, a={"noise": 0.1}, b={"noise": 0.4}, c={"noise": 2.0})
-    assert found.differences.keys() == found.gains["a"].keys()
-    pairs = found.differences["Avg unseen"]
+    pairs = found.differences
     assert [(one.ahead, one.behind) for one in pairs] == [("a", "c"), ("b", "c"), ("a", "b")]
     score = {name: columns["Avg unseen"].mean for name, columns in found.scores.items()}
     for one in pairs:

@@ -83,11 +83,11 @@ def results_of(
         row = {name: round(value + 100 * plus, 2) for name, value in STS.items()}
         recall = {1: 0.25, 5: 0.5, 10: 0.75, 100: 1.0}
         pairs = PairScores(
-            "cosine, 20 queries", 20, 20, mrr + plus, 2.0, recall, 0.6, mrr + plus, mrr - 0.1
+            "cosine, 20 queries", 20, 20, mrr + plus, recall, 0.6, mrr + plus, mrr - 0.1
         )
         words = replace(pairs, mrr=0.4, mrr_10=0.4, no_shared=None)
         with_bm25 = BM25Scores(words, replace(words, mrr=mrr + plus + 0.02), 1.5)
-        scored = STSScores((), row, {"Avg": "plain mean"}) if sts else None
+        scored = STSScores(row, {"Avg": "plain mean"}) if sts else None
         return BenchmarkScores(pairs, scored, with_bm25)
 
     results = RunResults(
@@ -182,7 +182,7 @@ def write_comparison(folder: Path, sts: bool = False) -> ComparisonResults:
             "simcse:head=none": dict.fromkeys(columns, RowGain(gain, 2 * gain.p)),
             "dcl": dict.fromkeys(columns, RowGain(worse, 2 * worse.p)),
         },
-        differences=dict.fromkeys(columns, (difference,)),
+        differences=(difference,),
         verdict=ComparisonVerdict(
             VerdictKind.ADAPTED,
             "simcse:head=none",

@@ -20,7 +20,7 @@ from isospace.system.progress import Progress
 from isospace.training.finish import ModelScores
 from isospace.training.prepare import Data
 
-FORMAT = 3
+FORMAT = 4
 """Format number of scores.json."""
 _PREFIX = "other_text/"
 _SCORES, _ITEMS = "scores.json", "items.npz"

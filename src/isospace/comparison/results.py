@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from isospace.errors import UserError
 from isospace.evaluation.other_text import other_text_sentence
 from isospace.evaluation.scores import ADAPTED, BASE, HYBRID_ADAPTED, HYBRID_BASE, recommendation
 from isospace.statistics.gains import Gain
@@ -116,7 +115,8 @@ class ComparisonResults:
         scores: row -> score -> scores of the seeds. "base model" is that of the first row's runs,
             "base model of NAME" another base model.
         gains: row -> score -> gain.
-        differences: score -> every pair of candidates and baselines, the largest difference first.
+        differences: every pair of candidates and baselines in the score `measure`, the largest
+            difference first.
         verdict: what is advised.
         with_bm25: "BM25", and "ROW + BM25" of each row -> its scores; empty of archived runs
             without BM25.
@@ -133,7 +133,7 @@ class ComparisonResults:
     criterion: dict[str, float]
     scores: dict[str, dict[str, SeedScores]]
     gains: dict[str, dict[str, RowGain]]
-    differences: dict[str, tuple[Difference, ...]]
+    differences: tuple[Difference, ...]
     verdict: ComparisonVerdict
     with_bm25: dict[str, BM25Row]
     other_text: dict[str, dict[str, Gain]]
@@ -187,25 +187,4 @@ def read_results(path: Path) -> ComparisonResults:
     Raises:
         UserError: the file is damaged, or of another format.
     """
-    results = typed_json.read(path, ComparisonResults, "results of a comparison", FORMAT)
-    if not _is_whole(results):
-        raise UserError(f"{path}: its parts do not fit together. The file is damaged")
-    return results
-
-
-def _is_whole(results: ComparisonResults) -> bool:
-    """Return true if every row has what the tables need."""
-    measure, columns = results.measure, {frozenset(row) for row in results.gains.values()}
-    pairs = [
-        sorted(sorted((one.ahead, one.behind)) for one in differences)
-        for differences in results.differences.values()
-    ]
-    return (
-        bool(results.settings and results.scores)
-        and all(isinstance(row.get("objective"), dict) for row in results.settings.values())
-        and len(columns) == 1
-        and all(measure in row for row in (*columns, *results.scores.values()))
-        and measure in results.differences
-        and all(each == pairs[0] for each in pairs)
-        and len({tuple(pair) for pair in pairs[0]}) == len(pairs[0])
-    )
+    return typed_json.read(path, ComparisonResults, "results of a comparison", FORMAT)

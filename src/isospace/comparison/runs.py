@@ -149,10 +149,7 @@ def compare_runs(
             name: {c: RowGain(found[c], adjusted[c][name]) for c in common}
             for name, found in gains.items()
         },
-        differences={
-            c: differences({name: rows[name].scores[c] for name in (*baselines, *runs)})
-            for c in common
-        },
+        differences=differences({n: rows[n].scores[column] for n in (*baselines, *runs)}),
         verdict=verdict,
         with_bm25=_bm25_rows(rows, shared),
         other_text={row.name: _other_text(row, base, average) for row in others}
@@ -248,21 +245,12 @@ class _Selection:
         labels = self.protocol.labels
         return f"{words}, dev-selected on {labels}" if labels else words
 
-    def _gain(
-        self,
-        name: str,
-        over: str,
-        runs: Sequence[Run],
-        scores: Mapping[str, Scores] | None = None,
-    ) -> Gain:
-        """Return the gain of one row over another.
-
-        `scores` has the scores of every row that could be selected; default: of all its seeds.
-        """
-        scores = scores or {row.name: row.scores[self.column] for row in self.rows.values()}
+    def _gain(self, name: str, over: str, runs: Sequence[Run]) -> Gain:
+        """Return the gain of one row over another; `runs` are those of the row."""
+        scores = {row.name: row.scores[self.column] for row in self.rows.values()}
         if self.column != "MRR" or self.protocol.split:
             return measured_gain(scores[name], scores[over])
-        candidates = {over: scores[over]} | dict(scores)
+        candidates = {over: scores[over]} | scores
         finished = [run.finished for row in self.rows.values() for run in row.runs]
         tried = [len(one.evaluations) - 1 for one in finished if one.choice.criterion == PAIRS]
         among = SelectedAmong.named(
@@ -291,11 +279,8 @@ class _Selection:
             return load if best is None else "", folder
         words = ""
         if best is not None and len(seeds) > 1:
-            # The gain of the shipped seed differs from the mean of all seeds.
-            own = self._gain_of_seed(row, seeds.index(best))
-            criterion = self.protocol.criterion
-            words += f" The model of seed {best.config.seed}, the best by {criterion}, "
-            words += f"gains {100 * own.mean:+.2f} ({own.interval})."
+            seed = best.config.seed
+            words += f" The model is that of seed {seed}, the best by {self.protocol.criterion}."
         if len(shipping) < len(seeds):
             words += f" {len(seeds) - len(shipping)} of its {len(seeds)} runs ship the base model, "
             words += "which their own verdicts kept."
@@ -303,15 +288,6 @@ class _Selection:
             numbers = ", ".join(str(run.config.seed) for run in seeds if _adapted(run))
             words += f" The adapted weights are in checkpoints/kept.safetensors of seed {numbers}."
         return words, folder
-
-    def _gain_of_seed(self, row: _Row, place: int) -> Gain:
-        """Return the gain of one seed over the base model; every run is a candidate."""
-        scores = {
-            f"{one.name}/{number}": self.shared.scores([items])[self.column]
-            for one in self.rows.values()
-            for number, items in enumerate(one.items)
-        }
-        return self._gain(f"{row.name}/{place}", f"{BASE}/0", [row.runs[place]], scores)
 
 
 def _head(kind: VerdictKind, row: _Row) -> str:

@@ -11,7 +11,7 @@ from isospace.evaluation.sts import STSScores
 from isospace.evaluation.task import percent_cells
 from isospace.statistics.gains import Gain
 
-DEPTHS = (1, 5, 10, 100)
+DEPTHS = (1, 10, 100)
 """The k of recall@k."""
 GAIN = "MRR over the base model"
 """Column of gains with their intervals."""
@@ -46,7 +46,6 @@ class PairScores:
     queries: int
     candidates: int
     mrr: float
-    mean_rank: float
     recall: dict[int, float]
     ndcg_10: float | None
     mrr_10: float | None
@@ -63,7 +62,6 @@ class PairScores:
             len(ranks.ranks),
             ranks.candidates,
             ranks.mrr,
-            ranks.mean_rank,
             {k: ranks.recall(k) for k in DEPTHS},
             row["nDCG@10"],
             row["MRR@10"],
@@ -73,7 +71,7 @@ class PairScores:
     def row(self) -> dict[str, float]:
         """Return column -> value, 0 to 1, for all known measures."""
         row = {"MRR": self.mrr, "nDCG@10": self.ndcg_10, "MRR@10": self.mrr_10}
-        row |= {f"R@{k}": self.recall.get(k) for k in (1, 10, 100)} | {NO_SHARED: self.no_shared}
+        row |= {f"R@{k}": self.recall.get(k) for k in DEPTHS} | {NO_SHARED: self.no_shared}
         return {column: value for column, value in row.items() if value is not None}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from isospace.evaluation.task import (
     cells,
     with_average,
 )
-from isospace.statistics.correlation import FloatArray, cosine, pearson, spearman
+from isospace.statistics.correlation import FloatArray, cosine, spearman
 from isospace.statistics.influence import Scores, average
 from isospace.system.files import expanded
 from isospace.system.settings import to_dict
@@ -72,9 +72,8 @@ class STSScore:
 
 @dataclass(frozen=True)
 class STSScores:
-    """Every STS score, -1 to 1, and the papers' row, x 100, with the protocol of each column."""
+    """The papers' row, x 100, with the protocol of each column."""
 
-    scores: tuple[STSScore, ...]
     paper_row: dict[str, float | None]
     paper_protocol: dict[str, STSScore | str]
 
@@ -91,11 +90,11 @@ class STSResult:
     cosines: dict[str, dict[str, FloatArray]]
     """Task -> sub-set -> cosine of each pair, in the order of the sub-set."""
 
-    def score(self, task: str, aggregation: str, metric: str = "spearman") -> STSScore | None:
+    def score(self, task: str, aggregation: str) -> STSScore | None:
         """Return the score of a sub-set (its name) or an aggregation ("all", "mean", "wmean")."""
         for score in self.scores:
             column = score.split if score.aggregation == "subset" else score.aggregation
-            if (score.task, column, score.metric) == (task, aggregation, metric):
+            if (score.task, column) == (task, aggregation):
                 return score
         return None
 
@@ -118,12 +117,12 @@ class STSResult:
         return with_average(known, PAPER_COLUMNS.values())
 
     def summary(self) -> STSScores:
-        """Return the scores and the papers' row, without the cosines."""
-        return STSScores(self.scores, self.paper_row(), {**self.headlines(), "Avg": AVERAGE})
+        """Return the papers' row with its protocols."""
+        return STSScores(self.paper_row(), {**self.headlines(), "Avg": AVERAGE})
 
     def to_json(self) -> dict[str, Any]:
         """Return every score and the papers' row, with their protocols."""
-        return to_dict(self.summary())
+        return {"scores": [asdict(score) for score in self.scores]} | to_dict(self.summary())
 
     def tables(self, conditions: Conditions, subsets: bool) -> list[TitledRows]:
         """Return the papers' row; with `subsets` every sub-set and setting."""
@@ -137,13 +136,15 @@ class STSResult:
         return tables
 
     def _rows_of_subsets(self) -> list[dict[str, str]]:
-        rows: dict[tuple[str, str], dict[str, str]] = {}
-        for score in self.scores:
-            name = score.split if score.aggregation == "subset" else score.aggregation
-            row = rows.setdefault((score.task, name), {"task": score.task, "sub-set": name})
-            row[score.metric] = f"{100 * score.value:.2f}"
-            row["n"] = f"{score.n:,}"
-        return list(rows.values())
+        return [
+            {
+                "task": score.task,
+                "sub-set": score.split if score.aggregation == "subset" else score.aggregation,
+                "spearman": f"{100 * score.value:.2f}",
+                "n": f"{score.n:,}",
+            }
+            for score in self.scores
+        ]
 
 
 def sts_task(request: Request) -> Callable[[Subject], STSResult] | None:
@@ -206,8 +207,7 @@ def evaluate_sts(encode: Encode, sets: Mapping[str, STSSet]) -> STSResult:
     by_set: dict[str, dict[str, FloatArray]] = {}
     for name, sts_set in sets.items():
         by_set[name] = {subset: next(cosines) for subset in sts_set.subsets}
-        for metric in _METRICS:
-            scores += _score_set(sts_set, by_set[name], metric)
+        scores += _score_set(sts_set, by_set[name])
     return STSResult(tuple(scores), by_set)
 
 
@@ -233,20 +233,16 @@ def papers_average(columns: Sequence[Scores]) -> Scores:
     return replace(found, by_seed=np.round(found.by_seed, 4))
 
 
-_METRICS = {"pearson": pearson, "spearman": spearman}
-
-
-def _score_set(sts_set: STSSet, cosines: Mapping[str, FloatArray], metric: str) -> list[STSScore]:
-    correlate = _METRICS[metric]
+def _score_set(sts_set: STSSet, cosines: Mapping[str, FloatArray]) -> list[STSScore]:
     subsets = sts_set.subsets
     source = next(iter(subsets.values())).source
 
     def score(split: str, aggregation: str, n: int, value: float) -> STSScore:
-        return STSScore(sts_set.name, split, aggregation, metric, n, value, source)
+        return STSScore(sts_set.name, split, aggregation, "spearman", n, value, source)
 
     counts = [len(pairs) for pairs in subsets.values()]
-    values = [correlate(cosines[name], pairs.gold) for name, pairs in subsets.items()]
-    together = correlate(
+    values = [spearman(cosines[name], pairs.gold) for name, pairs in subsets.items()]
+    together = spearman(
         np.concatenate([cosines[name] for name in subsets]),
         np.concatenate([pairs.gold for pairs in subsets.values()]),
     )

@@ -14,7 +14,7 @@ from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading
 from isospace.training.origin import Origin
 
-FORMAT = 1
+FORMAT = 2
 """Format number of distill.json."""
 FILE = "distill.json"
 ENCODER, TWIN, QUERIES = "encoder", "static twin", "static queries"

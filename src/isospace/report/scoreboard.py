@@ -142,7 +142,7 @@ def _gain_interval(found: RowGain) -> str:
 
 def differences_table(name: str, results: ComparisonResults) -> Table | None:
     """Return the differences between rows in the verdict's score; `None` for a single row."""
-    measure, found = results.measure, results.differences[results.measure]
+    measure, found = results.measure, results.differences
     if not found:
         return None
     rows = [
