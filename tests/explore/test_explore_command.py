@@ -44,7 +44,7 @@ def test_bad_words_are_refused(capsys, monkeypatch, toy_model, toy_corpus):
     assert status == 2
     assert f"--port {port}: {HOST}:{port} cannot be used" in err
     assert run(capsys, toy_model, "--corpus", toy_corpus, "--port", "70000")[0] == 2
-    monkeypatch.setattr("isospace.system.extras.find_spec", lambda _: None)
+    monkeypatch.setattr("isospace.system.imports.find_spec", lambda _: None)
     status, err = run(capsys, toy_model, "--corpus", toy_corpus)
     assert status == 2
     assert "pip install 'isospace[explore]'" in err

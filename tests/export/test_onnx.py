@@ -114,7 +114,7 @@ def test_the_prompt_of_each_side_is_part_of_the_text(toy_model, tmp_path, monkey
 
 
 def test_missing_packages_are_named_with_their_extra(toy_model, tmp_path, monkeypatch):
-    monkeypatch.setattr("isospace.system.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("isospace.system.imports.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"isospace\[onnx\]"):
         save_onnx(load_encoder(str(toy_model), device="cpu"), tmp_path / "model", card)
 

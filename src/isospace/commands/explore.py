@@ -17,7 +17,7 @@ from isospace.commands.options import Encodes
 from isospace.commands.printing import print_result
 from isospace.encoders.pooling import Precision
 from isospace.errors import UserError
-from isospace.system.extras import require_extra
+from isospace.system.imports import require_extra
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from isospace.errors import UnknownText, UserError, first_line
 from isospace.system.cache import cache_folder, make_in_cache
 from isospace.system.consent import announce, current_consent, estimated_tokens
 from isospace.system.endpoints import Address, Endpoint, is_address
-from isospace.system.extras import require_extra
 from isospace.system.files import expanded, file_hash, hash_of
+from isospace.system.imports import require_extra
 from isospace.system.progress import Progress
 from isospace.system.unicode import in_one_line, without_surrogates
 

@@ -18,7 +18,7 @@ from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import SIDES, Side
 from isospace.evaluation.pairs import Encode, PromptedEncoders, sided
-from isospace.system.extras import import_extra, require_extra
+from isospace.system.imports import import_extra, require_extra
 
 _MTEB = "mteb_model", "mteb", "mteb"
 

@@ -22,7 +22,7 @@ from isospace.errors import UserError, first_line
 from isospace.evaluation.own_data import parse_score
 from isospace.evaluation.pairs import ScoredPairs
 from isospace.statistics.counts import number_of
-from isospace.system.extras import import_extra
+from isospace.system.imports import import_extra
 
 YEARS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),

@@ -24,8 +24,8 @@ from isospace.encoders.parity import PROBES, TOLERANCE, require_parity, write_su
 from isospace.encoders.prompts import Side
 from isospace.encoders.saving import require_known_modules
 from isospace.errors import UserError
-from isospace.system.extras import require_extra
 from isospace.system.files import atomic_folder
+from isospace.system.imports import require_extra
 from isospace.training.card import Usage, prompts_text
 
 GRAPH = "model.onnx"

@@ -23,7 +23,7 @@ from isospace.operators.forms import RESCORED
 from isospace.operators.fusion import fuse
 from isospace.operators.nearest import highest, nearest
 from isospace.search.columns import ColumnType, Value, bad_filter, condition_of, fit
-from isospace.system.extras import import_extra
+from isospace.system.imports import import_extra
 from isospace.system.unicode import without_surrogates
 from isospace.vectors.vector_files import as_lists
 

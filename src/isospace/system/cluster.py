@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar
 
 from isospace.errors import Stopped, UserError, first_line
 from isospace.system.consent import trusting_code, trusts_code
-from isospace.system.extras import import_extra
+from isospace.system.imports import import_extra
 
 Engine = Literal["local", "ray"]
 Item = TypeVar("Item")
@@ -242,6 +242,8 @@ def _ray() -> Any:
 def _share(ray: Any, count: int) -> dict[str, int]:
     """Return the resources of each worker: as many processors as possible with all running."""
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
+    if not machines:
+        raise Stopped("`engine` ray: no machine of the cluster is alive. Start it again")
     processors = processors_of_each(count, [int(machine.get("CPU", 0)) for machine in machines])
     return {
         "num_cpus": processors,

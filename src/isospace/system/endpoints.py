@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from isospace.errors import UserError, first_line
 from isospace.system.consent import DEFAULT_KEY, OPENAI, Consent, current_consent
-from isospace.system.extras import require_extra
+from isospace.system.imports import require_extra
 
 if TYPE_CHECKING:
     import openai

@@ -1,4 +1,4 @@
-"""Faster imports of large libraries: deferred, with sleeping threads.
+"""Imports of large libraries: deferred, with sleeping threads; and of packages of an extra.
 
 The help of a command needs the names, defaults and docstrings of settings. Some settings are in
 modules that import torch, which takes seconds. The standard library's LazyLoader does not help: a
@@ -11,10 +11,14 @@ import os
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
+
+from isospace.errors import UserError
 
 
 def wait_passively() -> None:
@@ -90,3 +94,19 @@ class _LazyFinder(MetaPathFinder):
         if spec is not None and spec.loader is not None:
             spec.loader = _LazyLoader(spec.loader)
         return spec
+
+
+def require_extra(what: str, extra: str, *modules: str) -> None:
+    """Refuse work that needs packages of an extra which are not installed.
+
+    `what` is the start of the message, such as "`to` onnx".
+    """
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        raise UserError(f"{what} needs {', '.join(missing)}: pip install 'isospace[{extra}]'")
+
+
+def import_extra(what: str, extra: str, module: str) -> Any:
+    """Import a module of an extra; refuse the work if it is not installed."""
+    require_extra(what, extra, module)
+    return import_module(module)

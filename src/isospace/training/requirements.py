@@ -8,7 +8,7 @@ from isospace.config import TrainConfig, objective_name
 from isospace.errors import UserError
 from isospace.evaluation.other_text import require_other_text
 from isospace.objectives import OBJECTIVES
-from isospace.system.extras import require_extra
+from isospace.system.imports import require_extra
 from isospace.training.queries import rows_of_queries
 
 
