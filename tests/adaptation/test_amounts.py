@@ -20,8 +20,8 @@ from isospace.adaptation.results import read_candidates
 from isospace.adaptation.time_plan import (
     LEAST_SHARE,
     SPARE,
-    TRIED,
     Passes,
+    evaluation_tokens,
     seconds_per_token,
     tokens_of,
 )
@@ -87,8 +87,9 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
 
         def noted(search, fit, *more):
             task = search.task
-            passes = Passes.count(search.encoders, task.data, task.validation, fit.config)
-            counted.append((passes, fit))
+            passes = Passes.count(search.encoders, task)
+            each = evaluation_tokens(fit.encoder, task.data.held_out, fit.config.max_length)
+            counted.append((passes, each, fit))
             counts.clear()
             return updates(search, fit, *more)
 
@@ -97,12 +98,21 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
     assert finished.results.split
     selected = read_candidates(finished.run.folder).selected.kind
     assert selected.endswith("ed, then whitened by pairs")
-    [(passes, fit)] = counted
+    [(passes, each, fit)] = counted
     # Beside them the probes pass, by which a model is held against what was measured.
-    evaluations = len(fit.evaluations.measured) * passes.evaluation
-    assert sum(counts) == pytest.approx(
-        TRIED * passes.validating + passes.testing + evaluations, rel=0.02
-    )
+    evaluations = len(fit.evaluations.measured) * each
+    assert sum(counts) == pytest.approx(passes.trained + evaluations, rel=0.02)
+
+
+def note_results(monkeypatch, owner, name, found):
+    """Keep what a function returns."""
+    function = getattr(owner, name)
+
+    def noted(*args, **more):
+        found.append(function(*args, **more))
+        return found[-1]
+
+    monkeypatch.setattr(owner, name, noted)
 
 
 @pytest.mark.parametrize("small", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
@@ -110,29 +120,20 @@ def test_a_budget_in_minutes_leaves_the_tokens_of_measuring_out(
     config, tmp_path, monkeypatch, small
 ):
     """An hour a token: what measuring takes is all that counts, in a small folder of all parts."""
-    count, divide, counted, divided = Passes.count, Folds.divide, [], []
-    monkeypatch.setattr(Passes, "count", lambda *args: counted.append(count(*args)) or counted[-1])
-    monkeypatch.setattr(
-        Folds,
-        "divide",
-        lambda *args: divided.append(divide(*args) if small else None) or divided[-1],
-    )
+    counts = []
+    note_results(monkeypatch, fine_tune.Passes, "count", counts)
+    note_results(monkeypatch, fine_tune, "evaluation_tokens", counts)
+    if not small:
+        monkeypatch.setattr(Folds, "divide", lambda *_: None)
     monkeypatch.setattr(fine_tune, "seconds_per_token", lambda *_: 3600.0)
     monkeypatch.setattr("isospace.adaptation.adapt.seconds_per_token", lambda *_: 1e-6)
     finished = adapt(replace(config, budget=(30, "minutes"), output=tmp_path / "run"))
-    passes, [folds] = counted[-1], divided
+    passes, each = counts[-2:]
     notes = read_candidates(finished.run.folder).notes
     told = next(one for one in notes if "a budget of 30 minutes is too little for 10" in one)
     [enough] = re.findall(r"Give about ([\d,]+) ", told)
-    validating, evaluations = passes.validating, 2  # of the base model and of the end
-    if small:
-        encoder, evaluations = load_encoder(config.model), 7
-        parts = sum(
-            tokens_of(encoder, (None, [*part.first, *part.second, *part.among.texts]))
-            for part in folds.of_part
-        )
-        validating += parts - passes.pairs + 5 * passes.mapped
-    measuring = TRIED * validating + passes.testing + evaluations * passes.evaluation
+    evaluations = 7 if small else 2  # of the base model and of each end
+    measuring = passes.trained + evaluations * each
     minutes = SPARE * 60 * measuring
     assert minutes <= int(enough.replace(",", "")) <= minutes + 30  # what the search itself took
 

@@ -57,8 +57,8 @@ from isospace.adaptation.scoring import (
 from isospace.adaptation.task import Task, load_base_model, load_task
 from isospace.adaptation.time_plan import (
     Amounts,
-    Passes,
     TimePlan,
+    Work,
     counted_from,
     seconds_per_token,
 )
@@ -172,13 +172,11 @@ def _amounts(
         tokens = [pace.token for pace in paces]
         if not paces:
             tokens = [seconds_per_token(encoders.encoder, task.validation.second, "float32")]
-        passes = [Passes.count(own, one.data, one.validation, one.training) for one, own in bases]
         left = begins + _seconds(config) - time.monotonic()
         natural, minutes = task.data.held_out.natural, config.budget[0]
-        joined = Passes.joined(passes, tokens)
         if paces:  # whether there is time to fine-tune depends on the model that is selected
             left *= MOST_COMPARING
-        amounts = Amounts.planned(joined, tokens[0], minutes, left, whole=not natural)
+        amounts = Amounts.planned(Work.of(bases, tokens), minutes, left, whole=not natural)
         if paces:
             amounts = replace(amounts, fine_tunes=True, enough=0)
     typed_json.write(file, amounts)

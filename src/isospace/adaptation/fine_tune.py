@@ -17,7 +17,7 @@ from isospace.adaptation.time_plan import (
     Amounts,
     Passes,
     TimePlan,
-    of_pairs,
+    evaluation_tokens,
     seconds_per_token,
 )
 from isospace.statistics.counts import number_of
@@ -159,29 +159,21 @@ def _seconds_per_token(search: Search) -> float:
 def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
     """Plan the remaining minutes from measured speeds."""
     task, encoder = search.task, search.encoders.encoder
-    passes = Passes.count(search.encoders, task.data, task.validation, fit.training.config)
+    passes = Passes.count(search.encoders, task)
     token = evaluating = _seconds_per_token(search)
     if fit.accelerator.mixed_precision == "bf16":
         evaluating = seconds_per_token(encoder, task.validation.second, "bf16")
     # Maps are fitted in another precision. Count the float32 tokens that take the same time.
     fitting = evaluating if search.encoders.fit_precision == "bf16" else token
-    mapped = round(passes.mapped * fitting / token)
-    trained_have_a_map = search.encoders.through is not None
-    validating = passes.validating - (passes.mapped - mapped if trained_have_a_map else 0)
-    testing = passes.testing - (0 if trained_have_a_map else passes.mapped - mapped)
-    trainings = 1
-    if task.folds is not None:  # each part has its own training, pairs and maps
-        pairs = sum(of_pairs(encoder, part) for part in task.folds.of_part)
-        trainings += FOLDS
-        validating += pairs - passes.pairs + FOLDS * mapped
+    held_out = evaluation_tokens(encoder, task.data.held_out, task.training.max_length)
     return TimePlan(
         until=until,
         update=fit.loop.seconds_per_step(),
-        evaluation=passes.evaluation * evaluating,
-        validating=validating,
-        testing=testing,
+        evaluation=held_out * evaluating,
+        validating=passes.validating - round(passes.mapped * (1 - fitting / token)),
+        testing=passes.testing,
         token=token,
-        trainings=trainings,
+        trainings=1 if task.folds is None else 1 + FOLDS,  # each part has its own training
         evaluations=fit.training.config.evaluations,
         most=most_updates(fit),
     )

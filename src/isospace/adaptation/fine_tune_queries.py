@@ -239,9 +239,8 @@ def _nothing(notes: Sequence[str], reason: str) -> dict[str, Any]:
 
 def _measuring(search: Search) -> float:
     """Return the seconds that validation and test of trained weights take."""
-    task, encoders = search.task, search.encoders
-    passes = Passes.count(encoders, task.data, task.validation, task.training)
-    token = seconds_per_token(encoders.encoder, task.validation.first, "float32")
+    passes = Passes.count(search.encoders, search.task, queries=True)
+    token = seconds_per_token(search.encoders.encoder, search.task.validation.first, "float32")
     return SPARE * token * passes.trained
 
 

@@ -12,23 +12,22 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
+from typing import NamedTuple
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidate_encoders import CandidateEncoders
-from isospace.config import TrainConfig
-from isospace.corpus.dedup import without_words_of
+from isospace.adaptation.cross_validation import FOLDS
+from isospace.adaptation.task import Task
 from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.pooling import Precision
 from isospace.encoders.prompts import Side
-from isospace.evaluation.held_out import NOISY_SENTENCES
+from isospace.evaluation.held_out import NOISY_SENTENCES, HeldOut
 from isospace.evaluation.pairs import Asked, TextPairs
-from isospace.evaluation.retrieval import Targets
 from isospace.statistics.counts import number_of
-from isospace.training.prepare import Data
 from isospace.training.schedule import evaluation_steps
 from isospace.whiten.fitting import FITTED_ON, MOST_PAIRS
 
@@ -56,6 +55,33 @@ _WARM, _TIMED = 32, 256  # texts encoded to warm up, and to time; small batches 
 _AT_ONCE = 4096  # texts that are tokenized at a time, to limit memory
 
 
+class Work(NamedTuple):
+    """Seconds that the encoder works to score the candidates, without a reserve.
+
+    Attributes:
+        base: seconds to validate and to test each base model.
+        trained: seconds to validate `TRIED` trained weights, and to test one.
+        other_text: the part of `base` that is other text.
+        mapped: the part of `base` that encodes the texts that maps are fitted on.
+    """
+
+    base: float
+    trained: float
+    other_text: float
+    mapped: float
+
+    @classmethod
+    def of(cls, bases: Sequence[tuple[Task, CandidateEncoders]], seconds: Sequence[float]) -> Work:
+        """Return the sums for some base models; `seconds` are those per token of each."""
+        rows = []
+        for (task, encoders), each in zip(bases, seconds, strict=True):
+            own = Passes.count(encoders, task)
+            trained = Passes.count(encoders, task, queries=encoders.of_queries).trained
+            counts = (own.validating + own.testing, trained, own.other_text, own.mapped)
+            rows.append([each * count for count in counts])
+        return cls(*map(sum, zip(*rows, strict=True)))
+
+
 @dataclass(frozen=True)
 class Amounts:
     """Amounts that a search measures, kept in the run's folder for a resumed run.
@@ -76,41 +102,29 @@ class Amounts:
     format: int = 2
 
     @classmethod
-    def planned(
-        cls,
-        passes: Passes,
-        token: float,
-        minutes: float,
-        left: float,
-        whole: bool,
-    ) -> Amounts:
+    def planned(cls, work: Work, minutes: float, left: float, whole: bool) -> Amounts:
         """Plan the amounts that the minutes allow.
 
         Args:
-            passes: the tokens to encode, with maps fitted on `FITTED_ON` pairs.
-            token: seconds that the encoder takes per token.
+            work: the seconds of the work, with maps fitted on `FITTED_ON` pairs.
             minutes: the budget.
             left: seconds left of the budget.
             whole: measure all pairs, however long it takes.
 
-        >>> passes = Passes(
-        ...     validating=2000, pairs=900, mapped=600, testing=1000, other_text=1000,
-        ...     evaluation=10, trained=5000,
-        ... )
-        >>> Amounts.planned(passes, token=0.005, minutes=1, left=50, whole=False)
+        >>> work = Work(base=15, trained=25, other_text=5, mapped=3)
+        >>> Amounts.planned(work, minutes=1, left=50, whole=False)
         Amounts(fitted_on=3000, share=1.0, fine_tunes=True, enough=0, seconds=0.0, format=2)
-        >>> found = Amounts.planned(passes, token=0.02, minutes=1, left=50, whole=False)
+        >>> work = Work(base=60, trained=100, other_text=20, mapped=12)
+        >>> found = Amounts.planned(work, minutes=1, left=50, whole=False)
         >>> found.fitted_on, round(found.share, 2), found.fine_tunes, found.enough
         (1909, 0.64, False, 4)
         """
-        cost = SPARE * token
-        late = cost * (passes.validating + passes.testing + passes.trained) - left
+        late = SPARE * (work.base + work.trained) - left
         fine_tunes = whole or late <= MOST_LATE * 60 * minutes
         enough = 0 if fine_tunes else math.ceil(minutes + late / 60)
-        can_shrink = passes.validating + passes.testing - passes.other_text
-        share = (left / max(cost, 1e-12) - passes.other_text) / max(can_shrink, 1)
+        share = (left / SPARE - work.other_text) / max(work.base - work.other_text, 1e-9)
         if share >= 1:
-            affordable = FITTING * 60 * minutes * FITTED_ON / max(token * passes.mapped, 1e-9)
+            affordable = FITTING * 60 * minutes * FITTED_ON / max(work.mapped, 1e-9)
             return cls(int(min(max(FITTED_ON, affordable), MOST_PAIRS)), 1.0, fine_tunes, enough)
         fitted_on = max(FEWEST_FITTED, int(share * FITTED_ON))
         return cls(fitted_on, 1.0 if whole else max(share, LEAST_SHARE), fine_tunes, enough)
@@ -136,110 +150,57 @@ class Passes:
     The numbers are slightly too high if the same pairs select and test.
 
     Attributes:
-        validating: tokens of the validation items, to be encoded once for each weights tried.
-        pairs: the part of `validating` that comes from the corpus' own pairs.
-        mapped: tokens of the texts that maps are fitted on. They are part of `validating` if
-            training goes through a map, because all trained weights then have one. Otherwise they
-            are part of `testing`.
+        validating: tokens of the validation items and of the texts that maps are fitted on, to be
+            encoded once for each weights tried.
+        mapped: the part of `validating` that maps are fitted on.
         testing: tokens of the test items, for the selected weights.
         other_text: the part of `validating` and `testing` that is other text, STS included.
-        evaluation: tokens of one evaluation in a training.
-        trained: tokens to validate `TRIED` trained weights, and to test one: of queries alone, if
-            documents keep their vectors.
     """
 
     validating: int
-    pairs: int
     mapped: int
     testing: int
     other_text: int
-    evaluation: int
-    trained: int
+
+    @property
+    def trained(self) -> int:
+        """Tokens to validate `TRIED` trained weights, and to test one."""
+        return TRIED * self.validating + self.testing
 
     @classmethod
-    def joined(cls, several: Sequence[Passes], tokens: Sequence[float]) -> Passes:
-        """Add the passes of several base models, in tokens of the first model.
+    def count(cls, encoders: CandidateEncoders, task: Task, queries: bool = False) -> Passes:
+        """Count the tokens of a search, or with `queries` those of its queries alone."""
 
-        `tokens` are the seconds per token of each model.
+        def tokens(*asked: Asked, max_length: int | None = None) -> int:
+            kept = [one for one in asked if one[0] == "query" or not queries]
+            return tokens_of(encoders.encoder, *kept, max_length=max_length)
 
-        >>> one = Passes(100, 60, 30, 80, 20, 10, 280)
-        >>> Passes.joined([one, one], [0.001, 0.01]).validating
-        1100
-        """
-        times = [token / tokens[0] for token in tokens]
+        def of_sets(sets: Iterable[TextPairs]) -> int:
+            return sum(tokens(*pairs.asked) for pairs in sets)
+
+        other, benchmark = task.data.other_text, task.data.benchmark
+        parts = [task.validation] if task.folds is None else task.folds.of_part
+        mapped = tokens(*encoders.fit_texts, max_length=task.training.max_length)
+        if task.folds is not None:  # maps are fitted again without each part
+            mapped *= 1 + FOLDS
+        dev = [text for one in other.dev for text in (*one.first, *one.second)]
+        selecting = of_sets(other.validation_pairs.values()) + tokens((None, dev))
+        *own, sts = benchmark.asked
+        others = of_sets(other.test_pairs.values()) + tokens(sts)
         return cls(
-            **{
-                field.name: round(
-                    sum(
-                        getattr(own, field.name) * by
-                        for own, by in zip(several, times, strict=True)
-                    )
-                )
-                for field in fields(cls)
-            }
-        )
-
-    @classmethod
-    def count(
-        cls,
-        encoders: CandidateEncoders,
-        data: Data,
-        validation: TextPairs,
-        config: TrainConfig,
-    ) -> Passes:
-        """Count the tokens of a search.
-
-        Args:
-            encoders: holds the encoder, whose tokenizer, limit and prompts all candidates share.
-            data: the test pairs, the validation pairs of other text, and the held-out text of
-                evaluations.
-            validation: the validation pairs.
-            config: settings of a training; its `max_length` counts.
-        """
-        encoder, benchmark, other_text = encoders.encoder, data.benchmark, data.other_text
-        own = of_pairs(encoder, validation)
-        selecting = sum(of_pairs(encoder, pairs) for pairs in other_text.validation_pairs.values())
-        selecting += sum(
-            tokens_of(encoder, (None, (*dev.first, *dev.second))) for dev in other_text.dev
-        )
-        bare = [text for pair in benchmark.pairs if (text := without_words_of(*pair)) != pair[1]]
-        testing = of_pairs(encoder, benchmark.pairs, ("document", (*bare, *benchmark.sample)))
-        tests = [test for task in benchmark.tasks.values() for test in task.subsets.values()]
-        others = tokens_of(
-            encoder, (None, [text for test in tests for text in (*test.first, *test.second)])
-        )
-        others += sum(of_pairs(encoder, pairs) for pairs in other_text.test_pairs.values())
-        mapped = tokens_of(encoder, *encoders.fit_texts, max_length=config.max_length)
-        held_out = data.held_out
-        noisy = held_out.sentences[:NOISY_SENTENCES]
-        evaluation = of_pairs(encoder, held_out.pairs)
-        evaluation += tokens_of(encoder, ("document", held_out.sentences))
-        evaluation += 2 * tokens_of(encoder, ("document", noisy), max_length=config.max_length)
-        through = encoders.through is not None
-        validating = own + selecting + mapped * through
-        testing += others + mapped * (not through)
-        trained = TRIED * validating + testing
-        if encoders.of_queries:
-            sets = [validation, *other_text.validation_pairs.values()]
-            trained = TRIED * tokens_of(encoder, *(("query", one.first) for one in sets))
-            sets = [benchmark.pairs, *other_text.test_pairs.values()]
-            trained += tokens_of(encoder, *(("query", one.first) for one in sets))
-        return cls(
-            validating=validating,
-            pairs=own,
+            validating=of_sets(parts) + selecting + mapped,
             mapped=mapped,
-            testing=testing,
+            testing=tokens(*own) + others,
             other_text=selecting + others,
-            evaluation=evaluation,
-            trained=trained,
         )
 
 
-def of_pairs(encoder: Encoder, pairs: TextPairs, *others: Asked) -> int:
-    """Count the tokens of pairs and their other passages, and of the texts in `others`."""
-    return tokens_of(
-        encoder, ("query", pairs.first), ("document", Targets.of_pairs(pairs).texts), *others
-    )
+def evaluation_tokens(encoder: Encoder, held_out: HeldOut, max_length: int | None) -> int:
+    """Count the tokens of one evaluation in a training, which cuts texts to `max_length`."""
+    noisy = held_out.sentences[:NOISY_SENTENCES]
+    whole = tokens_of(encoder, *held_out.pairs.asked)
+    whole += tokens_of(encoder, ("document", held_out.sentences))
+    return whole + 2 * tokens_of(encoder, ("document", noisy), max_length=max_length)
 
 
 def tokens_of(encoder: Encoder, *asked: Asked, max_length: int | None = None) -> int:
