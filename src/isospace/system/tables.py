@@ -1,9 +1,7 @@
-"""Tables of cells, written as Markdown, CSV and LaTeX."""
+"""Tables of cells, written as Markdown and LaTeX."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,13 +82,6 @@ def _markdown(table: Table) -> str:
     return f"{table.caption}\n\n{markdown_table(table.rows)}\n{note}"
 
 
-def _csv(table: Table) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerows(_cells(table.rows))
-    return buffer.getvalue()
-
-
 def latex_escape(text: str) -> str:
     r"""Return text with LaTeX's special characters, minus signs and powers escaped.
 
@@ -117,11 +108,11 @@ def _latex(table: Table) -> str:
     return "\n".join([*comments, *tabular, r"\bottomrule", r"\end{tabular}", ""])
 
 
-_FORMATS: dict[str, Callable[[Table], str]] = {"md": _markdown, "csv": _csv, "tex": _latex}
+_FORMATS: dict[str, Callable[[Table], str]] = {"md": _markdown, "tex": _latex}
 
 
 def write_tables(tables: Sequence[Table], page: Path) -> list[Path]:
-    """Write each table in each format beside a page: `X.html` -> `X-NAME.md`, `.csv`, `.tex`."""
+    """Write each table in each format beside a page: `X.html` -> `X-NAME.md` and `.tex`."""
     written = []
     for table in tables:
         for suffix, render in _FORMATS.items():
