@@ -47,13 +47,7 @@ class BaselineScores:
 
 @dataclass(frozen=True)
 class Baseline:
-    """An encoder and its scores.
-
-    Attributes:
-        about: the model and its scores.
-        items: the values of `Benchmark.items`.
-        other_text: the values of `OtherText.items`.
-    """
+    """An encoder's scores, and the values of `Benchmark.items` and `OtherText.items`."""
 
     about: BaselineScores
     items: Items
@@ -63,13 +57,7 @@ class Baseline:
     def score(cls, model: str, data: Data, progress: Progress) -> Baseline:
         """Load an encoder with its own pooling, and score it.
 
-        Args:
-            model: name of the model, for `load_encoder`.
-            data: the test items; the validation pairs select the weight of BM25.
-            progress: shows the encoding of the texts.
-
-        Raises:
-            UserError: the model cannot be loaded.
+        The validation pairs of `data` select the weight of BM25.
         """
         try:
             encoder = load_encoder(model)
@@ -94,11 +82,7 @@ class Baseline:
 
     @classmethod
     def read(cls, folder: Path) -> Baseline | None:
-        """Read the files of `write`; `None` if there are none.
-
-        Raises:
-            UserError: a file is damaged, or has another format.
-        """
+        """Read the files of `write`; `None` if there are none."""
         path = folder / _SCORES
         if not path.is_file():
             return None

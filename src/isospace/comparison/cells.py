@@ -88,7 +88,6 @@ def run_cells(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progre
         True if this process has the results. If several processes share a run, that is the first.
 
     Raises:
-        UserError: bad input.
         Stopped, KeyboardInterrupt: a cell diverged or was stopped. Another call continues.
     """
     if jobs > 1 or engine == "ray":

@@ -205,11 +205,7 @@ def _is_comparison(folder: Path) -> bool:
 
 
 def require_alike(candidates: Mapping[str, TrainConfig]) -> None:
-    """Refuse candidates with different text, selection or test items.
-
-    Raises:
-        UserError: the candidates differ in a setting that all must share.
-    """
+    """Refuse candidates with different text, selection or test items."""
     (first, own), *others = candidates.items()
     for name, config in others:
         texts = [field.name for field in fields(CorpusConfig)]

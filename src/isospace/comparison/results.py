@@ -24,9 +24,7 @@ class ComparisonProtocol:
     """Protocol of a comparison, in words.
 
     Attributes:
-        pairs: protocol of MRR and R@k.
         sts: protocol of the STS sets; `None` without data.
-        checkpoints: rule that selected checkpoints.
         labels: the labels that selected checkpoints; `None` if none did.
         unseen: the test pairs left out because the labels have them; `None` if none are.
         split: true if no validation pair is a test pair.
@@ -182,9 +180,5 @@ class ComparisonResults:
 
 
 def read_results(path: Path) -> ComparisonResults:
-    """Read results.json.
-
-    Raises:
-        UserError: the file is damaged, or of another format.
-    """
+    """Read results.json."""
     return typed_json.read(path, ComparisonResults, "results of a comparison", FORMAT)

@@ -221,10 +221,7 @@ def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Accuracies:
 def k_fold_then_test(
     protocol: Protocol, x: Features, y: IntArray, x_test: Features, y_test: IntArray
 ) -> Accuracies:
-    """Score the test rows with the penalty strength that is best in folds of the training rows.
-
-    Arguments as for `nested_k_fold`, with features and labels of the test rows.
-    """
+    """Score the test rows with the penalty strength that is best in folds of the training rows."""
     features, labels = torch.from_numpy(x), torch.from_numpy(y)
     splitter = StratifiedKFold(protocol.folds, shuffle=True, random_state=SEED)
     folds = [Fold(train, valid) for train, valid in splitter.split(x, y)]
@@ -243,10 +240,7 @@ def given_split(
     x_test: Features,
     y_test: IntArray,
 ) -> Accuracies:
-    """Score the test rows with the penalty strength that is best on the dev rows.
-
-    Arguments as for `nested_k_fold`, with features and labels of the dev and test rows.
-    """
+    """Score the test rows with the penalty strength that is best on the dev rows."""
     features = torch.from_numpy(np.concatenate([x, x_dev]))
     labels = torch.from_numpy(np.concatenate([y, y_dev]))
     train, valid = np.split(np.arange(len(labels)), [len(y)])

@@ -200,11 +200,7 @@ class OtherText:
 
 
 def require_other_text(folders: Sequence[str], corpus: Sequence[str]) -> None:
-    """Refuse other text that is missing, standard input, or overlaps with the corpus.
-
-    Raises:
-        UserError: a folder is refused; the message names it.
-    """
+    """Refuse other text that is missing, standard input, or overlaps with the corpus."""
     try:
         require_there(folders)
     except UserError as error:
@@ -235,11 +231,7 @@ def carried(name: str, part: Part) -> TextPairs:
 
 @dataclass(frozen=True)
 class OtherTextScores:
-    """Scores of the base and the adapted model on one set, 0 to 1 (STS: -1 to 1).
-
-    Attributes:
-        gain: gain of the adapted model over the base model.
-    """
+    """Scores of the base and the adapted model on one set, 0 to 1 (STS: -1 to 1)."""
 
     base: float
     adapted: float

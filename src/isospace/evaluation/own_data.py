@@ -125,11 +125,7 @@ def load_scored_pairs(path: Path | str, trains: bool = False) -> ScoredPairs:
 
 
 def as_pairs(file: UserFile) -> TextPairs:
-    """Return the pairs of a file of kind "pairs".
-
-    Raises:
-        UserError: a text is empty, or all rows have the same second text.
-    """
+    """Return the pairs of a file of kind "pairs"."""
     rows = [[text_cell(file.path, line, cell) for cell in cells] for line, cells in file.rows]
     first, second = zip(*rows, strict=True)
     if len(set(second)) < 2:
@@ -142,11 +138,7 @@ def as_pairs(file: UserFile) -> TextPairs:
 
 
 def as_scored_pairs(file: UserFile) -> ScoredPairs:
-    """Return the pairs of a file of kind "scored".
-
-    Raises:
-        UserError: a text is empty, a score is not a finite number, or all scores are the same.
-    """
+    """Return the pairs of a file of kind "scored"."""
     rows = [
         (
             text_cell(file.path, line, first),
@@ -300,11 +292,7 @@ def _own_rows(path: Path, rows: list[tuple[int, Cells]]) -> list[tuple[int, Cell
 
 
 def text_cell(path: Path, line: int, cell: Any) -> str:
-    """Return a text with its characters normalised and its white space folded.
-
-    Raises:
-        UserError: the cell is not a text; the message names file, line and value.
-    """
+    """Return a text with its characters normalised and its white space folded."""
     text = " ".join(normalise(cell).split()) if isinstance(cell, str) else ""
     if not text:
         raise UserError(f"{path}:{line}: {cell!r} is not a text. Give a string")
@@ -312,11 +300,7 @@ def text_cell(path: Path, line: int, cell: Any) -> str:
 
 
 def parse_score(path: Path, line: int, cell: Any) -> float:
-    """Parse a gold score as a finite number.
-
-    Raises:
-        UserError: the cell is not a finite number; the message names file, line and value.
-    """
+    """Parse a gold score as a finite number."""
     score = _number(cell)
     if score is None:
         raise UserError(f"{path}:{line}: the score {cell!r} is not a number. Give one like 3.8")

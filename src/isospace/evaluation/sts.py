@@ -164,11 +164,7 @@ def load_sts_data(data: str) -> dict[str, STSSet]:
 
 
 def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
-    """Load the labelled pairs that select checkpoints.
-
-    Raises:
-        UserError: the STS sets are missing, or the file cannot be read.
-    """
+    """Load the labelled pairs that select checkpoints."""
     task = DEV_SPLITS.get(labels)
     if task is None:
         return load_scored_pairs(Path(labels))
