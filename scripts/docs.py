@@ -69,7 +69,7 @@ def objectives_page() -> str:
     sections = "".join(map(_objective, OBJECTIVES))
     return (
         "# Objectives\n\nEvery objective that `isospace train` knows. "
-        "Passes are those of the encoder for one text, and those of networks that train beside it."
+        "Passes are those of the encoder for one text."
         f"\n\n{markdown_table(rows)}\n{sections}"
     )
 

@@ -325,7 +325,7 @@ def test_wrong_shapes_are_refused_with_the_shape(name: str) -> None:
         (encoded[:, :1], r"at least 2 sentences; got \(\d+, 1, 8\)"),
         (encoded.long(), r"floating point; got torch.int64"),
         (encoded[:, :3], r"same batch; got \(\d+, 3, 8\) and \(\d+, 6, \d+\)"),
-        (encoded[:0], r"plans \d+ views .*\(0, 6, 8\)"),
+        (encoded[:0], r"plans \d+ views; .*\(0, 6, 8\)"),
     ):
         with pytest.raises(ValueError, match=message):
             objective(Views(wrong, projected))

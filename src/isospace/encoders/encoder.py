@@ -47,7 +47,7 @@ from isospace.encoders.tokenisation import Tokenisation
 from isospace.errors import UserError
 from isospace.system.pool import side_by_side
 from isospace.system.progress import Progress
-from isospace.views import Read, View, Vocabulary, describe_views
+from isospace.views import Read, View, Vocabulary
 
 
 class Encoder(nn.Module):
@@ -211,11 +211,8 @@ class Encoder(nn.Module):
             size -= added
             rates += f", trains adapters of {added:.1f} M"
         path = "fast path" if self.is_fast else "transformers' own layers"
-        changing = [view for view in plan if view.changes_embeddings]
-        if changing and self.is_fast:
-            path += (
-                f" (transformers' layers where the embeddings change: {describe_views(changing)})"
-            )
+        if self.is_fast and any(view.changes_embeddings for view in plan):
+            path += " (transformers' layers where the embeddings change)"
         return (
             f"{self.source}: {size:.1f} M parameters, pooling {self.pooling}, dropout {rates}, "
             f"{self.device.type}, {arithmetic}; {path}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch
 
@@ -47,9 +47,6 @@ class Encoder(Protocol):
 
 class Auxiliary(torch.nn.Module):
     """Base of auxiliary networks and memories."""
-
-    general_path: ClassVar[str] = ""
-    """Why passes that the terms make take the general path, in float32; empty: there are none."""
 
     @property
     def frozen(self) -> Mapping[str, torch.nn.Module]:
@@ -128,29 +125,6 @@ class Scale(Auxiliary):
     def __init__(self, start: float) -> None:
         super().__init__()
         self.log = torch.nn.Parameter(torch.tensor(start).log())
-
-
-def costs(auxiliaries: Mapping[str, Auxiliary]) -> str:
-    """Describe what auxiliary networks cost; those below 0.1 MB are left out.
-
-    Memory counts parameters and buffers, and for trained parameters their gradient and the
-    optimiser's two moments.
-    """
-    said = []
-    for name, part in auxiliaries.items():
-        parameters = list(part.parameters())
-        trained = [p for p in parameters if p.requires_grad]
-        memory = sum(x.nbytes for x in (*parameters, *part.buffers(), *3 * trained)) / 1e6
-        if memory < 0.1:
-            continue
-        words = name.replace("_", " ") + " network" * hasattr(part, "trained")
-        if parameters:
-            words += f", {sum(p.numel() for p in parameters) / 1e6:.1f} M parameters"
-        words += f", {memory:.{0 if memory >= 10 else 1}f} MB"
-        if part.general_path:
-            words += f" (general path, float32: {part.general_path})"
-        said.append(words)
-    return "; ".join(said)
 
 
 C = TypeVar("C", bound=torch.nn.Module)

@@ -17,7 +17,7 @@ from isospace.errors import UserError
 from isospace.objectives import auxiliaries, heads
 from isospace.operators import similarity
 from isospace.system.settings import settings, to_dict
-from isospace.views import Edit, View, Views, describe_views
+from isospace.views import Edit, View, Views
 
 HeadChoice = Literal["mlp", "none"]
 Widths = Annotated[tuple[PositiveInt, ...], Strict(False)]
@@ -121,8 +121,6 @@ class Objective(ABC):
 
     paper: ClassVar[Paper]
     term_names: ClassVar[tuple[str, ...]]
-    auxiliary_passes: ClassVar[tuple[str, ...]] = ()
-    """Passes of auxiliary networks that the terms make, such as "1 decoder"."""
     reads_labels: ClassVar[bool] = False
     """True where the terms read `Views.labels`."""
     takes_candidates: ClassVar[bool] = False
@@ -174,11 +172,6 @@ class Objective(ABC):
     def views(self) -> tuple[View, ...]:
         """The plan: the passes through the encoder, in order; by default two under dropout."""
         return (View(), View())
-
-    @property
-    def all_passes(self) -> str:
-        """The passes for one text in a step: the encoder's, then auxiliary networks'."""
-        return " + ".join([str(len(self.views)), *self.auxiliary_passes])
 
     @property
     def inputs(self) -> tuple[View, ...]:
@@ -251,7 +244,7 @@ class Objective(ABC):
         name = type(self).__name__
         if len(views.encoded) != len(self.views):
             raise ValueError(
-                f"{name} plans {len(self.views)} views ({describe_views(self.views)}); "
+                f"{name} plans {len(self.views)} views; "
                 f"got encoded of shape {tuple(views.encoded.shape)}"
             )
         expected = self.projected_views(batch=views.encoded.shape[1])

@@ -101,8 +101,6 @@ class Decoder(Draws):
         ValueError: the encoder's layers or vectors are not of BERT's form.
     """
 
-    general_path = "its attention runs between the layers"
-
     def __init__(self, encoder: Encoder, seed: int) -> None:
         super().__init__(seed)
         dim = encoder.dim
@@ -181,8 +179,6 @@ class Detector(Draws):
         language_model: the generator, (ids, mask) to logits; `None` draws words of the batch.
         seed: of weights and draws.
     """
-
-    general_path = "the sentence's vector replaces an embedding"
 
     def __init__(self, encoder: Encoder, language_model: torch.nn.Module | None, seed: int) -> None:
         super().__init__(seed)

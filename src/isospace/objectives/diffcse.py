@@ -70,14 +70,6 @@ class DiffCSE(Contrast):
             refuse_idle(self, "a masked-language model as `generator`", "variant")
 
     @property
-    def auxiliary_passes(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The passes of generator and discriminator; words of the batch take no generator."""
-        if not self.detection_weight:
-            return ()
-        guessed = () if self.generator == "words" else ("2 generator",)
-        return (*guessed, "2 discriminator")
-
-    @property
     def inputs(self) -> tuple[View, ...]:
         """The sentence, and for each view the sentence with masks."""
         if not self.detection_weight:

@@ -38,7 +38,6 @@ class TSDAE(Objective):
 
     paper: ClassVar[Paper] = Paper("wang-etal-2021-tsdae")
     term_names: ClassVar[tuple[str, ...]] = ("reconstruction",)
-    auxiliary_passes: ClassVar[tuple[str, ...]] = ("1 decoder",)
 
     @property
     def views(self) -> tuple[View, ...]:

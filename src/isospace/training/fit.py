@@ -359,15 +359,11 @@ def _plan_lines(loop: Loop) -> Iterator[tuple[str, str]]:
             f"{size - 1} other sentences of its own batch only, and batch statistics (whitening, "
             f"decorrelation) are over {size} sentences",
         )
-    others = config.objective.auxiliary_passes
-    if len(plan.ways) > 1:  # once for each direction of a pair
-        others = tuple(f"{len(plan.ways)} x {passes}" for passes in others)
-    passes = " + ".join([str(len(plan.views)), *others])
     unit = "sentences" if config.views == "dropout" else "pairs"
     yield (
         "train",
         f"{objective_name(config.objective)}: {number_of(loop.total_steps, 'updates')} of "
-        f"{loop.sentences_per_step} {unit}, passes {passes}, from step {loop.step}",
+        f"{loop.sentences_per_step} {unit}, passes {len(plan.views)}, from step {loop.step}",
     )
 
 

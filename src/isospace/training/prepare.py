@@ -31,7 +31,6 @@ from isospace.evaluation.own_data import load_pairs
 from isospace.evaluation.pairs import Asked
 from isospace.evaluation.sts import load_labels, load_sts_data
 from isospace.evaluation.vector_cache import cached
-from isospace.objectives.auxiliaries import costs
 from isospace.statistics.counts import number_of
 from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
@@ -138,8 +137,6 @@ def prepare(
     with accelerator.main_process_first():
         lists, examples = _with_lists(config, data, examples, encoder, progress)
     training = build_training(config, encoder, own, examples, accelerator, corpus.labels, lists)
-    if cost := costs(training.auxiliaries):
-        progress.line("auxiliary", cost)
     return data, Loop(training)
 
 

@@ -11,5 +11,4 @@ from isospace.views.view import (
     View as View,
     Views as Views,
     Vocabulary as Vocabulary,
-    describe_views as describe_views,
 )

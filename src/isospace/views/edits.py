@@ -44,9 +44,6 @@ class Repeat(Edit):
         """Double the tokens at these places."""
         return np.insert(ids, places, ids[places])
 
-    def __str__(self) -> str:
-        return "with repeated words"
-
 
 @dataclass(frozen=True)
 class DeleteWords(Edit):
@@ -74,9 +71,6 @@ class DeleteWords(Edit):
             kept[fallback] = True
         return kept
 
-    def __str__(self) -> str:
-        return f"with {self.rate:.0%} of words deleted"
-
 
 @dataclass(frozen=True)
 class MaskTokens(Edit):
@@ -95,9 +89,6 @@ class MaskTokens(Edit):
         edited = ids.copy()
         edited[inner][random.random(inner.stop - inner.start) < self.rate] = vocabulary.mask_id
         return edited
-
-    def __str__(self) -> str:
-        return f"with {self.rate:.0%} of tokens masked"
 
 
 @dataclass(frozen=True)
@@ -125,9 +116,6 @@ class MaskSpan(Edit):
         size = math.ceil(self.share * tokens)
         start = int(place * (tokens - size + 1))
         return slice(start, start + size)
-
-    def __str__(self) -> str:
-        return f"with a span of {self.share:.0%} masked"
 
 
 @dataclass(frozen=True)
@@ -181,9 +169,6 @@ class Template(Edit):
         """Return the number of the template's tokens."""
         return sum(map(len, self.parts(vocabulary)))
 
-    def __str__(self) -> str:
-        return "with the template alone" if self.empty else "in a template"
-
 
 @dataclass(frozen=True)
 class _OfWords(Edit):
@@ -208,9 +193,6 @@ class Shuffle(_OfWords):
         """Permute the tokens."""
         return words[random.permutation(len(words))]
 
-    def __str__(self) -> str:
-        return "shuffled"
-
 
 @dataclass(frozen=True)
 class Reverse(_OfWords):
@@ -219,9 +201,6 @@ class Reverse(_OfWords):
     def edited(self, words: Ids, random: np.random.Generator, length: int) -> Ids:
         """Reverse the tokens."""
         return words[::-1]
-
-    def __str__(self) -> str:
-        return "reversed"
 
 
 @dataclass(frozen=True)
@@ -239,9 +218,6 @@ class DeleteTokens(_OfWords):
         for _ in range(round(self.rate * len(words))):
             words = np.delete(words, np.argmax(words == random.choice(words)))
         return words
-
-    def __str__(self) -> str:
-        return "with tokens deleted"
 
 
 @dataclass(frozen=True)
@@ -271,9 +247,6 @@ class InsertTokens(_OfWords):
     def _count(self, words: int, length: int) -> int:
         return max(0, min(round(self.rate * words), self.max_length - length))
 
-    def __str__(self) -> str:
-        return "with tokens repeated at other places"
-
 
 @dataclass(frozen=True)
 class ShuffledPositions(Perturbation):
@@ -282,9 +255,6 @@ class ShuffledPositions(Perturbation):
     def positions(self, length: int, random: np.random.Generator) -> NDArray[np.int64]:
         """Return a permutation."""
         return random.permutation(length)
-
-    def __str__(self) -> str:
-        return "with shuffled positions"
 
 
 @dataclass(frozen=True)
@@ -307,9 +277,6 @@ class CutOff(Perturbation):
         kept[random.permutation(size)[: int(size * self.rate)]] = False
         return kept.reshape(shape)
 
-    def __str__(self) -> str:
-        return f"with {self.rate:.0%} of the {self.of} cut off"
-
 
 @dataclass(frozen=True)
 class GradientSign(Perturbation):
@@ -319,9 +286,6 @@ class GradientSign(Perturbation):
     """
 
     added_by = "gradient"
-
-    def __str__(self) -> str:
-        return "with a gradient step"
 
 
 def _encoded(text: str, vocabulary: Vocabulary) -> Ids:

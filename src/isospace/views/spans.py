@@ -135,7 +135,3 @@ class Span(Edit):
             edited[guessed[fate < 0.9]] = drawn[fate < 0.9]
             edited[guessed[fate < 0.8]] = vocabulary.mask_id
         return targets if self.targets else edited
-
-    def __str__(self) -> str:
-        words = "of a span" if self.positive is None else "of a span beside it"
-        return f"{words} with {self.masked:.0%} masked" if self.masked else words

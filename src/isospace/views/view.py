@@ -8,8 +8,7 @@ and in a resumed run.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -108,13 +107,9 @@ class Edit(ABC):
         """Return how many tokens the edit may add; `ids` are cut first to leave room."""
         return 0
 
-    @abstractmethod
-    def __str__(self) -> str:
-        """Name the edit in a word or two, for `describe_views`."""
-
 
 @dataclass(frozen=True)
-class Perturbation(ABC):
+class Perturbation:
     """A change of a sentence's embeddings before the first layer; `stream` is that of `Edit`."""
 
     stream: str = field(default="", kw_only=True)
@@ -129,10 +124,6 @@ class Perturbation(ABC):
     def kept(self, length: int, dim: int, random: np.random.Generator) -> NDArray[np.bool_]:
         """Return true for values not set to 0, broadcastable to (length, dim); default: all."""
         return np.ones((1, 1), dtype=bool)
-
-    @abstractmethod
-    def __str__(self) -> str:
-        """Name the perturbation in a word or two, for `describe_views`."""
 
 
 @dataclass(frozen=True)
@@ -163,23 +154,6 @@ class View:
     def changes_embeddings(self) -> bool:
         """True if the embeddings are not those of the network's own embedding step."""
         return self.perturb is not None or (self.edit is not None and self.edit.moves)
-
-    def __str__(self) -> str:
-        rate = "dropout" if self.dropout is None else f"dropout {self.dropout:g}"
-        words = "clean" if self.dropout == 0.0 else rate
-        words += ("", " of the second text", " of the third text")[self.text]
-        words += "".join(f" {change}" for change in (self.edit, self.perturb) if change is not None)
-        words += {"pooled": "", "mask": " at the mask", "tokens": " of all tokens"}[self.read]
-        return words + ("" if self.by == "encoder" else f" by the {self.by} network")
-
-
-def describe_views(plan: Sequence[View]) -> str:
-    """Return the views in words; equal views are counted.
-
-    >>> describe_views([View(), View(), View(dropout=0.0)])
-    '2 dropout + 1 clean'
-    """
-    return " + ".join(f"{n} {words}" for words, n in Counter(map(str, plan)).items())
 
 
 @dataclass(frozen=True, eq=False)
