@@ -7,12 +7,10 @@ import contextlib
 import copy
 import functools
 import inspect
-import itertools
 import json
 import re
 import tempfile
-from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -82,15 +80,10 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
 def build(name: str, overrides: dict[str, Any]) -> Objective:
     kind = OBJECTIVES[name]
     small = {f.name: SMALL[f.name] for f in fields(kind) if f.name in SMALL}
-    if overrides.get("noise") == "more":
-        del small["passes"]
     return kind(**{**small, **overrides})
 
 
-ALONE = [
-    (name, one) for name in OBJECTIVES for one in choices(name) if one != {"rows_as": "dilution"}
-]
-"""All but the one choice that needs another setting: it is in `TOGETHER`."""
+ALONE = [(name, one) for name in OBJECTIVES for one in choices(name)]
 ALL = [(name, {}) for name in OBJECTIVES] + ALONE + TOGETHER
 
 
@@ -397,144 +390,3 @@ def test_heads_draw_from_their_seed_alone_and_go_on_from_a_checkpoint(
     assert torch.equal(resumed(encoded), head(encoded))
     for key, value in head.state_dict().items():
         assert torch.equal(resumed.state_dict()[key], value)
-
-
-OTHER_VALUES: dict[str, Any] = {
-    "projector": (10, 12),
-    "kernels": (1, 3),
-    "generator": "words",
-    "groups": 1,
-    "teacher_temperature": 0.5,
-    "neighbours": 2,
-    "threshold": 0.0,
-    "first": "One {} is [MASK].",
-    "second": "Two {} are [MASK].",
-    "hard_negative_weight": 0.5,
-    "less": 0.1,
-    "rows": 13,
-    "noise_rows": 13,
-}
-"""Another value of a setting than its default, where half as much again is none."""
-ALIKE = {
-    "loss": "of two views all forms but the printed one are InfoNCE",
-    "far": "no angle is so large after whitening",
-}
-"""Settings whose values may give the same numbers, by what the formulas are."""
-
-COSTS_ONLY = {
-    "clean_negatives": "a pass more, whose vectors count 0 without the contrast",
-    "longest_repeated": "the plan has it, but nothing is repeated",
-    "projector": "a smaller one is made sooner where its term counts 0",
-}
-"""Settings that change the plan, and nothing that is learnt."""
-
-
-def _other_values(name: str, field: str) -> list[Any]:
-    """Values of a setting that are not its default: every other word, 0 of a weight, more."""
-    one = next(f for f in fields(OBJECTIVES[name]) if f.name == field)
-    words = [values[field] for values in choices(name) if field in values]
-    if words:
-        return words
-    if field in OTHER_VALUES:
-        return [OTHER_VALUES[field]]
-    if not one.default:
-        return [0.1]
-    return [one.default + 1 if isinstance(one.default, int) else one.default * 1.5]
-
-
-def _switches(name: str) -> list[dict[str, Any]]:
-    """What may take the effect of another setting away: other words, and numbers that are 0."""
-    found = choices(name)
-    for field in fields(OBJECTIVES[name]):
-        if isinstance(field.default, int | float) and not isinstance(field.default, bool):
-            found.append({field.name: 0.1 if field.default == 0 else 0})
-    return found
-
-
-def _combinations(name: str, most: int) -> Iterator[dict[str, Any]]:
-    """No switch, each alone, and every two of them if `most` is 2, as far as they go together."""
-    for chosen in (c for n in range(most + 1) for c in itertools.combinations(_switches(name), n)):
-        values = dict(item for switch in chosen for item in switch.items())
-        with contextlib.suppress(UserError):
-            build(name, values)
-            yield values
-
-
-def _without_checks(objective: Objective, field: str, value: Any) -> Objective:
-    """The same objective with another value, which nothing refuses."""
-    changed = copy.copy(objective)
-    object.__setattr__(changed, field, value)
-    return changed
-
-
-def _effects(objective: Objective) -> Any:
-    """All that training reads of an objective: plan, parts, terms, and their gradients."""
-    plan = repr((objective.views, objective.inputs, objective.reads_teacher))
-    head = head_of(objective, 0)
-    encoded = encoded_for(objective)
-    encoded[1:2, 0] = -encoded[0, 0]  # one positive as far as can be
-    encoded.requires_grad_()
-    views = see(objective, encoded, head.double()(encoded))
-    parts = [(name, _numbers(part)) for name, part in sorted(views.auxiliaries.items())]
-    terms = objective(views)
-    learnt = [encoded, *(p for p in head.parameters() if p.requires_grad)]
-    gradients = torch.autograd.grad(total(terms), learnt, allow_unused=True)
-    numbers = [*terms.values(), *(g for g in gradients if g is not None and g.any())]
-    return plan, repr(parts), [(tuple(x.shape), x.detach().double()) for x in numbers]
-
-
-def _numbers(part: nn.Module) -> Any:
-    """Sizes of an auxiliary, and its own numbers; a momentum as it is after some updates."""
-    sizes = [tuple(x.shape) for x in part.state_dict().values()]
-    own = {k: v for k, v in vars(part).items() if isinstance(v, int | float | str | tuple)}
-    momentum = getattr(part, "momentum", None)
-    return sizes, own, momentum(7) if callable(momentum) else momentum
-
-
-def _same(first: Any, second: Any) -> bool:
-    if first[:2] != second[:2] or len(first[2]) != len(second[2]):
-        return False
-    return all(
-        a == b and torch.allclose(x, y, rtol=1e-9, atol=1e-14)
-        for (a, x), (b, y) in zip(first[2], second[2], strict=True)
-    )
-
-
-PAIRED = {"simcse", "whitenedcse", "scd", "simcse++"}
-"""Objectives whose settings `make test` tries beside one switch, and others' alone."""
-
-
-@pytest.mark.parametrize(
-    ("name", "most"),
-    [
-        *((name, int(name in PAIRED)) for name in OBJECTIVES),
-        *(
-            pytest.param(name, most, marks=pytest.mark.exhaustive)
-            for most in (1, 2)
-            for name in OBJECTIVES
-        ),
-    ],
-)
-def test_a_setting_without_effect_is_refused_and_no_other(name: str, most: int) -> None:
-    """Each setting alone, beside one or two switches; what is refused would change nothing."""
-    silent, wrong = [], []
-    for values in _combinations(name, most):
-        objective = build(name, values)
-        before = _effects(objective)
-        for field in (f.name for f in fields(OBJECTIVES[name]) if f.name not in values):
-            for value in _other_values(name, field):
-                try:
-                    replace(objective, **{field: value})
-                    idle = ""
-                except UserError as error:
-                    idle = str(error)
-                if idle and not (idle.startswith(f"`{field}`") and "no effect" in idle):
-                    continue
-                with contextlib.suppress(ValueError):  # what the toy cannot serve
-                    same = _same(before, _effects(_without_checks(objective, field, value)))
-                    if same and not idle and field not in {**ALIKE, **COSTS_ONLY}:
-                        silent.append((values, field, value))
-                    if idle and not same and field not in COSTS_ONLY:
-                        wrong.append((values, field, value, idle))
-    assert not silent
-    assert not wrong

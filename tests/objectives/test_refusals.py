@@ -11,9 +11,6 @@ from isospace.objectives import OBJECTIVES
 
 VIEWS = {"first": "none", "second": "none"}
 PERMUTED = {"positives": "permutation"}
-LISTNET, NO_WEIGHTS = {"variant": "listmle"}, {"contrast_weight": 0.0, "dimension_weight": 0.0}
-RANKING = ("contrast_weight", "consistency_weight", "distillation_weight")
-VICREG = ("invariance_weight", "variance_weight", "covariance_weight")
 
 REFUSED: list[tuple[str, str, dict[str, Any]]] = [
     # what a field's type does not allow
@@ -35,14 +32,6 @@ REFUSED: list[tuple[str, str, dict[str, Any]]] = [
     ("whitenedcse", "positives", {**PERMUTED, "variant": "released"}),
     ("whitenedcse", "groups", {"groups": 7, "whitening": "zca"}),
     ("scd", "low_dropout", {"low_dropout": 0.2}),
-    ("scd", "decorrelation_weight", {"self_contrast_weight": 0, "decorrelation_weight": 0}),
-    ("dcl", "dimension_weight", NO_WEIGHTS),
-    ("vicreg", "contrast_weight", dict.fromkeys(VICREG, 0.0)),
-    (
-        "covariance-identity",
-        "covariance_weight",
-        {"contrast_weight": 0.0, "covariance_weight": 0.0},
-    ),
     ("consert", "with_dropout", VIEWS),
     ("arccse", "less", {"less": 0.4}),
     ("declutr", "min_span", {"max_span": 32}),
@@ -50,9 +39,7 @@ REFUSED: list[tuple[str, str, dict[str, Any]]] = [
     ("promptbert", "second", {"second": "no place [MASK]"}),
     ("promptbert", "second", {"second": "{} no mask"}),
     ("promptbert", "second", {"second": "{} {} [MASK]"}),
-    ("rankcse", "distillation_weight", dict.fromkeys(RANKING, 0.0)),
     ("rankcse", "own_text", {"own_text": "out", "variant": "margin-mse"}),
-    ("rankcse", "teacher_temperature", {**LISTNET, "teacher_temperature": 0.1}),
 ]
 
 

@@ -15,7 +15,7 @@ from isospace.objectives import auxiliaries
 from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
-from isospace.system.settings import refuse_idle, settings
+from isospace.system.settings import settings
 from isospace.views import View, Views
 from isospace.views.edits import MaskSpan
 
@@ -77,14 +77,8 @@ class ArcCSE(Contrast):
     paper: ClassVar[Paper] = Paper("zhang-etal-2022-contrastive")
 
     def __post_init__(self) -> None:
-        """Refuse spans in the wrong order, and what nothing reads."""
+        """Refuse spans in the wrong order."""
         super().__post_init__()
-        if not self.margin:
-            refuse_idle(self, "`margin`", "far")
-        if self.clean_negatives:
-            refuse_idle(self, "`clean_negatives` false", "negatives")
-        if not self.triplet_weight:
-            refuse_idle(self, "`triplet_weight`", "less", "more", "triplet_margin")
         if self.less >= self.more:
             raise UserError(f"`less` {self.less}: must be below `more` {self.more}")
 

@@ -19,7 +19,7 @@ from isospace.objectives.base import (
     Widths,
     tanh_mlp,
 )
-from isospace.system.settings import refuse_idle, settings
+from isospace.system.settings import settings
 from isospace.views import Views
 
 
@@ -88,15 +88,6 @@ class RankStudy(Objective):
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "on_diagonal", "off_diagonal")
-
-    def __post_init__(self) -> None:
-        if not self.barlow_weight:
-            of_term = ("rows", "rows_as", "off_diagonal_weight", "eps", "variant")
-            refuse_idle(self, "`barlow_weight`", *of_term)
-        if not self.rows:
-            refuse_idle(self, "`rows`", "rows_as")
-        if self.variant != "released":
-            refuse_idle(self, "`variant` released", "eps")
 
     @property
     def training_head(self) -> Head:

@@ -13,7 +13,6 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import torch
 from pydantic import PositiveInt, Strict
 
-from isospace.errors import UserError
 from isospace.objectives import auxiliaries, heads
 from isospace.operators import similarity
 from isospace.system.settings import settings, to_dict
@@ -128,20 +127,6 @@ class Objective(ABC):
     wants_more_than_likeness: ClassVar[bool] = False
     """True where the terms do more than draw the first view and those not `of_anchor` together, so
     that the views must be of one text."""
-
-    def _require_a_weight(self, *names: str) -> None:
-        """Refuse an objective whose terms all have weight 0.
-
-        Raises:
-            UserError: with the names of these weights.
-        """
-        if any(getattr(self, name) for name in names):
-            return
-        *others, last = (f"`{name}`" for name in names)
-        every = "both" if len(names) == 2 else "all"
-        raise UserError(
-            f"{', '.join(others)} and {last} are {every} 0, so nothing is trained. Set one above 0"
-        )
 
     @property
     def why_no_pairs(self) -> str:

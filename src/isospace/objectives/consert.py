@@ -10,7 +10,7 @@ from pydantic import Field, PositiveFloat
 from isospace.errors import UserError
 from isospace.losses.contrastive import nt_xent
 from isospace.objectives.base import Objective, Paper
-from isospace.system.settings import refuse_idle, settings
+from isospace.system.settings import settings
 from isospace.views import Perturbation, View, Views
 from isospace.views.edits import CutOff, ShuffledPositions
 
@@ -56,14 +56,12 @@ class ConSERT(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent",)
 
     def __post_init__(self) -> None:
-        """Refuse views that are the same, and a share of nothing."""
+        """Refuse views that are the same."""
         if self.first == self.second == "none" and not self.with_dropout:
             raise UserError(
                 "`first` none `second` none: without `with_dropout` both views are identical. "
                 "Set `with_dropout`, or another `first` or `second`"
             )
-        if not any(change.endswith("cutoff") for change in (self.first, self.second)):
-            refuse_idle(self, "a cut-off as `first` or `second`", "rate")
 
     def _change(self, name: Change) -> Perturbation | None:
         return {

@@ -134,8 +134,6 @@ class Contrast(Objective):
     def __post_init__(self) -> None:
         if not self.group_whitening:
             refuse_idle(self, "`group_whitening`", "groups")
-        if not self.dimension_weight:
-            refuse_idle(self, "`dimension_weight`", "dimension_temperature")
 
     @property
     @abstractmethod

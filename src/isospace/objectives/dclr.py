@@ -11,7 +11,7 @@ from isospace.losses.contrastive import hardened_noise, negative_weights, weight
 from isospace.objectives import auxiliaries
 from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
 from isospace.operators import similarity
-from isospace.system.settings import refuse_idle, settings
+from isospace.system.settings import settings
 from isospace.views import View, Views
 
 
@@ -65,12 +65,6 @@ class DCLR(MLPOrNone, Objective):
 
     paper: ClassVar[Paper] = Paper("zhou-etal-2022-debiased")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
-
-    def __post_init__(self) -> None:
-        if not self.noise_times:
-            refuse_idle(self, "`noise_times`", "steps", "step_size", "stop_gradient")
-        if not self.steps:
-            refuse_idle(self, "`steps`", "step_size", "stop_gradient")
 
     @property
     def views(self) -> tuple[View, ...]:

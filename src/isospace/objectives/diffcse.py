@@ -12,7 +12,7 @@ from isospace.objectives import auxiliaries, decoders, heads
 from isospace.objectives.base import Head, Paper
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
-from isospace.system.settings import refuse_idle, settings
+from isospace.system.settings import settings
 from isospace.views import View, Views
 from isospace.views.edits import MaskTokens
 
@@ -60,14 +60,6 @@ class DiffCSE(Contrast):
     padding included (released code)."""
 
     paper: ClassVar[Paper] = Paper("chuang-etal-2022-diffcse")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.detection_weight:
-            of_term = ("mask_rate", "generator", "variant", "positions")
-            refuse_idle(self, "`detection_weight`", *of_term)
-        if self.generator == "words":
-            refuse_idle(self, "a masked-language model as `generator`", "variant")
 
     @property
     def inputs(self) -> tuple[View, ...]:

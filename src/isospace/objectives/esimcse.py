@@ -11,7 +11,7 @@ from isospace.objectives import auxiliaries
 from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
-from isospace.system.settings import refuse_idle, settings
+from isospace.system.settings import settings
 from isospace.views import View, Views
 from isospace.views.edits import Repeat
 
@@ -45,11 +45,6 @@ class ESimCSE(Contrast):
     """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper("wu-etal-2022-esimcse")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.queue_size:
-            refuse_idle(self, "`queue_size`", "momentum")
 
     @property
     def plan(self) -> Plan:

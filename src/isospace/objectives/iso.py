@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
 from isospace.objectives.contrast import Contrast, Plan, with_group_whitening
 from isospace.operators import similarity
-from isospace.system.settings import refuse_idle, settings
+from isospace.system.settings import settings
 from isospace.views import View, Views
 
 
@@ -55,11 +55,6 @@ class Iso(Contrast):
         others=("xu-etal-2023-simcse",),
         own_title="Own composition of WhitenedCSE and SimCSE++",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.group_whitening:
-            refuse_idle(self, "`group_whitening`", "eps", "stop_gradient")
 
     @property
     def plan(self) -> Plan:

@@ -15,7 +15,7 @@ from isospace.losses.contrastive import (
 )
 from isospace.objectives import auxiliaries
 from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
-from isospace.system.settings import refuse_idle, settings
+from isospace.system.settings import settings
 from isospace.views import Edit, View, Views
 from isospace.views.edits import DeleteTokens, InsertTokens, Reverse, Shuffle
 
@@ -62,10 +62,6 @@ class PCL(MLPOrNone, Objective):
 
     paper: ClassVar[Paper] = Paper("wu-etal-2022-pcl")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "group", "kl_within", "kl_cross")
-
-    def __post_init__(self) -> None:
-        if not self.edit_rate:
-            refuse_idle(self, "`edit_rate`", "longest_repeated")
 
     @property
     def views(self) -> tuple[View, ...]:

@@ -12,7 +12,7 @@ from isospace.losses.ranking import list_mle, list_net, margin_mse, ranking_dive
 from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
-from isospace.system.settings import refuse_idle, settings
+from isospace.system.settings import settings
 from isospace.views import View, Views
 
 Variant = Literal["listnet", "listmle", "margin-mse"]
@@ -72,20 +72,10 @@ class RankCSE(Contrast):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require_a_weight("contrast_weight", "consistency_weight", "distillation_weight")
         if self.own_text == "out" and self.variant == "margin-mse":
             raise UserError(
                 "`own_text` out: needs a ranking without margins. Set `variant` listnet or listmle"
             )
-        if self.variant == "listmle":  # whose order no temperature changes
-            refuse_idle(self, "`variant` listnet or margin-mse", "teacher_temperature")
-        if not self.distillation_weight:
-            of_term = ("variant", "rank_temperature", "teacher_temperature", "own_text")
-            refuse_idle(self, "`distillation_weight`", *of_term)
-        if not self.contrast_weight:
-            refuse_idle(self, "`contrast_weight`", "clean_negatives")
-            if not self.consistency_weight:
-                refuse_idle(self, "`contrast_weight` or `consistency_weight`", "temperature")
 
     @property
     def reads_teacher(self) -> bool:

@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 from isospace.errors import UserError
 from isospace.losses.correlation import decorrelation, self_contrast
 from isospace.objectives.base import Objective, Paper, Projected, Widths
-from isospace.system.settings import DropoutRate, refuse_idle, settings
+from isospace.system.settings import DropoutRate, settings
 from isospace.views import View, Views
 
 
@@ -66,14 +66,6 @@ class SCD(Projected, Objective):
                 f"`low_dropout` {self.low_dropout}: must be at most `high_dropout` "
                 f"{self.high_dropout}"
             )
-        self._require_a_weight("self_contrast_weight", "decorrelation_weight")
-        if not self.self_contrast_weight:
-            refuse_idle(self, "`self_contrast_weight`", "temperature")
-        if not self.decorrelation_weight:
-            of_term = ("off_diagonal_weight", "eps", "variant")
-            refuse_idle(self, "`decorrelation_weight`", *of_term)
-        if self.variant != "released":
-            refuse_idle(self, "`variant` released", "eps")
 
     @property
     def views(self) -> tuple[View, ...]:

@@ -12,7 +12,7 @@ from isospace.losses.correlation import dimension_contrast
 from isospace.objectives import heads
 from isospace.objectives.base import Head, HeadChoice, MLPOrNone, Objective, Paper, tanh_mlp
 from isospace.operators import similarity
-from isospace.system.settings import refuse_idle, settings
+from isospace.system.settings import settings
 from isospace.views import View, Views
 
 Variant = Literal["released", "paper"]
@@ -91,13 +91,6 @@ class DCL(MLPOrNone, Objective):
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "dimension_contrast")
 
-    def __post_init__(self) -> None:
-        self._require_a_weight("contrast_weight", "dimension_weight")
-        if not self.contrast_weight:
-            refuse_idle(self, "`contrast_weight`", "temperature")
-        if not self.dimension_weight:
-            refuse_idle(self, "`dimension_weight`", "dimension_temperature", "variant")
-
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast sentences, and dimensions."""
         z1, z2 = views.projected
@@ -129,10 +122,6 @@ class SimCSEPP(OffDropout):
     """tau_D, divides the correlations."""
 
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout", "dimension_contrast")
-
-    def __post_init__(self) -> None:
-        if not self.dimension_weight:
-            refuse_idle(self, "`dimension_weight`", "dimension_temperature")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast noisy positives with clean negatives, and dimensions."""
@@ -174,14 +163,6 @@ class NoiseStudy(Objective):
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
-
-    def __post_init__(self) -> None:
-        if self.noise == "less":
-            refuse_idle(self, "`noise` more", "variance")
-        else:
-            refuse_idle(self, "`noise` less", "passes")
-            if not self.variance:
-                refuse_idle(self, "`variance`", "part")
 
     @property
     def views(self) -> tuple[View, ...]:

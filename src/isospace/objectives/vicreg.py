@@ -11,7 +11,7 @@ from isospace.losses.contrastive import info_nce
 from isospace.losses.correlation import identity_distance, shared_variance, variance_hinge
 from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper, Projected, Widths
 from isospace.objectives.simcsepp import Variant
-from isospace.system.settings import refuse_idle, settings
+from isospace.system.settings import settings
 from isospace.views import Views
 
 
@@ -52,17 +52,6 @@ class VICReg(Projected, Objective):
     """Squared distance averaged over D and variances halved (released), or neither (paper)."""
 
     paper: ClassVar[Paper] = Paper("bardes-etal-2022-vicreg")
-
-    def __post_init__(self) -> None:
-        self._require_a_weight(
-            "invariance_weight", "variance_weight", "covariance_weight", "contrast_weight"
-        )
-        if not self.contrast_weight:
-            refuse_idle(self, "`contrast_weight`", "temperature")
-        if not self.variance_weight:
-            refuse_idle(self, "`variance_weight`", "target_deviation", "eps")
-            if not self.invariance_weight:
-                refuse_idle(self, "`invariance_weight` or `variance_weight`", "variant")
 
     @property
     def term_names(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -117,11 +106,6 @@ class CovarianceIdentity(MLPOrNone, Objective):
 
     paper: ClassVar[Paper] = Paper("bardes-etal-2022-vicreg")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "covariance")
-
-    def __post_init__(self) -> None:
-        self._require_a_weight("contrast_weight", "covariance_weight")
-        if not self.contrast_weight:
-            refuse_idle(self, "`contrast_weight`", "temperature", "head")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast after the head, and penalise before it."""
