@@ -427,16 +427,6 @@ def test_text_that_is_all_the_same_to_the_encoder_is_no_traceback(config, tmp_pa
     assert not output.exists()
 
 
-def test_other_text_that_is_too_little_to_bound_what_is_lost_is_named(config, tmp_path):
-    other = tmp_path / "other.txt"
-    other.write_text("\n".join(sentences(900, seed=8)), encoding="utf-8")
-    settings = replace(config, other_text=(str(other),), budget=(100, "tokens"))
-    finished = adapt(replace(settings, output=tmp_path / "run"))
-    story = read_candidates(finished.run.folder).notes
-    assert "Drops on other.txt are measured, and reject no candidate" in story[0]
-    assert "other.txt" in finished.results.other_text
-
-
 def test_a_few_long_rows_among_short_ones_are_no_pairs(config, tmp_path):
     """They are cut, so that there are relations, but of none as many pairs as train."""
     rows = [{"text": text} for text in sentences(300, seed=9)]

@@ -134,8 +134,7 @@ def chromium() -> Iterator[Any]:
 def small_split() -> Iterator[None]:
     """Halve the number of pairs that is enough for a split into validation and test pairs."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("corpus.groups", "adaptation.task"):
-            patch.setattr(f"isospace.{module}.SMALLEST_SPLIT", 200)
+        patch.setattr("isospace.corpus.groups.SMALLEST_SPLIT", 200)
         yield
 
 

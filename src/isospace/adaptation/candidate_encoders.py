@@ -78,8 +78,7 @@ class CandidateEncoders:
     trained: Weights | None = None
     fitted_on: int = FITTED_ON
     folder: Path = field(default_factory=cache_folder)
-    _whole: dict[float, PromptedEncoders] = field(default_factory=dict)
-    _cut: dict[float, PromptedEncoders] = field(default_factory=dict)
+    _made: dict[tuple[float, bool], PromptedEncoders] = field(default_factory=dict)
     _moments: dict[float, PairMoments] = field(default_factory=dict)
 
     @classmethod
@@ -130,8 +129,7 @@ class CandidateEncoders:
         return replace(
             self,
             trained=trained,
-            _whole={0.0: self._encoder(0.0)},
-            _cut={0.0: self._encoder(0.0, cut=True)},
+            _made={(0.0, cut): self._encoder(0.0, cut) for cut in (False, True)},
             _moments=moments,
         )
 
@@ -248,8 +246,7 @@ class CandidateEncoders:
             share: share of the trained weights in the merged weights, as in `Candidate`.
             cut: encode as in training, and not as the model that is shipped.
         """
-        made = self._cut if cut else self._whole
-        if share not in made:
+        if (share, cut) not in self._made:
             self.encoder.model.load_state_dict(self._weights(share))
             encode = cached(
                 self.encoder,
@@ -269,8 +266,8 @@ class CandidateEncoders:
             if share and self.of_queries:
                 base = self._encoder(0.0, cut)
                 own = PromptedEncoders(own.queries, base.documents, base.plain)
-            made[share] = own
-        return made[share]
+            self._made[share, cut] = own
+        return self._made[share, cut]
 
 
 def _related_texts(config: TrainConfig, corpus: Corpus, most: int) -> tuple[list[str], list[str]]:

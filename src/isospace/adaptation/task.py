@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +12,6 @@ from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.cross_validation import Folds
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
-from isospace.corpus.groups import SMALLEST_SPLIT
 from isospace.corpus.overview import coverage, sample
 from isospace.encoders.places import resolve
 from isospace.errors import TooLittle, UserError
@@ -94,13 +92,6 @@ def load_task(config: AdaptConfig, progress: Progress) -> Task:
         notes.append(folds.note)
     other_text = data.other_text
     progress.line("checked on", other_text.described)
-    if unbounded := [
-        name for name in other_text.test_pairs if name not in other_text.validation_pairs
-    ]:
-        notes.append(
-            f"Drops on {', '.join(unbounded)} are measured, and reject no candidate: to split off "
-            f"validation pairs takes {SMALLEST_SPLIT} held-out pairs of several groups."
-        )
     validation = data.benchmark.pairs
     if data.benchmark.split and folds is None:
         validation = hard_pairs(data.corpus, data.held_out)
@@ -179,10 +170,7 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | 
     require_settings(smallest)
     if config.queries is not None:  # `smallest` may be dropout's settings, without queries
         rows_of_queries(config.queries)
-    try:
-        data = load_data(smallest, other_text_selects=True)
-    except TooLittle as error:
-        raise TooLittle(_without_batches(error)) from error
+    data = load_data(smallest, other_text_selects=True)
     folds = None
     if config.pairs is None:
         folds = Folds.divide(data.corpus, data.benchmark, config.text.test_relation)
@@ -201,23 +189,13 @@ def _recipe(config: AdaptConfig) -> tuple[TrainConfig, Data, list[str], Folds | 
         except TooLittle as error:
             notes = [
                 f"Training uses two dropout views of each text{instead}, and no pairs of the text: "
-                f"{_without_batches(error).partition('. ')[0]}."
+                f"{str(error).partition('. ')[0]}."
             ]
     if config.queries is not None:
         found = _in_batches(pairs if found else replace(pairs, views="both"), corpora)
     found = found or _in_batches(dropout, corpora)
     require_scores(found, data.corpus)
-    if found.batch_size < pairs.batch_size:
-        notes.append(
-            f"A batch has {found.batch_size} {'texts' if found.views == 'dropout' else 'pairs'}, "
-            "because the text fills too few larger batches."
-        )
     return found, data, notes, folds
-
-
-def _without_batches(error: TooLittle) -> str:
-    """Return the message without its advice on `batch_size`, which is not a setting of adapt."""
-    return re.sub(r", or [^.]*`batch_size`", "", str(error))
 
 
 def _training(config: AdaptConfig, recipe: str, cosines: bool) -> TrainConfig:

@@ -164,8 +164,7 @@ class Order:
             return self._drawn(0)
         raise TooLittle(
             f"{len(examples):,} pairs make no batch of {self._size}: pairs of one document, or "
-            "with nearly the same text, may not share a batch. Give more text, or set a smaller "
-            "`batch_size`"
+            "with nearly the same text, may not share a batch. Give more text, or smaller batches"
         )
 
 

@@ -266,10 +266,8 @@ class Examples:
 
 def fewer_than_a_batch(found: str, size: int) -> str:
     """Return the message for texts that do not fill a batch."""
-    return (
-        f"{found} to train on, fewer than a batch of {size}. Give more text, or set a smaller "
-        "`batch_size`"
-    )
+    few = f"{found} to train on, fewer than a batch of {size}"
+    return f"{few}. Give more text, or smaller batches"
 
 
 def _of_texts(numbers: Rows, rows: Rows) -> Rows:
