@@ -64,7 +64,7 @@ def test_a_file_that_was_edited_replaces_its_rows(toy_model, tmp_path, capsys, m
     monkeypatch.chdir(tmp_path)
     Path("notes.txt").write_text("the cat\n\na dog\na tree\na river\n")
     Path("notes.txt.txt").write_text("the house\n")
-    base = ["index", "--model", toy_model, "--json", "notes.txt"]
+    base = ["index", "--model", toy_model, "--json", "--layout", "lines", "notes.txt"]
     changes = [json.loads(run(capsys, *base, "notes.txt.txt")[1])["changes"]]
     Path("notes.txt").write_text("the cat\n\n\na house\n")
     changes += [json.loads(run(capsys, *base)[1])["changes"] for _ in range(2)]
