@@ -2,9 +2,9 @@
 
     python benchmarks/demo_study.py [--seeds 3] [--work FOLDER]
 
-Climbs the ladder that `make demo` climbs, with each seed, for as many tokens on every machine, and
-asks whether the gain is that of a few packages: by pairs, by modules (the verdict's groups), by
-packages, and within every package. A ladder that is finished is read, one that was stopped goes on.
+Runs the search of `make demo` with each seed, for as many tokens on every machine. Shows whether a
+few packages make the gain: by pairs, by modules (the verdict's groups), by packages, and within
+every package. A finished search is read again; a stopped one is resumed.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ def test_bm25_has_its_interval(adapted):
     assert all(f" | {gain.points} |" in card for gain in judged.values())
 
 
-def test_a_ladder_that_was_stopped_goes_on_to_the_same_end(config, adapted, monkeypatch):
+def test_a_search_that_was_stopped_goes_on_to_the_same_end(config, adapted, monkeypatch):
     config = replace(config, output=config.output.with_name("stopped"))
     train = fit_module.Fit._train
     with monkeypatch.context() as patch:
@@ -314,7 +314,7 @@ def test_where_the_pairs_choose_too_every_evaluation_is_a_candidate(config, monk
     assert "tried)" in results.verdict.text
 
 
-def test_what_is_interrupted_while_it_reads_has_begun_no_ladder(config, monkeypatch):
+def test_what_is_interrupted_while_it_reads_has_begun_no_search(config, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
@@ -323,7 +323,7 @@ def test_what_is_interrupted_while_it_reads_has_begun_no_ladder(config, monkeypa
         adapt(replace(config, output=config.output.with_name("unread")))
 
 
-def test_a_training_that_diverges_is_told_and_the_ladder_goes_on(config, monkeypatch):
+def test_a_training_that_diverges_is_told_and_the_search_goes_on(config, monkeypatch):
     def diverging(*_):
         raise Diverged(7, "info_nce", float("nan"))
 

@@ -69,11 +69,11 @@ def adapted(found):
 
 
 @SHORT_OR_LONG
-def test_evaluations_of_a_training_count_among_what_the_same_pairs_chose(cases):
-    """Too few pairs to split: they chose the checkpoint, of many, then the rung, and judge it.
+def test_evaluations_count_where_the_same_pairs_select_and_test(cases):
+    """Too few pairs to split: they select the checkpoint, then the candidate, and test it.
 
-    As a ladder has it: `unseen` are the evaluations that were not kept, `flattered` is what
-    choosing among them added. Nothing gains anything.
+    `unseen` are the evaluations that were not kept; `flattered` is the bias of selecting among
+    them. Nothing gains anything.
     """
     rng = np.random.default_rng(3)
     maps, evaluations = 2, 40

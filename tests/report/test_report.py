@@ -103,6 +103,6 @@ def test_the_command(run, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["runs"][0]["verdict"] == "adapted"
     tables = ("other-text", "retrieval", "runs", "sts")
     assert sorted(path.name for path in tmp_path.glob("p*")) == [
-        *(f"p-{table}.{suffix}" for table in tables for suffix in ("csv", "md", "tex")),
+        *(f"p-{table}.{suffix}" for table in tables for suffix in ("md", "tex")),
         "p.html",
     ]
