@@ -21,7 +21,7 @@ from isospace.corpus.streams import (
     FORMATS,
     Source,
     cannot_be_read,
-    first_bytes,
+    is_empty,
     lines_of,
 )
 from isospace.errors import UserError
@@ -77,7 +77,7 @@ def unreadable(sources: Sequence[Source], columns: Sequence[Column]) -> dict[str
     for source in sources:
         if source.format in FORMATS:
             try:
-                if not first_bytes(source, 1):
+                if is_empty(source):
                     raise UserError(f"{source.name} is empty. Give a file with a sentence.")
                 next(read_records(source, columns), None)
             except UserError as error:

@@ -76,15 +76,15 @@ def read_lines(source: Source) -> list[str]:
     return [line.rstrip("\n").removesuffix("\r") for _, line in lines_of(source, newline="\n")]
 
 
-def first_bytes(source: Source, count: int) -> bytes:
-    """Return the first decompressed bytes of a file.
+def is_empty(source: Source) -> bool:
+    """Return true if a file has no bytes, decompressed.
 
     Raises:
         UserError: the file cannot be opened or decompressed.
     """
     try:
         with open_bytes(source) as raw:
-            return raw.read(count)
+            return not raw.read(1)
     except _UNREADABLE as error:
         raise cannot_be_read(source, error) from error
 

@@ -45,9 +45,8 @@ class EvaluateConfig:
     pooling: PoolingName | None = None
     """How the vectors of tokens become one vector of the text; default: the model's own."""
     query_prompt: str | None = None
-    """Put before the first text of a pair of `own`, such as "query: ", or the name of one
-    of the model's own prompts; "" for none. Default: the model's own query prompt, if it has
-    one."""
+    """Put before the first text of a pair of `own`, such as "query: "; "" for none. Default: the
+    model's own query prompt, if it has one."""
     document_prompt: str | None = None
     """Put before its other texts, in the same way. Default: the model's own
     document, passage or corpus prompt."""
