@@ -61,7 +61,7 @@ def columns(config: CorpusConfig) -> list[Column]:
     for setting in ("document_column", "group", "label_column"):
         if (name := getattr(config, setting)) is not None:
             found.append(Column(name, f"`{setting}`", text=False))
-    mark = Column(GENERATED_BY, "", text=False, required=False, optional=True)
+    mark = Column(GENERATED_BY, "", text=False, optional=True)
     return [*found, mark]
 
 

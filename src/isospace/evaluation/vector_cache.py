@@ -19,7 +19,7 @@ from isospace.evaluation.pairs import PromptedEncoders, hash_texts
 from isospace.system.cache import built_once, code_hashes
 from isospace.system.progress import Progress, Silent
 
-_CODE = ("encoders", "objectives", "operators", "statistics", "system")
+_CODE = ("encoders", "objectives", "losses", "views", "operators", "statistics", "system")
 """Packages of the code that encodes; the import contract checks that encoders import no other."""
 _FILE = "vectors.npz"
 """Name of a cache file; npz has a checksum, npy has none."""
