@@ -61,6 +61,7 @@ from isospace.system.cache import cache_folder
 from isospace.system.files import write_text
 from isospace.training.examples import Examples
 from isospace.training.prepare import base_encoder, load_data
+from isospace.training.results import RunResults
 from isospace.training.run import Run, begun
 from isospace.training.train import train
 from isospace.whiten.fitting import FITTED_ON
@@ -295,6 +296,8 @@ class _Study:
             "selected": found.selected.name,
             "verdict": run.finished.verdict.text,
             "ships base model": run.finished.ships_base,
+            "seed": self.unit.seed,
+            "gain": _gain(run.finished),
         }
         if row == ADAPT:
             about["candidates"] = self._candidates(run)
@@ -330,6 +333,12 @@ class _Study:
         return rows
 
 
+def _gain(results: RunResults) -> list[float]:
+    """Return the gain that a run ships, with its interval, in points."""
+    found = results.verdict.gain
+    return [0.0] * 3 if results.ships_base or found is None else points(found)
+
+
 def _arrays(name: str, found: RetrievalScores) -> dict[str, np.ndarray]:
     return {name: found.ranks, f"{name} burdens": found.displacement}
 
@@ -342,8 +351,15 @@ def summarise(output: Path, base: str) -> None:
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     own = record.setdefault(base, {})
     for folder in sorted(path for path in (output / base).iterdir() if path.is_dir()):
-        if _path(output / base, Unit(folder.name, CLOSED)).exists():
-            own[folder.name] = _Summary(folder).record()
+        corpus = folder.name
+        if _path(output / base, Unit(corpus, CLOSED)).exists():
+            own[corpus] = own.get(corpus, {}) | _Summary(folder).record()
+        paths = sorted(folder.glob("adapt-?.json"))
+        found = [json.loads(path.read_text())[ADAPT] for path in paths]
+        if found:
+            seeds = {str(one["seed"]): one["gain"] for one in found}
+            own[corpus]["seeds"] = own[corpus].get("seeds", {}) | seeds
+            own[corpus]["candidates"] = [one["candidates"] for one in found]
     write_text(RECORD, json.dumps(record, indent=1) + "\n")
 
 
@@ -405,9 +421,6 @@ class _Summary:
             "rows": rows,
             "adapt over": self._over(ADAPT),
             "best paper": self._best_paper(),
-            "candidates": [
-                one["candidates"] for one in self.about.get(ADAPT, []) if "candidates" in one
-            ],
         }
 
     def _points(self, row: str, after: Scores, other: str, before: Scores) -> list[float]:

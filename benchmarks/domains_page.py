@@ -53,6 +53,7 @@ def draw_page(record: Mapping[str, Any]) -> None:
             with_best = {corpus: _with_best(own) for corpus, own in corpora.items()}
             parts["over corpora"] = _over_corpora(with_best)
             parts["regret"] = _regret(corpora)
+            parts["seeds"] = _seeds(corpora)
         parts[f"each corpus{of_base}"] = _each_corpus(corpora)
     draw(PAGE, parts)
     _draw_means(record[MINILM])
@@ -128,6 +129,16 @@ def _each_corpus(corpora: Mapping[str, Any]) -> str:
         }
         if gains:
             table.append({"": name, **gains})
+    return markdown_table(table)
+
+
+def _seeds(corpora: Mapping[str, Any]) -> str:
+    """Draw the gains of `adapt` with every seed."""
+    table = []
+    for seed in sorted({seed for own in corpora.values() for seed in own["seeds"]}):
+        gains = {name: own["seeds"][seed] for name, own in corpora.items()}
+        row = {"seed": seed} | {name: f"{found[0]:+.2f}" for name, found in gains.items()}
+        table.append(row | {"mean": mean_gain(list(gains.values()))})
     return markdown_table(table)
 
 
