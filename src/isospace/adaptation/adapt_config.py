@@ -7,7 +7,6 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
 from pydantic import (
     BeforeValidator,
     Field,
@@ -92,7 +91,7 @@ class AdaptConfig:
     """Arithmetic of training. auto takes bf16 where the processor has it."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
     """Random seed of the training."""
-    output: Annotated[PathOrText | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: PathOrText | None = None
     """The folder of the run. Default: a new folder in runs/, named by date and model."""
 
     def __post_init__(self) -> None:

@@ -6,7 +6,6 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated
 
-import tyro
 from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt
 
 from isospace.config import CorpusConfig, as_corpus
@@ -40,7 +39,7 @@ class AskConfig:
     """Seconds in which a request must be answered."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 42
     """Random seed of the selection of passages and examples."""
-    output: Annotated[PathOrText | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: PathOrText | None = None
     """The file to write, such as queries.jsonl. Counts are written beside it, with the ending
     .json."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated, Literal
 
-import tyro
 from pydantic import Field
 
 from isospace.config import CorpusConfig, Files
@@ -32,7 +31,7 @@ class WhitenConfig:
         UserError: a setting has an invalid value; the message names the setting.
     """
 
-    model: Annotated[NameOrPath, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = "minilm"
+    model: NameOrPath = "minilm"
     """The base model: minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word
     vectors, http://HOST/v1#NAME for an endpoint, or vectors:FILE for vectors in Parquet."""
     text: CorpusConfig = field(default_factory=CorpusConfig)
@@ -65,7 +64,7 @@ class WhitenConfig:
     other_text: Files = ()
     """Other text, in files or folders, for the other-domain check. isospace also checks its own two
     small sets, and the STS sets of `data`."""
-    output: Annotated[PathOrText | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: PathOrText | None = None
     """The folder to write the model to."""
 
     def __post_init__(self) -> None:
