@@ -40,12 +40,17 @@ def main() -> None:
     """Run what is missing; then draw the page."""
     options = archived.parse(archived.parser(__doc__, "comparison", SEEDS))
     corpus = options.corpus or Path(baselines.CORPUS)
+    if options.judge is not None:
+        _draw(judged_again(options.judge, corpus))
+        return
     table = replace(baselines.TABLES["cls"], rows=OBJECTIVES, sentences=SENTENCES)
-    candidates = table.candidates(corpus, options.judge or options.sts)
-    if options.judge is None:
-        _draw(archived.run(candidates, options.seeds, options.output, CELLS, options.jobs))
-    else:
-        _draw(archived.judged_again(candidates, CELLS, corpus, options.judge))
+    candidates = table.candidates(corpus, options.sts)
+    _draw(archived.run(candidates, options.seeds, options.output, CELLS, options.jobs))
+
+
+def judged_again(sts: Path, corpus: Path = Path(baselines.CORPUS)) -> ComparisonResults:
+    """Judge the archived runs; nothing is trained, and of the corpus only its name is used."""
+    return archived.judged_again(OBJECTIVES, CELLS, corpus, sts)
 
 
 def _draw(results: ComparisonResults) -> None:

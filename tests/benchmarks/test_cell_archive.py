@@ -59,9 +59,7 @@ def published():
         pytest.skip("needs the STS sets")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(BENCHMARKS)
-        archived, comparison = map(importlib.import_module, ("archived", "comparison"))
-        corpus = Path(comparison.CORPUS)
-        return archived.judged_again(comparison.OBJECTIVES, comparison.CELLS, corpus, DATA)
+        return importlib.import_module("comparison").judged_again(DATA)
 
 
 @pytest.mark.slow
