@@ -45,6 +45,5 @@ class Distill(LoadsModels):
         print_result(results.verdict)
         if results.other_words:
             console.line("other text", results.other_words)
-        console.line("speed", results.speed_words)
         console.line("use", results.use)
         console.line("load it", results.how_to_load(self.config.output))

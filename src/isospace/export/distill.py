@@ -11,9 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.metadata import version
-from itertools import cycle, islice
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +43,7 @@ from isospace.export.static_words import (
     pieces_of,
     train_table,
 )
-from isospace.export.twin_results import Speed, TwinResults, twin_card, write_results
+from isospace.export.twin_results import TwinResults, twin_card, write_results
 from isospace.recipes import find
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import Scores
@@ -64,8 +62,6 @@ MOST_DOCUMENTS = 10_000
 """Maximal number of pairs if the encoder encodes their documents: two minutes on two cores."""
 _PASSAGES = 50_000
 """Maximal number of training passages, besides the texts of pairs, for the vocabulary."""
-_TIMED, _TIMES = 128, 20
-"""Number of held-out texts for the timing, and number of times that the twin encodes them."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +206,7 @@ def _results(
     evaluations: tuple[tuple[int, float], ...],
     twin: PromptedEncoders,
 ) -> TwinResults:
-    """Compare the twin with the encoder on the test pairs and on other text, and time both."""
+    """Compare the twin with the encoder on the test pairs and on other text."""
     data, benchmark = task.data, task.data.benchmark
     measured = {}
     for name, encode in (("encoder", task.encode), ("twin", twin)):
@@ -241,7 +237,6 @@ def _results(
         over_base=None if base is None else gain(scores, base),
         other_text=other_text_scores(before.other_text, after.other_text),
         unit=benchmark.pairs.unit,
-        speed=_speed(task.encoder, words, benchmark.sample),
         seconds=0.0,
     )
 
@@ -253,19 +248,6 @@ def _base(task: _Task) -> Scores | None:
         return None
     groups = benchmark.pairs.group_numbers()
     return mrr_of_items([run.items("before")], "MRR", groups)
-
-
-def _speed(encoder: Encoder, words: _Words, texts: Sequence[str]) -> Speed:
-    """Measure the speed of both models on the same texts, by processor time."""
-    own = texts[:_TIMED]
-    many = list(islice(cycle(own), _TIMES * len(own)))
-    encoder.embed(own[:8])
-    spent = []
-    for encode in (partial(encoder.embed, own, side="document"), partial(words, many)):
-        before = time.process_time()
-        encode()
-        spent.append(time.process_time() - before)
-    return Speed(len(own) / spent[0], len(many) / spent[1], len(own))
 
 
 def _write(task: _Task, words: _Words, results: TwinResults, folder: Path) -> None:

@@ -14,7 +14,7 @@ from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading
 from isospace.training.origin import Origin
 
-FORMAT = 2
+FORMAT = 3
 """Format number of distill.json."""
 FILE = "distill.json"
 ENCODER, TWIN, QUERIES = "encoder", "static twin", "static queries"
@@ -61,24 +61,6 @@ documents = model.encode_document(["one text", "another text"])
 
 
 @dataclass(frozen=True)
-class Speed:
-    """Texts per second on one core, for the same held-out texts.
-
-    Attributes:
-        texts: number of texts that the encoder encoded.
-    """
-
-    encoder: float
-    twin: float
-    texts: int
-
-    @property
-    def times(self) -> float:
-        """Speed of the twin divided by the speed of the encoder."""
-        return self.twin / self.encoder
-
-
-@dataclass(frozen=True)
 class TwinResults:
     """Results of a distillation, stored as distill.json in the twin's folder.
 
@@ -114,7 +96,6 @@ class TwinResults:
     over_base: Gain | None
     other_text: dict[str, OtherTextScores]
     unit: str
-    speed: Speed
     seconds: float
     format: int = FORMAT
 
@@ -162,15 +143,6 @@ class TwinResults:
         rest = "; ".join(f"{way}: {100 * mrr:.1f}" for way, mrr in others.items())
         return f"{best}: {100 * ways[best]:.1f}; {rest} (MRR x 100 on the test pairs)."
 
-    @property
-    def speed_words(self) -> str:
-        """Description of both speeds and their ratio."""
-        own = self.speed
-        return (
-            f"{own.twin:,.0f} texts a second on one core, {own.times:,.0f} times as many as the "
-            f"encoder ({own.encoder:,.0f})"
-        )
-
     def how_to_load(self, folder: Path | None) -> str:
         """Return code that loads the part of a folder that needs no torch."""
         part = "/query_0_StaticEmbedding" if self.queries_only else ""
@@ -210,9 +182,7 @@ def twin_card(results: TwinResults) -> str:
 
 {results.verdict}
 
-{other}Speed: {results.speed_words}.
-
-## How to use
+{other}## How to use
 
 {usage.text}
 
