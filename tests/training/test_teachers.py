@@ -18,7 +18,6 @@ from toy import (
 from transformers import BertConfig, BertForSequenceClassification
 
 from isospace.config import CorpusConfig
-from isospace.encoders.cross import PairScorer
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
@@ -105,17 +104,15 @@ def test_the_average_of_teachers(sided, cosines):
 
 
 def test_a_cross_encoder_gives_its_logits(cross):
-    scorer = PairScorer(str(cross), "cpu")
-    found = CrossEncoderTeacher(scorer, TEXTS.__getitem__).score_own(QUERIES, OWN)
+    teacher = CrossEncoderTeacher(str(cross), "cpu", TEXTS.__getitem__)
+    found = teacher.score_own(QUERIES, OWN)
     model = BertForSequenceClassification.from_pretrained(cross).eval()
     tokenizer = load_encoder(str(cross), device="cpu").tokenizer
     inputs = tokenizer(TEXTS[4], TEXTS[30], return_tensors="pt")
     with torch.no_grad():
         expected = model(**inputs).logits.item()
     assert found[0, 1] == pytest.approx(expected, abs=1e-5)
-    assert np.isnan(
-        CrossEncoderTeacher(scorer, TEXTS.__getitem__).score_matrix(QUERIES, EVERY)
-    ).all()
+    assert np.isnan(teacher.score_matrix(QUERIES, EVERY)).all()
 
 
 def test_scores_from_a_file(sided, tmp_path):

@@ -11,7 +11,6 @@ import numpy as np
 
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
-from isospace.encoders.cross import PairScorer, is_cross_encoder
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.prompts import side_of
@@ -31,6 +30,7 @@ from isospace.training.teachers import (
     Mean,
     ScoreMatrix,
     Teacher,
+    is_cross_encoder,
 )
 
 DEPTH = 50
@@ -289,9 +289,8 @@ def _teacher(
                 f"`teacher` {cross}: a cross-encoder scores mined texts, and none are mined. Set "
                 "`mined`, such as 4"
             )
-        return CrossEncoderTeacher(
-            PairScorer(cross, str(start.device)), sides.read
-        ), f"cross-encoder {cross}"
+        scorer = CrossEncoderTeacher(cross, str(start.device), sides.read)
+        return scorer, f"cross-encoder {cross}"
     for name in names_of(config.teacher):
         base = name.removesuffix(BM25)
         encoder = start if base == "base" else load_encoder(base, device=str(start.device))

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from sentence_transformers import CrossEncoder
+from transformers import AutoConfig
 
 from isospace.corpus.groups import name_hash
 from isospace.corpus.lines import clean
-from isospace.encoders.cross import PairScorer
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import weights_hash
+from isospace.encoders.loading import state_hash, weights_hash
+from isospace.encoders.places import loading, resolve
 from isospace.encoders.prompts import Side
+from isospace.encoders.vector_sources import is_frozen_name
 from isospace.errors import UserError
 from isospace.evaluation.bm25 import BM25
 from isospace.evaluation.own_data import load_scored_pairs
@@ -233,13 +238,37 @@ class Mean(Teacher):
         return scores
 
 
+def is_cross_encoder(name: str) -> bool:
+    """Return true if a folder or Hub model is a cross-encoder (a sequence classifier)."""
+    place = resolve(name)
+    if Path(place.path).is_file() or is_frozen_name(place.path):  # word vectors or given vectors
+        return False
+    with suppress(OSError, ValueError):  # no config that transformers reads
+        config = AutoConfig.from_pretrained(place.path, **place.options)
+        return any(
+            kind.endswith("ForSequenceClassification") for kind in config.architectures or ()
+        )
+    return False
+
+
 class CrossEncoderTeacher(Teacher):
-    """A cross-encoder. It reads each pair, so it scores only the texts that are a query's own."""
+    """A cross-encoder. It reads each pair, so it scores only the texts that are a query's own.
+
+    `read` returns the text of a line.
+    """
 
     ranks_all = False
 
-    def __init__(self, scorer: PairScorer, read: Callable[[int], str]) -> None:
-        self._scorer, self._read, self.digest = scorer, read, scorer.digest
+    def __init__(self, name: str, device: str, read: Callable[[int], str]) -> None:
+        place = resolve(name)
+        with loading(f"{name}: {place.path} cannot be loaded"):
+            self._model = CrossEncoder(place.path, device=device, **place.options)
+        if self._model.config.num_labels != 1:
+            raise UserError(
+                f"{name}: returns {self._model.config.num_labels} numbers for a pair of texts. "
+                "Give a cross-encoder that returns one score"
+            )
+        self._read, self.digest = read, state_hash(self._model)
 
     def score_matrix(self, queries: Rows, texts: Rows) -> ScoreMatrix:
         """Return NaN: a cross-encoder is too slow for all texts of a batch."""
@@ -252,7 +281,10 @@ class CrossEncoderTeacher(Teacher):
             for query, own in zip(queries.tolist(), texts.tolist(), strict=True)
             for text in own
         ]
-        return self._scorer(pairs).reshape(texts.shape)
+        scores: ScoreMatrix = self._model.predict(
+            pairs, activation_fn=torch.nn.Identity(), show_progress_bar=False
+        )
+        return scores.astype(np.float32).reshape(texts.shape)
 
 
 class FileTeacher(Teacher):
