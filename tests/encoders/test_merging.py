@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from isospace.encoders.loading import load_encoder
-from isospace.encoders.merging import merge, require_alike
-from isospace.errors import UserError
+from isospace.encoders.merging import merge
 
 
 def state(seed: int) -> dict[str, torch.Tensor]:
@@ -43,22 +41,3 @@ def test_between_them_is_the_weighted_mean_of_start_and_results():
     by_hand = 0.25 * start["weight"].double() + 0.75 * mean
     torch.testing.assert_close(merged["weight"].double(), by_hand, rtol=1e-6, atol=1e-7)
     assert merged["half"].dtype == torch.float16
-
-
-def test_models_that_are_read_in_other_ways_are_refused(toy_model):
-    start, other = (load_encoder(str(toy_model), device="cpu") for _ in range(2))
-    require_alike(start, other)
-    other.set_pooling("cls")
-    with pytest.raises(UserError, match="pooling mean and cls"):
-        require_alike(start, other)
-    other = load_encoder(str(toy_model), device="cpu", query_prompt="query: ")
-    with pytest.raises(UserError, match="prompts none and queries 'query: '"):
-        require_alike(start, other)
-    other = load_encoder(str(toy_model), device="cpu")
-    other.model[0].model.config.num_attention_heads = 2
-    with pytest.raises(UserError, match="num_attention_heads 4 and 2"):
-        require_alike(start, other)
-    other = load_encoder(str(toy_model), device="cpu")
-    other.tokenizer.add_tokens(["zebra"])
-    with pytest.raises(UserError, match=r"tokenizer [0-9a-f]{8} and [0-9a-f]{8}"):
-        require_alike(start, other)

@@ -13,6 +13,8 @@ from toy import sentences, write_toy_model
 from isospace.cli import main
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.saving import save_model
+from isospace.errors import UserError
+from isospace.export.merge import require_alike
 
 
 @pytest.fixture
@@ -74,3 +76,22 @@ def test_what_cannot_be_merged_is_refused_and_named(toy_model, trained, tmp_path
     assert "cannot be written" in refused(trained[0], "--to", str(tmp_path / "file" / "model"))
     there = trained[1]
     assert f"--to {there}: exists already" in refused(trained[0], "--to", there)
+
+
+def test_models_that_are_read_in_other_ways_are_refused(toy_model):
+    start, other = (load_encoder(str(toy_model), device="cpu") for _ in range(2))
+    require_alike(start, other)
+    other.set_pooling("cls")
+    with pytest.raises(UserError, match="pooling mean and cls"):
+        require_alike(start, other)
+    other = load_encoder(str(toy_model), device="cpu", query_prompt="query: ")
+    with pytest.raises(UserError, match="prompts none and queries 'query: '"):
+        require_alike(start, other)
+    other = load_encoder(str(toy_model), device="cpu")
+    other.model[0].model.config.num_attention_heads = 2
+    with pytest.raises(UserError, match="num_attention_heads 4 and 2"):
+        require_alike(start, other)
+    other = load_encoder(str(toy_model), device="cpu")
+    other.tokenizer.add_tokens(["zebra"])
+    with pytest.raises(UserError, match=r"tokenizer [0-9a-f]{8} and [0-9a-f]{8}"):
+        require_alike(start, other)

@@ -13,15 +13,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import architecture
-from isospace.encoders.modules import module_names
-from isospace.encoders.prompts import SIDES
 from isospace.errors import UserError
 
 State: TypeAlias = Mapping[str, Tensor]
@@ -65,30 +61,3 @@ def _between(base: Tensor, results: Sequence[Tensor], share: float) -> Tensor:
     mean /= len(results)
     # At share 0 and 1, interpolation would give the same numbers, but not the sign of a zero.
     return (mean if share == 1 else torch.lerp(base.double(), mean, share)).to(base.dtype)
-
-
-def require_alike(base: Encoder, other: Encoder) -> None:
-    """Refuse to merge an encoder that differs from the base model in more than its weights."""
-    here, there = _about(base), _about(other)
-    for name, value in here.items():
-        theirs = there.get(name)  # another architecture may lack the setting
-        if theirs != value:
-            raise UserError(
-                f"{base.source} and {other.source}: {name} {value} and {theirs}. Merge models "
-                "that were trained from one base model and make vectors in the same way"
-            )
-
-
-def _about(encoder: Encoder) -> dict[str, Any]:
-    """Return everything except the weights that determines the vector of a text."""
-    about: dict[str, Any] = {
-        "modules": " / ".join(
-            dict.fromkeys(", ".join(module_names(encoder.model, s)) for s in SIDES)
-        ),
-        "pooling": encoder.pooling,
-        "prompts": encoder.prompts.summary or "none",
-        "longest input": encoder.max_length,
-    }
-    about |= {f"setting {name}": value for name, value in architecture(encoder).items()}
-    # The tokenizer comes last: a hash explains a difference worst.
-    return about | {"tokenizer": encoder.tokens.fingerprint(None, whole=True)[:8]}

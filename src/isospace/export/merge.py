@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from isospace.encoders.loading import load_encoder
-from isospace.encoders.merging import merge, require_alike
+from isospace.encoders.encoder import Encoder
+from isospace.encoders.loading import architecture, load_encoder
+from isospace.encoders.merging import merge
+from isospace.encoders.modules import module_names
+from isospace.encoders.prompts import SIDES
 from isospace.encoders.saving import require_classic, save_model
 from isospace.errors import UserError
 from isospace.objectives.base import Paper
@@ -56,6 +60,33 @@ def merge_models(
     usage = classic_usage(merged.prompts)
     card = _card(names, share, merged.pooling, usage)
     return save_model(merged, folder, card, replace=False)
+
+
+def require_alike(base: Encoder, other: Encoder) -> None:
+    """Refuse to merge an encoder that differs from the base model in more than its weights."""
+    here, there = _about(base), _about(other)
+    for name, value in here.items():
+        theirs = there.get(name)  # another architecture may lack the setting
+        if theirs != value:
+            raise UserError(
+                f"{base.source} and {other.source}: {name} {value} and {theirs}. Merge models "
+                "that were trained from one base model and make vectors in the same way"
+            )
+
+
+def _about(encoder: Encoder) -> dict[str, Any]:
+    """Return everything except the weights that determines the vector of a text."""
+    about: dict[str, Any] = {
+        "modules": " / ".join(
+            dict.fromkeys(", ".join(module_names(encoder.model, s)) for s in SIDES)
+        ),
+        "pooling": encoder.pooling,
+        "prompts": encoder.prompts.summary or "none",
+        "longest input": encoder.max_length,
+    }
+    about |= {f"setting {name}": value for name, value in architecture(encoder).items()}
+    # The tokenizer comes last: a hash explains a difference worst.
+    return about | {"tokenizer": encoder.tokens.fingerprint(None, whole=True)[:8]}
 
 
 def _card(names: Sequence[str], share: float, pooling: str, usage: Usage) -> str:
