@@ -23,7 +23,6 @@ from isospace.encoders.trained import train_adapters
 from isospace.objectives import (
     OBJECTIVES,
     ESimCSE,
-    MoCoSE,
     NoiseStudy,
     RankCSE,
     RankStudy,
@@ -35,14 +34,7 @@ from isospace.training.build import build_training
 from isospace.training.examples import Examples
 from isospace.training.lists import Lists
 from isospace.training.loop import Loop
-from isospace.training.step import (
-    Training,
-    backward,
-    encode,
-    make_views,
-    tell_auxiliaries,
-    with_added,
-)
+from isospace.training.step import Training, backward, encode, make_views
 from isospace.training.teachers import Cosines, LinesBySide
 from isospace.views import Views
 
@@ -59,7 +51,6 @@ VARIANTS = {
     "triples": SimCSE(supervision="triples"),
     "more noise": NoiseStudy(noise="more"),
     "rank rows": RankStudy(rows=13),
-    "gradient step": MoCoSE(gradient_step=1e-3, variant="released"),
 }
 SETTINGS = {
     # More parts in one process than in the other.
@@ -76,9 +67,9 @@ SETTINGS = {
 NAMES = (*OBJECTIVES, *VARIANTS, *SETTINGS)
 OF_EACH_KIND = (
     "whitenedcse", "mocose", "pcl", "vascl", "diffcse", "declutr", "is-bert", "tsdae", "triples",
-    "gradient step", "pairs with a queue", "in passes", "adapters", "mined in passes",
+    "pairs with a queue", "in passes", "adapters", "mined in passes",
 )  # fmt: skip
-"""Objectives that together have every kind of head, queue, network, step, detector, span and list."""
+"""Objectives that together have every kind of head, queue, network, detector, span and list."""
 
 
 def of_each_kind() -> list[Any]:
@@ -146,10 +137,6 @@ def clean_terms(model: Path, folder: Path, name: str):
     loop.training.encoder.noise.set(0.0)
     training = with_clean_views(loop.training)
     found = backward(training, 0)
-    if training.sources.added_by:  # what is added comes from the step before
-        tell_auxiliaries(training, replace(found, seen=None))
-        training.optimizer.zero_grad()
-        found = backward(training, 0)
     parts = [*training.encoder.named_parameters(), *training.modules.named_parameters()]
     return found.terms, {n: p.grad for n, p in parts if p.grad is not None}
 
@@ -165,7 +152,6 @@ def views_of(loop: Loop, batch: int | Batch) -> list[Views]:
     training = loop.training
     if isinstance(batch, int):
         batch = training.batches.batch(batch)
-    batch, _ = with_added(training, batch)
     return make_views(training, batch, encode(training, batch))
 
 

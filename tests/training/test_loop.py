@@ -31,7 +31,7 @@ from isospace.training import checkpoint, step
 from isospace.training.build import build_training
 from isospace.training.examples import Examples
 from isospace.training.loop import Loop
-from isospace.training.step import Diverged, backward, with_added
+from isospace.training.step import Diverged, backward
 
 
 def weights(loop: Loop) -> torch.Tensor:
@@ -184,30 +184,6 @@ def test_divergence_names_step_and_term(toy_model, tmp_path, value, monkeypatch)
         next(steps)
     assert (caught.value.step, caught.value.term) == (2, "info_nce")
     assert torch.equal(before, weights(loop))
-
-
-def test_the_next_batch_is_moved_along_the_gradient_of_the_words(toy_model, tmp_path):
-    loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=small("gradient step")))
-    words = []
-
-    def note(_module, _args, states):
-        if states.requires_grad:
-            states.retain_grad()
-        words.append(states)
-        return states
-
-    embeddings = loop.training.encoder.model[0].model.get_input_embeddings()
-    embeddings.register_forward_hook(note)
-    steps = iter(loop)
-    next(steps)
-    own = loop.training.auxiliaries["gradient"]
-    signs = words[0].grad.sign()
-    assert signs.any()
-    like = torch.zeros(words[0].shape)
-    assert torch.equal(own.added(like, 0), 1e-3 * signs)
-    batch = with_added(loop.training, loop.training.batches.batch(1))[0].changed[0]
-    assert torch.equal(batch.added, own.added(batch.kept.float(), 0))
-    assert loop.training.sources.of_view == [0, 0]  # both branches see it
 
 
 def test_every_network_computes_in_the_precision_of_the_run(toy_model, tmp_path):

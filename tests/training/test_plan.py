@@ -98,7 +98,6 @@ def test_every_view_knows_of_which_text_of_a_pair_it_is(objective):
         (TSDAE(), "one view of a text"),
         (DeCLUTR(), "all tokens"),
         (SCD(), "more .* than that they are alike"),
-        (MoCoSE(gradient_step=1e-3), "last gradient of one text"),
     ],
 )
 def test_what_takes_no_pairs_says_why(objective, reason):

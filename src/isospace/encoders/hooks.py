@@ -18,32 +18,24 @@ class EmbeddingChanges:
     Attributes:
         positions: (batch, length) positions of the tokens, from 0.
         kept: (batch, length, dim), false where the embedding layer's output is set to 0.
-        added: (batch, length, dim), added to the word embeddings; `None`: nothing.
     """
 
     positions: Tensor
     kept: Tensor
-    added: Tensor | None = None
 
     def to(self, device: torch.device) -> EmbeddingChanges:
         """Return the changes on a device."""
-        added = None if self.added is None else self.added.to(device)
-        return EmbeddingChanges(self.positions.to(device), self.kept.to(device), added)
+        return EmbeddingChanges(self.positions.to(device), self.kept.to(device))
 
     def cut(self, length: int) -> EmbeddingChanges:
         """Return the changes of the first `length` tokens."""
-        added = None if self.added is None else self.added[:, :length]
-        return EmbeddingChanges(self.positions[:, :length], self.kept[:, :length], added)
+        return EmbeddingChanges(self.positions[:, :length], self.kept[:, :length])
 
 
 def concatenated(parts: Sequence[EmbeddingChanges]) -> EmbeddingChanges:
     """Return the concatenated changes of several batches."""
     positions, kept = (torch.cat([getattr(c, x) for c in parts]) for x in ("positions", "kept"))
-    if all(c.added is None for c in parts):
-        return EmbeddingChanges(positions, kept)
-    nothing = (torch.zeros_like(c.kept, dtype=torch.float32) for c in parts)
-    added = [zero if c.added is None else c.added for c, zero in zip(parts, nothing, strict=True)]
-    return EmbeddingChanges(positions, kept, torch.cat(added))
+    return EmbeddingChanges(positions, kept)
 
 
 def embedding_refusal(model: nn.Module) -> str | None:
@@ -69,9 +61,7 @@ def changed_embeddings(model: Any, changes: EmbeddingChanges) -> Iterator[None]:
     table = part.position_embeddings
     # If padding has its own position (RoBERTa), token positions begin after it.
     first = 0 if table.padding_idx is None else table.padding_idx + 1
-    added = 0 if changes.added is None else changes.added
     with (
-        model.get_input_embeddings().register_forward_hook(lambda _m, _args, words: words + added),
         table.register_forward_pre_hook(lambda *_: (first + changes.positions,)),
         part.register_forward_hook(lambda _module, _args, states: states * changes.kept),
     ):

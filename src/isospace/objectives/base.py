@@ -139,8 +139,6 @@ class Objective(ABC):
             return "reads all tokens of a text, and not its vector alone"
         if self.wants_more_than_likeness:
             return "asks more of the views of a text than that they are alike"
-        if any(view.perturb is not None and view.perturb.added_by for view in self.views):
-            return "moves both views by the last gradient of one text"
         return ""
 
     @property

@@ -268,7 +268,6 @@ class MomentumHead(RandomHead, Auxiliary):
         dropout: rate in projections and predictor.
         generator: of weights and dropout.
         momentum: m of the number of the update to come, from 2.
-        train_copy: the optimiser trains the copy of the projection too, as released.
     """
 
     def __init__(
@@ -277,8 +276,6 @@ class MomentumHead(RandomHead, Auxiliary):
         dropout: float,
         generator: torch.Generator,
         momentum: Callable[[int], float],
-        *,
-        train_copy: bool,
     ) -> None:
         super().__init__(generator)
 
@@ -292,7 +289,7 @@ class MomentumHead(RandomHead, Auxiliary):
         # Its dropout must go on drawing from the one generator that is saved.
         shared = {id(generator): generator}
         self.copied_pooler = copy.deepcopy(self.pooler).requires_grad_(False)
-        self.copied_projection = copy.deepcopy(self.projection, shared).requires_grad_(train_copy)
+        self.copied_projection = copy.deepcopy(self.projection, shared).requires_grad_(False)
         self.momentum = momentum
         self._updates: Tensor
         self.register_buffer("_updates", torch.ones((), dtype=torch.int64))

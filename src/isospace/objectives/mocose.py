@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import torch
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from isospace.errors import UserError
 from isospace.losses.contrastive import info_nce
@@ -14,7 +14,6 @@ from isospace.objectives import auxiliaries, heads
 from isospace.objectives.base import Head, Objective, Paper
 from isospace.system.settings import DropoutRate, settings
 from isospace.views import View, Views
-from isospace.views.edits import GradientSign
 
 
 @settings
@@ -30,8 +29,7 @@ class MoCoSE(Objective):
     queue, and both branches the same, it is `simcse`; `esimcse` has one head for both, and its
     queue is of vectors that are no positives.
 
-    Where paper and released code differ, or the code goes wrong (`variant="released"` has the
-    code's way but for the last point):
+    Where paper and released code differ, or the code goes wrong:
     - The code switches dropout on in the copies, which were made without; here that of the encoder
       is clean (its projection keeps `head_dropout`).
     - The optimiser of the code trains the copy of the projection too; here it only follows.
@@ -39,11 +37,12 @@ class MoCoSE(Objective):
       long for a while; here it begins with `queue_start` of them.
     - Behind T updates the code's $m_t$ falls again; here it stays 1.
     - The code's branches share the layer of embeddings, which is so trained through both; here the
-      momentum copy has its own, in both variants.
+      momentum copy has its own.
+    - The paper moves the words' embeddings along the sign of the last batch's gradient; the code
+      by 5e-9 or not at all, which is about the last bit of an embedding. Here they stay.
 
     Over pairs of texts $q$ is of the anchor and $k$ of its positive; the queue takes the keys of
-    both directions, as MoCo's symmetric loss does (He et al. 2020, released code). With
-    `gradient_step` pairs are refused: one gradient is remembered, of the one text of both branches.
+    both directions, as MoCo's symmetric loss does (He et al. 2020, released code).
     """
 
     temperature: PositiveFloat = 0.05
@@ -56,13 +55,8 @@ class MoCoSE(Objective):
     """m, at the start of training (0.75 and 0.85 as released)."""
     momentum_updates: PositiveInt = 15_000
     """T, updates over which it rises to 1."""
-    gradient_step: NonNegativeFloat = 0.0
-    """Along the sign of the gradient of the words' embeddings in the batch before. As released
-    5e-9 or none: that is about the last bit of an embedding in float32, and takes longer."""
     head_dropout: DropoutRate = 0.1
     """Rate in projection and predictor."""
-    variant: Literal["corrected", "released"] = "corrected"
-    """The copies follow only, that of the encoder without dropout; or as released."""
 
     paper: ClassVar[Paper] = Paper("cao-etal-2022-exploring")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
@@ -75,18 +69,13 @@ class MoCoSE(Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """One by the encoder, one by the momentum network, which sees the same embeddings."""
-        step = GradientSign(stream="gradient") if self.gradient_step else None
-        noise = None if self.variant == "released" else 0.0
-        return (View(perturb=step), View(dropout=noise, perturb=step, by="momentum"))
+        """One by the encoder, and a clean one by the momentum network."""
+        return (View(), View(dropout=0.0, by="momentum"))
 
     def momentum_at(self, update: int) -> float:
         """Return m_t before this update, counted from 1."""
-        if self.variant == "corrected":
-            update = min(update, self.momentum_updates)
-        return (
-            1 - (1 - self.momentum) * (math.cos(math.pi * update / self.momentum_updates) + 1) / 2
-        )
+        share = min(1.0, update / self.momentum_updates)
+        return 1 - (1 - self.momentum) * (math.cos(math.pi * share) + 1) / 2
 
     @property
     def training_head(self) -> Head:
@@ -94,32 +83,18 @@ class MoCoSE(Objective):
         return Head(
             "projection + predictor",
             lambda dim, generator: heads.MomentumHead(
-                dim,
-                self.head_dropout,
-                generator,
-                self.momentum_at,
-                train_copy=self.variant == "released",
+                dim, self.head_dropout, generator, self.momentum_at
             ),
         )
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """Build the momentum network, the queue, and the last gradient if there is a step."""
-        released = self.variant == "released"
-        count = self.queue_size if released else self.queue_start
-        drawn = torch.randn(count, encoder.dim, generator=heads.seeded(seed))
+        """Build the momentum network and the queue."""
+        drawn = torch.randn(self.queue_start, encoder.dim, generator=heads.seeded(seed))
         start = torch.nn.functional.normalize(drawn, dim=1)
-        queue = (
-            auxiliaries.LateQueue(self.queue_start, start, view=1)
-            if released
-            else auxiliaries.Queue(self.queue_size, encoder.dim, view=1, start=start)
-        )
-        made = {
+        return {
             "momentum": auxiliaries.Network(encoder, momentum=self.momentum_at),
-            "queue": queue,
+            "queue": auxiliaries.Queue(self.queue_size, encoder.dim, view=1, start=start),
         }
-        if self.gradient_step:
-            made["gradient"] = auxiliaries.LastGradient(self.gradient_step)
-        return made
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast over batch and queue."""

@@ -48,7 +48,6 @@ class Sources:
 
     Attributes:
         of_view: (view,) number of the source that each view encodes.
-        added_by: number of a source -> the auxiliary that adds to its embeddings.
 
     Raises:
         UserError: a view needs a mask token that the tokenizer lacks, edits the tokens of a
@@ -79,11 +78,6 @@ class Sources:
         sources = [_source(view, place) for place, view in enumerate(plan)]
         self._distinct = list(dict.fromkeys(sources))
         self.of_view = [self._distinct.index(source) for source in sources]
-        self.added_by = {
-            place: source.perturb.added_by
-            for place, source in enumerate(self._distinct)
-            if source.perturb is not None and source.perturb.added_by
-        }
 
     def batch(
         self, texts: Sequence[Sequence[NDArray[Any]]], rows: NDArray[np.int64], micro: int

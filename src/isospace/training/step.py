@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from isospace.config import TrainConfig
 from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
-from isospace.objectives.auxiliaries import Auxiliary, LastGradient, Network, find_auxiliary
+from isospace.objectives.auxiliaries import Auxiliary, Network, find_auxiliary
 from isospace.operators.similarity import upcast
 from isospace.training.batches import Batches
 from isospace.training.checkpoint import random_state, set_random_state
@@ -70,7 +70,6 @@ def backward(training: Training, number: int) -> Gradient:
 
 def _backward_of(training: Training, batch: Batch) -> Gradient:
     """Add the gradient of one micro-batch to the parameters."""
-    batch, added = with_added(training, batch)
 
     def of_vectors(vectors: Iterable[Tensor]) -> Gradient:
         views = make_views(training, batch, vectors)
@@ -78,7 +77,7 @@ def _backward_of(training: Training, batch: Batch) -> Gradient:
         terms = loss_terms(training, views)
         loss = torch.stack(list(terms.values())).sum()
         training.accelerator.backward(loss / training.config.accumulate)
-        return Gradient({name: float(x.detach()) for name, x in terms.items()}, seen, added)
+        return Gradient({name: float(x.detach()) for name, x in terms.items()}, seen)
 
     def vectors_of(rows: Tensor) -> Tensor:
         return torch.stack(encode(training, batch.rows(rows)))
@@ -184,25 +183,10 @@ def loss_terms(training: Training, ways: Sequence[Views]) -> dict[str, Tensor]:
 
 
 def tell_auxiliaries(training: Training, found: Gradient) -> None:
-    """Pass the update's views to the auxiliary networks, and the gradient of what they added."""
-    for name, added in found.added.items():
-        assert added.grad is not None
-        gradient = gather_tokens(training, added.grad)
-        find_auxiliary(training.auxiliaries, name, LastGradient).remember(gradient)
+    """Pass the update's views to the auxiliary networks."""
     if found.seen is not None:
         for one in training.observers:
             one.after_update(training.encoder, found.seen)
-
-
-def with_added(training: Training, batch: Batch) -> tuple[Batch, dict[str, Tensor]]:
-    """Return the batch with the additions of auxiliaries, and auxiliary -> addition."""
-    changed, found = dict(batch.changed), {}
-    for source, name in training.sources.added_by.items():
-        first = training.accelerator.process_index * len(batch)
-        adds = find_auxiliary(training.auxiliaries, name, LastGradient)
-        found[name] = adds.added(changed[source].kept.float(), first)
-        changed[source] = replace(changed[source], added=found[name])
-    return replace(batch, changed=changed), found
 
 
 def gather(local: Tensor) -> Tensor:
@@ -311,7 +295,6 @@ class Gradient:
 
     terms: dict[str, float]
     seen: Views | None = None
-    added: dict[str, Tensor] = field(default_factory=dict)
 
 
 EXPLODED = 100.0

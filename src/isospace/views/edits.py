@@ -278,16 +278,6 @@ class CutOff(Perturbation):
         return kept.reshape(shape)
 
 
-@dataclass(frozen=True)
-class GradientSign(Perturbation):
-    """A step of the word embeddings along the sign of their last gradient (MoCoSE).
-
-    Views of one `stream` have the same step, which an auxiliary `LastGradient` gives.
-    """
-
-    added_by = "gradient"
-
-
 def _encoded(text: str, vocabulary: Vocabulary) -> Ids:
     parts: list[int] = []
     for place, part in enumerate(text.split("[MASK]")):

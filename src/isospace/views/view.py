@@ -114,9 +114,6 @@ class Perturbation:
 
     stream: str = field(default="", kw_only=True)
 
-    added_by = ""
-    """The auxiliary memory that adds to the word embeddings (a `LastGradient`)."""
-
     def positions(self, length: int, random: np.random.Generator) -> NDArray[np.int64]:
         """Return the position (length,) of each token; by default its place."""
         return np.arange(length)
