@@ -25,7 +25,6 @@ from isospace.commands import COMMANDS
 from isospace.commands.objectives import objective_row
 from isospace.objectives import OBJECTIVES
 from isospace.recipes import RECIPES
-from isospace.recipes.base import WIKI
 from isospace.system.files import write_text
 from isospace.system.tables import markdown_table
 
@@ -94,7 +93,7 @@ def _anchor(objective: str) -> str:
 
 def with_recipes(page: str) -> str:
     """Return the text of a page with tables of the recipes, one for each training corpus."""
-    rows: dict[str, list[dict[str, str]]] = {WIKI: []}
+    rows: dict[str, list[dict[str, str]]] = {}
     reruns = []
     for name, recipe in RECIPES.items():
         if "base" not in recipe.config.model or recipe.target is None:

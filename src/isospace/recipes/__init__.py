@@ -1,30 +1,110 @@
 """Recipes: published settings, each with the scores that it should reach.
 
-`whitenedcse`, `scd` and `simcsepp` hold the recipes of the three core papers, and `simcse` those of
-their baseline. `baselines` holds those of other papers, and `base` the common parts.
+The file `recipes.toml` has the rows of papers. Our own two recipes are below.
 """
 
 from __future__ import annotations
 
-from isospace.config import TrainConfig
-from isospace.errors import UserError, no_such
-from isospace.objectives import SimCSE
-from isospace.recipes.base import (
-    STS_COLUMNS as STS_COLUMNS,
-    TRANSFER_COLUMNS as TRANSFER_COLUMNS,
-    Recipe as Recipe,
-)
-from isospace.recipes.baselines import BASELINES
-from isospace.recipes.scd import SCD_ROWS
-from isospace.recipes.simcse import SIMCSE
-from isospace.recipes.simcsepp import SIMCSEPP
-from isospace.recipes.whitenedcse import WHITENEDCSE
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-RECIPES: dict[str, Recipe] = {
+from isospace.config import CorpusConfig, TrainConfig
+from isospace.errors import UserError, no_such
+from isospace.objectives import OBJECTIVES, SimCSE
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+STS_COLUMNS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R", "Avg")
+TRANSFER_COLUMNS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "Avg")
+
+LEEWAY = 2.0
+"""Points by which a score may differ from the published one if no one reports several runs. Seeds
+of SimCSE differ by as much (https://github.com/princeton-nlp/SimCSE/issues/63)."""
+
+
+@dataclass(frozen=True)
+class Reruns:
+    """Scores of other runs of a published row.
+
+    Attributes:
+        words: description of the runs, with their scores.
+        source: URL of the paper, README or thread that reports the scores.
+        span: lowest and highest score, in points; `None` if no exact scores are given. Of seeds
+            with a standard deviation: three deviations, one point or more, either way.
+    """
+
+    words: str
+    source: str
+    span: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings, the published scores that they should reach, and notes on reproducing them.
+
+    Attributes:
+        config: the settings; the user gives corpus, data and output.
+        table: source of the scores: the paper, and its table or study. The recipe's name tells the
+            row.
+        published: Spearman x 100 by column of the STS table ("all", test sets); some studies have
+            the average only. Empty for our own settings.
+        note: notes on reproducing the scores, and differences to the paper.
+        published_transfer: accuracy in per cent by column of the transfer table.
+        published_dev: Spearman x 100 on STS-B dev.
+        corpus: training text of the paper.
+        reruns: scores of other runs, if there is a source.
+    """
+
+    config: TrainConfig
+    table: str
+    note: str
+    corpus: str
+    published: dict[str, float] = field(default_factory=dict)
+    published_transfer: dict[str, float] = field(default_factory=dict)
+    published_dev: float | None = None
+    reruns: Reruns | None = None
+
+    @property
+    def target(self) -> tuple[str, float] | None:
+        """The published score to compare a run with: its name, and its value in points.
+
+        It is the first published one of: STS average, average of STS12-16, average of the transfer
+        tasks, score on STS-B dev. `None` if none is published.
+        """
+        scores = {
+            "STS": self.published.get("Avg"),
+            "STS12-16": self.published.get("STS12-16"),
+            "transfer": self.published_transfer.get("Avg"),
+            "STS-B dev": self.published_dev,
+        }
+        return next(((name, value) for name, value in scores.items() if value is not None), None)
+
+    @property
+    def reproduced(self) -> tuple[float, float] | None:
+        """Lowest and highest score of a run that counts as a reproduction.
+
+        The span covers the published score and all re-runs. Without scores of re-runs, it is the
+        published score plus or minus `LEEWAY` points.
+        """
+        if self.target is None:
+            return None
+        published = self.target[1]
+        if self.reruns is None or self.reruns.span is None:
+            return published - LEEWAY, published + LEEWAY
+        low, high = self.reruns.span
+        return min(low, published), max(high, published)
+
+
+_OURS = {
     "dropout": Recipe(
         TrainConfig(),
         "ours",
-        note="Adapts a finished sentence encoder to a domain. Chosen on the docstrings' dev pairs; "
+        "Adapts a finished sentence encoder to a domain. Chosen on the docstrings' dev pairs; "
         "the default.",
         corpus="yours",
     ),
@@ -37,16 +117,67 @@ RECIPES: dict[str, Recipe] = {
             learning_rate=5e-5,
         ),
         "ours",
-        note="Adapts a finished sentence encoder to documents that will be searched. Selected "
+        "Adapts a finished sentence encoder to documents that will be searched. Selected "
         "by validation pairs of six corpora. `adapt` trains with it, through whitening by pairs.",
         corpus="yours: documents",
     ),
-    **SIMCSE,
-    **WHITENEDCSE,
-    **SCD_ROWS,
-    **SIMCSEPP,
-    **BASELINES,
 }
+
+
+def _of_papers() -> dict[str, Recipe]:
+    """Read the rows of papers; a row has what the protocol and its study say, unless it differs."""
+    studies = tomllib.loads(Path(__file__).with_name("recipes.toml").read_text(encoding="utf-8"))
+    protocol, notes = studies.pop("protocol"), studies.pop("notes")
+    recipes = {}
+    for study in studies.values():
+        for name, row in study.pop("rows").items():
+            options = study.get("options", {}) | row.get("options", {})
+            recipes[name] = _recipe(protocol | study | row | {"options": options}, notes)
+    return recipes
+
+
+def _recipe(row: dict[str, Any], notes: dict[str, str]) -> Recipe:
+    """Make a recipe of the values of a row; those that are not used here are settings."""
+    epochs, sentences, every = row.pop("epochs"), row.pop("sentences"), row.pop("every")
+    note = row.pop("note").format(**notes)
+    if weights := row.pop("weights", ""):
+        note += (
+            " The authors' weights check the table without training: isospace evaluate "
+            f"{weights} with `pooling` {row['pooling']} and `data` FOLDER."
+        )
+    reruns = row.pop("reruns", None)
+    return Recipe(
+        table=row.pop("published"),
+        note=" ".join(note.split()),
+        corpus=" ".join(row.pop("corpus").split()),
+        published=_by_column(row.pop("sts", {}), STS_COLUMNS),
+        published_transfer=_by_column(row.pop("transfer", {}), TRANSFER_COLUMNS),
+        published_dev=row.pop("dev", None),
+        reruns=reruns and Reruns(**reruns | {"span": tuple(reruns.get("span", ())) or None}),
+        config=TrainConfig(
+            objective=OBJECTIVES[row.pop("objective")](**row.pop("options")),
+            text=CorpusConfig(
+                columns=row.pop("columns", ()),
+                label_column=row.pop("label_column", None),
+                near_duplicates=False,
+                min_chars=1,
+                passage_words=None,
+            ),
+            budget=(epochs, "epochs"),
+            # The number of the paper on its own corpus.
+            evaluations=int(epochs * sentences / (row["batch_size"] * every)),
+            select="labels",
+            **row,
+        ),
+    )
+
+
+def _by_column(scores: Any, columns: tuple[str, ...]) -> dict[str, float]:
+    """Return scores by column, which a full row gives as a list."""
+    return dict(zip(columns, scores, strict=True)) if isinstance(scores, list) else scores
+
+
+RECIPES: dict[str, Recipe] = _OURS | _of_papers()
 
 
 def find(name: str) -> Recipe:
