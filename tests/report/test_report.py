@@ -101,7 +101,7 @@ def test_the_command(run, tmp_path, capsys):
     words = ["report", str(run.folder), "--output", str(tmp_path / "p.html"), "--json"]
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["verdict"] == "adapted"
-    tables = ("other-text", "retrieval", "runs", "sts")
+    tables = ("other-text", "retrieval", "sts")
     assert sorted(path.name for path in tmp_path.glob("p*")) == [
         *(f"p-{table}.{suffix}" for table in tables for suffix in ("md", "tex")),
         "p.html",

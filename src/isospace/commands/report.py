@@ -22,7 +22,7 @@ class Report(PrintsJson):
         tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER ...")
     ] = ()
     """Folders of runs, or the folder of a comparison."""
-    output: Path | None = None
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """The page to write; its tables are put beside it, as md and tex. Default: report.html in the
     folder of the run or of the comparison."""
 

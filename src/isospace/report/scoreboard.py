@@ -32,7 +32,8 @@ from isospace.system.tables import Table
 def all_tables(run_set: RunSet) -> list[Table]:
     """Return every table that has numbers, tables of comparisons first.
 
-    Names are unique: tables of several comparisons are numbered.
+    Names are unique: tables of several comparisons are numbered. Tables of a single run do not
+    name it, and what `runs_table` has is in the others.
     """
     tables = []
     for i, (name, results) in enumerate(run_set.comparisons.items(), start=1):
@@ -40,10 +41,16 @@ def all_tables(run_set: RunSet) -> list[Table]:
         if results is not None:
             found = comparison_tables(name, results)
             tables += [replace(table, name=table.name + number) for table in found]
-    tables.append(runs_table(run_set))
     makers = (retrieval_table, other_text_table, papers_table, transfer_table)
-    tables += filter(None, (make(run_set) for make in makers))
-    return tables
+    of_runs = list(filter(None, (make(run_set) for make in makers)))
+    if len(run_set.runs) == 1 and of_runs:
+        return tables + [_without_run(table) for table in of_runs]
+    return [*tables, runs_table(run_set), *of_runs]
+
+
+def _without_run(table: Table) -> Table:
+    rows = [{name: cell for name, cell in row.items() if name != "run"} for row in table.rows]
+    return replace(table, rows=rows)
 
 
 def comparison_tables(name: str, results: ComparisonResults) -> list[Table]:

@@ -51,6 +51,12 @@ def mean_sd(values: Sequence[float], digits: int = 2, sign: Literal["", "+"] = "
     return f"{np.mean(values):{sign}.{digits}f}{spread}"
 
 
+def in_hundredths(rows: Sequence[Mapping[str, str]]) -> str:
+    """Return the scale of the cells for a note, with the meaning of ± if a cell has it."""
+    spread = any("±" in cell for row in rows for cell in row.values())
+    return f"x 100, {MEAN_SD}, where they differ" if spread else "x 100"
+
+
 def mean_sd_of_different(values: Sequence[float]) -> str:
     """Return `mean_sd`, or a single number if all values are equal."""
     return mean_sd(values if np.ptp(values) > 0 else values[:1])
@@ -164,12 +170,12 @@ def retrieval_table(run_set: RunSet) -> Table | None:
     if not rows:
         return None
     note = (
-        f"x 100, {MEAN_SD}, where they differ. + BM25: cosine and BM25 fused, weight "
+        f"{in_hundredths(rows)}. + BM25: cosine and BM25 fused, weight "
         f"{', '.join(sorted(weights))}. {NO_SHARED}: each right text without the words of its "
         "query, all others as they are."
     )
     if any(GAIN in row for row in rows):
-        note += f" {GAIN}: of single runs, with 95 % intervals for other pairs."
+        note += f" {GAIN}: of single runs, with 95 % intervals."
     if any(CORRECTED in row for row in rows):
         note += f" {CORRECTED_NOTE}."
     return Table("retrieval", "Retrieval of test pairs: before and after, with BM25", rows, note)
@@ -225,10 +231,7 @@ def other_text_table(run_set: RunSet) -> Table | None:
             )
     if not rows:
         return None
-    note = (
-        f"x 100, {MEAN_SD}, where they differ; of a single run the gain's 95 % interval in "
-        f"brackets. {PROTOCOL}."
-    )
+    note = f"{in_hundredths(rows)}; in brackets 95 % intervals of single runs. {PROTOCOL}."
     return Table("other-text", "Other text: before and after", rows, note)
 
 

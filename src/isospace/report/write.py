@@ -21,6 +21,7 @@ from isospace.statistics.gains import Gain
 from isospace.system.files import expanded, write_text
 from isospace.system.tables import Table, is_number
 from isospace.system.unicode import without_surrogates
+from isospace.training.query_map import how_to_load
 from isospace.training.results import RunResults
 from isospace.training.run import REPORT, Run
 
@@ -107,8 +108,8 @@ def templates(package: str) -> jinja2.Environment:
 
 
 def _curves(run_set: RunSet) -> Iterator[Picture]:
-    """Draw the evaluations; yield no picture if no run has any."""
-    if not any(named.run.evaluations() for named in run_set.runs):
+    """Draw the evaluations; yield no picture if no run has several."""
+    if all(len(named.run.evaluations()) < 2 for named in run_set.runs):
         return
     for measure, title in figures.curves(run_set):
         description = f"Line chart: {title} over the sentences seen"
@@ -135,6 +136,8 @@ def _section(named: NamedRun, number: int, in_words: Callable[[str], str]) -> di
     return {
         "name": named.name,
         "verdict": "" if results is None else results.summary,
+        "use": "" if results is None else results.recommendation,
+        "load": how_to_load(run.model_folder),
         "resume": (in_words(run.to_resume[0]), run.to_resume[1]),
         "candidates": _candidates(run, number, results is None or results.split),
         "losses": losses,
@@ -150,7 +153,8 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
     objective, text = values.pop("objective"), values.pop("text")
     name = {"objective": objective.pop("name")}
     used = {"pooling": results.pooling, "isospace": results.isospace, **results.environment}
-    facts = name | objective | text | values | used
+    outcome = {"selected": results.kept, "cost": results.cost}
+    facts = outcome | name | objective | text | values | used
     return {key.replace("_", " "): _fact(value) for key, value in facts.items()}
 
 
@@ -222,14 +226,14 @@ def _candidates(run: Run, number: int, split: bool) -> dict[str, Any] | None:
     both = "" if split else " and the test pairs"
     best = Table(
         "candidates",
-        f"Candidates: x 100, {candidates.selected_on}, which are the validation pairs{both}",
+        f"Candidates, on the validation pairs{both}: {candidates.selected_on}, x 100",
         candidates.rows(),
         " ".join(
             [
                 "Gains are over the base model, with 95 % intervals. The gain of the selected "
                 "candidate is too high, because these pairs selected it: the verdict above "
                 f"{verdict}. They may have selected the weight of BM25 too. Columns of other text "
-                "are changes on its validation pairs; a table below is of its test pairs: "
+                "are changes on its validation pairs, those of the table above on its test pairs: "
                 f"{candidates.other_text}. candidates.json has all candidates; this table has the "
                 "best of each kind.",
                 *candidates.notes,
