@@ -28,7 +28,7 @@ Run = Callable[[str], list[str] | None]
 _BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
 _QUOTED = re.compile(r"(?<=```text\n).*?(?=```)", re.DOTALL)
 _TABLE = re.compile(r"^\|  \|.*\n\|[-|]+\|\n(?:\|.*\n)+", re.MULTILINE)
-_LABEL = re.compile(r"(other text|load it|test pairs|base model|checked on|\S+)\s+\S")
+_LABEL = re.compile(r"(other text|load it|test pairs|base model|\S+)\s+\S")
 _LONGEST = 130  # characters of a cell
 
 

@@ -196,7 +196,6 @@ def _search(search: Search, tried: Tried, amounts: Amounts, begins: float) -> Fi
     progress.table(
         "candidates so far, on the validation pairs, x 100", tried.results(baselines).rows()
     )
-    progress.table(*base.table)
     progress.line("pairs", data.benchmark.detectable_gain(base.measured))
     frozen, of_queries = search.encoders.encoder.is_frozen, search.encoders.of_queries
     until = None  # a resumed training keeps its planned length

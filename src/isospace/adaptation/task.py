@@ -91,7 +91,8 @@ def load_task(config: AdaptConfig, progress: Progress) -> Task:
         progress.line("test pairs", folds.described)
         notes.append(folds.note)
     other_text = data.other_text
-    progress.line("checked on", other_text.described)
+    limit = f"a candidate may lose at most {config.max_drop:g} points on them"
+    progress.line("other text", f"{other_text.described}; {limit}")
     validation = data.benchmark.pairs
     if data.benchmark.split and folds is None:
         validation = hard_pairs(data.corpus, data.held_out)

@@ -26,7 +26,7 @@ from isospace.system.progress import Advance, Logged
 from isospace.system.unicode import in_one_line
 
 STEPS = frozenset(
-    "adapted,base model,baseline,beside,cell,cells,checked on,encode,encoder,evaluation,labels,"
+    "adapted,base model,baseline,cell,cells,encode,encoder,evaluation,labels,"
     "length,pairs,prompts,reading,relations,score,speed,test pairs,tokenise,train,tried,"
     "words".split(",")
 )

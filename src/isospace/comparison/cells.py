@@ -108,10 +108,7 @@ def _require_same_settings(cell: Cell) -> None:
         )
 
 
-_SHARED = {
-    "corpus", "test pairs", "relations", "labels", "encoder", "prompts", "base model", "pairs",
-    "checked on",
-}  # fmt: skip
+_SHARED = set("corpus,test pairs,relations,labels,encoder,prompts,base model,pairs".split(","))
 """Labels of the lines that several cells usually share."""
 
 

@@ -8,7 +8,7 @@ import json
 import logging
 import tempfile
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from isospace.corpus.lines import Lines
 from isospace.corpus.reading import FOLDER, columns, find, places
 from isospace.corpus.records import unreadable
 from isospace.corpus.relations import Related
-from isospace.corpus.sources import DOCSTRINGS, require_columns
+from isospace.corpus.sources import DOCSTRINGS, listed, require_columns
 from isospace.corpus.streams import Source
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
@@ -37,6 +37,8 @@ _CODE = ("corpus", "statistics", "system")
 """Packages of the code that reads, which is part of the cache's key."""
 _NO_TEXT = ("corpus", "distractors")
 """Settings that do not change how a text is read, and so are not part of the cache's key."""
+_NOT_LEFT_OUT = ("read", "documents", "parts of long documents", "held out", "for training")
+"""Counts of a corpus that are not of texts that cleaning left out."""
 
 
 class Corpus(Lines):
@@ -129,8 +131,8 @@ class Corpus(Lines):
 
     @property
     def summary(self) -> str:
-        """The counts in words."""
-        return ", ".join(number_of(n, what) for what, n in self.counts.items() if n)
+        """The counts in words, what was left out most first."""
+        return _in_words(self.counts)
 
     def held_out(self, places: NDArray[np.int64] | None = None) -> list[str]:
         """Return the held-out sentences, which are for evaluation and never for training.
@@ -144,6 +146,25 @@ class Corpus(Lines):
     def held_rows(self, places: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Return the positions in the corpus of the sentences that `held_out` returns, in order."""
         return self._held_rows if places is None else self._held_rows[places]
+
+
+def _in_words(counts: Mapping[str, int]) -> str:
+    """Return what a corpus has, and what was left out, the most frequent first.
+
+    >>> _in_words({"read": 9, "documents": 2, "empty": 1, "held out": 3, "for training": 5})
+    '2 documents: 5 texts for training, 3 held out; left out: 1 empty'
+    """
+    documents = counts.get("documents")
+    words = f"{number_of(documents, 'documents')}: " if documents else ""
+    words += f"{number_of(counts['for training'], 'texts')} for training, "
+    words += f"{counts['held out']:,} held out"
+    others = sorted(counts.items(), key=lambda one: -one[1])
+    left_out = [
+        number_of(count, what.removesuffix(" left out"))
+        for what, count in others
+        if count and what not in _NOT_LEFT_OUT
+    ]
+    return f"{words}; left out: {listed(left_out, most=5)}" if left_out else words
 
 
 def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) -> Corpus:

@@ -41,6 +41,7 @@ reports quote held-out text."""
 
 _LICENCES = ("LICENSE", "LICENCE", "COPYING")
 """Names of files of folders that are not read, whatever they end in."""
+_WHY_IGNORED = "a licence, a result of isospace, or a format that isospace does not read"
 
 
 def is_docstrings(name: str) -> bool:
@@ -201,7 +202,7 @@ def _folder_sources(folder: Path, encoding: str, documents: bool) -> list[Source
             f"{_supported(documents)}."
         )
     if ignored:
-        logger.warning("%s: not read: %s", folder, listed(ignored))
+        logger.warning("not read: %s: %s", listed(ignored, most=3), _WHY_IGNORED)
     return sources
 
 

@@ -79,7 +79,7 @@ def _trained(fit: Fit) -> FinishedRun:
         if before is not None:
             progress.table(*before.table)
             progress.line("pairs", benchmark.detectable_gain(before.measured))
-            progress.line("checked on", fit.data.other_text.described)
+            progress.line("other text", fit.data.other_text.described)
         fit.go()
         results = None if before is None else _tested(fit, before)
         return FinishedRun(fit.run, broadcast(fit.accelerator, results))
