@@ -226,7 +226,7 @@ def left_on(row: Path, sts: Path) -> None:
 
 def _cosines(encoder: Encoder, sts: Path, seed: int) -> dict[str, Items]:
     """How the pairs are whitened -> STS set -> cosine of each pair (pair,)."""
-    whitening = GroupWhitening(encoder.dim, encoder.dim // 2, seeded(seed), eps=1e-5)
+    whitening = GroupWhitening(encoder.dim, encoder.dim // 2, seeded(seed))
     found: dict[str, Items] = {side: {} for side in SIDES}
     for name, sts_set in load_sts(sts).items():
         subsets = sts_set.test_only().subsets.values()

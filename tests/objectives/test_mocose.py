@@ -46,7 +46,7 @@ def test_momentum_rises_to_one_and_stays():
 
 
 def test_head_dropout_scales_what_it_keeps():
-    head = MomentumHead(2000, 0.25, seeded(0), lambda update: 0.5)
+    head = MomentumHead(2000, seeded(0), dropout=0.25, momentum=lambda update: 0.5)
     ones = torch.ones(1, 2000)
     dropped = head.projection[2](ones)
     assert sorted(dropped.unique().tolist()) == [0.0, pytest.approx(4 / 3)]

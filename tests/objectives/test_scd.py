@@ -109,7 +109,7 @@ def test_scd_projector(path: Path) -> None:
     file = read(path)
     weights = [file[f"layer{i}_linear_weight"] for i in (0, 3, 6)]
     widths = [len(weight) for weight in weights]
-    head = Projector(weights[0].shape[1], widths, seeded(0), first_bias=True)
+    head = Projector(weights[0].shape[1], seeded(0), widths=widths, first_bias=True)
     for i, weight in zip((0, 3, 6), weights, strict=True):
         head.layers[i].weight.data.copy_(weight)
     head.layers[0].bias.data.copy_(file["layer0_linear_bias"])

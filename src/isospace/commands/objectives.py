@@ -25,12 +25,10 @@ class Objectives(PrintsJson):
 def objective_row(name: str) -> dict[str, str]:
     """Return an objective's row of the table."""
     objective = OBJECTIVES[name]()
-    head = objective.training_head
     return {
         "objective": name,
         "from": objective.paper.title.split(":")[0],
         "year": str(objective.paper.year),
-        "head": head.summary,
         "terms": ", ".join(objective.term_names),
         "passes": str(len(objective.views)),
         "paper": objective.paper.url,

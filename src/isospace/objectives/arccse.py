@@ -11,8 +11,8 @@ from pydantic import Field, NonNegativeFloat
 
 from isospace.errors import UserError
 from isospace.losses.contrastive import angular_margin, masking_triplet
-from isospace.objectives import auxiliaries
-from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
+from isospace.objectives import auxiliaries, heads
+from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -86,7 +86,7 @@ class ArcCSE(Contrast):
     def plan(self) -> Plan:
         """Two views under dropout; then the triplet's: whole, with a short and with a long span."""
         plan = Plan(
-            (View(), View()), tanh_mlp(self.head), self.logits, name="arc_con",
+            (View(), View()), heads.mlp_or_none(self.head), self.logits, name="arc_con",
             further=("triplet",), terms=self.triplet,
         )  # fmt: skip
         if not self.triplet_weight:

@@ -10,15 +10,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 from isospace.losses.contrastive import info_nce
 from isospace.losses.correlation import barlow_twins, correlation_terms
 from isospace.objectives import heads, simcsepp
-from isospace.objectives.base import (
-    Head,
-    HeadChoice,
-    Objective,
-    Paper,
-    Projected,
-    Widths,
-    tanh_mlp,
-)
+from isospace.objectives.base import HeadChoice, Objective, Paper, Projected, Widths
 from isospace.system.settings import settings
 from isospace.views import Views
 
@@ -90,15 +82,13 @@ class RankStudy(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "on_diagonal", "off_diagonal")
 
     @property
-    def training_head(self) -> Head:
+    def training_head(self) -> heads.Head:
         """The tanh MLP or nothing, then the artificial rows, which travel as views."""
-        head = tanh_mlp(self.head)
+        head = heads.mlp_or_none(self.head)
         if not self.rows or self.rows_as == "dilution":
             return head
-        return head.then(
-            "artificial rows",
-            lambda dim, generator: heads.ArtificialRows(self.rows, dim, generator),
-            lambda batch: -(-self.rows // batch),
+        return heads.in_turn(
+            head, lambda dim, generator: heads.ArtificialRows(self.rows, dim, generator)
         )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:

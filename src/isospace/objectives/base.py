@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import PositiveInt, Strict
@@ -68,44 +68,6 @@ class Paper:
         found = re.search(rf"^ *{name} = \{{(.*?)\}},?$", self.bibtex, re.MULTILINE | re.DOTALL)
         assert found is not None
         return " ".join(re.sub("[{}]", "", found[1]).split())
-
-
-class Head(NamedTuple):
-    """A head that is on the encoder in training only.
-
-    Attributes:
-        summary: the head in a few words.
-        build: builds the head, `(view, batch, dim) -> (view', batch, dim')`, for vectors of a
-            width. Weights and later draws come from the generator, never from the global one.
-            Raises `ValueError` if the hyper-parameters do not fit the width.
-        further_views: number of views that the head adds to a batch of this size; negative if it
-            returns fewer than it gets.
-    """
-
-    summary: str
-    build: Callable[[int, torch.Generator], torch.nn.Module]
-    further_views: Callable[[int], int] = lambda batch: 0
-
-    def then(
-        self,
-        summary: str,
-        build: Callable[[int, torch.Generator], torch.nn.Module],
-        further_views: Callable[[int], int],
-    ) -> Head:
-        """Return this head followed by a part that adds views."""
-        return Head(
-            " + ".join(part for part in (self.summary, summary) if part != "none"),
-            lambda dim, generator: torch.nn.Sequential(
-                self.build(dim, generator), build(dim, generator)
-            ),
-            further_views,
-        )
-
-
-def tanh_mlp(choice: HeadChoice) -> Head:
-    """Return SimCSE's tanh MLP, or no head."""
-    summary = "tanh MLP" if choice == "mlp" else "none"
-    return Head(summary, lambda dim, generator: heads.mlp_or_none(choice, dim, generator))
 
 
 @settings
@@ -181,9 +143,9 @@ class Objective(ABC):
         return any(view.edit is not None and view.edit.whole for view in self.views)
 
     @property
-    def training_head(self) -> Head:
-        """The head; by default none."""
-        return tanh_mlp("none")
+    def training_head(self) -> heads.Head:
+        """The head, which is on the encoder in training only; by default none."""
+        return heads.mlp_or_none("none")
 
     def build_head(self, dim: int, seed: int, classes: int = 2) -> torch.nn.Module:
         """Build the head for vectors of a width, from a generator with this seed.
@@ -193,7 +155,7 @@ class Objective(ABC):
         Raises:
             ValueError: the hyper-parameters do not fit the width.
         """
-        return self.training_head.build(dim, heads.seeded(seed))
+        return self.training_head(dim, heads.seeded(seed))
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build the networks and memories that train with the encoder; by default none.
@@ -221,29 +183,13 @@ class Objective(ABC):
         """Compute the named scalar terms, in float32 or better; the loss is their sum.
 
         Raises:
-            ValueError: views or inputs are not those of the plan, the head is another
-                objective's, or labels or a teacher's scores are missing.
+            ValueError: the views are not those of the plan.
         """
-        name = type(self).__name__
         if len(views.encoded) != len(self.views):
             raise ValueError(
-                f"{name} plans {len(self.views)} views; "
+                f"{type(self).__name__} plans {len(self.views)} views; "
                 f"got encoded of shape {tuple(views.encoded.shape)}"
             )
-        expected = self.projected_views(batch=views.encoded.shape[1])
-        if len(views.projected) != expected:
-            raise ValueError(
-                f"{name}'s head gives {expected} views; "
-                f"got projected of shape {tuple(views.projected.shape)}"
-            )
-        if len(views.inputs) != len(self.inputs):
-            raise ValueError(
-                f"{name} reads the tokens of {len(self.inputs)} inputs; got {len(views.inputs)}"
-            )
-        if self.reads_labels and views.labels is None:
-            raise ValueError(f"{name} reads labels; got none")
-        if self.reads_teacher and views.teacher is None:
-            raise ValueError(f"{name} reads a teacher's scores; got none")
         with similarity.without_autocast(views.encoded):
             encoded, projected = map(similarity.upcast, (views.encoded, views.projected))
             tokens = {
@@ -257,10 +203,6 @@ class Objective(ABC):
                 )
             )
 
-    def projected_views(self, batch: int) -> int:
-        """Return the number of views that the head returns for a batch of this size."""
-        return len(self.views) + self.training_head.further_views(batch)
-
     def to_json(self) -> dict[str, Any]:
         """Return the hyper-parameters as JSON values."""
         return to_dict(self)
@@ -272,9 +214,9 @@ class MLPOrNone:
     head: HeadChoice  # no field here: this is no dataclass
 
     @property
-    def training_head(self) -> Head:
+    def training_head(self) -> heads.Head:
         """The tanh MLP, or no head."""
-        return tanh_mlp(self.head)
+        return heads.mlp_or_none(self.head)
 
 
 class Projected:
@@ -285,11 +227,6 @@ class Projected:
     """True where the first layer has a bias; the others have none."""
 
     @property
-    def training_head(self) -> Head:
+    def training_head(self) -> heads.Head:
         """The projector."""
-        return Head(
-            f"projector {'-'.join(map(str, self.projector))}" if self.projector else "none",
-            lambda dim, generator: heads.Projector(
-                dim, self.projector, generator, first_bias=self.first_bias
-            ),
-        )
+        return partial(heads.Projector, widths=self.projector, first_bias=self.first_bias)

@@ -16,7 +16,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from isospace.losses.contrastive import diagonal_cross_entropy, with_clean_negatives
 from isospace.losses.correlation import dimension_contrast
 from isospace.objectives import heads
-from isospace.objectives.base import Head, Objective
+from isospace.objectives.base import Objective
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
@@ -39,7 +39,7 @@ class Plan:
     """
 
     views: tuple[View, ...]
-    head: Head
+    head: heads.Head
     logits: Callable[[Views], torch.Tensor]
     contrasted: Callable[[Views, torch.Tensor], torch.Tensor] = lambda views, logits: logits
     name: str = "info_nce"
@@ -92,20 +92,12 @@ def with_group_whitening(
     plan: Plan, groups: int | None, *, eps: float = 1e-5, stop_gradient: bool = True
 ) -> Plan:
     """Whiten every view in shuffled groups before the head (WhitenedCSE)."""
-    own = plan.head
 
-    def build(dim: int, generator: torch.Generator) -> torch.nn.Module:
-        head = own.build(dim, generator)
+    def whitening(dim: int, generator: torch.Generator) -> torch.nn.Module:
         count = heads.group_count(dim, groups)
-        whitening = heads.GroupWhitening(
-            dim, count, generator, eps=eps, stop_gradient=stop_gradient
-        )
-        if isinstance(head, torch.nn.Identity):
-            return whitening
-        return torch.nn.Sequential(whitening, head)
+        return heads.GroupWhitening(dim, count, generator, eps=eps, stop_gradient=stop_gradient)
 
-    summary = "SGW" if own.summary == "none" else f"SGW + {own.summary}"
-    return replace(plan, head=own._replace(summary=summary, build=build))
+    return replace(plan, head=heads.in_turn(whitening, plan.head))
 
 
 @settings
@@ -171,7 +163,7 @@ class Contrast(Objective):
         return (plan.name, *plan.further)
 
     @property
-    def training_head(self) -> Head:
+    def training_head(self) -> heads.Head:
         """The head of the composed plan."""
         return self.composed.head
 

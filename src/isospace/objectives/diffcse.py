@@ -9,7 +9,7 @@ from pydantic import Field, NonNegativeFloat
 
 from isospace.losses.detection import replace_words, replacement_detection
 from isospace.objectives import auxiliaries, decoders, heads
-from isospace.objectives.base import Head, Paper
+from isospace.objectives.base import Paper
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -72,13 +72,8 @@ class DiffCSE(Contrast):
     @property
     def plan(self) -> Plan:
         """Two views under dropout, behind a projector with batch norm."""
-        head = Head(
-            "projector 2x with batch norm",
-            lambda dim, generator: heads.JointProjector(dim, generator),
-        )
-        return Plan(
-            (View(), View()), head, self.logits, further=("detection",), terms=self.detection
-        )
+        views, further = (View(), View()), ("detection",)
+        return Plan(views, heads.JointProjector, self.logits, further=further, terms=self.detection)
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build generator and discriminator."""

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 import torch
 from pydantic import Field, NonNegativeInt
 
-from isospace.objectives import auxiliaries
-from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
+from isospace.objectives import auxiliaries, heads
+from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -51,7 +51,7 @@ class ESimCSE(Contrast):
         """The sentence, with repeated words, and clean by the momentum network."""
         repeated = View(edit=Repeat(rate=self.repetition_rate))
         views = (View(), repeated, View(dropout=0.0, by="momentum"))
-        return Plan(views, tanh_mlp(self.head), self.logits)
+        return Plan(views, heads.mlp_or_none(self.head), self.logits)
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build the momentum network and the queue of its vectors."""

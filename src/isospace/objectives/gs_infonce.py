@@ -8,7 +8,7 @@ import torch
 from pydantic import PositiveInt
 
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
+from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -40,10 +40,9 @@ class GSInfoNCE(Contrast):
     @property
     def plan(self) -> Plan:
         """Two views under dropout; the noise travels as further views behind the head."""
-        head = tanh_mlp(self.head).then(
-            "Gaussian rows",
+        head = heads.in_turn(
+            heads.mlp_or_none(self.head),
             lambda dim, generator: heads.GaussianRows(self.noise_rows, generator),
-            lambda batch: -(-self.noise_rows // batch),
         )
         return Plan((View(), View()), head, self.logits)
 

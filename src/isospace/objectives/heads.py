@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +18,14 @@ from isospace.losses.contrastive import diagonal_cross_entropy
 from isospace.losses.correlation import shuffled_group_whitening
 from isospace.objectives.auxiliaries import Auxiliary, RandomHead, follow
 from isospace.operators.similarity import nearest_others, upcast, without_autocast
-from isospace.operators.whitening import Method, split_groups
+from isospace.operators.whitening import split_groups
 from isospace.views import Views
+
+Head: TypeAlias = Callable[[int, torch.Generator], nn.Module]
+"""Builds a head for vectors of a width; raises `ValueError` if its settings do not fit the width.
+
+Weights and later draws come from the generator, never from the global one.
+"""
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -40,9 +46,14 @@ class TanhMLP(nn.Module):
         return out
 
 
-def mlp_or_none(choice: str, dim: int, generator: torch.Generator) -> nn.Module:
-    """Build the tanh MLP for "mlp", else no head, which suits trained sentence encoders best."""
-    return TanhMLP(dim, generator) if choice == "mlp" else nn.Identity()
+def mlp_or_none(choice: str) -> Head:
+    """Return the tanh MLP for "mlp", else no head, which suits trained sentence encoders best."""
+    return TanhMLP if choice == "mlp" else nn.Identity
+
+
+def in_turn(*builders: Head) -> Head:
+    """Return several heads as one, each on the output of the one before."""
+    return lambda dim, generator: nn.Sequential(*(build(dim, generator) for build in builders))
 
 
 class Projector(nn.Module):
@@ -52,7 +63,7 @@ class Projector(nn.Module):
     """
 
     def __init__(
-        self, dim: int, widths: Sequence[int], generator: torch.Generator, *, first_bias: bool
+        self, dim: int, generator: torch.Generator, *, widths: Sequence[int], first_bias: bool
     ) -> None:
         super().__init__()
         layers: list[nn.Module] = []
@@ -117,10 +128,7 @@ class GroupWhitening(RandomHead):
         generator: source of the permutations.
         shuffle: deal columns to groups by a permutation per view and step.
         copies: whiten each incoming view this many times, each under a fresh permutation.
-        layout: as of `losses.shuffled_group_whitening`; so are `method`, `eps`, `stop_gradient`.
-        method: the inverse square root.
-        eps: added to every variance.
-        stop_gradient: no gradient through the whitening matrix.
+        options: of `losses.shuffled_group_whitening`.
 
     Raises:
         ValueError: `groups` does not divide `dim`.
@@ -134,16 +142,11 @@ class GroupWhitening(RandomHead):
         *,
         shuffle: bool = True,
         copies: int = 1,
-        layout: Literal["view", "sentence"] = "view",
-        method: Method = "zca",
-        eps: float = 0.0,
-        stop_gradient: bool = True,
+        **options: Any,
     ) -> None:
         super().__init__(generator)
         split_groups(torch.empty(0, dim), groups)  # refused here and not in the first step
-        self.dim, self.groups, self.shuffle = dim, groups, shuffle
-        self.copies, self.layout = copies, layout
-        self.method, self.eps, self.stop_gradient = method, eps, stop_gradient
+        self.groups, self.shuffle, self.copies, self.options = groups, shuffle, copies, options
 
     def forward(self, views: Tensor) -> Tensor:
         """`(view, batch, dim) -> (view * copies, batch, dim)`."""
@@ -151,10 +154,7 @@ class GroupWhitening(RandomHead):
             upcast(views).repeat_interleave(self.copies, dim=0),
             self.groups,
             self.generator if self.shuffle else None,
-            layout=self.layout,
-            method=self.method,
-            eps=self.eps,
-            stop_gradient=self.stop_gradient,
+            **self.options,
         )
 
 
@@ -265,16 +265,17 @@ class MomentumHead(RandomHead, Auxiliary):
 
     Args:
         dim: width of the vectors.
-        dropout: rate in projections and predictor.
         generator: of weights and dropout.
+        dropout: rate in projections and predictor.
         momentum: m of the number of the update to come, from 2.
     """
 
     def __init__(
         self,
         dim: int,
-        dropout: float,
         generator: torch.Generator,
+        *,
+        dropout: float,
         momentum: Callable[[int], float],
     ) -> None:
         super().__init__(generator)
@@ -313,24 +314,15 @@ class VirtualView(RandomHead):
 
     The virtual view moves every sentence by `radius` along the gradient of a contrast with its
     `neighbours` nearest sentences. The gradient is taken `start_radius` away in a random direction.
-
-    Args:
-        dim: width of the vectors.
-        width: of the projection.
-        generator: source of weights and directions.
-        neighbours: number of negatives in that contrast.
-        radius: length of the step.
-        start_radius: length of the random step before it.
-        temperature: divides the cosines.
-        stop_gradient: treat the moving sentence as a constant.
+    The settings are those of the objective.
     """
 
     def __init__(
         self,
         dim: int,
-        width: int,
         generator: torch.Generator,
         *,
+        width: int,
         neighbours: int,
         radius: float,
         start_radius: float,

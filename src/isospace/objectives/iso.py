@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
+from isospace.objectives import heads
+from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast, Plan, with_group_whitening
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -59,7 +60,7 @@ class Iso(Contrast):
     @property
     def plan(self) -> Plan:
         """The anchor against each positive, all under dropout."""
-        return Plan((View(),) * self.num_views, tanh_mlp(self.head), self.logits)
+        return Plan((View(),) * self.num_views, heads.mlp_or_none(self.head), self.logits)
 
     def whitened(self, plan: Plan) -> Plan:
         """Wrap a plan by group whitening, with this objective's settings."""

@@ -8,7 +8,8 @@ import torch
 from pydantic import Field
 
 from isospace.losses.contrastive import mixed_cosines
-from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
+from isospace.objectives import heads
+from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -51,7 +52,7 @@ class MixCSE(Contrast):
     @property
     def plan(self) -> Plan:
         """Two views under dropout."""
-        return Plan((View(), View()), tanh_mlp(self.head), self.logits)
+        return Plan((View(), View()), heads.mlp_or_none(self.head), self.logits)
 
     def logits(self, views: Views) -> torch.Tensor:
         """Compare anchors with the batch and the mixes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Annotated, ClassVar
 
 import torch
@@ -11,7 +12,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from isospace.errors import UserError
 from isospace.losses.contrastive import info_nce
 from isospace.objectives import auxiliaries, heads
-from isospace.objectives.base import Head, Objective, Paper
+from isospace.objectives.base import Objective, Paper
 from isospace.system.settings import DropoutRate, settings
 from isospace.views import View, Views
 
@@ -78,14 +79,9 @@ class MoCoSE(Objective):
         return 1 - (1 - self.momentum) * (math.cos(math.pi * share) + 1) / 2
 
     @property
-    def training_head(self) -> Head:
+    def training_head(self) -> heads.Head:
         """The two branches' projections, and the predictor."""
-        return Head(
-            "projection + predictor",
-            lambda dim, generator: heads.MomentumHead(
-                dim, self.head_dropout, generator, self.momentum_at
-            ),
-        )
+        return partial(heads.MomentumHead, dropout=self.head_dropout, momentum=self.momentum_at)
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build the momentum network and the queue."""

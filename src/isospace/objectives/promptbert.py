@@ -11,7 +11,7 @@ from pydantic import PositiveFloat
 from isospace.errors import UserError
 from isospace.losses.contrastive import info_nce
 from isospace.objectives import auxiliaries, heads
-from isospace.objectives.base import Head, HeadChoice, Objective, Paper, tanh_mlp
+from isospace.objectives.base import HeadChoice, Objective, Paper
 from isospace.system.settings import settings
 from isospace.views import View, Views
 from isospace.views.edits import Template
@@ -73,16 +73,12 @@ class PromptBERT(Objective):
         return [Template(before=before, after=after, empty=empty) for before, after in parts]
 
     @property
-    def training_head(self) -> Head:
+    def training_head(self) -> heads.Head:
         """The tanh MLP, or nothing, on the denoised vectors: a view of each template."""
-        own = tanh_mlp(self.head)
+        own = heads.mlp_or_none(self.head)
         if not self.denoise:
             return own
-        return Head(
-            own.summary,
-            lambda dim, generator: heads.Differences(own.build(dim, generator)),
-            lambda batch: -2,
-        )
+        return lambda dim, generator: heads.Differences(own(dim, generator))
 
     def shipped(self, built: Mapping[str, auxiliaries.Auxiliary]) -> Template:
         """Return the first template, whose mask token is read."""

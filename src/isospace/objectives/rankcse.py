@@ -9,7 +9,8 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from isospace.errors import UserError
 from isospace.losses.ranking import list_mle, list_net, margin_mse, ranking_divergence
-from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
+from isospace.objectives import heads
+from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -90,9 +91,8 @@ class RankCSE(Contrast):
             "distillation": self.distillation_weight,
         }
         further = tuple(name for name, weight in weights.items() if weight)
-        return Plan(
-            (View(), View()), tanh_mlp(self.head), self.logits, further=further, terms=self.rankings
-        )
+        head = heads.mlp_or_none(self.head)
+        return Plan((View(), View()), head, self.logits, further=further, terms=self.rankings)
 
     def logits(self, views: Views) -> torch.Tensor:
         """Compare anchors with the batch and their own candidates, (batch, batch + candidates)."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 
 from isospace.objectives import heads
-from isospace.objectives.base import Head, Objective, Paper
+from isospace.objectives.base import Objective, Paper
 from isospace.system.settings import settings
 from isospace.views import View, Views
 
@@ -43,18 +43,10 @@ class SBERTSoftmax(Objective):
         """Each of the two texts once."""
         return (View(text=0), View(text=1))
 
-    @property
-    def training_head(self) -> Head:
-        """The classifier, whose one view is the logits of the pairs."""
-        return Head("linear classifier", self._build, lambda batch: -1)
-
     def build_head(self, dim: int, seed: int, classes: int = 2) -> torch.nn.Module:
-        """Build the classifier for this number of labels."""
-        return self._build(dim, heads.seeded(seed), classes)
-
-    def _build(self, dim: int, generator: torch.Generator, classes: int = 2) -> torch.nn.Module:
+        """Build the classifier for this number of labels; its one view is the pairs' logits."""
         return heads.PairClassifier(
-            dim, classes, generator, product=self.with_product, bias=self.bias
+            dim, classes, heads.seeded(seed), product=self.with_product, bias=self.bias
         )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:

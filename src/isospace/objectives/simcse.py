@@ -8,7 +8,8 @@ import torch
 from pydantic import PositiveFloat
 
 from isospace.errors import UserError
-from isospace.objectives.base import HeadChoice, Paper, tanh_mlp
+from isospace.objectives import heads
+from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
@@ -56,7 +57,7 @@ class SimCSE(Contrast):
         """Twice the sentence; with triples each text of the example once."""
         triples = View(), View(text=1), View(text=2)
         views = triples if self.supervision == "triples" else (View(), View())
-        return Plan(views, tanh_mlp(self.head), self.logits)
+        return Plan(views, heads.mlp_or_none(self.head), self.logits)
 
     def logits(self, views: Views) -> torch.Tensor:
         """Compare anchors with the batch, and with the hard negatives if there are any."""

@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from isospace.losses.contrastive import diagonal_cross_entropy, info_nce, off_dropout
 from isospace.losses.correlation import dimension_contrast
 from isospace.objectives import heads
-from isospace.objectives.base import Head, HeadChoice, MLPOrNone, Objective, Paper, tanh_mlp
+from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import View, Views
@@ -173,15 +173,13 @@ class NoiseStudy(Objective):
         return (*two, *(View(of_anchor=True),) * self.passes, *(View(),) * self.passes)
 
     @property
-    def training_head(self) -> Head:
+    def training_head(self) -> heads.Head:
         """The tanh MLP or nothing, then noisier copies of both views for more noise."""
-        head = tanh_mlp(self.head)
+        head = heads.mlp_or_none(self.head)
         if self.noise == "less":
             return head
-        return head.then(
-            "Gaussian copies",
-            lambda dim, generator: heads.GaussianCopies(self.variance, generator),
-            lambda batch: 2,
+        return heads.in_turn(
+            head, lambda dim, generator: heads.GaussianCopies(self.variance, generator)
         )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -9,7 +10,7 @@ from pydantic import PositiveFloat, PositiveInt
 
 from isospace.losses.contrastive import neighbour_nt_xent, nt_xent
 from isospace.objectives import heads
-from isospace.objectives.base import Head, Objective, Paper
+from isospace.objectives.base import Objective, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import Views
@@ -52,21 +53,16 @@ class VaSCL(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "virtual")
 
     @property
-    def training_head(self) -> Head:
+    def training_head(self) -> heads.Head:
         """Dense, ReLU, dense, length 1, which makes the virtual view too."""
-        return Head(
-            f"ReLU MLP {self.width} + virtual view",
-            lambda dim, generator: heads.VirtualView(
-                dim,
-                self.width,
-                generator,
-                neighbours=self.neighbours,
-                radius=self.radius,
-                start_radius=self.start_radius,
-                temperature=self.temperature,
-                stop_gradient=self.stop_gradient,
-            ),
-            lambda batch: 1,
+        return partial(
+            heads.VirtualView,
+            width=self.width,
+            neighbours=self.neighbours,
+            radius=self.radius,
+            start_radius=self.start_radius,
+            temperature=self.temperature,
+            stop_gradient=self.stop_gradient,
         )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:

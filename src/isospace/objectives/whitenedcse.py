@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from isospace.errors import UserError
 from isospace.losses.contrastive import multi_positive
 from isospace.objectives import heads
-from isospace.objectives.base import Head, HeadChoice, Objective, Paper, tanh_mlp
+from isospace.objectives.base import HeadChoice, Objective, Paper
 from isospace.system.settings import refuse_idle, settings
 from isospace.views import View, Views
 
@@ -94,23 +94,19 @@ class WhitenedCSE(Objective):
         return (View(),) * (self.num_views if self.positives == "dropout" else 1)
 
     @property
-    def training_head(self) -> Head:
+    def training_head(self) -> heads.Head:
         """The whitening, then dense + tanh, with m views whatever the number of passes."""
-        own = tanh_mlp(self.head)
-        if self.whitening == "none":
-            return own
-        names = {"pca": "PCA", "zca": "ZCA", "group": "group whitening", "shuffled-group": "SGW"}
-        summary = names[self.whitening] + " + tanh MLP" * (self.head == "mlp")
-        return Head(summary, self._build, lambda batch: self.num_views - len(self.views))
+        own = heads.mlp_or_none(self.head)
+        return own if self.whitening == "none" else heads.in_turn(self._whitening, own)
 
-    def _build(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
+    def _whitening(self, dim: int, generator: torch.Generator) -> torch.nn.Module:
         groups = self.group_count(dim)
         if self.positives == "permutation" and groups in (1, dim):
             raise ValueError(
                 f"`positives` permutation: needs `groups` between 1 and {dim}, the width of the "
                 f"vectors. With {groups} every permutation gives the same result"
             )
-        whitening = heads.GroupWhitening(
+        return heads.GroupWhitening(
             dim,
             groups,
             generator,
@@ -121,9 +117,6 @@ class WhitenedCSE(Objective):
             eps=self.eps,
             stop_gradient=self.stop_gradient,
         )
-        if self.head == "none":
-            return whitening
-        return torch.nn.Sequential(whitening, heads.TanhMLP(dim, generator))
 
     def group_count(self, dim: int) -> int:
         """Return the number of groups at this width: 1 without groups, dim / 2 by default."""
