@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from accelerate import Accelerator
 from golden_files import BASELINE, check, files, precisions, read, total, vector
-from loops import CONFIG
 from objective_views import loss, random
-from toy import sentences
 
-from isospace.corpus.lines import tokenise
 from isospace.encoders.loading import load_encoder
-from isospace.errors import UserError
 from isospace.losses import masking_triplet
 from isospace.objectives.arccse import ArcCSE
-from isospace.training.build import build_training
-from isospace.training.examples import Examples
 from isospace.training.sources import Sources
 from isospace.views import Views, Vocabulary
 from isospace.views.edits import MaskSpan
@@ -135,20 +127,3 @@ def test_the_triplet_s_views_of_a_sentence_lose_more_and_more_of_it(toy_model):
     assert [mask.sum(1).tolist() for mask in gone] == [[0] * 9, [4] * 9, [8] * 9]
     assert (gone[1] <= gone[2]).all()
     assert len({tuple(row.tolist()) for row in gone[1]}) > 1
-
-
-def test_a_tokenizer_without_a_mask_token_is_refused_with_the_way_out(toy_model, tmp_path):
-    encoder = load_encoder(str(toy_model), device="cpu")
-    encoder.model.tokenizer.mask_token = None
-    tokens = tokenise(
-        sentences(40), "x", encoder.tokens.ids, encoder.tokens.fingerprint(None), tmp_path
-    )
-
-    def loop(objective):
-        config = replace(CONFIG, objective=objective)
-        examples = Examples.from_lines(np.arange(40))
-        return build_training(config, encoder, [tokens], examples, Accelerator(cpu=True))
-
-    with pytest.raises(UserError, match=r"no mask token .*: `triplet_weight` 0"):
-        loop(ArcCSE())
-    assert loop(ArcCon()).auxiliaries == {}

@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeFloat
 
 from isospace.errors import UserError
 from isospace.losses.contrastive import angular_margin, masking_triplet
-from isospace.objectives import auxiliaries, heads
+from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Paper
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
@@ -94,15 +94,6 @@ class ArcCSE(Contrast):
         edits = (None, *(MaskSpan("spans", share) for share in (self.less, self.more)))
         masked = (View(dropout=0.0, edit=edit, of_anchor=True) for edit in edits)
         return replace(plan, views=(*plan.views, *masked))
-
-    def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """Build nothing; refuse an encoder without a mask token for the triplet's spans."""
-        if self.triplet_weight and encoder.vocabulary.mask is None:
-            raise ValueError(
-                "its tokenizer has no mask token for the spans of the triplet. Leave the triplet "
-                "out: `triplet_weight` 0"
-            )
-        return {}
 
     def logits(self, views: Views) -> torch.Tensor:
         """Compare anchors with the batch, positives with the margin."""

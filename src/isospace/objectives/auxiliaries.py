@@ -8,41 +8,16 @@ is shipped, except what `Objective.shipped` returns.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import torch
 
-from isospace.views import Views, Vocabulary
+from isospace.views import Views
 
-
-class Encoder(Protocol):
-    """The encoder as auxiliary networks use it, `isospace.encoders.encoder.Encoder`."""
-
-    @property
-    def dim(self) -> int: ...  # noqa: D102
-    @property
-    def device(self) -> torch.device: ...  # noqa: D102
-    @property
-    def max_length(self) -> int | None: ...  # noqa: D102
-    @property
-    def vocabulary(self) -> Vocabulary: ...  # noqa: D102
-    @property
-    def word_embeddings(self) -> torch.nn.Embedding: ...  # noqa: D102
-    @property
-    def attentions(self) -> Sequence[Any]: ...  # noqa: D102
-    def language_model(self, name: str | None = None) -> Any: ...  # noqa: D102
-    def requires_grad_(self, requires_grad: bool = True) -> Any: ...  # noqa: D102
-    def token_states(  # noqa: D102
-        self,
-        ids: torch.Tensor,
-        mask: torch.Tensor,
-        dropout: float | None = None,
-        *,
-        embedded: Callable[[torch.Tensor], torch.Tensor] | None = None,
-        attended: Sequence[Callable[[torch.Tensor], torch.Tensor]] = (),
-    ) -> torch.Tensor: ...
+Encoder: TypeAlias = Any
+"""An `isospace.encoders.encoder.Encoder`, which this package may not import."""
 
 
 class Auxiliary(torch.nn.Module):
@@ -127,22 +102,6 @@ class Scale(Auxiliary):
         self.log = torch.nn.Parameter(torch.tensor(start).log())
 
 
-C = TypeVar("C", bound=torch.nn.Module)
-
-
-def find_auxiliary(auxiliaries: Mapping[str, torch.nn.Module], name: str, kind: type[C]) -> C:
-    """Return the auxiliary network or memory of this name.
-
-    Raises:
-        ValueError: there is none of this name and kind.
-    """
-    found = auxiliaries.get(name)
-    if not isinstance(found, kind):
-        words = kind.__name__.lower()
-        raise ValueError(f"auxiliaries: expected a {words} {name!r}; got {sorted(auxiliaries)}")
-    return found
-
-
 class Network(Auxiliary):
     """A copy of the encoder, which can encode views (`View.by`).
 
@@ -224,12 +183,3 @@ class Queue(Auxiliary):
     def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
         """Append the view."""
         self.push(views.projected[self.view])
-
-
-def queued_vectors(views: Views) -> torch.Tensor:
-    """Return the vectors (n, dim) in the queue, oldest first.
-
-    Raises:
-        ValueError: no queue comes with the views.
-    """
-    return find_auxiliary(views.auxiliaries, "queue", Queue).rows

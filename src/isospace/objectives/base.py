@@ -86,27 +86,13 @@ class Objective(ABC):
     """True where the terms read `Views.labels`."""
     takes_candidates: ClassVar[bool] = False
     """True where the terms read `Views.candidates`, if there are any."""
-    wants_more_than_likeness: ClassVar[bool] = False
-    """True where the terms do more than draw the first view and those not `of_anchor` together, so
-    that the views must be of one text."""
-
-    @property
-    def why_no_pairs(self) -> str:
-        """The reason why this plan cannot take pairs of texts; empty where it can."""
-        if self.texts > 1:
-            return "reads several texts of an example already"
-        if len(self.views) == 1:
-            return "has one view of a text, and no second one that another text could be"
-        if any(view.read == "tokens" for view in self.views):
-            return "reads all tokens of a text, and not its vector alone"
-        if self.wants_more_than_likeness:
-            return "asks more of the views of a text than that they are alike"
-        return ""
+    one_text_only: ClassVar[bool] = False
+    """True where the terms do more than draw the first view and those not `of_anchor` together."""
 
     @property
     def takes_pairs(self) -> bool:
         """True where the views may be of two texts that belong together."""
-        return not self.why_no_pairs
+        return not self.one_text_only and self.texts == 1 and len(self.views) > 1
 
     @property
     def reads_teacher(self) -> bool:

@@ -49,7 +49,7 @@ class CT(Objective):
 
     paper: ClassVar[Paper] = Paper("carlsson-etal-2021-semantic")
     term_names: ClassVar[tuple[str, ...]] = ("positives", "negatives")
-    wants_more_than_likeness: ClassVar[bool] = True
+    one_text_only: ClassVar[bool] = True
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -65,7 +65,7 @@ class CT(Objective):
         """Compute the loss over the drawn pairs, in a term for each label."""
         a, b = views.encoded
         own = torch.arange(len(a))
-        draws = auxiliaries.find_auxiliary(views.auxiliaries, "pairs", auxiliaries.Draws)
+        draws = views.auxiliaries["pairs"]
         shape = (len(a), 2, self.num_negatives)
         others = torch.randint(len(a) - 1, shape, generator=draws.generator)
         others += others >= own[:, None, None]
@@ -110,8 +110,7 @@ class CTInBatch(Objective):
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Compute half the cross-entropy in each direction."""
-        learnt = auxiliaries.find_auxiliary(views.auxiliaries, "scale", auxiliaries.Scale)
-        scale = learnt.log.to(views.encoded).exp()
+        scale = views.auxiliaries["scale"].log.to(views.encoded).exp()
         logits = scale * similarity.cosine_matrix(*views.encoded)
         directions = zip(self.term_names, (logits, logits.T), strict=True)
         return {name: diagonal_cross_entropy(rows).mean() / 2 for name, rows in directions}

@@ -81,7 +81,7 @@ class DCLR(MLPOrNone, Objective):
         """Contrast over the batch and the noise."""
         z1, z2 = views.projected[:2]
         frozen = views.encoded[2:].detach()
-        draws = auxiliaries.find_auxiliary(views.auxiliaries, "noise", auxiliaries.Draws)
+        draws = views.auxiliaries["noise"]
         count = int(self.noise_times * len(z1))
         drawn = torch.randn(count, z1.shape[1], generator=draws.generator).to(z1)
         noise = hardened_noise(

@@ -56,7 +56,7 @@ class DeCLUTR(Objective):
 
     paper: ClassVar[Paper] = Paper("giorgi-etal-2021-declutr")
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "masked_language")
-    wants_more_than_likeness: ClassVar[bool] = True
+    one_text_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse lengths in the wrong order."""
@@ -111,9 +111,7 @@ class DeCLUTR(Objective):
         )
         guessed = vectors.new_zeros(())
         if self.mlm_weight:
-            head = auxiliaries.find_auxiliary(
-                views.auxiliaries, "masked_language", decoders.MaskedHead
-            )
+            head = views.auxiliaries["masked_language"]
             tokens = [views.tokens[i] for i in range(self.anchors)]
             guessed = self.mlm_weight * head.loss(tokens, views.inputs)
         return {"nt_xent": contrast, "masked_language": guessed}

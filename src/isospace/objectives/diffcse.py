@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat
@@ -99,7 +99,7 @@ class DiffCSE(Contrast):
             return {"detection": views.encoded.new_zeros(())}
         z1, z2 = views.projected
         known = torch.cat([z1, z1 if views.paired else z2])
-        detector: Any = views.auxiliaries["detector"]
+        detector = views.auxiliaries["detector"]
         original, *masked = views.inputs
         everywhere = self.variant == "released" and self.generator != "words"
         guesses = [detector.guesses(original, m, sampled=self.variant == "paper") for m in masked]

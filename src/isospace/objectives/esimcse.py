@@ -63,5 +63,5 @@ class ESimCSE(Contrast):
     def logits(self, views: Views) -> torch.Tensor:
         """Compare anchors with batch and queue."""
         z1, z2, _ = views.projected
-        columns = torch.cat([z2, auxiliaries.queued_vectors(views).to(z1)])
+        columns = torch.cat([z2, views.auxiliaries["queue"].rows.to(z1)])
         return similarity.cosine_matrix(z1, columns) / self.temperature

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, PositiveInt
@@ -67,16 +67,15 @@ class ISBERT(Objective):
         )
         return {"convolutions": layers}
 
-    def shipped(self, built: Mapping[str, auxiliaries.Auxiliary]) -> convolutions.Convolutions:
+    def shipped(self, built: Mapping[str, Any]) -> convolutions.Convolutions:
         """Return the convolutions, whose mean over tokens is the vector."""
-        return auxiliaries.find_auxiliary(built, "convolutions", convolutions.Convolutions)
+        layers: convolutions.Convolutions = built["convolutions"]
+        return layers
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Compute the expectations over own tokens, negated, and over other sentences' tokens."""
         tokens = views.tokens[0]
-        kind = convolutions.Convolutions
-        layers = auxiliaries.find_auxiliary(views.auxiliaries, "convolutions", kind)
-        local = layers(tokens.states, tokens.mask)
+        local = views.auxiliaries["convolutions"](tokens.states, tokens.mask)
         sentence = local.sum(1) / tokens.mask.sum(1, keepdim=True)
         released = self.variant == "released"
         own, others = token_information(local, sentence, tokens.mask, constants=released)

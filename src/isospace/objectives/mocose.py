@@ -95,5 +95,5 @@ class MoCoSE(Objective):
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast over batch and queue."""
         query, keys = views.projected
-        negatives = auxiliaries.queued_vectors(views).to(query)
+        negatives = views.auxiliaries["queue"].rows.to(query)
         return {"info_nce": info_nce(query, keys, self.temperature, negatives)}

@@ -58,7 +58,7 @@ class SCD(Projected, Objective):
     paper: ClassVar[Paper] = Paper("klein-nabi-2022-scd")
     term_names: ClassVar[tuple[str, ...]] = ("self_contrast", "on_diagonal", "off_diagonal")
     first_bias: ClassVar[bool] = True
-    wants_more_than_likeness: ClassVar[bool] = True
+    one_text_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.low_dropout > self.high_dropout:

@@ -39,11 +39,11 @@ def require_pairs(config: TrainConfig) -> None:
                     f"`{name}` is for pairs of texts. Leave it out, or set `views` pairs or both"
                 )
         return
-    if reason := config.objective.why_no_pairs:
+    if not config.objective.takes_pairs:
         takers = ", ".join(name for name, kind in OBJECTIVES.items() if kind().takes_pairs)
         raise UserError(
             f"`views` {config.views}: {objective_name(config.objective)} with these settings "
-            f"{reason}, and accepts no pairs. Set an `objective` that does ({takers})"
+            f"accepts no pairs. Set an `objective` that does ({takers})"
         )
 
 

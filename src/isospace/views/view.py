@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -43,13 +43,8 @@ class Vocabulary:
 
     @property
     def mask_id(self) -> int:
-        """The id of the mask token.
-
-        Raises:
-            ValueError: the tokenizer has no mask token.
-        """
-        if self.mask is None:
-            raise ValueError("the tokenizer has no mask token")
+        """The id of the mask token, for edits with `needs_mask`."""
+        assert self.mask is not None
         return self.mask
 
     def inner(self, ids: Ids) -> slice:
@@ -204,7 +199,7 @@ class Views:
     encoded: torch.Tensor
     projected: torch.Tensor
     tokens: Mapping[int, TokenStates] = field(default_factory=dict)
-    auxiliaries: Mapping[str, torch.nn.Module] = field(default_factory=dict)
+    auxiliaries: Mapping[str, Any] = field(default_factory=dict)
     inputs: tuple[TokenIds, ...] = ()
     labels: torch.Tensor | None = None
     candidates: torch.Tensor | None = None
