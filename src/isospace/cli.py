@@ -34,7 +34,6 @@ _NOT_FOR_OPTIONS = (
     "isospace.objectives.auxiliaries",
     "isospace.objectives.decoders",
     "isospace.objectives.heads",
-    "isospace.operators.convolutions",
     "isospace.operators.inverse_sqrt",
     "isospace.operators.similarity",
     "isospace.operators.whitening",

@@ -26,7 +26,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import rebuilt
-from isospace.operators.convolutions import Convolutions
+from isospace.objectives.decoders import Convolutions
 from isospace.views.edits import Template
 
 

@@ -43,11 +43,11 @@ class Auxiliary(torch.nn.Module):
         """
 
 
-ByName: TypeAlias = dict[str, Auxiliary]
+ByName: TypeAlias = dict[str, torch.nn.Module]
 """Name -> auxiliary network or memory."""
 
 
-class RandomHead(torch.nn.Module):
+class Seeded(torch.nn.Module):
     """Base of modules that draw random numbers; the generator's state is in `state_dict`."""
 
     def __init__(self, generator: torch.Generator) -> None:
@@ -63,7 +63,7 @@ class RandomHead(torch.nn.Module):
         self.generator.set_state(state.cpu())
 
 
-class Draws(RandomHead, Auxiliary):
+class Draws(Seeded, Auxiliary):
     """Random numbers for the terms, from a saved generator.
 
     Every process computes the terms of the whole batch, so all must draw the same numbers.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -153,7 +152,7 @@ class Objective(ABC):
         """
         return {}
 
-    def shipped(self, built: Mapping[str, auxiliaries.Auxiliary]) -> Edit | torch.nn.Module | None:
+    def shipped(self, built: auxiliaries.ByName) -> Edit | torch.nn.Module | None:
         """Return how the encoder is read for evaluation and in the shipped model.
 
         A `Template`: the state at its mask token. One of the `built` auxiliaries, `Convolutions`:

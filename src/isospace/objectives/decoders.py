@@ -2,16 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from isospace.objectives import heads
 from isospace.objectives.auxiliaries import Auxiliary, Draws, Encoder, Network
-from isospace.operators.convolutions import Convolutions
-from isospace.operators.word_loss import word_loss
 from isospace.views import NO_TARGET, TokenIds, TokenStates
+
+_LOGITS = 1 << 24
+"""Number of logits in memory: 64 MB in float32. A batch of 64 passages has 100 million or more."""
+
+
+def word_loss(
+    states: torch.Tensor, words: torch.Tensor, bias: torch.Tensor, labels: torch.Tensor
+) -> torch.Tensor:
+    r"""Return the negative log-likelihood of the labels, summed over tokens.
+
+    $$-\sum_t \log \mathrm{softmax}(W h_t + b)_{y_t}$$
+
+    $h$ (`states`) is (token, dim), $W$ (`words`) is (word, dim), $b$ (`bias`) is (word,), and $y$
+    (`labels`) is (token,). The result is a scalar, 0 without tokens, and can be differentiated
+    once.
+
+    Logits are computed for a slice of tokens at a time, together with their gradients. So none is
+    kept for the backward pass or computed twice.
+    """
+    apply: Callable[..., torch.Tensor] = _WordLoss.apply
+    return apply(states, words, bias, labels)
+
+
+class _WordLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: torch.Tensor,
+        words: torch.Tensor,
+        bias: torch.Tensor,
+        labels: torch.Tensor,
+    ) -> torch.Tensor:
+        total = states.new_zeros(())
+        gradients = [
+            torch.zeros_like(x) if wanted else None
+            for x, wanted in zip((states, words, bias), ctx.needs_input_grad, strict=False)
+        ]
+        of_states, of_words, of_bias = gradients
+        step = max(1, _LOGITS // len(words))
+        for start in range(0, len(states), step):
+            part = slice(start, start + step)
+            own, right = states[part], labels[part, None]
+            logits = torch.addmm(bias, own, words.T)
+            whole = logits.logsumexp(dim=1, keepdim=True)
+            total += (whole - logits.gather(1, right)).sum()
+            shares = logits.sub_(whole).exp_()
+            shares.scatter_add_(1, right, shares.new_full(right.shape, -1.0))
+            if of_states is not None:
+                torch.mm(shares, words, out=of_states[part])
+            if of_words is not None:
+                of_words.addmm_(shares.T, own)
+            if of_bias is not None:
+                of_bias += shares.sum(dim=0)
+        ctx.save_for_backward(*gradients)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return (*(None if x is None else gradient * x for x in ctx.saved_tensors), None)
 
 
 class MaskedHead(Auxiliary):
@@ -61,8 +120,40 @@ class MaskedHead(Auxiliary):
         return total / max(1, len(ids))
 
 
-class TokenConvolutions(Convolutions, Auxiliary):
-    """Convolutions over the tokens that train beside the encoder, and are shipped (IS-BERT)."""
+class Convolutions(torch.nn.Module):
+    """Concatenated convolutions of several kernel widths over the same tokens (IS-BERT)."""
+
+    def __init__(
+        self,
+        dim: int,
+        channels: int,
+        kernels: Sequence[int],
+        *,
+        relu: bool,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.dim, self.channels, self.kernels, self.relu = dim, channels, tuple(kernels), relu
+        self.layers = torch.nn.ModuleList()
+        for kernel in kernels:
+            empty = torch.nn.Conv1d(dim, channels, kernel, padding=kernel // 2, device="meta")
+            layer = empty.to_empty(device="cpu")
+            bound = (dim * kernel) ** -0.5  # PyTorch's initialisation, drawn from our generator
+            with torch.no_grad():
+                for parameter in layer.parameters():
+                    parameter.uniform_(-bound, bound, generator=generator)
+            self.layers.append(layer)
+
+    def forward(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Convolve token states (batch, length, dim) with a mask (batch, length).
+
+        States must be zero at the padding. The result (batch, length, channels of all convolutions)
+        is zero there too.
+        """
+        across = states.transpose(1, 2)
+        features = torch.cat([layer(across) for layer in self.layers], dim=1).transpose(1, 2)
+        features = features.relu() if self.relu else features
+        return features * mask.unsqueeze(-1)
 
 
 class CrossAttention(torch.nn.Module):

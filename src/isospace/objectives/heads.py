@@ -16,7 +16,7 @@ from torch.nn.functional import normalize
 
 from isospace.losses.contrastive import diagonal_cross_entropy
 from isospace.losses.correlation import shuffled_group_whitening
-from isospace.objectives.auxiliaries import Auxiliary, RandomHead, follow
+from isospace.objectives.auxiliaries import Auxiliary, Seeded, follow
 from isospace.operators.similarity import nearest_others, upcast, without_autocast
 from isospace.operators.whitening import split_groups
 from isospace.views import Views
@@ -117,7 +117,7 @@ def group_count(dim: int, groups: int | None) -> int:
     return dim // 2 if groups is None else groups
 
 
-class GroupWhitening(RandomHead):
+class GroupWhitening(Seeded):
     """Group whitening of every view by its batch statistics (WhitenedCSE).
 
     The paper's running statistics (Eq. 13) are for inference, where there is no head.
@@ -191,7 +191,7 @@ class JointProjector(nn.Module):
         return rows.view_as(views)
 
 
-class GaussianCopies(RandomHead):
+class GaussianCopies(Seeded):
     """All views, then all views with N(0, variance) added (SimCSE++, noise study)."""
 
     def __init__(self, variance: float, generator: torch.Generator) -> None:
@@ -222,7 +222,7 @@ class ArtificialRows(nn.Module):
         return _with_rows(views, self.artificial)
 
 
-class GaussianRows(RandomHead):
+class GaussianRows(Seeded):
     """Views followed by fresh rows ~ N(0, 1), packed like `ArtificialRows` (GS-InfoNCE)."""
 
     def __init__(self, rows: int, generator: torch.Generator) -> None:
@@ -256,7 +256,7 @@ class SeededDropout(nn.Module):
         return x * kept.to(x) / (1 - self.rate)
 
 
-class MomentumHead(RandomHead, Auxiliary):
+class MomentumHead(Seeded, Auxiliary):
     """Projections of two branches, one of which follows the other, and a predictor (MoCoSE).
 
     The first view passes pooler (Linear), projection (Linear, layer norm, dropout) and predictor
@@ -309,7 +309,7 @@ class MomentumHead(RandomHead, Auxiliary):
         follow(self.copied_projection, self.projection, momentum)
 
 
-class VirtualView(RandomHead):
+class VirtualView(Seeded):
     """Two projected views of length 1, and a virtual view of the first (VaSCL).
 
     The virtual view moves every sentence by `radius` along the gradient of a contrast with its

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, PositiveInt
@@ -12,7 +11,6 @@ from isospace.errors import UserError
 from isospace.losses.detection import token_information
 from isospace.objectives import auxiliaries, decoders, heads
 from isospace.objectives.base import Objective, Paper, Widths
-from isospace.operators import convolutions
 from isospace.system.settings import settings
 from isospace.views import View, Views
 
@@ -62,15 +60,14 @@ class ISBERT(Objective):
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build the convolutions."""
         relu, generator = self.variant == "paper", heads.seeded(seed)
-        layers = decoders.TokenConvolutions(
+        layers = decoders.Convolutions(
             encoder.dim, self.channels, self.kernels, relu=relu, generator=generator
         )
         return {"convolutions": layers}
 
-    def shipped(self, built: Mapping[str, Any]) -> convolutions.Convolutions:
+    def shipped(self, built: auxiliaries.ByName) -> torch.nn.Module:
         """Return the convolutions, whose mean over tokens is the vector."""
-        layers: convolutions.Convolutions = built["convolutions"]
-        return layers
+        return built["convolutions"]
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Compute the expectations over own tokens, negated, and over other sentences' tokens."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -80,7 +79,7 @@ class PromptBERT(Objective):
             return own
         return lambda dim, generator: heads.Differences(own(dim, generator))
 
-    def shipped(self, built: Mapping[str, auxiliaries.Auxiliary]) -> Template:
+    def shipped(self, built: auxiliaries.ByName) -> Template:
         """Return the first template, whose mask token is read."""
         return self._templates(empty=False)[0]
 

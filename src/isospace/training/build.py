@@ -17,7 +17,7 @@ from isospace.encoders.loading import state_hash
 from isospace.encoders.trained_pooling import at_mask, convolved
 from isospace.errors import UserError
 from isospace.objectives.auxiliaries import Auxiliary
-from isospace.operators.convolutions import Convolutions
+from isospace.objectives.decoders import Convolutions
 from isospace.training.batches import Batches
 from isospace.training.examples import Examples
 from isospace.training.lists import Lists
@@ -132,7 +132,7 @@ class Parts(NamedTuple):
 
     plan: PassPlan
     head: nn.Module
-    auxiliaries: dict[str, Auxiliary]
+    auxiliaries: dict[str, nn.Module]
     sources: Sources
     shipped: Encoder
 

@@ -278,7 +278,7 @@ class Training:
         return self.modules["head"]
 
     @property
-    def auxiliaries(self) -> dict[str, Auxiliary]:
+    def auxiliaries(self) -> dict[str, nn.Module]:
         """The auxiliary networks and memories by name, without the head."""
         parts: Any = self.modules.items()
         return {name: part for name, part in parts if name != "head"}

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from isospace.operators import word_loss as module
-from isospace.operators.word_loss import word_loss
+from isospace.objectives import decoders
+from isospace.objectives.decoders import word_loss
 
 TOKENS, WORDS, DIM = 7, 11, 5
 
@@ -24,7 +24,7 @@ def drawn() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 @pytest.fixture(params=[1, 3, TOKENS, 100])
 def at_once(request, monkeypatch):
     """So many tokens."""
-    monkeypatch.setattr(module, "_LOGITS", request.param * WORDS)
+    monkeypatch.setattr(decoders, "_LOGITS", request.param * WORDS)
     return request.param
 
 
