@@ -186,7 +186,7 @@ def bad(config: TrainConfig, tmp_path: Path, case: str) -> tuple[TrainConfig, st
     pairs.write_text("only one column\n")
     return {
         "missing": (corpus(str(tmp_path / "no.txt")), r"no\.txt"),
-        "few": (corpus(str(few)), r"11 usable sentences.*fewer than a batch of 16"),
+        "few": (corpus(str(few)), r"11 texts to train on.*fewer than a batch of 16"),
         "pairs": (replace(config, pairs=pairs), r"bad\.csv"),
         "data": (replace(config, data=str(tmp_path / "nothing")), "`data` hub"),
         "labels": (replace(config, select="labels"), "`data`"),

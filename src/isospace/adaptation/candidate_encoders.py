@@ -35,7 +35,7 @@ from isospace.operators.fitted_whitening import Moments, PairMoments
 from isospace.system.cache import cache_folder
 from isospace.system.devices import has_bf16
 from isospace.training import checkpoint
-from isospace.training.examples import Examples
+from isospace.training.examples import related_texts
 from isospace.training.prepare import base_encoder, require_trainable
 from isospace.whiten.fitting import FITTED_ON, fit_rows
 from isospace.whiten.fold import (
@@ -108,9 +108,9 @@ class CandidateEncoders:
             require_trainable(config, encoder)
         drop_normalize(encoder)
         weights = {k: v.detach().clone() for k, v in encoder.model.state_dict().items()}
-        own = len(_related_texts(config, corpus, FITTED_ON)[0])
+        own = len(related_texts(config, corpus, FITTED_ON)[0])
         enough = own >= FEW_PAIRS and all(
-            len(_related_texts(config, part, FITTED_ON)[0]) >= FEW_PAIRS // 2 for part in parts
+            len(related_texts(config, part, FITTED_ON)[0]) >= FEW_PAIRS // 2 for part in parts
         )
         if not queries_only:
             maps, through_map = (PAIR_MAPS, THROUGH) if enough else (TEXT_MAPS, None)
@@ -146,7 +146,7 @@ class CandidateEncoders:
     def fit_texts(self) -> tuple[Asked, ...]:
         """Texts on which maps are fitted, with their sides."""
         if not self.maps[0].of_texts:
-            first, second = _related_texts(self.config, self.corpus, self.fitted_on)
+            first, second = related_texts(self.config, self.corpus, self.fitted_on)
             return ("query", first), ("document", second)
         columns = max(1, len(self.config.text.columns))
         rows = fit_rows(self.corpus, columns, 2 * self.fitted_on)
@@ -268,10 +268,3 @@ class CandidateEncoders:
                 own = PromptedEncoders(own.queries, base.documents, base.plain)
             self._made[share, cut] = own
         return self._made[share, cut]
-
-
-def _related_texts(config: TrainConfig, corpus: Corpus, most: int) -> tuple[list[str], list[str]]:
-    """Return the two sides of at most `most` pairs; none if training uses dropout views."""
-    if config.views == "dropout":
-        return [], []
-    return Examples.from_corpus(config, corpus).related_texts(most)

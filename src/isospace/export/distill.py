@@ -50,7 +50,7 @@ from isospace.statistics.influence import Scores
 from isospace.system.cache import cache_folder
 from isospace.system.files import atomic_folder, require_new
 from isospace.system.progress import Logged, Progress
-from isospace.training.examples import Examples
+from isospace.training.examples import related_texts
 from isospace.training.finish import ModelScores
 from isospace.training.lifecycle import stoppable
 from isospace.training.prepare import Data, load_data, say_corpus
@@ -145,12 +145,11 @@ def _training_texts(
     settings: TrainConfig, corpus: Corpus, most: int
 ) -> tuple[list[str], list[str]]:
     """Return both sides of the training pairs; for lines of text, the halves of sentences."""
-    lines = corpus.train_rows[evenly(len(corpus.train_rows), most)]
-    if corpus.related is None and not settings.text.columns and settings.queries is None:
+    first, second = related_texts(settings, corpus, most)
+    if not first:
+        lines = corpus.train_rows[evenly(len(corpus.train_rows), most)]
         pairs = halves([corpus[line] for line in lines.tolist()])
         first, second = list(pairs.first), list(pairs.second)
-    else:
-        first, second = Examples.from_corpus(settings, corpus).related_texts(most)
     if len(first) < 2:
         raise TooLittle(
             f"`corpus` {' '.join(settings.text.corpus)}: fewer than two pairs to train on. Give "

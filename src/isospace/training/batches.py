@@ -23,7 +23,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import side_of
 from isospace.errors import TooLittle
 from isospace.statistics.counts import number_of
-from isospace.training.examples import Examples, Rows, crop, fewer_than_a_batch
+from isospace.training.examples import Examples, Rows, crop
 from isospace.training.lists import Lists
 from isospace.training.plan import PassPlan
 from isospace.training.sources import Sources
@@ -121,20 +121,24 @@ _AT_ONCE = 1 << 16
 class Order:
     """The examples of each batch; they depend only on the seed and the epoch.
 
+    Attributes:
+        per_epoch: number of batches in the first epoch; later epochs have about as many.
+
     Raises:
-        TooLittle: there are too few examples for a single batch.
+        TooLittle: the examples make no batch.
     """
 
     def __init__(self, examples: Examples, size: int, seed: int) -> None:
         self._examples, self._size, self._seed = examples, size, seed
-        self._epoch, self._first = -1, 0
-        self._batches = np.empty((0, size), np.int64)
+        self._epoch, self._first, self._batches = 0, 0, self._drawn(0)
+        self.per_epoch = len(self._batches)
+        if not self.per_epoch:
+            raise TooLittle(_no_batch(examples, size))
 
     def batch(self, number: int) -> Rows:
         """Return the positions (size,) of the examples of batch `number`, counted over the run."""
         if number < self._first:
-            self._epoch, self._first = -1, 0
-            self._batches = self._batches[:0]
+            self._epoch, self._first, self._batches = 0, 0, self._drawn(0)
         while number >= self._first + len(self._batches):
             self._first += len(self._batches)
             self._epoch += 1
@@ -142,30 +146,29 @@ class Order:
         found: Rows = self._batches[number - self._first]
         return found
 
-    @property
-    def per_epoch(self) -> int:
-        """Number of batches in the first epoch; later epochs have about as many."""
-        self.batch(0)
-        return len(self._batches)
-
     def _drawn(self, epoch: int) -> Rows:
         """Return the full batches (batch, size) of an epoch."""
         random, examples = np.random.default_rng([self._seed, epoch]), self._examples
         order = random.permutation(len(examples))
         if examples.origins is None:
-            batches = order[: len(order) // self._size * self._size].reshape(-1, self._size)
-            if not len(batches):
-                raise TooLittle(fewer_than_a_batch(number_of(len(examples), "texts"), self._size))
-            return batches
+            return order[: len(order) // self._size * self._size].reshape(-1, self._size)
         batches = batches_without_shared_origin(order, examples.origins, self._size)
-        if len(batches):
-            return batches
-        if epoch:  # the first epoch had batches, or there would be no second
-            return self._drawn(0)
-        raise TooLittle(
-            f"{len(examples):,} pairs make no batch of {self._size}: pairs of one document, or "
-            "with nearly the same text, may not share a batch. Give more text, or smaller batches"
+        return batches if len(batches) or not epoch else self._drawn(0)
+
+
+def _no_batch(examples: Examples, size: int) -> str:
+    """Return the message for examples that make no batch."""
+    unit = {1: "texts", 2: "pairs"}.get(examples.rows.shape[1], "examples")
+    found = number_of(len(examples), unit)
+    if len(examples) < size:
+        about = examples.summary or (examples.source.corpus.summary if examples.source else "")
+        why = f"{found} to train on ({about}), fewer than a batch of {size}"
+    else:
+        why = (
+            f"{found} make no batch of {size}: {unit} of one document, or with nearly the same "
+            "text, may not share a batch"
         )
+    return f"{why}. Give more text; `isospace train` also takes a smaller `batch_size`"
 
 
 def batches_without_shared_origin(order: Rows, origins: Rows, size: int) -> Rows:

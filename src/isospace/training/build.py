@@ -51,7 +51,8 @@ def build_training(
     Raises:
         UserError: the objective does not fit the encoder or the texts.
     """
-    examples = _long_enough(config, encoder, tokens, examples)
+    special = encoder.tokenizer.num_special_tokens_to_add()
+    examples = examples.long_enough(config, tokens[0].lengths - special)
     torch.manual_seed(config.seed + accelerator.process_index)
     encoder.to(accelerator.device)
     # Objectives and scores use cosines, whatever the base model used.
@@ -94,30 +95,6 @@ def build_training(
         frozen={setting: names[module] for setting, module in frozen.items()},
         digests=digests,
         accelerator=accelerator,
-    )
-
-
-def _long_enough(
-    config: TrainConfig, encoder: Encoder, tokens: Sequence[Tokens], examples: Examples
-) -> Examples:
-    """Return the examples that are long enough for the objective."""
-    needed = config.objective.tokens_needed
-    if not needed:
-        return examples
-    special = encoder.tokenizer.num_special_tokens_to_add()
-    kept = examples.where(tokens[0].lengths[examples.rows[:, 0]] - special >= needed)
-    if len(kept) < config.batch_size:
-        raise UserError(too_short(config, len(kept), len(examples)))
-    return kept
-
-
-def too_short(config: TrainConfig, long_enough: int, texts: int) -> str:
-    """Return the message for texts that are too short to train on."""
-    return (
-        f"`corpus` {' '.join(config.text.corpus)}: {long_enough} of {texts} texts have the "
-        f"{config.objective.tokens_needed} tokens that this objective needs of each, fewer than a "
-        f"batch of {config.batch_size}. Give documents, in passages that are long enough "
-        "(`passage_words`), or set the objective to shorter spans"
     )
 
 

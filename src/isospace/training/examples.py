@@ -137,8 +137,7 @@ class Examples:
         """Return the examples of a corpus that the settings train on.
 
         Raises:
-            UserError: the settings need pairs and there are none; `TooLittle` if the examples do
-                not fill a batch.
+            UserError: the settings need pairs, and there are none.
         """
         texts = Texts.from_corpus(corpus)
         if config.views == "dropout":
@@ -165,11 +164,6 @@ class Examples:
             found = found._with_singles(np.unique(found.rows) if of_columns else corpus.train_rows)
         if config.queries is not None:
             found = found._with_queries(read_queries(config.queries, config, corpus))
-        if len(found) < config.batch_size:
-            of = f" ({found.summary})" if found.summary else ""
-            raise TooLittle(
-                fewer_than_a_batch(f"{number_of(len(found), 'pairs')}{of}", config.batch_size)
-            )
         return found
 
     @property
@@ -228,6 +222,27 @@ class Examples:
             summary=", ".join(filter(None, parts)),
         )
 
+    def long_enough(self, config: TrainConfig, lengths: Rows) -> Examples:
+        """Return the examples whose first text is long enough for the objective.
+
+        `lengths` is (text,), in tokens.
+
+        Raises:
+            TooLittle: these examples do not fill a batch.
+        """
+        needed = config.objective.tokens_needed
+        if not needed:
+            return self
+        found = self.where(lengths[self.rows[:, 0]] >= needed)
+        if len(found) < config.batch_size:
+            raise TooLittle(
+                f"`corpus` {' '.join(config.text.corpus)}: {len(found)} of {len(self)} texts have "
+                f"the {needed} tokens that this objective needs of each, fewer than a batch of "
+                f"{config.batch_size}. Give documents, in passages that are long enough "
+                "(`passage_words`), or set the objective to shorter spans"
+            )
+        return found
+
     def where(self, keep: NDArray[np.bool_]) -> Examples:
         """Return the examples for which `keep` (example,) is true."""
         columns = {
@@ -264,10 +279,12 @@ class Examples:
         return first, second
 
 
-def fewer_than_a_batch(found: str, size: int) -> str:
-    """Return the message for texts that do not fill a batch."""
-    few = f"{found} to train on, fewer than a batch of {size}"
-    return f"{few}. Give more text, or smaller batches"
+def related_texts(config: TrainConfig, corpus: Corpus, most: int) -> tuple[list[str], list[str]]:
+    """Return `Examples.related_texts`; no pairs if the settings or the text give none."""
+    lines = corpus.related is None and not config.text.columns and config.queries is None
+    if lines or config.views == "dropout":
+        return [], []
+    return Examples.from_corpus(config, corpus).related_texts(most)
 
 
 def _of_texts(numbers: Rows, rows: Rows) -> Rows:

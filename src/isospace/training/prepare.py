@@ -37,8 +37,8 @@ from isospace.system.devices import has_bf16
 from isospace.system.processes import STDIN_IS_OF_ONE, arithmetic, join_processes
 from isospace.system.progress import Progress
 from isospace.training.batches import Order
-from isospace.training.build import build_parts, build_training, too_short
-from isospace.training.examples import Examples, fewer_than_a_batch
+from isospace.training.build import build_parts, build_training
+from isospace.training.examples import Examples
 from isospace.training.lists import Lists, make_lists, needs_lists
 from isospace.training.loop import Loop
 from isospace.training.plan import PassPlan
@@ -301,6 +301,12 @@ def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:
     return held_out
 
 
+def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
+    examples = Examples.from_corpus(config, corpus)
+    most_tokens = np.diff(corpus.offsets) - 1  # a token has a byte or more
+    Order(examples.long_enough(config, most_tokens), config.batch_size, config.seed)
+
+
 def base_encoder(config: TrainConfig, device: str | None = None) -> Encoder:
     """Load the base model unchanged."""
     return load_encoder(
@@ -338,21 +344,3 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
     if config.lora is not None:
         train_adapters(encoder, config.lora, config.seed)
     return encoder
-
-
-def _require_a_batch(config: TrainConfig, corpus: Corpus) -> None:
-    usable, batch = len(corpus.train_rows), config.batch_size
-    needed = config.objective.tokens_needed
-    # A token has a byte or more.
-    long_enough = int((np.diff(corpus.offsets)[corpus.train_rows] > needed).sum())
-    if long_enough < batch <= usable:
-        raise TooLittle(too_short(config, long_enough, usable))
-    if config.views != "dropout":
-        examples = Examples.from_corpus(config, corpus)
-        if examples.unanswered is None:
-            Order(examples, batch, config.seed).batch(0)
-    elif usable < batch:
-        raise TooLittle(
-            f"`corpus` {' '.join(config.text.corpus)} ({corpus.summary}): "
-            + fewer_than_a_batch(number_of(usable, "usable sentences"), batch)
-        )

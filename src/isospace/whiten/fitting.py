@@ -19,15 +19,16 @@ from accelerate.utils import gather_object
 from numpy.typing import NDArray
 
 from isospace.corpus.corpus import Corpus
+from isospace.corpus.examples import evenly
 from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import Side
-from isospace.errors import TooLittle, UserError
+from isospace.errors import UserError
 from isospace.operators.fitted_whitening import Moments, PairMoments, Whitening
 from isospace.operators.flow import Flow, fit_flow
 from isospace.recipes import find
 from isospace.system.progress import Progress
-from isospace.training.examples import Examples
+from isospace.training.examples import related_texts
 from isospace.whiten.fold import FittedMap
 from isospace.whiten.whiten_config import By, Power, WhitenConfig
 
@@ -133,20 +134,18 @@ def _pairs(config: WhitenConfig, corpus: Corpus) -> tuple[list[str], list[str]] 
     Raises:
         UserError: the user asked for pairs, and the corpus has too few.
     """
-    recipe = replace(find("pairs").config, batch_size=FEW_PAIRS, text=config.text)
-    recipe = replace(recipe, pairs=config.pairs, model=config.model)
-    try:
-        examples = Examples.from_corpus(recipe, corpus)
-    except UserError as error:
-        if config.by != "pairs":
-            return None
-        few = isinstance(error, TooLittle)
-        what = f"it has fewer than {FEW_PAIRS}" if few else "it is lines of text"
-        raise UserError(
-            f"`by` pairs: whitening needs {FEW_PAIRS} pairs of texts that belong together, and "
-            f"{what}. Give documents, or name the columns of pairs (`columns`)"
-        ) from error
-    return examples.related_texts(config.sentences or MOST_PAIRS)
+    recipe = replace(find("pairs").config, text=config.text, pairs=config.pairs)
+    most = config.sentences or MOST_PAIRS
+    first, second = related_texts(recipe, corpus, max(most, FEW_PAIRS))
+    if len(first) >= FEW_PAIRS:
+        kept = evenly(len(first), most)
+        return [first[place] for place in kept], [second[place] for place in kept]
+    if config.by != "pairs":
+        return None
+    raise UserError(
+        f"`by` pairs: whitening needs {FEW_PAIRS} pairs of texts that belong together, and the "
+        f"text gives {len(first)}. Give documents, or name the columns of pairs (`columns`)"
+    )
 
 
 def _moments(
