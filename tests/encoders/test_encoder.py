@@ -65,7 +65,7 @@ def test_views_of_one_text_are_one_pass_over_copies(encoder):
 def test_each_view_is_made_from_its_text(encoder):
     texts = [sentences(4, seed) for seed in range(3)]
     ids = [row for column in texts for row in encoder.tokens.ids(column)]
-    batch = encoder.tokens.collate(ids, texts=3)
+    batch = encoder.tokens.collate(ids, sources=3)
     assert len(batch) == 4
     encoder.noise.set(0.0)
     plan = [View(text=2), View(), View(text=1), View(text=2)]

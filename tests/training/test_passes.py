@@ -48,7 +48,7 @@ def test_the_noise_of_the_second_pass_is_that_of_the_first(toy_model, tmp_path):
     loop.training.encoder.double()
     loop.training.head.double()
     batch = loop.training.batches.batch(0)
-    parts = batch.parts(TOKENS * batch.texts // 2)
+    parts = batch.parts(TOKENS * batch.sources // 2)
     assert len(parts) > 3
     torch.manual_seed(5)
     passed = [

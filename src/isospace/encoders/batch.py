@@ -18,66 +18,68 @@ _LONG_ATTENTION = 64
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded token ids of a batch of examples, each with one or several texts.
+    """Padded token ids of a batch of examples, each with one or several sources.
+
+    A source is a text, or an edited version of it.
 
     Attributes:
-        input_ids: (texts * batch, length) int64, all anchors first, then all positives ...
-        attention_mask: (texts * batch, length) int64, 1 for tokens.
-        texts: number of texts per example.
-        changed: index of a text -> changes of its embeddings; only texts with changes.
+        input_ids: (sources * batch, length) int64, the first source of all examples first.
+        attention_mask: (sources * batch, length) int64, 1 for tokens.
+        sources: number of sources per example.
+        changed: index of a source -> changes of its embeddings; only sources with changes.
         labels: (batch,) int64 class of each example; `None` without classes.
-        prompts: index of a text -> number of prompt tokens; only texts with a prompt. Some poolings
-            leave the prompt out.
+        prompts: index of a source -> number of prompt tokens; only sources with a prompt. Some
+            poolings leave the prompt out.
         teacher: (batch, n) teacher's scores of the texts in each example's list; `None` without a
             teacher.
     """
 
     input_ids: Tensor
     attention_mask: Tensor
-    texts: int = 1
+    sources: int = 1
     changed: Mapping[int, EmbeddingChanges] = field(default_factory=dict)
     labels: Tensor | None = None
     prompts: Mapping[int, int] = field(default_factory=dict)
     teacher: Tensor | None = None
 
     def __len__(self) -> int:
-        return len(self.input_ids) // self.texts
+        return len(self.input_ids) // self.sources
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device."""
-        changed = {text: changes.to(device) for text, changes in self.changed.items()}
+        changed = {source: changes.to(device) for source, changes in self.changed.items()}
         moved: dict[str, Any] = {
             name: x.to(device) for name, x in vars(self).items() if isinstance(x, Tensor)
         }
         return replace(self, changed=changed, **moved)
 
-    def stack(self, texts: Sequence[int]) -> Batch:
-        """Return a batch of single texts with the rows of text `texts[0]`, then `texts[1]` ...
+    def stack(self, sources: Sequence[int]) -> Batch:
+        """Return a batch of one source with the rows of `sources[0]`, then `sources[1]` ...
 
-        Either all or none of the texts have embedding changes. The prompt length is that of the
-        first text.
+        Either all or none of the sources have embedding changes. The prompt length is that of the
+        first source.
         """
-        if self.texts == len(texts) == 1:
+        if self.sources == len(sources) == 1:
             return self
 
         def stacked(rows: Tensor) -> Tensor:
-            of_text = rows.chunk(self.texts)
-            return torch.cat([of_text[t] for t in texts])
+            of_source = rows.chunk(self.sources)
+            return torch.cat([of_source[place] for place in sources])
 
-        parts = [self.changed[t] for t in texts if t in self.changed]
+        parts = [self.changed[place] for place in sources if place in self.changed]
         return Batch(
             stacked(self.input_ids),
             stacked(self.attention_mask),
             changed={0: concatenated(parts)} if parts else {},
-            prompts={0: self.prompts[texts[0]]} if texts[0] in self.prompts else {},
+            prompts={0: self.prompts[sources[0]]} if sources[0] in self.prompts else {},
         )
 
     def rows(self, rows: Tensor) -> Batch:
         """Return a batch of some examples, without their embedding changes."""
 
         def chosen(of_all: Tensor) -> Tensor:
-            by_text = of_all.reshape(self.texts, len(self), *of_all.shape[1:])
-            return by_text[:, rows].flatten(0, 1)
+            by_source = of_all.reshape(self.sources, len(self), *of_all.shape[1:])
+            return by_source[:, rows].flatten(0, 1)
 
         return replace(
             self,
@@ -93,7 +95,7 @@ class Batch:
 
         A part holds examples of similar length. A longer example is a part of its own.
         """
-        lengths = self.attention_mask.view(self.texts, len(self), -1).sum((0, 2))
+        lengths = self.attention_mask.view(self.sources, len(self), -1).sum((0, 2))
         order = lengths.argsort(stable=True)
         parts: list[list[int]] = [[]]
         room = tokens
@@ -128,5 +130,5 @@ class Batch:
         """Return the batch without the padding after the longest text."""
         length = int(self.attention_mask.sum(1).max())
         ids, mask = self.input_ids[:, :length], self.attention_mask[:, :length]
-        changed = {text: changes.cut(length) for text, changes in self.changed.items()}
-        return Batch(ids, mask, self.texts, changed, prompts=self.prompts)
+        changed = {source: changes.cut(length) for source, changes in self.changed.items()}
+        return Batch(ids, mask, self.sources, changed, prompts=self.prompts)

@@ -295,7 +295,7 @@ class Encoder(nn.Module):
         return states[torch.arange(len(states), device=states.device), here]
 
     def forward(
-        self, batch: Batch, plan: Sequence[View], texts: Sequence[int] | None = None
+        self, batch: Batch, plan: Sequence[View], sources: Sequence[int] | None = None
     ) -> list[Tensor]:
         """Encode a batch once per view; similar views share one pass.
 
@@ -305,23 +305,23 @@ class Encoder(nn.Module):
         Args:
             batch: token ids on the encoder's device, with the views' token edits already made.
             plan: the views.
-            texts: index of the text that each view encodes; default: `View.text`.
+            sources: index of the source that each view encodes; default: `View.text`.
 
         Returns:
             One tensor (batch, dim) per view, in the order of the plan; (batch, length, dim) for a
             view that reads all tokens.
         """
-        texts = [view.text for view in plan] if texts is None else texts
+        sources = [view.text for view in plan] if sources is None else sources
         views: dict[int, Tensor] = {}
         passes = [
-            (view.dropout, view.read, text in batch.changed, self._left_out(batch, text))
-            for view, text in zip(plan, texts, strict=True)
+            (view.dropout, view.read, source in batch.changed, self._left_out(batch, source))
+            for view, source in zip(plan, sources, strict=True)
         ]
         for alike in dict.fromkeys(passes):
             places = [i for i, one in enumerate(passes) if one == alike]
             rate, read, *_ = alike
             with self.noise.at(rate):
-                stacked = batch.stack([texts[i] for i in places])
+                stacked = batch.stack([sources[i] for i in places])
                 if read == "tokens":
                     vectors = self.vectors(stacked, normalised=False, read=read)
                 else:
@@ -338,9 +338,9 @@ class Encoder(nn.Module):
         made = [self.vectors(part, normalised=False, read=read) for part in alone]
         return torch.cat(made)[torch.cat(parts).argsort()]
 
-    def _left_out(self, batch: Batch, text: int) -> int:
-        """Return the number of a text's prompt tokens that the pooling leaves out."""
-        return 0 if includes_prompt(self.model) else batch.prompts.get(text, 0)
+    def _left_out(self, batch: Batch, source: int) -> int:
+        """Return the number of a source's prompt tokens that the pooling leaves out."""
+        return 0 if includes_prompt(self.model) else batch.prompts.get(source, 0)
 
     @property
     def attentions(self) -> list[nn.Module]:

@@ -134,13 +134,13 @@ class Tokenisation:
     def collate(
         self,
         ids: Sequence[Sequence[int] | np.ndarray],
-        texts: int = 1,
+        sources: int = 1,
         sides: Sequence[Side | None] = (None,),
     ) -> Batch:
         """Return a batch of token ids, padded to the longest row.
 
-        The ids are in the order of `Batch.input_ids`. `sides` has the side of each text of an
-        example.
+        The ids are in the order of `Batch.input_ids`. `sides` has the side of each source of
+        an example.
         """
         longest = max(1, *(len(row) for row in ids))  # a text of unknown words has no word vectors
         padded = np.full((len(ids), longest), self.tokenizer.pad_token_id, dtype=np.int64)
@@ -149,11 +149,11 @@ class Tokenisation:
             padded[i, : len(row)] = row
             mask[i, : len(row)] = 1
         prompts = {
-            text: self.prompt_length(side)
-            for text, side in enumerate(sides)
+            source: self.prompt_length(side)
+            for source, side in enumerate(sides)
             if self.prompts.for_side(side)
         }
-        return Batch(torch.from_numpy(padded), torch.from_numpy(mask), texts, prompts=prompts)
+        return Batch(torch.from_numpy(padded), torch.from_numpy(mask), sources, prompts=prompts)
 
     def _limit(
         self, max_length: int | None, whole: bool = False, side: Side | None = None

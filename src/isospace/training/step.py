@@ -84,7 +84,7 @@ def _backward_of(training: Training, batch: Batch) -> Gradient:
 
     if (most := training.config.pass_tokens) is None:
         return of_vectors(encode(training, batch))
-    parts = batch.parts(most * batch.texts // len(training.plan.views))
+    parts = batch.parts(most * batch.sources // len(training.plan.views))
     return _backward_by_parts(parts, vectors_of, of_vectors)
 
 
