@@ -141,4 +141,7 @@ class AdaptConfig:
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         except (UserError, ValueError, TypeError, RecursionError) as error:
-            raise UserError(f"{path}: not the settings of adapt: {error}") from error
+            raise UserError(
+                f"{path}: not the settings of adapt: {error}. If another version of isospace wrote "
+                "them, run adapt again"
+            ) from error

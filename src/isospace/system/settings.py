@@ -21,7 +21,7 @@ from pydantic import BeforeValidator, ConfigDict, Strict, TypeAdapter, Validatio
 from pydantic.fields import FieldInfo
 from typing_extensions import dataclass_transform
 
-from isospace.errors import UserError, did_you_mean
+from isospace.errors import UserError, did_you_mean, in_words
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ def settings(cls: type[T]) -> type[T]:
         try:
             validate(self, *args, **kwargs)
         except ValidationError as error:
-            raise UserError(_in_words(checked, error)) from None
+            raise UserError(_message(checked, error)) from None
 
     checked.__init__ = __init__  # type: ignore[method-assign]
     return cast(type[T], checked)
@@ -136,7 +136,7 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _in_words(kind: Any, error: ValidationError) -> str:
+def _message(kind: Any, error: ValidationError) -> str:
     """Return the message for invalid values: each field, its value, and the expected value.
 
     An error's `loc` begins with the field's name, or its position among the arguments. A union has
@@ -144,19 +144,24 @@ def _in_words(kind: Any, error: ValidationError) -> str:
     """
     known: dict[str, FieldInfo] = kind.__pydantic_fields__
     refused: dict[str, list[str]] = {}
+    unknown: list[str] = []
     for problem in error.errors(include_url=False):
         name = problem["loc"][0]
         if isinstance(name, int):
             name = list(known)[name]
         if name not in known:
-            meant = did_you_mean(str(name), known) or f"The settings are {', '.join(known)}"
-            refused[f"`{name}`"] = [f"no such setting. {meant}"]
+            unknown.append(str(name))
             continue
         limits = {limit: _short(value) for limit, value in problem.get("ctx", {}).items()}
         words = "expected " + _EXPECTED.get(problem["type"], problem["msg"]).format(**limits)
         if problem["type"].endswith("_type") and NoneType in get_args(known[name].annotation):
             words += " or None (in JSON null)"
         refused.setdefault(f"`{name}` {problem['input']!r}", []).append(words)
+    if unknown:
+        meant = did_you_mean(unknown[0], known) if len(unknown) == 1 else ""
+        meant = meant or f"The settings are {', '.join(known)}"
+        names = in_words([f"`{name}`" for name in unknown], "and")
+        refused[names] = [f"no such setting{'s' * (len(unknown) > 1)}. {meant}"]
     return "; ".join(f"{where}: {' or '.join(words)}" for where, words in refused.items())
 
 
