@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,6 +75,21 @@ def encode_until_killed(config, shard):
         return rename(self, target)
 
     Path.replace = replace
+    run(config)
+
+
+def encode_until_removal(config):
+    """The kill comes as the finished shards are removed."""
+    remove = shutil.rmtree
+
+    def rmtree(path, **options):
+        if Path(path).name.startswith(f".{config.output.name}.parts"):
+            Path(path, "manifest.json").unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        remove(path, **options)
+
+    shutil.rmtree = rmtree
+    EncodeConfig.WINDOW = 64
     run(config)
 
 

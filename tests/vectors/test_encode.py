@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from encode_files import ROWS, TEXTS, Watched, encode_until_killed, files, run
+from encode_files import ROWS, TEXTS, Watched, encode_until_killed, encode_until_removal, files, run
 from sentence_transformers.util import quantize_embeddings
 from warm import WarmProcess
 
 from isospace.commands.encode import Encode
 from isospace.encoders.loading import load_encoder
+from isospace.errors import UserError
 from isospace.vectors import encode as module
 
 
@@ -78,6 +79,16 @@ def test_a_killed_run_goes_on_to_the_same_files(config, tmp_path):
     assert watched.lines == ["encode 256 of 600 rows were there already"]
     run(config)
     assert files(killed.output) == files(config.output)
+
+
+def test_a_kill_while_the_shards_are_removed_leaves_nothing_for_good(config, tmp_path):
+    config = replace(config, output=tmp_path / "v" / "v.npy")
+    process = WarmProcess(encode_until_removal, config)
+    assert process.wait() == -signal.SIGKILL, process.err
+    assert len(list(config.output.parent.iterdir())) == 3
+    with pytest.raises(UserError, match="exists already"):
+        run(config)
+    assert sorted(files(config.output.parent)) == ["v.npy", "v.npy.json"]
 
 
 def test_a_finished_output_is_left_alone(config):

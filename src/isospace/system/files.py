@@ -73,9 +73,9 @@ def atomic_folder(folder: Path, replace: bool = False) -> Iterator[Path]:
         UserError: at the end of the block `folder` exists and is not empty; it is left unchanged.
         OSError: the folder cannot be written; errors of safetensors included.
     """
-    building = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    for torn in [*_of_the_killed(folder), building]:
-        shutil.rmtree(torn, ignore_errors=True)
+    remove_building(folder)
+    building = building_of(folder)
+    shutil.rmtree(building, ignore_errors=True)
     building.mkdir(parents=True)
     try:
         yield building
@@ -99,15 +99,20 @@ def _usual_mode() -> int:
     return 0o666 & ~umask
 
 
-def _of_the_killed(folder: Path) -> Iterator[Path]:
-    """Find the half-built copies of a folder that ended processes left."""
+def building_of(folder: Path) -> Path:
+    """Return the place where this process builds or removes a folder; a kill may leave it."""
+    return folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+
+
+def remove_building(folder: Path) -> None:
+    """Remove what ended processes left at `building_of` of a folder."""
     for torn in folder.parent.glob(f".{glob.escape(folder.name)}.*.tmp"):
         number = torn.suffixes[-2][1:]
         own = torn.name == f".{folder.name}.{number}.tmp"  # not the copy of model.v2
         # This may delete the copy of a process on another machine. Of two processes that make the
         # same folder, one would be refused anyway.
         if own and number.isdecimal() and not psutil.pid_exists(int(number)):
-            yield torn
+            shutil.rmtree(torn, ignore_errors=True)
 
 
 def _take_place(building: Path, folder: Path, replace: bool) -> None:

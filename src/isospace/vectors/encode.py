@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from transformers.utils.logging import disable_progress_bar
+
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.loading import weights_hash
+from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import Stopped, UserError
 from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.compression import Compression
 from isospace.operators.forms import FORMS
-from isospace.system.cluster import connected
-from isospace.system.files import require_writable, write_text
+from isospace.system.cluster import connected, map_on_cluster, require_seen
+from isospace.system.files import (
+    building_of,
+    file_hash,
+    remove_building,
+    remove_torn,
+    require_writable,
+    write_text,
+)
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.compression_file import (
     FILE,
@@ -33,7 +45,6 @@ from isospace.vectors.encode_config import EncodeConfig
 from isospace.vectors.shards import MANIFEST, Shards, held, require_shards
 from isospace.vectors.texts import RowsSeen, Texts, open_texts
 from isospace.vectors.vector_files import FileLayout, Key
-from isospace.vectors.workers import ShardTexts, Task, load_model, write_shards
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
         connected(config.engine),
         open_texts(config.inputs, *columns, reading=config.reading) as texts,
     ):
-        encoder = load_model(config)
+        encoder = _load(config)
         if prompt := encoder.prompts.for_side(config.side):
             progress.line("prompt", f"{prompt!r} before every text")
         scanned = texts.scan()
@@ -87,9 +98,8 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
             if layout.compression is not None:
                 write_compression(config.shard_folder / FILE, layout.compression)
             seen = RowsSeen()
-            jobs = _jobs(texts, shards, seen)
-            task = Task(config, layout)
-            encoded = _encode_missing(task, encoder, jobs, shards, progress)
+            missing = _missing(texts, shards, seen)
+            encoded = _encode_missing(_Task(config, layout), encoder, missing, shards, progress)
             if seen.digest != scanned.digest:
                 raise UserError(
                     f"{', '.join(config.inputs)}: the text changed while it was encoded. Encode it "
@@ -98,6 +108,15 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
             if config.single:
                 _join(config, layout, shards)
     return encoded
+
+
+def _load(config: EncodeConfig) -> Encoder:
+    return load_encoder(
+        config.model,
+        config.pooling,
+        query_prompt=config.query_prompt,
+        document_prompt=config.document_prompt,
+    )
 
 
 def _require_alone(config: EncodeConfig) -> None:
@@ -151,6 +170,7 @@ def _layout(config: EncodeConfig, encoder: Encoder, compression: Compression | N
 
 
 def _require_room(config: EncodeConfig) -> None:
+    remove_building(config.shard_folder)  # a finished folder that a kill kept from being removed
     begun = (config.shard_folder / MANIFEST).is_file()
     if config.single and config.output.exists() and not begun:
         raise UserError(f"{config.output}: exists already. Remove it, or give another `output`")
@@ -178,9 +198,9 @@ def _failing_disk(config: EncodeConfig) -> Iterator[None]:
 
 
 def _encode_missing(
-    task: Task,
+    task: _Task,
     encoder: Encoder,
-    jobs: Iterator[ShardTexts],
+    missing: Iterator[_Shard],
     shards: Shards,
     progress: Progress,
 ) -> Encoded:
@@ -200,12 +220,12 @@ def _encode_missing(
                 speed = (done - first_batch[1]) / (now - first_batch[0])
             advance(rows, f"{speed:,.0f} sentences/s" if speed else "")
 
-        for index, digest in write_shards(task, encoder, jobs, on_batch):
+        for index, digest in _written(task, encoder, missing, on_batch):
             shards.finish(index, digest)
     return Encoded(shards.rows, before, done, speed)
 
 
-def _jobs(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[ShardTexts]:
+def _missing(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[_Shard]:
     """Yield the texts of the missing shards; `seen` counts and hashes every row of the text."""
     rows = seen.noting(texts)
     for index in range(len(shards)):
@@ -215,11 +235,76 @@ def _jobs(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[ShardTexts]:
         if index not in shards.done:
             contents = [row.text for row in shard]
             keys = contents if texts.id_column is None else [row.key for row in shard]
-            yield ShardTexts(index, shards.path(index), contents, keys)
+            yield _Shard(index, shards.path(index), contents, keys)
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """A shard to write; the keys are the texts or ids that Parquet stores with the vectors."""
+
+    index: int
+    path: Path
+    texts: list[str]
+    keys: list[str]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Settings of all shards of an output."""
+
+    config: EncodeConfig
+    layout: FileLayout
+
+    def write(
+        self, encoder: Encoder, shard: _Shard, on_batch: Callable[[int], None]
+    ) -> tuple[int, str]:
+        """Encode and write one shard; return its index and the hash of its file.
+
+        Rows are sorted by length and batched within a window. A shard consists of whole windows, so
+        that batches and vectors do not depend on the size of the shards.
+        """
+        windows = [
+            encoder.embed(
+                shard.texts[start : start + self.config.WINDOW],
+                on_batch=on_batch,
+                precision=self.config.precision,
+                one_thread=True,
+                side=self.config.side,
+            )
+            for start in range(0, len(shard.texts), self.config.WINDOW)
+        ]
+        self.layout.write(shard.path, shard.keys, np.concatenate(windows))
+        return shard.index, file_hash(shard.path)
+
+
+def _written(
+    task: _Task, encoder: Encoder, shards: Iterator[_Shard], on_batch: Callable[[int], None]
+) -> Iterator[tuple[int, str]]:
+    """Write shards here or on a cluster; yield index and hash of each written shard."""
+    if task.config.engine == "local":
+        yield from (task.write(encoder, shard, on_batch) for shard in shards)
+        return
+    for rows, written in map_on_cluster(partial(_on_cluster, task), shards, task.config.workers):
+        on_batch(rows)
+        yield written
+    remove_torn(task.config.shard_folder)  # files of workers that died
+
+
+def _on_cluster(task: _Task) -> Callable[[_Shard], tuple[int, tuple[int, str]]]:
+    """Load the model on a machine of a cluster, and return the function that writes a shard."""
+    require_seen(task.config.shard_folder / MANIFEST)
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    encoder = _load(task.config)
+    if weights_hash(encoder, task.config.side) != task.layout.about["model"]:
+        raise UserError(
+            f"{task.config.model}: the machine {socket.gethostname()} has a different model under "
+            "this name. Give a folder that all machines share"
+        )
+    return lambda shard: (len(shard.texts), task.write(encoder, shard, lambda rows: None))
 
 
 def _join(config: EncodeConfig, layout: FileLayout, shards: Shards) -> None:
-    """Make the single file, then remove the shards."""
+    """Make the single file, then remove the shards in one step, so that none is left alone."""
     parts = [shards.path(index) for index in range(len(shards))]
     layout.join(parts, shards.rows, config.output)
     if config.file_format == "npy":  # a Parquet file holds its settings
@@ -227,4 +312,6 @@ def _join(config: EncodeConfig, layout: FileLayout, shards: Shards) -> None:
         write_text(config.output.with_name(f"{config.output.name}.json"), about)
     if layout.compression is not None:
         write_compression(beside(config.output), layout.compression)
-    shutil.rmtree(config.shard_folder, ignore_errors=True)
+    finished = building_of(config.shard_folder)
+    config.shard_folder.replace(finished)
+    shutil.rmtree(finished, ignore_errors=True)
