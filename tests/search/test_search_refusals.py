@@ -87,7 +87,10 @@ def test_a_filter_that_makes_no_sense(index, where, reason):
 @pytest.mark.parametrize(
     ("words", "facts"),
     [
-        (["index", "t.txt", "--delete", "id = 'a'"], ["--delete"]),
+        (
+            ["index", "t.txt", "--sync", "--layout", "lines", "--delete", "id = 'a'"],
+            ["--delete: takes the index (--to)", "Leave files, --sync, --layout out"],
+        ),
         (["index", "t.csv", "--keep", "age"], ["--keep age", "year, kind", "--to"]),
         (["index", "t.csv"], ['t.csv, row 2: column "year" has 1.5']),
         (["index", "blank.txt", "--to", "new"], ["blank.txt"]),

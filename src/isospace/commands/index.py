@@ -69,8 +69,15 @@ class Index(LoadsModels, CallsEndpoints):
         from isospace.search import SearchIndex
 
         config = self.config
-        if config.inputs:
-            raise UserError("--delete: takes no files. Add them by another command")
+        given, usual = (vars(one) | vars(one.reading) for one in (config, _Arguments()))
+        names = [name for name in usual if name not in ("to", "reading")]
+        changed = [name for name in names if given[name] != usual[name]]
+        ignored = ["files" if name == "inputs" else f"`{name}`" for name in changed]
+        if ignored:
+            raise UserError(
+                f"`delete`: takes the index (`to`) and nothing else. Leave {', '.join(ignored)} "
+                "out, or add texts by another command"
+            )
         index = SearchIndex.open(config.to)
         deleted = index.delete(where)
         index.refresh()
