@@ -22,9 +22,9 @@ from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.config import CorpusConfig
 from isospace.corpus.docstrings import DISTRIBUTIONS
+from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import Scores, mean_scores
-from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.tables import markdown_table
 from isospace.training.prepare import load_data
 from isospace.training.run import Run

@@ -31,6 +31,7 @@ from isospace.cli import main
 from isospace.config import CorpusConfig
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, state_hash
+from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.errors import Interrupted, TooLittle, UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.other_text import OtherText
@@ -39,7 +40,6 @@ from isospace.evaluation.scores import GAIN
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.statistics.verdict import VerdictKind
-from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.training import fit as fit_module
 from isospace.training.prepare import load_data
 from isospace.training.run import selected_weight

@@ -14,7 +14,6 @@ from isospace.encoders import adapters
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.saving import save_model
-from isospace.encoders.trained import train_adapters
 from isospace.errors import UserError
 from isospace.views import View
 
@@ -47,7 +46,7 @@ def model(request, toy_model, tmp_path):
 
 def adapted(folder, rank=4, seed=1) -> Encoder:
     encoder = load_encoder(str(folder), device="cpu")
-    train_adapters(encoder, rank, seed)
+    encoder.add_adapters(rank, seed)
     return encoder
 
 
@@ -104,4 +103,4 @@ def test_a_model_without_linear_layers_is_refused(toy_model, monkeypatch):
     encoder.model[0].model.encoder.layer = torch.nn.ModuleList()
     encoder.model[0].model.pooler = None
     with pytest.raises(UserError, match=r"`lora` 4: .* \(bert\)"):
-        train_adapters(encoder, 4, 1)
+        encoder.add_adapters(4, 1)

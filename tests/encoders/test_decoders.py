@@ -10,10 +10,9 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from toy import sentences
 from toy_decoder import END, write_toy_decoder
 
-from isospace.encoders.loading import load_encoder
+from isospace.encoders.loading import is_causal, load_encoder
 from isospace.encoders.parity import PROBES
 from isospace.encoders.saving import save_model
-from isospace.encoders.trained import is_causal
 
 TEXTS = [*sentences(20), "x", *PROBES]
 FAMILIES = ("qwen3", "llama", "gemma", "gpt2")

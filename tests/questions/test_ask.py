@@ -21,10 +21,9 @@ from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
 from isospace.questions.answers import Archive
-from isospace.questions.ask import ask
+from isospace.questions.ask import FORMAT, AskResults, ask
 from isospace.questions.ask_config import AskConfig
 from isospace.questions.passages import spread
-from isospace.questions.results import FORMAT, AskResults
 from isospace.system import typed_json
 from isospace.system.cache import cache_folder
 from isospace.system.endpoints import Answer

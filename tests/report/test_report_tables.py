@@ -19,6 +19,7 @@ from report_runs import (
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.comparison.results import read_results
 from isospace.config import CorpusConfig
+from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.objectives import ConSERT, SimCSE
 from isospace.recipes import RECIPES
 from isospace.report.run_set import collect
@@ -38,7 +39,6 @@ from isospace.report.tables import (
     runs_table,
     transfer_table,
 )
-from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.tables import Table, write_tables
 
 

@@ -17,7 +17,7 @@ from warm import end_all
 
 from isospace.config import TrainConfig
 from isospace.evaluation import other_text
-from isospace.system.quiet import warn_once
+from isospace.system.progress import warn_once
 from isospace.training.run import Run
 from isospace.training.train import train
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.errors import UserError
-from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.training.lifecycle import working_in
 from isospace.training.run import Run
 from isospace.training.train import train

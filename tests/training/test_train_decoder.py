@@ -11,8 +11,7 @@ from toy import sentences, short_run
 from toy_decoder import write_toy_decoder
 
 from isospace.cli import main
-from isospace.encoders.loading import load_encoder
-from isospace.encoders.trained import is_causal
+from isospace.encoders.loading import is_causal, load_encoder
 from isospace.evaluation.evaluate import evaluate
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.objectives import SimCSE

@@ -62,10 +62,10 @@ from isospace.adaptation.time_plan import (
     counted_from,
     seconds_per_token,
 )
+from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.errors import UserError
 from isospace.system import typed_json
 from isospace.system.progress import Logged, Progress
-from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.signals import StopRequest
 from isospace.training.lifecycle import start_or_resume, working_in
 from isospace.training.run import FinishedRun, Run

@@ -26,10 +26,8 @@ from sentence_transformers.sentence_transformer.modules import (
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from isospace.encoders import fast
-from isospace.encoders.adapters import has_adapters
-from isospace.encoders.batch import Batch
-from isospace.encoders.hooks import changed_embeddings
+from isospace.encoders import adapters, fast
+from isospace.encoders.batch import Batch, changed_embeddings
 from isospace.encoders.language import LanguageModel, masked_language_model
 from isospace.encoders.modules import (
     default_route,
@@ -44,7 +42,7 @@ from isospace.encoders.places import merge_first
 from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import NAMES, Prompts, Side
 from isospace.encoders.tokenisation import Tokenisation
-from isospace.errors import UserError
+from isospace.errors import UserError, first_line
 from isospace.system.pool import side_by_side
 from isospace.system.progress import Progress
 from isospace.views import Read, View, Vocabulary
@@ -195,9 +193,20 @@ class Encoder(nn.Module):
             self.is_transformer
             and self.device.type == "cpu"
             and not self.transformer.config.output_hidden_states  # a pooling reads every layer
-            and not has_adapters(self.transformer)
+            and not adapters.has_adapters(self.transformer)
             and fast.fits(self.transformer)
         )
+
+    def add_adapters(self, rank: int, seed: int) -> None:
+        """Freeze all weights, and add an adapter of this rank to every linear layer."""
+        self.requires_grad_(False)
+        try:
+            adapters.insert(self.transformer, rank, seed)
+        except ValueError as error:
+            raise UserError(
+                f"`lora` {rank}: {self.source} ({self.family}) has no linear layers for adapters "
+                f"({first_line(error)}). Leave `lora` out"
+            ) from error
 
     def summary(self, arithmetic: str, plan: Sequence[View] = ()) -> str:
         """Return a line that describes the encoder.
@@ -206,7 +215,7 @@ class Encoder(nn.Module):
         """
         rates = ", ".join(f"{rate:g}" for rate in self.noise.rates) or "none"
         size = sum(p.numel() for p in self.parameters()) / 1e6
-        if has_adapters(self.model):
+        if adapters.has_adapters(self.model):
             added = sum(p.numel() for p in self.parameters() if p.requires_grad) / 1e6
             size -= added
             rates += f", trains adapters of {added:.1f} M"

@@ -14,18 +14,18 @@ from sentence_transformers.util import is_sentence_transformer_model
 from torch import nn
 
 from isospace.encoders.adapters import plain_state
+from isospace.encoders.batch import Batch
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.frozen import load_frozen
 from isospace.encoders.modules import module_names, modules_of
 from isospace.encoders.places import loading, require_undamaged, resolve
 from isospace.encoders.pooling import PoolingName
 from isospace.encoders.prompts import Side
-from isospace.encoders.trained import is_causal
 from isospace.encoders.vector_sources import ABOUT, is_frozen_name
 from isospace.encoders.words import read_vectors, word_file, word_model
 from isospace.errors import UserError
 from isospace.system.devices import default_device
-from isospace.system.quiet import warn_once
+from isospace.system.progress import warn_once
 
 logger = logging.getLogger(__name__)
 
@@ -155,6 +155,23 @@ def _assumed_pooling(encoder: Encoder, given: PoolingName | None) -> PoolingName
         "`document_prompt`; export with `to` st writes a folder that says them",
     )
     return chosen
+
+
+def is_causal(encoder: Encoder) -> bool:
+    """Return true if no token's state depends on later tokens, as in decoders.
+
+    The function compares the states of two texts, since each family has its own setting.
+    """
+    if not encoder.is_transformer:
+        return False
+    first_states = []
+    for last in (1, 2):
+        ids = torch.tensor([[0, 0, last]], device=encoder.device)
+        batch = Batch(ids, torch.ones_like(ids))
+        with torch.no_grad(), encoder.noise.at(0.0):
+            states = encoder.model[0](encoder.features(batch))["token_embeddings"]
+        first_states.append(states[:, :2])
+    return torch.equal(*first_states)
 
 
 def weights_hash(encoder: Encoder, *sides: Side | None) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from isospace.errors import UserError
-from isospace.system.files import file_sha256
+from isospace.system.files import file_hash
 
 SUMS = "SHA256SUMS"
 _EDITED = (
@@ -78,7 +78,7 @@ def write_sums(folder: Path) -> None:
     """Write SHA256SUMS for all files of a new model, except files that people edit."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     lines = [
-        f"{file_sha256(path)}  {path.relative_to(folder).as_posix()}\n"
+        f"{file_hash(path)}  {path.relative_to(folder).as_posix()}\n"
         for path in files
         if path.name not in _EDITED
     ]
@@ -101,7 +101,7 @@ def damage(folder: Path) -> str | None:
             return f"{sums}, line {number}: not a SHA-256 and a file of the folder"
         path = folder.joinpath(*parts)
         try:
-            if os.path.isfile(path) and file_sha256(path) != found[1]:
+            if os.path.isfile(path) and file_hash(path) != found[1]:
                 return f"{path}: damaged: its checksum is not the one in {SUMS}"
         except OSError as error:
             return f"{path}: cannot be read ({error.strerror})"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -21,8 +23,13 @@ from isospace.encoders.vector_sources import ABOUT, is_frozen_name, require_sour
 from isospace.encoders.words import word_file
 from isospace.errors import UserError, first_line
 from isospace.system.consent import trusts_code
-from isospace.system.files import expanded, file_sha256
-from isospace.system.run_folder import MODEL, resume_command, run_model
+from isospace.system.files import expanded, file_hash
+
+MODEL = "model"
+"""Name of the model's folder in the folder of a run."""
+
+ADAPT_SETTINGS = "adapt.json"
+"""Name of the file with the settings of adapt, in the folder of the run."""
 
 ADAPTER = "adapter_config.json"
 """Settings file of a peft adapter."""
@@ -89,6 +96,30 @@ def resolve(name: str) -> Place:
     return _hub(name, "Give a model folder, or minilm (pip install 'isospace[offline]')")
 
 
+def run_model(folder: Path) -> Path | None:
+    """Return the model folder of a finished run; `None` if the folder is not a run.
+
+    A Hugging Face folder has a config.json too, but only that of a run has objective and budget.
+    """
+    try:
+        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not (isinstance(settings, dict) and {"objective", "budget"} <= settings.keys()):
+        return None
+    if not (folder / "results.json").is_file():
+        raise UserError(
+            f"{folder}: this run is not finished. Go on with it: {resume_command(folder)}"
+        )
+    return folder / MODEL
+
+
+def resume_command(folder: Path) -> str:
+    """Return the command that resumes the run in a folder, for messages."""
+    command = "adapt " if (folder / ADAPT_SETTINGS).is_file() else ""
+    return f"{command}`resume` {shlex.quote(str(folder))}"
+
+
 def pinned(name: str) -> tuple[str, str | None]:
     """Split NAME@REVISION into the name on the Hub and the revision; `None` without one.
 
@@ -129,7 +160,7 @@ def wheel_minilm() -> Path | None:
     if spec is None or spec.origin is None:
         return None
     folder = Path(spec.origin).parent / "model"
-    sha256 = file_sha256(folder / "model.safetensors")
+    sha256 = file_hash(folder / "model.safetensors")
     if sha256 != MINILM_SHA256:
         raise UserError(
             f"{folder / 'model.safetensors'}: sha256 {sha256[:16]}..., expected "

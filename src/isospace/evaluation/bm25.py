@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from isospace.corpus.characters import normalise
 from isospace.corpus.dedup import MARKS, UNSPACED
 from isospace.operators.nearest import BLOCK
-from isospace.system.quiet import log_level
+from isospace.system.progress import log_level
 
 
 def _bm25s() -> Any:

@@ -27,7 +27,7 @@ from isospace.evaluation.pairs import ScoredPairs, TextPairs
 from isospace.evaluation.ranking import JudgedQueries
 from isospace.statistics.counts import number_of
 from isospace.system.files import expanded
-from isospace.system.quiet import warn_once
+from isospace.system.progress import warn_once
 
 logger = logging.getLogger(__name__)
 

@@ -1,15 +1,28 @@
-"""Selection of passages for requests: training passages, spread over documents."""
+"""Passages for requests, spread over documents, and filters of the queries written for them.
+
+The filters drop repetitions, copies, and queries that miss their passage.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isospace.corpus.corpus import Corpus
+from isospace.corpus.dedup import near_duplicates
 from isospace.corpus.relations import RELATIONS
+from isospace.evaluation.bm25 import bm25_terms
+from isospace.evaluation.hybrid import rank_baselines
+from isospace.evaluation.pairs import Candidates, Encode, TextPairs
+
+DEPTH = 20
+"""Largest rank at which a query may find its passage."""
+MAX_SHARED = 0.8
+"""Largest share of a query's words that may occur in its passage; more make it a copy."""
 
 
 @dataclass(frozen=True)
@@ -68,3 +81,80 @@ def spread(documents: NDArray[np.int64], count: int, seed: int) -> NDArray[np.in
         turns.append(given[document])
         given[document] += 1
     return order[np.argsort(turns, kind="stable")][:count]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A generated query, of one word or more."""
+
+    query: str
+    passage: str
+    type: str
+
+
+def shared_words(query: str, passage: str) -> float:
+    """Return the share of a query's distinct words that occur in the passage, 0 to 1.
+
+    Words are those of BM25: in scripts without spaces, pairs of neighbouring characters.
+
+    >>> shared_words("reset the device", "Hold the button to reset it.")
+    0.6666666666666666
+    """
+    words = set(bm25_terms(query))
+    return len(words.intersection(bm25_terms(passage))) / len(words)
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """The outcome of the filters.
+
+    Attributes:
+        kept: queries to train on.
+        near_duplicates: number of queries that repeat an earlier query or an example.
+        copies: number of queries that share too many words with their passage.
+        not_found: number of queries that rank their passage below `DEPTH`.
+    """
+
+    kept: list[Generated]
+    near_duplicates: int
+    copies: int
+    not_found: int
+
+
+def filter_queries(
+    written: Sequence[Generated],
+    examples: Sequence[str],
+    passages: Sequence[str],
+    encode: Encode,
+) -> Filtered:
+    """Drop repetitions, then copies, then queries that do not find their passage.
+
+    Args:
+        written: the generated queries.
+        examples: queries of real users, which the language model may have repeated.
+        passages: all passages of the corpus, which are ranked for each query.
+        encode: the base model, for hybrid search with BM25.
+    """
+    texts = [*examples, *(one.query for one in written)]
+    repeats = near_duplicates(texts, np.arange(len(texts)), len(examples))[len(examples) :]
+    distinct = [one for one, earlier in zip(written, repeats.tolist(), strict=True) if earlier < 0]
+    own_words = [one for one in distinct if shared_words(one.query, one.passage) <= MAX_SHARED]
+    kept = _finding(own_words, passages, encode)
+    return Filtered(
+        kept,
+        len(written) - len(distinct),
+        len(distinct) - len(own_words),
+        len(own_words) - len(kept),
+    )
+
+
+def _finding(
+    queries: Sequence[Generated], passages: Sequence[str], encode: Encode
+) -> list[Generated]:
+    """Return the queries that rank their passage among the first `DEPTH` in hybrid search."""
+    if not queries:
+        return []
+    first, second = zip(*((one.query, one.passage) for one in queries), strict=True)
+    among = Candidates(tuple(passages), (None,) * len(passages), {}, "all passages")
+    _, hybrid = rank_baselines(encode, TextPairs("generated", first, second, among=among))
+    return [one for one, rank in zip(queries, hybrid.ranks, strict=True) if rank <= DEPTH]

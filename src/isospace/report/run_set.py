@@ -8,7 +8,7 @@ from pathlib import Path
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.comparison.results import ComparisonResults, read_results
-from isospace.system.run_folder import ADAPT_SETTINGS
+from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.system.settings import to_dict
 from isospace.system.unicode import without_surrogates
 from isospace.training.run import Run, begun

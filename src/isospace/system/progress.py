@@ -1,4 +1,4 @@
-"""Progress of long work: lines, tables and bars, which the command line draws.
+"""Progress of long work, and warnings: lines, tables and bars, which the command line draws.
 
 Only the commands print. Python users pass their own `Progress`, or read the lines in the log
 `isospace` (`logging.basicConfig(level=logging.INFO)` shows them).
@@ -6,10 +6,13 @@ Only the commands print. Python users pass their own `Progress`, or read the lin
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
+
+from isospace.system.launch import is_main_process
 
 logger = logging.getLogger("isospace")
 
@@ -64,3 +67,22 @@ class Silent(Logged):
 
 def _ignore(amount: int, note: str = "", /) -> None:
     pass
+
+
+@functools.cache
+def warn_once(logger: logging.Logger, text: str) -> None:
+    """Log a warning once, and only in the first of the processes that share the work."""
+    if is_main_process():
+        logger.warning("%s", text)
+
+
+@contextmanager
+def log_level(name: str, level: int) -> Iterator[None]:
+    """Give a logger another level within the context."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

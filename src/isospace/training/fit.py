@@ -22,7 +22,7 @@ from isospace.errors import Interrupted, Stopped, UserError
 from isospace.statistics.counts import number_of
 from isospace.statistics.influence import Scores
 from isospace.system.cache import cache_folder
-from isospace.system.devices import memory_gb, peak_memory_mb
+from isospace.system.devices import peak_memory_mb
 from isospace.system.processes import any_process, broadcast
 from isospace.system.progress import Progress, Silent
 from isospace.system.signals import StopRequest
@@ -370,4 +370,4 @@ def _plan_lines(loop: Loop) -> Iterator[tuple[str, str]]:
 def _progress_note(step: Step, speed: float) -> str:
     """Return the text of the bar: terms of the loss, speed and memory."""
     terms = "  ".join(f"{name} {value:.4g}" for name, value in step.terms.items())
-    return f"{terms}  {speed:.0f} sentences/s  {memory_gb():.1f} GB"
+    return f"{terms}  {speed:.0f} sentences/s  {peak_memory_mb() / 1000:.1f} GB"

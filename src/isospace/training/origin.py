@@ -8,10 +8,9 @@ from pathlib import Path
 
 from huggingface_hub import try_to_load_from_cache
 
-from isospace.encoders.places import MINILM_HUB_NAME, folder_of, pinned, wheel_minilm
+from isospace.encoders.places import MINILM_HUB_NAME, folder_of, pinned, run_model, wheel_minilm
 from isospace.system.endpoints import Address, is_address
 from isospace.system.files import expanded
-from isospace.system.run_folder import run_model
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from isospace.encoders.modules import require_one_way
 from isospace.encoders.places import resolve
 from isospace.encoders.prompts import Side, side_of
 from isospace.encoders.saving import require_classic, require_read_alike
-from isospace.encoders.trained import train_adapters
 from isospace.encoders.vector_sources import PREFIX
 from isospace.errors import TooLittle, UserError
 from isospace.evaluation.benchmark import Benchmark
@@ -342,5 +341,5 @@ def _load_encoder(config: TrainConfig, device: str) -> Encoder:
     if config.dropout is not None:
         encoder.noise.set(config.dropout)
     if config.lora is not None:
-        train_adapters(encoder, config.lora, config.seed)
+        encoder.add_adapters(config.lora, config.seed)
     return encoder

@@ -29,7 +29,14 @@ from typing import Any
 import numpy as np
 
 from isospace.config import TrainConfig, objective_name
-from isospace.encoders.places import folder_of, require_undamaged
+from isospace.encoders.places import (
+    ADAPT_SETTINGS,
+    MODEL,
+    folder_of,
+    require_undamaged,
+    resume_command,
+    run_model,
+)
 from isospace.errors import UserError
 from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.files import (
@@ -38,7 +45,6 @@ from isospace.system.files import (
     require_writable,
     write_text,
 )
-from isospace.system.run_folder import ADAPT_SETTINGS, MODEL, resume_command, run_model
 from isospace.system.typed_json import read_json
 from isospace.training.results import RunResults, read_results
 

@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isospace.encoders.batch import Batch
+from isospace.encoders.batch import Batch, EmbeddingChanges, embedding_refusal, embedding_width
 from isospace.encoders.encoder import Encoder
-from isospace.encoders.hooks import EmbeddingChanges, embedding_refusal, embedding_width
 from isospace.encoders.prompts import side_of
 from isospace.errors import UserError
 from isospace.views import Edit, Ids, Perturbation, View

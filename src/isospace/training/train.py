@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from isospace.config import TrainConfig
+from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.scores import BASE, table_rows
@@ -16,7 +17,6 @@ from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.statistics.selection import SelectedAmong
 from isospace.system.processes import broadcast
 from isospace.system.progress import Logged, Progress
-from isospace.system.run_folder import ADAPT_SETTINGS
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.finish import (

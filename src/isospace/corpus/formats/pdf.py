@@ -22,7 +22,7 @@ from isospace.corpus.formats.draft import Draft
 from isospace.corpus.formats.text import columns, joined, vocabulary
 from isospace.corpus.lines import clean
 from isospace.errors import first_line
-from isospace.system.quiet import log_level
+from isospace.system.progress import log_level
 
 HEADING_SIZE = 1.15
 """A line is a heading if its letters are larger than the usual size by this factor."""
