@@ -174,14 +174,14 @@ def _with(change):
 
 SPOILT = {
     "31 came back": _with(lambda items: items.pop()),
-    "`index` is": _with(lambda items: items[0].update(index=items[1]["index"])),
-    "widths are 31, 32": _with(lambda items: items[0]["embedding"].pop()),
+    "`index` does not number them": _with(lambda items: items[0].update(index=items[1]["index"])),
+    "widths are [31, 32]": _with(lambda items: items[0]["embedding"].pop()),
     "a vector has 31 dimensions": _with(lambda items: [i["embedding"].pop() for i in items]),
     "NaN or infinity, the first at 31": _with(
         lambda items: items[0]["embedding"].__setitem__(0, float("nan"))
     ),
-    "no 'embedding'": _with(lambda items: items[0].pop("embedding")),
-    "no JSON": lambda items: Response("<html>"),
+    "KeyError: 'embedding'": _with(lambda items: items[0].pop("embedding")),
+    "JSONDecodeError": lambda items: Response("<html>"),
     "400: too long": lambda items: refusal(400, "too long"),
     "`api_key_env`": lambda items: refusal(401, "who are you"),
     "refused the request (307": lambda items: Response(

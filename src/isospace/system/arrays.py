@@ -1,11 +1,10 @@
 """Arrays in files: npz files that are read whole, npy files that are written some rows at a time.
 
-Arrays in npz files have names, never hold objects, and are limited in size.
+Arrays in npz files have names, and never hold objects.
 """
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +15,6 @@ import numpy.typing as npt
 
 from isospace.errors import UserError, first_line
 from isospace.system.files import atomic_path
-
-LARGEST = 1 << 31
-"""Largest size of all arrays of a file together, in bytes; those of a run take a few megabytes."""
 
 
 def write_arrays(path: Path, **arrays: Any) -> None:
@@ -50,13 +46,9 @@ def read_arrays(path: Path, prefix: str = "") -> dict[str, np.ndarray]:
     """Read the arrays of an npz file whose names begin with a prefix.
 
     Raises:
-        UserError: the file is damaged, holds other things than plain arrays, or exceeds `LARGEST`.
+        UserError: the file is damaged, or holds other things than plain arrays.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if size > LARGEST:
-            raise ValueError(f"{size / 1e9:.1f} GB unpacked, the limit is {LARGEST / 1e9:.1f}")
         with np.load(path, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files if name.startswith(prefix)}
     # zip, zlib and numpy raise many kinds of errors; a damaged length can even exhaust memory.

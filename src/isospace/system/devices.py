@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from pathlib import Path
@@ -48,13 +47,6 @@ def device_name() -> str:
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
     return _cpuinfo("model name") or platform.processor() or platform.machine()
-
-
-def memory_gb() -> float:
-    """Return the memory in use, in GB: the GPU's peak if there is a GPU, else this process's."""
-    if torch.cuda.is_available():
-        return float(torch.cuda.max_memory_allocated()) / 1e9
-    return float(psutil.Process(os.getpid()).memory_info().rss) / 1e9
 
 
 def peak_memory_mb() -> float:

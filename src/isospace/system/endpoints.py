@@ -5,8 +5,6 @@ The package `openai` handles time-outs, and retries with back-off and `Retry-Aft
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -164,7 +162,8 @@ class Endpoint:
             return _vectors(content["data"], len(texts))
         except (ValueError, TypeError, LookupError) as error:
             raise UserError(
-                f"{self.address}: expected {len(texts)} vectors from /embeddings; {_wrong(error)}"
+                f"{self.address}: expected {len(texts)} vectors from /embeddings "
+                f"({type(error).__name__}: {first_line(error)})"
             ) from None
 
     def complete(self, messages: Sequence[Mapping[str, str]], **settings: Any) -> Answer:
@@ -222,28 +221,20 @@ class Endpoint:
         status = getattr(error, "status_code", None)
         said = f"{status}: {self._said(error)}"
         if status in (401, 403):
-            if self._key is None:
-                return (
-                    f"refused without a key ({said}). Put the key into an environment variable, "
-                    "and name the variable with `api_key_env`"
-                )
+            key = f"the key in {self._consent.key_env or DEFAULT_KEY}" if self._key else "no key"
             return (
-                f"refused the key in {self._consent.key_env or DEFAULT_KEY} ({said}). Check the key"
+                f"refused {key} ({said}). Put a valid key into an environment variable, and name "
+                "the variable with `api_key_env`"
             )
         if status == 404:
             return (
                 f"not found ({said}). Check the path, which mostly ends in /v1, and the model's "
                 f"name; {self.address.url}/models lists the names"
             )
-        if status == 429:
+        if status is not None and (status == 429 or status >= 500):
             return (
-                f"too many requests, after several tries ({said}). Answers so far are kept; run "
-                "the command again later"
-            )
-        if status is not None and status >= 500:
-            return (
-                f"the server failed, after several tries ({said}). Look into its log. Answers so "
-                "far are kept; run the command again"
+                f"no answer after several tries ({said}). Answers so far are kept; run the command "
+                "again later"
             )
         return f"refused the request ({said})"
 
@@ -264,34 +255,14 @@ def _vectors(items: Any, count: int) -> NDArray[np.float32]:
         raise ValueError(f"{len(items)} came back")
     places = [item.get("index", place) for place, item in enumerate(items)]
     if sorted(places) != list(range(count)):
-        raise ValueError(f"their `index` is {_some(places)}")
-    rows = [_numbers(item["embedding"]) for item in items]
+        raise ValueError("their `index` does not number them")
+    rows = [np.array(item["embedding"], np.float32).reshape(-1) for item in items]  # null is NaN
     widths = sorted({len(row) for row in rows})
     if len(widths) > 1 or not widths[0]:
-        raise ValueError(f"their widths are {_some(widths)}")
+        raise ValueError(f"their widths are {widths}")
     vectors = np.empty((count, widths[0]), np.float32)
     vectors[places] = rows
     bad = ~np.isfinite(vectors).all(axis=1)
     if bad.any():
         raise ValueError(f"{bad.sum()} of them hold NaN or infinity, the first at {bad.argmax()}")
     return vectors
-
-
-def _numbers(embedding: Any) -> NDArray[np.float32]:
-    """Read a vector: a list of numbers, or float32 in base64."""
-    if isinstance(embedding, str):
-        return np.frombuffer(base64.b64decode(embedding, validate=True), np.float32)
-    return np.array(embedding, np.float32).reshape(-1)  # null becomes NaN
-
-
-def _some(values: Sequence[Any]) -> str:
-    return ", ".join(map(str, values[:5])) + ", ..." * (len(values) > 5)
-
-
-def _wrong(error: Exception) -> str:
-    """Return the message for an invalid answer."""
-    if isinstance(error, KeyError):
-        return f"the answer has no {error}"
-    if isinstance(error, json.JSONDecodeError):
-        return "the answer is no JSON"
-    return first_line(error)

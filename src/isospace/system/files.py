@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from hashlib import blake2b, sha256
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import psutil
 from safetensors import SafetensorError
@@ -197,8 +196,12 @@ def hash_of(content: bytes) -> str:
 
 
 def file_hash(path: Path) -> str:
-    """Return the `hash_of` of a file's bytes."""
-    return _digest_of(path, blake2b(digest_size=16))
+    """Return the SHA-256 of a file's bytes, 64 hexadecimal digits."""
+    content = sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            content.update(chunk)
+    return content.hexdigest()
 
 
 def readable_hash(path: Path) -> str:
@@ -207,19 +210,6 @@ def readable_hash(path: Path) -> str:
         return file_hash(path)
     except OSError:
         return ""
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, 64 hexadecimal digits."""
-    return _digest_of(path, sha256())
-
-
-def _digest_of(path: Path, content: Any) -> str:
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            content.update(chunk)
-    digest: str = content.hexdigest()
-    return digest
 
 
 @contextmanager
