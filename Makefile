@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs get-started test-all check types tests fuzz bench bench-gpu comparison baselines questions demo-study whitening-study placebo st-versions constraints clean
+.PHONY: demo test docs get-started test-all check types tests fuzz bench bench-gpu comparison baselines questions whitening-study placebo st-versions constraints clean
 
 demo: .venv/demo
 	$(BIN)/isospace adapt docstrings
@@ -67,9 +67,6 @@ questions: .venv/test
 # Judges the finished runs of one of the three again: no text, no training.
 judge-%: .venv/test
 	$(BIN)/python benchmarks/$*.py --judge $(STS)
-
-demo-study: .venv/test
-	$(BIN)/python benchmarks/demo_study.py
 
 # CORPUS: several files here.
 whitening-study: .venv/test
