@@ -55,11 +55,17 @@ def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
     results: dict[str, Any] = json.loads(arrays.pop(_TEXTS).tobytes())
     for cell in filter(None, results.values()):
         _drop_fields(cell)
+        for name in ("base", "adapted", "scores"):
+            if name in cell:
+                _with_todays_scores(cell[name])
         if "config" in cell:
             _drop_unknown(cell["config"])
             with_bm25 = cell["with_bm25"] or {}
             old = "text" in with_bm25  # gains over two models, in an object of their own
             cell["with_bm25"] = with_bm25.get("over_base", {}) if old else with_bm25
+            cell["memory_mb"] = cell["memory_mb"] or 0.0
+        else:
+            cell["weights"] = cell.get("weights") or ""
     for column, rows in arrays.items():
         if rows.dtype == np.uint8:
             arrays[column] = np.cumsum(rows, axis=0, dtype=np.uint8)
@@ -90,6 +96,32 @@ def _drop_fields(value: Any) -> None:
     for part in value.values() if isinstance(value, dict) else value:
         if isinstance(part, dict | list):
             _drop_fields(part)
+
+
+def _with_todays_scores(scores: dict[str, Any]) -> None:
+    """Give scores the fields of `BenchmarkScores`.
+
+    Old runs have no scores of BM25, and no page shows any: the encoder's take their place.
+    """
+    scores["pairs"] = _pair_scores(scores["pairs"])
+    with_bm25 = scores["with_bm25"] or {"bm25": scores["pairs"], "hybrid": scores["pairs"]}
+    scores["with_bm25"] = {
+        "bm25": _pair_scores(with_bm25["bm25"]),
+        "hybrid": _pair_scores(with_bm25["hybrid"]),
+        "weight": with_bm25.get("weight", 0.0),
+    }
+
+
+def _pair_scores(scores: dict[str, Any]) -> dict[str, Any]:
+    """Return scores of pairs with one dictionary of values, in place of a field for each."""
+    if "values" in scores:
+        return scores
+    known = {"MRR": scores["mrr"], "nDCG@10": scores["ndcg_10"], "MRR@10": scores["mrr_10"]}
+    known |= {f"R@{k}": value for k, value in scores["recall"].items() if k != "5"}
+    known |= {NO_SHARED: scores["no_shared"]}
+    values = {name: value for name, value in known.items() if value is not None}
+    kept = {name: scores[name] for name in ("protocol", "queries", "candidates")}
+    return kept | {"values": values}
 
 
 def _write(archive: Path, results: dict[str, Any], items: dict[str, Items]) -> None:
@@ -246,6 +278,11 @@ def _restored(stored: Items, known: dict[str, Items]) -> Items:
             columns[name] = array.astype(np.float64)
         elif name != _GROUPS and not name.endswith(_SHIFT):
             columns[name] = array
+    if f"MRR{DISPLACEMENT}" not in columns:  # of runs on STS, whose pages show no intervals of MRR
+        columns[f"MRR{DISPLACEMENT}"] = np.zeros((2, len(columns["MRR"])))
+        for name in ("BM25", "fused"):
+            columns[name] = columns["MRR"]
+            columns[f"{name}{DISPLACEMENT}"] = columns[f"MRR{DISPLACEMENT}"]
     return columns
 
 

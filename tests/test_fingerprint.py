@@ -97,10 +97,10 @@ def evaluate() -> dict[str, Any]:
             "queries": len(ranks.ranks),
             "candidates": ranks.candidates,
             "mrr": ranks.mrr,
-            "mean_rank": ranks.mean_rank,
             "ranks": ranks.ranks.tolist(),
-        }
-        | {f"recall@{k}": ranks.recall(k) for k in (1, 5, 10)},
+            "recall@1": ranks.row()["R@1"],
+            "recall@10": ranks.row()["R@10"],
+        },
         "sts": [score.value for score in sts.evaluate_sts(vectors, {task.name: task}).scores],
         "held out": HeldOut(TEXTS, pairs).measure(vectors, lambda t: vectors([f"{x}." for x in t])),
         "geometry": [geometry.alignment(x[:60], x[60:]), geometry.uniformity(x)],

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from report_runs import finish, write_run
+from report_runs import finish, ranked, write_run
 from sts_files import write_senteval
 from toy import WORDS
 
@@ -51,7 +51,7 @@ def test_baselines_are_rows_and_change_no_verdict(base, tmp_path, words, monkeyp
     wanted = benchmark.measure(load_encoder(words).embed).scores.pairs
     row = found.scores["words"]
     assert row["MRR"].mean == pytest.approx(100 * wanted.mrr)
-    assert row["R@1"].mean == pytest.approx(100 * wanted.recall[1])
+    assert row["R@1"].mean == pytest.approx(100 * wanted.values["R@1"])
     gain = found.gains["words"]["MRR"].over_base
     assert 100 * gain.mean == pytest.approx(
         row["MRR"].mean - found.scores["base model"]["MRR"].mean
@@ -149,10 +149,10 @@ def test_a_baseline_that_is_far_ahead_is_not_advised(tmp_path):
     """Nothing chose it; where the pairs chose, the interval is for what they chose among."""
     run = finish(write_run(tmp_path / "run"), split=False)
     ranks = {"before": 3.0, "after": 2.0}
-    items = {part: {"MRR": 1 / (rank + np.arange(30) % 2)} for part, rank in ranks.items()}
+    items = {part: ranked(1 / (rank + np.arange(30) % 2)) for part, rank in ranks.items()}
     run.write_items(**items, group={"MRR": np.arange(30)}, gold={}, seen={})
-    about = BaselineScores("best", run.finished.benchmark, run.finished.adapted)
-    best = Baseline(about, {"MRR": 1 / (1 + np.arange(30) % 2)}, {})
+    about = BaselineScores("best", run.finished.benchmark, run.finished.adapted, "a hash")
+    best = Baseline(about, ranked(1 / (1 + np.arange(30) % 2)), {})
     alone, found = (compare_runs({"a": [run]}, "MRR", rows) for rows in ({}, {"best": [best]}))
     means = {name: columns["MRR"].over_base.mean for name, columns in found.gains.items()}
     assert means["best"] > means["a"] > 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_runs import change, finish, write_run
+from report_runs import change, finish, ranked, write_run
 
 from isospace.comparison.runs import compare_runs
 from isospace.errors import UserError
@@ -37,7 +37,7 @@ def write_scored(
     source, shared = np.random.default_rng(seed), np.random.default_rng(100)
     parts = {part: {} for part in PARTS}
     for part, rank in (("before", 3), ("after", 2)):
-        parts[part]["MRR"] = 1 / (rank + np.arange(30) % 2)
+        parts[part] = ranked(1 / (rank + np.arange(30) % 2))
     parts["group"]["MRR"] = np.arange(30)
     for number, column in enumerate(columns):
         gold = shared.normal(size=60)

@@ -49,8 +49,7 @@ def test_measures_by_hand():
     scores = rank_rows(np.full((4, 2), 0.7), targets)
     assert scores.ranks.tolist() == [3.5, 1.0, 2.0, 3.5]
     assert scores.mrr == pytest.approx((1 / 3.5 + 1 + 1 / 2 + 1 / 3.5) / 4)
-    assert scores.mean_rank == 2.5
-    assert [scores.recall(k) for k in (1, 2, 3, 5)] == [0.25, 0.5, 0.5, 1.0]
+    assert (scores.row()["R@1"], scores.row()["R@10"]) == (0.25, 1.0)
     assert "4 queries ranked among 4 distinct targets" in scores.protocol
 
 

@@ -20,6 +20,7 @@ from isospace.comparison.results import (
 )
 from isospace.config import TrainConfig
 from isospace.evaluation.other_text import OtherTextScores
+from isospace.evaluation.retrieval import DISPLACEMENT
 from isospace.evaluation.scores import (
     BenchmarkScores,
     BM25Scores,
@@ -74,6 +75,15 @@ def evaluations(mrr: float) -> list[dict[str, float]]:
     ]
 
 
+def ranked(reciprocal_ranks: np.ndarray) -> dict[str, np.ndarray]:
+    """Items of test pairs; BM25 and hybrid search rank them as the encoder does."""
+    none = np.zeros((2, len(reciprocal_ranks)))
+    names = ("MRR", "BM25", "fused")
+    return {name: reciprocal_ranks for name in names} | {
+        f"{name}{DISPLACEMENT}": none for name in names
+    }
+
+
 def results_of(
     mrr: float = 0.5, gain: float = 0.05, sts: bool = False, **changes: Any
 ) -> RunResults:
@@ -81,14 +91,14 @@ def results_of(
 
     def scores(plus: float) -> BenchmarkScores:
         row = {name: round(value + 100 * plus, 2) for name, value in STS.items()}
-        recall = {1: 0.25, 5: 0.5, 10: 0.75, 100: 1.0}
-        pairs = PairScores(
-            "cosine, 20 queries", 20, 20, mrr + plus, recall, 0.6, mrr + plus, mrr - 0.1
-        )
-        words = replace(pairs, mrr=0.4, mrr_10=0.4, no_shared=None)
-        with_bm25 = BM25Scores(words, replace(words, mrr=mrr + plus + 0.02), 1.5)
+
+        def pairs(mrr: float) -> PairScores:
+            values = {"MRR": mrr, "nDCG@10": 0.6, "R@1": 0.25, "R@10": 0.75}
+            return PairScores("cosine, 20 queries", 20, 20, values)
+
+        with_bm25 = BM25Scores(pairs(0.4), pairs(mrr + plus + 0.02), 1.5)
         scored = STSScores(row, {"Avg": "plain mean"}) if sts else None
-        return BenchmarkScores(pairs, scored, with_bm25)
+        return BenchmarkScores(pairs(mrr + plus), scored, with_bm25)
 
     results = RunResults(
         isospace="0.1.0",

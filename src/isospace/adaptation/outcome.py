@@ -15,7 +15,7 @@ from isospace.adaptation.changed_queries import changed_places, changed_queries,
 from isospace.adaptation.fine_tune import FineTuned
 from isospace.adaptation.results import ChangedQuery, SearchResults, write_results
 from isospace.adaptation.scoring import Search, Tried, score_test, selected_of_parts
-from isospace.evaluation.scores import ADAPTED, BASE, CORRECTED_NOTE, table_rows
+from isospace.evaluation.scores import ADAPTED, BASE, SAME_PAIRS, table_rows
 from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS
 from isospace.statistics.influence import Scores
 from isospace.statistics.selection import SelectedAmong
@@ -185,7 +185,7 @@ def _show(search: Search, searched: SearchResults, results: RunResults) -> None:
         states[after] = results.adapted
     tested_on = "the test pairs"
     if not benchmark.split:
-        tested_on += f", which are the validation pairs too ({CORRECTED_NOTE})"
+        tested_on += f", which are the validation pairs too ({SAME_PAIRS})"
     rows = table_rows("", states, results.over_base(after))
     progress.table(f"before and after, on {tested_on}", rows)
     if search.task.config.queries_only and not results.ships_base:

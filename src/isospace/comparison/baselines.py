@@ -20,7 +20,7 @@ from isospace.system.progress import Progress
 from isospace.training.finish import ModelScores
 from isospace.training.prepare import Data
 
-FORMAT = 4
+FORMAT = 5
 """Format number of scores.json."""
 _PREFIX = "other_text/"
 _SCORES, _ITEMS = "scores.json", "items.npz"
@@ -34,14 +34,14 @@ class BaselineScores:
         model: name of the model, for `load_encoder`.
         benchmark: digest of the test items, as in the results of a run.
         scores: all scores with their protocols.
-        weights: `weights_hash` of the model; `None` in archives.
+        weights: `weights_hash` of the model.
         format: format number of the file.
     """
 
     model: str
     benchmark: str
     scores: BenchmarkScores
-    weights: str | None = None
+    weights: str
     format: int = FORMAT
 
 
@@ -72,8 +72,6 @@ class Baseline:
     @property
     def outdated(self) -> bool:
         """True if the model has changed since it was scored; false if that is not known."""
-        if self.about.weights is None:
-            return False
         try:
             encoder = load_encoder(self.about.model)
         except UserError:  # the model is gone or damaged, but its scores are known

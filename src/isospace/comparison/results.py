@@ -15,7 +15,7 @@ from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Difference, VerdictKind
 from isospace.system import typed_json
 
-FORMAT = 11
+FORMAT = 12
 """Format number. `compare` writes a file of another format anew, from the finished runs."""
 
 
@@ -116,10 +116,8 @@ class ComparisonResults:
         differences: every pair of candidates and baselines in the score `measure`, the largest
             difference first.
         verdict: what is advised.
-        with_bm25: "BM25", and "ROW + BM25" of each row -> its scores; empty of archived runs
-            without BM25.
-        other_text: row -> set of other text -> gain over the row "base model"; empty of archived
-            runs without it.
+        with_bm25: "BM25", and "ROW + BM25" of each row -> its scores.
+        other_text: row -> set of other text -> gain over the row "base model".
         format: format number of the file.
     """
 

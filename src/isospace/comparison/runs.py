@@ -58,7 +58,7 @@ class _Row:
         base: name of the row of a candidate's base model; else the same name.
         states: scores of each seed.
         items: test item values of each seed.
-        other_text: other text values of each seed; empty of archived runs.
+        other_text: other text values of each seed.
         scores: column -> scores with what each item contributed.
         runs: runs of a candidate; empty of other rows.
         criterion: score that selected the checkpoints, mean over the seeds; `None` where the row
@@ -80,7 +80,7 @@ class _Row:
         return any(map(_adapted, self.runs))
 
     def by_seed(self) -> dict[str, list[float]]:
-        """Return column -> score of each seed, x 100; archived runs know fewer columns."""
+        """Return column -> score of each seed, x 100, for columns that all seeds have."""
         exact = {c: list(map(float, 100 * one.by_seed)) for c, one in self.scores.items()}
         states = list(map(_columns, self.states))
         common = [c for c in states[0] if all(c in state for state in states)]
@@ -152,9 +152,7 @@ def compare_runs(
         differences=differences({n: rows[n].scores[column] for n in (*baselines, *runs)}),
         verdict=verdict,
         with_bm25=_bm25_rows(rows, shared),
-        other_text={row.name: _other_text(row, base, average) for row in others}
-        if base.other_text[0]
-        else {},
+        other_text={row.name: _other_text(row, base, average) for row in others},
     )
 
 
@@ -317,17 +315,15 @@ def _adapted(run: Run) -> bool:
 
 
 def _bm25_rows(rows: Mapping[str, _Row], shared: UnseenItems) -> dict[str, BM25Row]:
-    """Return the rows "BM25" and ROW + BM25; none of archived runs without BM25.
+    """Return the rows "BM25" and ROW + BM25.
 
     Nothing was selected among them, so their intervals need no correction, unless the same pairs
     selected the checkpoints.
     """
-    if not all("fused" in items for row in rows.values() for items in row.items):
-        return {}
     base = shared.ranked(rows[BASE].items, "MRR")
     found: dict[str, BM25Row] = {}
     for row in rows.values():
-        known = [one.with_bm25 for one in row.states if one.with_bm25]
+        known = [one.with_bm25 for one in row.states]
         if row.name == BASE:
             words = gain(shared.ranked(row.items, "BM25"), base)
             found["BM25"] = BM25Row(_pair_columns([known[0].bm25]), None, words)
@@ -354,13 +350,15 @@ def _other_text(row: _Row, base: _Row, average: str | None) -> dict[str, Gain]:
 
 def _pair_columns(seeds: Sequence[PairScores]) -> dict[str, SeedScores]:
     """Return column -> scores of each seed, x 100."""
-    rows = [one.row() for one in seeds]
-    return {column: SeedScores.of_seeds([100 * row[column] for row in rows]) for column in rows[0]}
+    return {
+        column: SeedScores.of_seeds([100 * one.values[column] for one in seeds])
+        for column in seeds[0].values
+    }
 
 
 def _columns(scores: BenchmarkScores) -> dict[str, float]:
     """Return scores x 100: of the pairs, and the papers' row if there is data."""
-    columns = {column: 100 * value for column, value in scores.pairs.row().items()}
+    columns = {column: 100 * value for column, value in scores.pairs.values.items()}
     return columns if scores.sts is None else columns | scores.sts.known()
 
 

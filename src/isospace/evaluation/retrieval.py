@@ -61,15 +61,6 @@ class RetrievalScores:
         """Mean reciprocal rank, 0 to 1."""
         return float(self.reciprocal_ranks.mean())
 
-    @property
-    def mean_rank(self) -> float:
-        """Mean rank, from 1 to the number of candidates."""
-        return float(self.ranks.mean())
-
-    def recall(self, k: int) -> float:
-        """Return the share of queries whose own target has rank k or better, 0 to 1."""
-        return float((self.ranks <= k).mean())
-
     def row(self) -> dict[str, float]:
         """Return MRR and the measures of `ranking` for tables; a query has one right text."""
         in_ten = self.ranks <= 10
@@ -77,7 +68,7 @@ class RetrievalScores:
             "MRR": self.mrr,
             "nDCG@10": float(self.ndcg.mean()),
             "MRR@10": float((in_ten / self.ranks).mean()),
-        } | {f"R@{k}": self.recall(k) for k in (1, 10, 100)}
+        } | {f"R@{k}": float((self.ranks <= k).mean()) for k in (1, 10, 100)}
 
 
 def rank_scores(
@@ -265,10 +256,8 @@ DISPLACEMENT = " burdens"
 
 
 def mrr_of_items(seeds: Sequence[Items], column: str, groups: NDArray[np.int64]) -> Scores:
-    """Return `mrr_scores` from the items of each seed; old runs may lack the displacement."""
-    displacement = None
-    if all(f"{column}{DISPLACEMENT}" in items for items in seeds):
-        displacement = np.stack([items[f"{column}{DISPLACEMENT}"] for items in seeds], axis=1)
+    """Return `mrr_scores` from the items of each seed."""
+    displacement = np.stack([items[f"{column}{DISPLACEMENT}"] for items in seeds], axis=1)
     return mean_scores(np.stack([items[column] for items in seeds]), groups, displacement)
 
 

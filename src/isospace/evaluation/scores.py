@@ -11,15 +11,10 @@ from isospace.evaluation.sts import STSScores
 from isospace.evaluation.task import percent_cells
 from isospace.statistics.gains import Gain
 
-DEPTHS = (1, 10, 100)
-"""The k of recall@k."""
 GAIN = "MRR over the base model"
 """Column of gains with their intervals."""
-CORRECTED = "corrected MRR"
-"""Column of the MRR without selection bias, if the test pairs also selected the result."""
-CORRECTED_NOTE = f"{CORRECTED}: without what selection by the same pairs has added"
-_SHOWN = 1e-4
-"""Smallest difference of two MRRs that is visible in tables."""
+SAME_PAIRS = "gains are without what selection by the same pairs has added to the MRR"
+"""Note if the test pairs are the validation pairs too."""
 BASE, ADAPTED = "base model", "adapted"
 """Names of both models in tables."""
 HYBRID_BASE, HYBRID_ADAPTED = f"{BASE} + BM25", f"{ADAPTED} + BM25"
@@ -40,39 +35,27 @@ _FIRST = _OTHER | {
 
 @dataclass(frozen=True)
 class PairScores:
-    """Retrieval scores of the test pairs, 0 to 1, and their protocol."""
+    """Retrieval scores of the test pairs (measure -> value, 0 to 1), and their protocol."""
 
     protocol: str
     queries: int
     candidates: int
-    mrr: float
-    recall: dict[int, float]
-    ndcg_10: float | None
-    mrr_10: float | None
-    no_shared: float | None
+    values: dict[str, float]
 
     @classmethod
     def of_ranks(
         cls, ranks: RetrievalScores, no_shared: RetrievalScores | None = None
     ) -> PairScores:
         """Return the scores of ranks; `no_shared` are the ranks without shared words."""
-        row = ranks.row()
-        return cls(
-            ranks.protocol,
-            len(ranks.ranks),
-            ranks.candidates,
-            ranks.mrr,
-            {k: ranks.recall(k) for k in DEPTHS},
-            row["nDCG@10"],
-            row["MRR@10"],
-            None if no_shared is None else no_shared.mrr,
-        )
+        values = ranks.row()
+        if no_shared is not None:
+            values[NO_SHARED] = no_shared.mrr
+        return cls(ranks.protocol, len(ranks.ranks), ranks.candidates, values)
 
-    def row(self) -> dict[str, float]:
-        """Return column -> value, 0 to 1, for all known measures."""
-        row = {"MRR": self.mrr, "nDCG@10": self.ndcg_10, "MRR@10": self.mrr_10}
-        row |= {f"R@{k}": self.recall.get(k) for k in DEPTHS} | {NO_SHARED: self.no_shared}
-        return {column: value for column, value in row.items() if value is not None}
+    @property
+    def mrr(self) -> float:
+        """Mean reciprocal rank."""
+        return self.values["MRR"]
 
 
 @dataclass(frozen=True)
@@ -90,11 +73,11 @@ class BenchmarkScores:
 
     pairs: PairScores
     sts: STSScores | None
-    with_bm25: BM25Scores | None
+    with_bm25: BM25Scores
 
     def cells(self) -> dict[str, str]:
         """Return the cells of a table for people, x 100."""
-        cells = percent_cells(self.pairs.row())
+        cells = percent_cells(self.pairs.values)
         if self.sts is not None:
             cells |= {column: f"{value:.2f}" for column, value in self.sts.known().items()}
         return cells
@@ -104,42 +87,21 @@ def table_rows(
     column: str, states: Mapping[str, BenchmarkScores], gains: Mapping[str, Gain] | None = None
 ) -> list[dict[str, str]]:
     """Return rows for each state of an encoder, alone and in hybrid search, and for BM25."""
-    rows, mrr = [], {}
+    rows = []
     for name, scores in states.items():
         rows.append({column: name} | scores.cells())
-        mrr[name] = scores.pairs.mrr
-        if scores.with_bm25 is not None:
-            hybrid = percent_cells(scores.with_bm25.hybrid.row())
-            rows.append({column: f"{name} + BM25"} | hybrid)
-            mrr[f"{name} + BM25"] = scores.with_bm25.hybrid.mrr
-    known = next((scores.with_bm25 for scores in states.values() if scores.with_bm25), None)
+        rows.append({column: f"{name} + BM25"} | percent_cells(scores.with_bm25.hybrid.values))
     # The first row decides the columns of the table, so BM25 comes second.
-    if known is not None:
-        rows.insert(1, {column: "BM25"} | percent_cells(known.bm25.row()))
-        mrr["BM25"] = known.bm25.mrr
+    bm25 = next(iter(states.values())).with_bm25.bm25
+    rows.insert(1, {column: "BM25"} | percent_cells(bm25.values))
     if gains:
-        cells = gain_cells(mrr, gains)
-        rows = [row | cells[row[column]] for row in rows]
+        rows = [row | {GAIN: points_of(gains, row[column])} for row in rows]
     return rows
 
 
-def gain_cells(mrr: Mapping[str, float], gains: Mapping[str, Gain]) -> dict[str, dict[str, str]]:
-    """Return the cells of the column `GAIN` and, if needed, of `CORRECTED`.
-
-    If the test pairs also selected the result, its MRR is too high, and the gain is less than the
-    difference of the MRRs. `CORRECTED` then shows the MRR without this selection bias.
-    """
-    base = next(iter(mrr.values()))
-    corrected = {
-        row: f"{100 * (base + gain.mean):.2f}"
-        for row, gain in gains.items()
-        if row in mrr and abs(base + gain.mean - mrr[row]) > _SHOWN
-    }
-    return {
-        row: ({CORRECTED: corrected.get(row, "")} if corrected else {})
-        | {GAIN: gains[row].points if row in gains else ""}
-        for row in mrr
-    }
+def points_of(gains: Mapping[str, Gain], row: str) -> str:
+    """Return the gain of a row as a cell, which is empty without one."""
+    return gains[row].points if row in gains else ""
 
 
 def recommendation(mrr: Mapping[str, float], adapted: str = "adapted model") -> str:

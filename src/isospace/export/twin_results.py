@@ -107,8 +107,8 @@ class TwinResults:
     @property
     def share(self) -> float:
         """Share of the encoder's nDCG@10 that the twin reaches."""
-        before, after = self.encoder.pairs.ndcg_10, self.twin.pairs.ndcg_10
-        return after / before if before and after is not None else 0.0
+        before, after = (one.pairs.values["nDCG@10"] for one in (self.encoder, self.twin))
+        return after / before if before else 0.0
 
     @property
     def verdict(self) -> str:
@@ -131,15 +131,16 @@ class TwinResults:
     def use(self) -> str:
         """MRR of each search method, the best method with the twin first."""
         twin, encoder = self.twin, self.encoder
-        ways = {f"{self.name} alone": twin.pairs.mrr}
-        if twin.with_bm25 is not None:
-            ways[f"{self.name} + BM25"] = twin.with_bm25.hybrid.mrr
+        ways = {
+            f"{self.name} alone": twin.pairs.mrr,
+            f"{self.name} + BM25": twin.with_bm25.hybrid.mrr,
+        }
         best = max(ways, key=ways.__getitem__)
-        others = {way: mrr for way, mrr in ways.items() if way != best}
-        others["encoder alone"] = encoder.pairs.mrr
-        if encoder.with_bm25 is not None:
-            others["encoder + BM25"] = encoder.with_bm25.hybrid.mrr
-            others["BM25 alone"] = encoder.with_bm25.bm25.mrr
+        others = {way: mrr for way, mrr in ways.items() if way != best} | {
+            "encoder alone": encoder.pairs.mrr,
+            "encoder + BM25": encoder.with_bm25.hybrid.mrr,
+            "BM25 alone": encoder.with_bm25.bm25.mrr,
+        }
         rest = "; ".join(f"{way}: {100 * mrr:.1f}" for way, mrr in others.items())
         return f"{best}: {100 * ways[best]:.1f}; {rest} (MRR x 100 on the test pairs)."
 

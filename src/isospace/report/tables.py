@@ -16,12 +16,11 @@ from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.other_text import PROTOCOL
 from isospace.evaluation.scores import (
     BASE,
-    CORRECTED,
-    CORRECTED_NOTE,
     GAIN,
+    SAME_PAIRS,
     BenchmarkScores,
     PairScores,
-    gain_cells,
+    points_of,
 )
 from isospace.recipes import RECIPES, STS_COLUMNS, TRANSFER_COLUMNS, Recipe
 from isospace.report.run_set import RunSet
@@ -93,23 +92,24 @@ def scores_of(results: RunResults, state: State) -> BenchmarkScores:
 def runs_table(run_set: RunSet) -> Table:
     """Return a table with a row for each setting: scores over its seeds, and verdicts."""
     done = finished([named.run for named in run_set.runs])
-    corrected = any(
-        abs(_corrected_mrr(results) - results.adapted.pairs.mrr) > 1e-9 for results in done
-    )
-    rows = [_runs_row(group, runs, corrected) for group, runs in run_set.groups().items()]
+    rows = [_runs_row(group, runs) for group, runs in run_set.groups().items()]
     protocols = dict.fromkeys(results.verdict.protocol for results in done)
     note = "; ".join(protocols)
     if note:
         note = (
             f"x 100, {MEAN_SD}, n of them, where they differ. A gain is the difference of the "
-            "unrounded means, a gain in MRR that of the verdict. "
-            f"{f'{CORRECTED_NOTE}; its difference is the gain. ' if corrected else ''}"
+            f"unrounded means, a gain in MRR that of the verdict{_same_pairs(done)}. "
             f"Cost: time and peak memory of the longest run. Measured by: {note}."
         )
     return Table("runs", "Runs: before and after", rows, note)
 
 
-def _runs_row(group: str, runs: Sequence[Run], corrected: bool) -> dict[str, str]:
+def _same_pairs(done: Sequence[RunResults]) -> str:
+    """Return a remark if the same pairs selected and tested; else an empty text."""
+    return "" if all(results.split for results in done) else f"; {SAME_PAIRS}"
+
+
+def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
     config, done = runs[0].config, finished(runs)
     verdicts = [results.verdict.kind.value for results in done]
     verdicts += ["unfinished"] * (len(runs) - len(done))
@@ -121,11 +121,8 @@ def _runs_row(group: str, runs: Sequence[Run], corrected: bool) -> dict[str, str
             state: [100 * scores_of(results, state).pairs.mrr for results in done]
             for state in STATES
         }
-        right = [100 * _corrected_mrr(results) for results in done]
-        row["gain in MRR"] = f"{fmean(right) - fmean(mrr['base model']):+.2f}"
+        row["gain in MRR"] = f"{100 * fmean(map(_gain_in_mrr, done)):+.2f}"
         row |= {f"MRR {state}": mean_sd_of_different(values) for state, values in mrr.items()}
-        if corrected:
-            row[CORRECTED] = mean_sd_of_different(right)
         sts = {
             state: [row["Avg"] for row in sts_rows(done, state) if "Avg" in row] for state in STATES
         }
@@ -138,13 +135,13 @@ def _runs_row(group: str, runs: Sequence[Run], corrected: bool) -> dict[str, str
     return row | {"objective": objective_name(config.objective), "model": Path(config.model).name}
 
 
-def _corrected_mrr(results: RunResults) -> float:
-    """Return the MRR of the result, without selection bias if the test pairs selected it."""
+def _gain_in_mrr(results: RunResults) -> float:
+    """Return the gain of the result, without selection bias if the test pairs selected it."""
     gain = results.verdict.gain
     # If the base model was kept, the gain belongs to the best of the other candidates.
     if gain is None or results.adapted.pairs == results.base.pairs:
-        return results.adapted.pairs.mrr
-    return results.base.pairs.mrr + gain.mean
+        return results.adapted.pairs.mrr - results.base.pairs.mrr
+    return gain.mean
 
 
 def _kept(done: Sequence[RunResults]) -> str:
@@ -159,54 +156,52 @@ def _kept(done: Sequence[RunResults]) -> str:
 def retrieval_table(run_set: RunSet) -> Table | None:
     """Return a table with all retrieval measures of the test pairs, before and after.
 
-    BM25 and hybrid search have rows too. The result is `None` if no run has scores of BM25.
+    BM25 and hybrid search have rows too. The result is `None` if no run is finished.
     """
-    rows: list[dict[str, str]] = []
-    weights: set[str] = set()
-    for group, runs in run_set.groups().items():
-        done = [results for results in finished(runs) if results.base.with_bm25 is not None]
-        weights |= {f"{one.base.with_bm25.weight:g}" for one in done if one.base.with_bm25}
-        rows += [{"run": group} | row for row in _state_rows(done)]
-    if not rows:
+    done = finished([named.run for named in run_set.runs])
+    if not done:
         return None
+    weights = {f"{one.base.with_bm25.weight:g}" for one in done}
+    rows = [
+        {"run": group} | row
+        for group, runs in run_set.groups().items()
+        for row in _state_rows(finished(runs))
+    ]
     note = (
         f"{in_hundredths(rows)}. + BM25: cosine and BM25 fused, weight "
         f"{', '.join(sorted(weights))}. {NO_SHARED}: each right text without the words of its "
         "query, all others as they are."
     )
     if any(GAIN in row for row in rows):
-        note += f" {GAIN}: of single runs, with 95 % intervals."
-    if any(CORRECTED in row for row in rows):
-        note += f" {CORRECTED_NOTE}."
+        note += f" {GAIN}: of single runs, with 95 % intervals{_same_pairs(done)}."
     return Table("retrieval", "Retrieval of test pairs: before and after, with BM25", rows, note)
 
 
 def _state_rows(done: Sequence[RunResults]) -> list[dict[str, str]]:
     """Return rows for both states of the runs of one setting, for BM25, and for hybrid search."""
+    if not done:
+        return []
     found: dict[str, list[PairScores]] = {}
     after = f"adapted{not_shipped(done)}"
     for results in done:
         for name, scores in ((BASE, results.base), (after, results.adapted)):
             found.setdefault(name, []).append(scores.pairs)
-            if scores.with_bm25 is not None:
-                found.setdefault("BM25", []).append(scores.with_bm25.bm25)
-                found.setdefault(f"{name} + BM25", []).append(scores.with_bm25.hybrid)
-    gains: dict[str, dict[str, str]] = {}
-    if len(done) == 1 and (over_base := done[0].over_base(after)):
-        gains = gain_cells({name: seeds[0].mrr for name, seeds in found.items()}, over_base)
+            found.setdefault("BM25", []).append(scores.with_bm25.bm25)
+            found.setdefault(f"{name} + BM25", []).append(scores.with_bm25.hybrid)
+    gains = done[0].over_base(after) if len(done) == 1 else {}
     rows = {name: _row(seeds) for name, seeds in found.items()}
     # Gains come directly after the MRR, so that they are visible without scrolling.
     return [
-        {"state": name, "MRR": row["MRR"]} | gains.get(name, {}) | row for name, row in rows.items()
+        {"state": name, "MRR": row["MRR"]} | ({GAIN: points_of(gains, name)} if gains else {}) | row
+        for name, row in rows.items()
     ]
 
 
 def _row(seeds: Sequence[PairScores]) -> dict[str, str]:
-    rows = [one.row() for one in seeds]
     return {
-        column: mean_sd_of_different([100 * row[column] for row in rows])
-        for column in rows[0]
-        if all(column in row for row in rows)
+        column: mean_sd_of_different([100 * one.values[column] for one in seeds])
+        for column in seeds[0].values
+        if all(column in one.values for one in seeds)
     }
 
 

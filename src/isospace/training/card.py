@@ -8,7 +8,7 @@ from pathlib import Path
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.prompts import Prompts
 from isospace.evaluation.other_text import PROTOCOL, other_text_rows
-from isospace.evaluation.scores import BASE, CORRECTED, CORRECTED_NOTE, table_rows
+from isospace.evaluation.scores import BASE, SAME_PAIRS, table_rows
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.statistics.counts import number_of
 from isospace.system.tables import markdown_table
@@ -120,19 +120,17 @@ def _scores(results: RunResults) -> str:
     states = {BASE: results.base}
     if not results.ships_base:
         states["this model"] = results.adapted
-    rows = table_rows("x 100", states, results.over_base("this model"))
     selected = f"rule {results.choice.rule}"
     if results.labels:
         selected = f"dev-selected on {Path(results.labels).name}"
     lines = [
-        markdown_table(rows),
+        markdown_table(table_rows("x 100", states, results.over_base("this model"))),
         f"\nProtocol: {results.verdict.protocol}; {results.base.pairs.protocol}.",
         f"Checkpoint ({selected}): {results.kept}.",
+        f"+ BM25: hybrid search, weight {results.base.with_bm25.weight:g}.",
     ]
-    if results.base.with_bm25 is not None:
-        lines.append(f"+ BM25: hybrid search, weight {results.base.with_bm25.weight:g}.")
-    if CORRECTED in rows[0]:
-        lines.append(f"{CORRECTED_NOTE}.")
+    if not results.split:
+        lines.append(f"The same pairs selected and tested: {SAME_PAIRS}.")
     if results.base.sts is not None:
         lines.append(f"STS: {PAPER_PROTOCOL}.")
     if not results.ships_base and results.other_text:

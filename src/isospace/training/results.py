@@ -20,7 +20,7 @@ from isospace.system import typed_json
 from isospace.training.origin import Origin
 from isospace.training.selection import Choice
 
-FORMAT = 11
+FORMAT = 12
 """Format number of results.json."""
 
 
@@ -28,8 +28,7 @@ FORMAT = 11
 class CorpusFacts:
     """The training text: number of sentences after cleaning, digest, and counts of the cleaning.
 
-    Attributes:
-        longest: number of tokens to which texts were cut; `None` in archived runs of older studies.
+    `longest` is the number of tokens to which texts were cut; `None` if they were not.
     """
 
     sentences: int
@@ -52,14 +51,12 @@ class RunResults:
         choice: the selected checkpoint, and why.
         model_step: update whose weights are in model/; 0 if the verdict keeps the base model.
         verdict: the verdict on the gain over the base model.
-        with_bm25: way of search with BM25 -> gain in MRR over the base model; empty in
-            archived runs.
+        with_bm25: way of search with BM25 -> gain in MRR over the base model.
         other_text: set of other text -> scores of base model and adapted model.
         split: true if the validation pairs and the test pairs are different pairs.
         evaluations: measurements during training, the base model (step 0) first.
         seconds: wall-clock seconds, earlier sessions included.
-        memory_mb: peak memory in MB, of the GPU if there is one, else of the first process; `None`
-            in archived runs of older studies.
+        memory_mb: peak memory in MB, of the GPU if there is one, else of the first process.
         environment: versions and machine.
         pairs: digest of the test pairs.
         candidate: post-processing of the selected weights, in words; empty without one, or if the
@@ -84,7 +81,7 @@ class RunResults:
     split: bool
     evaluations: tuple[dict[str, float], ...]
     seconds: float
-    memory_mb: float | None
+    memory_mb: float
     environment: dict[str, str | int]
     pairs: str = ""
     candidate: str = ""
@@ -153,8 +150,7 @@ class RunResults:
     @property
     def cost(self) -> str:
         """Time and memory, as text."""
-        memory = "" if self.memory_mb is None else f", {self.memory_mb / 1e3:.1f} GB"
-        return f"{self.seconds:.0f} s{memory}"
+        return f"{self.seconds:.0f} s, {self.memory_mb / 1e3:.1f} GB"
 
     def evaluation(self, step: int) -> dict[str, float]:
         """Return the measurements at a step; step 0 is the base model."""

@@ -325,8 +325,7 @@ def maker_of(model: str) -> Run | None:
 def selected_weight(model: str) -> float | None:
     """Return the BM25 weight of the run that made a model, or `None`."""
     run = maker_of(model)
-    with_bm25 = None if run is None else run.finished.base.with_bm25
-    return None if with_bm25 is None else with_bm25.weight
+    return None if run is None else run.finished.base.with_bm25.weight
 
 
 @dataclass(frozen=True)

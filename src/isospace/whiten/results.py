@@ -24,7 +24,7 @@ from isospace.training.card import CLASSIC, Usage, heading
 from isospace.training.origin import Origin
 from isospace.whiten.whiten_config import By, Power
 
-FORMAT = 8
+FORMAT = 9
 """Format number of whitening.json."""
 FILE = "whitening.json"
 
@@ -101,15 +101,15 @@ class WhiteningResults:
     @property
     def recommendation(self) -> str:
         """Recommendation of the search method with the highest MRR on the test pairs."""
-        mrr = {BASE: self.before.pairs.mrr}
-        if known := self.before.with_bm25:
-            mrr |= {"BM25": known.bm25.mrr, HYBRID_BASE: known.hybrid.mrr}
+        with_bm25 = self.before.with_bm25
+        mrr = {BASE: self.before.pairs.mrr, "BM25": with_bm25.bm25.mrr}
+        mrr[HYBRID_BASE] = with_bm25.hybrid.mrr
         if self.whitened and self.power is not None:
             seen = self.after.pairs.mrr
             gain = self.verdict.gain
             mrr[ADAPTED] = seen if gain is None else mrr[BASE] + gain.mean
-            if hybrid := self.after.with_bm25:  # minus the bias of selecting on these pairs
-                mrr[HYBRID_ADAPTED] = hybrid.hybrid.mrr + mrr[ADAPTED] - seen
+            # Minus the bias of selecting on these pairs.
+            mrr[HYBRID_ADAPTED] = self.after.with_bm25.hybrid.mrr + mrr[ADAPTED] - seen
         return recommendation(mrr, "whitened model")
 
     def tables(self) -> list[tuple[str, list[dict[str, str]]]]:
