@@ -32,7 +32,7 @@ from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import DISPLACEMENT, Items
 from isospace.evaluation.sts import load_labels, load_sts_data
 from isospace.objectives import OBJECTIVES
-from isospace.statistics.correlation import spearman
+from isospace.statistics.influence import spearman
 from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.files import atomic_path, sync_tree

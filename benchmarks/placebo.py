@@ -37,9 +37,8 @@ from isospace.evaluation.retrieval import RetrievalScores, rank_scores
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts_data
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.nearest import product_blocks, unit_rows
-from isospace.statistics.correlation import spearman
 from isospace.statistics.gains import Gain, gain, standard_error
-from isospace.statistics.influence import Scores, mean_scores, spearman_scores
+from isospace.statistics.influence import Scores, mean_scores, spearman, spearman_scores
 from isospace.statistics.selection import SelectedAmong, best_other, best_position, gain_of_selected
 from isospace.statistics.verdict import VerdictKind, kind_of
 from isospace.system.cache import cache_folder

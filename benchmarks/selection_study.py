@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from common import draw
-from isospace.statistics.correlation import FloatArray
+from isospace.statistics.influence import FloatArray
 from isospace.training.selection import is_collapsed
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "selection.md"

@@ -17,7 +17,7 @@ from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.sts import PAPER_COLUMNS, load_labels, load_sts
-from isospace.statistics.correlation import spearman
+from isospace.statistics.influence import spearman
 from isospace.statistics.verdict import VerdictKind
 from isospace.training.run import Run
 from isospace.training.selection import LAST

@@ -8,10 +8,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from isospace.evaluation.bm25 import BM25, bm25_terms
 from isospace.evaluation.hybrid import (
+    BM25,
     NO_SHARED,
     WEIGHTS,
+    bm25_terms,
     compare_judged,
     compare_pairs,
     gains_over_first,
@@ -183,3 +184,19 @@ def test_every_measure_of_another_model_has_its_interval_over_the_first():
         assert gain.low < gain.mean < gain.high
         assert gain.high < 0 or name == "R@100"  # of 60 documents all are found
         assert table.rows[2][name] == gain.points
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Unter\u00adneh\u00admen", ["unternehmen"]),
+        ("zero\u200bwidth word\u2060joiner Auf\u200clage", ["zerowidth", "wordjoiner", "auflage"]),
+        ("e\ufb03cient Ｃａｆｅ\u0301 ｶﾞｽ", ["efficient", "café", "ガス"]),
+        ("don\u02bct don’t don't", ["don", "t"] * 3),
+        ("हिन्\u200dदी हिन्दी", ["हिन्दी", "हिन्दी"]),
+        ("می\u200cخواهم می خواهم", ["می", "خواهم"] * 2),
+        ("ភាសា\u200bនេះ", bm25_terms("ភាសានេះ")),
+    ],
+)
+def test_words_are_those_that_a_reader_sees(text, expected):
+    assert bm25_terms(text) == expected

@@ -16,7 +16,7 @@ from isospace.errors import UserError
 from isospace.evaluation.pairs import ScoredPairs
 from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import PAPER_COLUMNS, evaluate_sts, load_sts
-from isospace.statistics.correlation import cosine, pearson, spearman
+from isospace.statistics.influence import cosine, pearson, spearman
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(os.environ.get("ISOSPACE_GOLDEN", ROOT / "../shared/golden"))

@@ -12,7 +12,7 @@ from search_index import TEXTS, YEARS, run
 from toy import sentences
 
 from isospace.errors import UserError
-from isospace.evaluation.bm25 import bm25_terms
+from isospace.evaluation.hybrid import bm25_terms
 from isospace.search import Changes, SearchIndex, index as module
 from isospace.search.about import About
 
@@ -186,7 +186,7 @@ def test_fusion_finds_a_word_that_the_vector_misses(index, encode):
 
 
 def test_words_are_those_that_bm25_is_measured_with(toy_model, tmp_path):
-    """Parts of names, and codes of any length: a weight is chosen by `evaluation.bm25`'s words."""
+    """Parts of names, and codes of any length: a weight is chosen by the words of `bm25_terms`."""
     codes = [sha256(bytes([number])).hexdigest() for number in range(3)]
     texts = [
         "numpy.linalg.norm measures length",

@@ -5,11 +5,11 @@ import pytest
 import scipy.stats
 from ranks import rank_targets
 
-from isospace.statistics.correlation import spearman
 from isospace.statistics.gains import standard_error
 from isospace.statistics.influence import (
     group_sums,
     mean_scores,
+    spearman,
     spearman_scores,
     sum_of_products,
 )

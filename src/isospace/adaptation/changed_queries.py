@@ -10,7 +10,7 @@ from isospace.adaptation.results import ChangedQuery
 from isospace.evaluation.pairs import PromptedEncoders, TextPairs, unit_vectors
 from isospace.evaluation.retrieval import Targets
 from isospace.operators.nearest import highest
-from isospace.statistics.correlation import FloatArray
+from isospace.statistics.influence import FloatArray
 
 SHOWN, FIRST = 10, 3
 """Number of queries that gained or lost most, and number of top texts for each."""

@@ -23,8 +23,7 @@ from isospace.config import CorpusConfig, TrainConfig, shared_options
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.scores import BASE
-from isospace.evaluation.sts import sts_data
-from isospace.evaluation.unseen import UnseenItems
+from isospace.evaluation.sts import UnseenItems, sts_data
 from isospace.objectives import OBJECTIVES
 from isospace.statistics.verdict import detectable_gain
 from isospace.system import typed_json

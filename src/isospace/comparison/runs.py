@@ -25,8 +25,7 @@ from isospace.evaluation.scores import (
     BenchmarkScores,
     PairScores,
 )
-from isospace.evaluation.sts import PAPER_PROTOCOL
-from isospace.evaluation.unseen import UnseenItems
+from isospace.evaluation.sts import PAPER_PROTOCOL, UnseenItems
 from isospace.statistics.counts import number_of
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores

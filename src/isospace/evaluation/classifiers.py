@@ -20,7 +20,7 @@ from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 from torch.optim import Optimizer
 
-from isospace.statistics.correlation import FloatArray
+from isospace.statistics.influence import FloatArray
 
 IntArray: TypeAlias = NDArray[np.int64]
 

@@ -38,13 +38,13 @@ from isospace.evaluation.senteval import STSSet
 from isospace.evaluation.sts import (
     DEV_SPLITS,
     UNSEEN,
+    UnseenItems,
     evaluate_sts,
     numbered_sentences,
     pair_cosines,
     paper_cosines,
     sts_test_pairs,
 )
-from isospace.evaluation.unseen import UnseenItems
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores, average, spearman_scores
 from isospace.system.cache import cache_folder

@@ -46,7 +46,7 @@ from isospace.evaluation.task import (
 )
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import other_products, shares_of_places, unit_rows
-from isospace.statistics.correlation import pearson, spearman
+from isospace.statistics.influence import pearson, spearman
 
 OwnKind: TypeAlias = DataKind | Literal["retrieval"]
 

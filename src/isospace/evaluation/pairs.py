@@ -16,7 +16,7 @@ from isospace.corpus.examples import evenly
 from isospace.corpus.groups import group_texts
 from isospace.encoders.prompts import Prompts, Side
 from isospace.operators.nearest import unit_rows
-from isospace.statistics.correlation import FloatArray
+from isospace.statistics.influence import FloatArray
 
 _SLICE = 1 << 14  # texts that are encoded at once
 

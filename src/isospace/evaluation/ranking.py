@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.operators.nearest import TIE
-from isospace.statistics.correlation import FloatArray
+from isospace.statistics.influence import FloatArray
 
 MEASURES = ("nDCG@10", "MRR@10", "R@1", "R@10", "R@100")
 """Measures in the order of tables; the first decides the verdict."""

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from isospace.corpus.dedup import UNSPACED
 from isospace.evaluation.pairs import Encode, TextPairs, unit_vectors
 from isospace.operators.nearest import TIE, product_blocks, unit_rows
-from isospace.statistics.correlation import FloatArray
-from isospace.statistics.influence import Scores, mean_scores
+from isospace.statistics.influence import FloatArray, Scores, mean_scores
 
 MIN_WORDS = 8
 MIN_CHARACTERS = 16

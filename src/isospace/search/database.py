@@ -442,7 +442,7 @@ class Database:
                 self._table.optimize(cleanup_older_than=_OLD)
                 return
             # ICU finds words in all languages; stems and stop words would suit only one language.
-            # Names are split into parts, and long codes are kept, as in `evaluation.bm25`.
+            # Names are split into parts, and long codes are kept, as by `bm25_terms`.
             config = self._lancedb.index.FTS(
                 base_tokenizer="icu/split",
                 max_token_length=None,

@@ -36,8 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from isospace.statistics.correlation import FloatArray
-from isospace.statistics.influence import Scores, group_sums, sum_of_products
+from isospace.statistics.influence import FloatArray, Scores, group_sums, sum_of_products
 
 CONFIDENCE = 0.95
 

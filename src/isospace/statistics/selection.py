@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from isospace.statistics.correlation import FloatArray
 from isospace.statistics.gains import CONFIDENCE, ROUNDING, Gain, gain, influence_of_gain
-from isospace.statistics.influence import Scores, group_sums
+from isospace.statistics.influence import FloatArray, Scores, group_sums
 
 _DRAWS, _SEED = 10_000, 0
 _FOLDS = 10
