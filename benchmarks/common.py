@@ -24,7 +24,7 @@ def lines(corpus: Path, count: int) -> list[str]:
 
 def write_dev_file(sts: Path, path: Path) -> None:
     """STS-B dev alone: a run that is given the whole folder also scores the test sets each time."""
-    dev = load_sts(sts, ["STSBenchmark"])["STSBenchmark"].subsets["dev"]
+    dev = load_sts(sts)["STSBenchmark"].subsets["dev"]
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(zip(dev.first, dev.second, dev.gold, strict=True))
 

@@ -16,10 +16,17 @@ SETS = ["STS16", "STSBenchmark", "SICKRelatedness"]
 """Three of the seven, which would take ten minutes."""
 
 
+def sets(sts: Path) -> dict[str, Any]:
+    """The STS sets of `SETS`."""
+    from isospace.evaluation.sts import load_sts
+
+    return {name: found for name, found in load_sts(sts).items() if name in SETS}
+
+
 def ours(sts: Path, precision: Any) -> Callable[[], None]:
     """What `isospace evaluate` does: read, encode every distinct sentence once, score."""
     from isospace.encoders.loading import load_encoder
-    from isospace.evaluation.sts import evaluate_sts, load_sts
+    from isospace.evaluation.sts import evaluate_sts
 
     encoder = load_encoder("minilm", device="cpu")
 
@@ -27,7 +34,7 @@ def ours(sts: Path, precision: Any) -> Callable[[], None]:
         return encoder.embed(texts, precision=precision)
 
     def one_round() -> None:
-        evaluate_sts(encode, {n: t.test_only() for n, t in load_sts(sts, SETS).items()})
+        evaluate_sts(encode, {n: t.test_only() for n, t in sets(sts).items()})
 
     return one_round
 
@@ -37,7 +44,6 @@ def senteval_loop(sts: Path) -> Callable[[], None]:
     from scipy.stats import spearmanr
 
     from isospace.encoders.loading import load_encoder
-    from isospace.evaluation.sts import load_sts
 
     network = load_encoder("minilm", device="cpu").model.eval()
 
@@ -46,7 +52,7 @@ def senteval_loop(sts: Path) -> Callable[[], None]:
             return network(network.preprocess(list(texts)))["sentence_embedding"].numpy()
 
     def one_round() -> None:
-        for task in load_sts(sts, SETS).values():
+        for task in sets(sts).values():
             for pairs in task.test_only().subsets.values():
                 rows = sorted(
                     zip(pairs.first, pairs.second, pairs.gold, strict=True),
@@ -69,13 +75,12 @@ def mteb_tasks(sts: Path) -> Callable[[], None]:
     from datasets import Dataset, DatasetDict
 
     from isospace.encoders.loading import load_encoder
-    from isospace.evaluation.sts import load_sts
 
     names = {"STSBenchmark": "STSBenchmark", "SICKRelatedness": "SICK-R"}
     network = load_encoder("minilm", device="cpu").model
 
     def one_round() -> None:
-        for name, found in load_sts(sts, SETS).items():
+        for name, found in sets(sts).items():
             parts = found.test_only().subsets.values()
             rows = [row for p in parts for row in zip(p.first, p.second, p.gold, strict=True)]
             first, second, gold = zip(*rows, strict=True)

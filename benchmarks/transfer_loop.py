@@ -115,7 +115,8 @@ def main() -> None:
     parser.add_argument("--protocol", default="senteval", choices=stacked)
     parser.add_argument("--tasks", nargs="+", default=list(TRANSFER_NAMES), choices=TRANSFER_NAMES)
     options = parser.parse_args()
-    tasks = load_transfer(options.senteval, options.tasks)
+    every = load_transfer(options.senteval)
+    tasks = {name: every[name] for name in options.tasks}
     if not options.embeddings.is_file():
         write_embeddings(options.embeddings, tasks)
     with np.load(options.embeddings) as file:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import random
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,12 +22,7 @@ from isospace.evaluation.pairs import ScoredPairs, TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval
 from isospace.statistics.verdict import VerdictKind
 
-PROTOCOLS = (
-    "MRR, held-out docstring pairs (summary to next paragraph)",
-    "MRR, held-out pairs (anchor to positive)",
-    "MRR, halves of held-out sentences (first to second)",
-    "MRR, pairs of customer-questions.csv",
-)
+PROTOCOL = "MRR, held-out pairs (anchor to positive)"
 
 
 def made_pairs(count: int, **more: object) -> TextPairs:
@@ -36,8 +30,8 @@ def made_pairs(count: int, **more: object) -> TextPairs:
     return TextPairs("made", tuple(texts[:count]), tuple(texts[count:]), **more)
 
 
-def benchmark_of(pairs: TextPairs, protocol: str = PROTOCOLS[1]) -> Benchmark:
-    return Benchmark(pairs, protocol, {}, None, ())
+def benchmark_of(pairs: TextPairs) -> Benchmark:
+    return Benchmark(pairs, PROTOCOL, {}, None, ())
 
 
 def measured(ranks: list[float] | np.ndarray) -> BenchmarkResult:
@@ -67,11 +61,8 @@ def encode_with(texts: list[str], noise: float, seed: int):
     return lambda wanted: np.stack([table[text] for text in wanted])
 
 
-@pytest.mark.parametrize("named", [False, True])
-def test_pairs_that_are_repeated_say_no_more_than_once(named):
-    """By their texts, or by the document that the user names."""
-    groups = tuple(f"document {i}" for i in range(120)) if named else None
-    once = made_pairs(120, groups=groups)
+def test_pairs_that_are_repeated_say_no_more_than_once():
+    once = made_pairs(120)
     repeated = once.take([*range(120)] * 8).grouped()
     texts = [*once.first, *once.second]
     before, after = (encode_with(texts, 0.6, seed) for seed in (1, 5))
@@ -89,25 +80,6 @@ def test_pairs_that_are_repeated_say_no_more_than_once(named):
     # As pairs that have nothing to do with each other they would say much.
     wrong = verdict(replace(repeated, groups=tuple(map(str, range(960)))))
     assert wrong.gain.low > 0
-
-
-def test_a_line_before_training_says_what_the_pairs_can_show():
-    random = np.random.default_rng(0)
-
-    def line(count, per_group):
-        groups = tuple(str(i // per_group) for i in range(count))
-        pairs = made_pairs(count, groups=groups, unit="modules")
-        ranks = np.repeat(random.integers(1, 4, -(-count // per_group)), per_group)[:count]
-        return benchmark_of(pairs).detectable_gain(measured(ranks.astype(float)))
-
-    shown = [line(2000, 1), line(2000, 10), line(60, 10)]
-    assert re.fullmatch(r"these 2,000 pairs can show gains from about [\d.]+ points", shown[0])
-    assert shown[1].startswith("these 2,000 pairs in 200 modules can show gains from about")
-    assert (
-        shown[2] == "these 60 pairs in 6 modules are too few to show a gain; 20 modules or more can"
-    )
-    alone, grouped = (float(text.split()[-2]) for text in shown[:2])
-    assert grouped > 2 * alone
 
 
 SYLLABLES = [a + b + c for a in "bdfgk" for b in "aeiou" for c in "lmnrs"]
@@ -161,23 +133,6 @@ def test_fewer_than_400_held_out_sentences_choose_and_judge(tmp_path):
     assert len(benchmark.pairs) == 399
     scored = ScoredPairs("dev", ("a", "b"), ("c", "d"), np.array([1.0, 2.0]), "own file")
     assert Benchmark.make(corpus, labels=scored).split
-
-
-def test_sentences_of_a_document_choose_or_judge_together(tmp_path):
-    rows = [(text, str(i // 10)) for i, text in enumerate(made(4000))]
-    document = dict(rows)
-    corpus = load(tmp_path, table(tmp_path / "a.csv", ("text", "page"), rows), group="page")
-    held, benchmark = corpus.held_out(), Benchmark.make(corpus)
-    judged = [document[whole(first, held)] for first in benchmark.pairs.first]
-    choosing = validation_text(corpus).pairs
-    chosen = [document[whole(first, held)] for first in choosing.first]
-    assert not set(judged) & set(chosen)
-    assert choosing.unit == "groups by page"
-    assert len(set(zip(chosen, choosing.groups, strict=True))) == len(set(chosen)) == 13
-    assert not {document[corpus[int(row)]] for row in corpus.train_rows} & {*judged, *chosen}
-    assert benchmark.pairs.unit == "groups by page"
-    assert len(set(benchmark.pairs.groups)) == len(set(judged)) == 27
-    assert len(set(zip(judged, benchmark.pairs.groups, strict=True))) == 27
 
 
 def test_pairs_of_a_document_choose_or_judge_together(tmp_path):

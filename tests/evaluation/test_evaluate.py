@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from itertools import islice
 from types import SimpleNamespace
@@ -11,51 +10,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from report_runs import finish, write_run
+from sts_files import write_senteval
 from toy import sentences
 
 from isospace.cli import main
 from isospace.encoders.loading import load_encoder
-from isospace.errors import UserError
 from isospace.evaluation.evaluate import TASKS, Evaluation, evaluate
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.geometry import describe
-from isospace.evaluation.senteval import YEARS
 from isospace.evaluation.task import Conditions
 from isospace.evaluation.transfer import TransferResult, TransferScore
-
-
-def write_senteval(folder):
-    """The seven sets, on random sentences with random scores."""
-    texts, chance = iter(sentences(900)), random.Random(0)
-
-    def rows(count):
-        return [(chance.choice("01235"), next(texts), next(texts)) for _ in range(count)]
-
-    for year, subsets in YEARS.items():
-        for subset in subsets:
-            base = folder / "STS" / f"{year}-en-test"
-            base.mkdir(parents=True, exist_ok=True)
-            found = rows(4)
-            golds = "".join(f"{gold}\n" for gold, _, _ in found)
-            pairs = "".join(f"{a}\t{b}\n" for _, a, b in found)
-            (base / f"STS.gs.{subset}.txt").write_text(golds, encoding="utf-8")
-            (base / f"STS.input.{subset}.txt").write_text(pairs, encoding="utf-8")
-    (folder / "STS/STSBenchmark").mkdir()
-    (folder / "SICK").mkdir()
-    for split in ("train", "dev", "test"):
-        lines = [f"g\tf\t2012\t1\t{gold}\t{a}\t{b}\n" for gold, a, b in rows(20)]
-        (folder / f"STS/STSBenchmark/sts-{split}.csv").write_text("".join(lines), encoding="utf-8")
-    for name in ("train", "trial", "test_annotated"):
-        lines = [f"{i}\t{a}\t{b}\t{gold}\tX\n" for i, (gold, a, b) in enumerate(rows(5))]
-        text = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment\n" + "".join(lines)
-        (folder / f"SICK/SICK_{name}.txt").write_text(text, encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("senteval")
-    write_senteval(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +39,8 @@ def write_rows(path, rows):
     return path
 
 
-def test_sts_and_geometry(capsys, toy_model, folder):
+def test_sts_and_geometry(capsys, toy_model, tmp_path):
+    folder = write_senteval(tmp_path)
     status, out, err = run(capsys, "evaluate", toy_model, "--data", folder, "--json")
     assert status == 0, err
     report = json.loads(out)
@@ -87,7 +52,7 @@ def test_sts_and_geometry(capsys, toy_model, folder):
     status, out, _ = run(capsys, "evaluate", toy_model, "--data", folder, "--geometry")
     assert status == 0
     assert "| alignment | uniformity |" in out
-    assert "isotropy (40 distinct sentences of STS-B dev, shuffled, no dropout)" in out
+    assert "isotropy (4 distinct sentences of STS-B dev, shuffled, no dropout)" in out
     assert "| effective_rank |" in out
 
 
@@ -144,24 +109,6 @@ def test_a_loaded_model_is_scored_as_it_is(toy_model, tmp_path, texts):
         **by_name,
         "model": "the given model",
     }
-
-
-def test_a_kind_that_the_columns_do_not_say(capsys, toy_model, tmp_path, texts):
-    rows = [(text, f"one of two long answers again {i % 2}") for i, text in enumerate(texts)]
-    path = write_rows(tmp_path / "f.tsv", rows)
-    status, _, err = run(capsys, "evaluate", toy_model, "--own", path)
-    assert status == 2
-    assert "--kind labelled or --kind pairs" in err
-    words = ["evaluate", toy_model, "--own", path, "--kind", "pairs", "--json"]
-    status, out, _ = run(capsys, *words)
-    assert status == 0
-    (scores,) = json.loads(out)["own"]
-    assert scores["kind"] == "pairs"
-    assert "24 queries ranked among 2 distinct targets" in scores["protocol"]
-    write_rows(path, [(text, "the same long answer again") for text in texts])
-    status, _, err = run(capsys, *words)
-    assert status == 2
-    assert "'the same long answer again'" in err
 
 
 def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, capsys):
@@ -242,12 +189,3 @@ def test_judged_queries_of_several_models_are_one_table(toy_model, judged, tmp_p
     assert all(cell.startswith("+0.00 (") for cell in same.split(" | ")[1:])
     assert hybrid.split(" | ")[1:] == same_fused.split(" | ")[1:]
     assert "95 % intervals over the queries" in note
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [({"kind": "pairs"}, "`kind` pairs"), ({"bm25_weight": 3.0}, "`bm25_weight` 3")],
-)
-def test_settings_of_own_files_are_refused_without_one(settings, named):
-    with pytest.raises(UserError, match=f"{named}: has no effect without `own`"):
-        EvaluateConfig(**settings)

@@ -102,10 +102,8 @@ def test_pairs_from_four_on_are_positive_and_each_sentence_counts_once():
     assert "2 pairs (gold >= 4), uniformity over 4 distinct" in result.protocol
 
 
-@pytest.mark.parametrize(("gold", "measured"), [([5.0, 4, 1], True), ([1.0, 0.8, 0.2], False)])
-def test_without_positive_pairs_nothing_is_measured(gold, measured):
-    found = stsb_geometry_task(Request(EvaluateConfig(), None, stsb(gold), []))
-    assert (found is not None) == measured
+def test_without_positive_pairs_nothing_is_measured():
+    assert stsb_geometry_task(Request(EvaluateConfig(), None, stsb([1.0, 0.8, 0.2]), [])) is None
 
 
 DRAWS = np.random.default_rng(0)
@@ -129,13 +127,13 @@ def isoscore_by_steps(x):
     return (n * share - 1) / (n - 1)
 
 
-@pytest.mark.parametrize(("dim", "used"), [(2, 2), (9, 9), (40, 40), (3, 1), (40, 1), (3, 2)])
+@pytest.mark.parametrize(("dim", "used"), [(40, 40), (40, 1), (3, 2)])
 def test_isoscore_of_the_papers_cases(dim, used):
     """Isotropic is 1, a line 0, a plane in three dimensions 1/2."""
     assert isoscore(cross(dim, used)) == pytest.approx((used - 1) / (dim - 1), abs=1e-12)
 
 
-@pytest.mark.parametrize("x", [DRAWN, DRAWN * np.arange(1, 7), DRAWN[:4]])
+@pytest.mark.parametrize("x", [DRAWN, DRAWN[:4]])
 def test_isoscore_equals_the_algorithms_steps(x):
     assert isoscore(x) == pytest.approx(isoscore_by_steps(x), rel=1e-9)
     rotation, _ = np.linalg.qr(DRAWS.normal(size=(6, 6)))

@@ -120,16 +120,29 @@ def random_set(folder, seed=0):
     return write(folder, documents, queries, HEADER + "\n".join(lines) + "\n")
 
 
-FLAWS = {
-    "documents": "t3\tgone1\t3\nt3\tgone2\t1\nt39\tgone1\t2\n",
-    "queries": "nobody\tt100\t1\nnobody\tgone\t1\n",
-}
-
-
-def test_identical_ids_are_ignored_as_in_beir(tmp_path):
-    found, ours, theirs = scored(random_set(tmp_path))
+def test_a_set_with_flaws_is_scored_as_by_trec_eval_and_beir(tmp_path, caplog):
+    """Missing documents are not found, and stay in the ideal order; missing queries are not asked."""
+    folder = random_set(tmp_path)
+    path = folder / "qrels/test.tsv"
+    lines = path.read_text().splitlines()
+    query, document, grade = lines[1].split("\t")
+    repeated = [lines[2], f"{query}\t{document}\t{int(grade) + 2}"]
+    missing = ["t3\tgone1\t3", "t3\tgone2\t1", "t39\tgone1\t2", "nobody\tt100\t1"]
+    path.write_text("\n".join([*lines, *repeated, *missing]))
+    with (folder / "corpus.jsonl").open("a") as file:
+        file.write('\n{"_id": "t150", "text": "another text"}')
+        file.write('\n{"_id": "t300", "title": " ", "text": ""}\n{"_id": "t301", "text": null}')
+    found, ours, theirs = scored(folder)
     assert ours == pytest.approx(theirs, abs=1e-9)
+    assert found.n == 40
+    for words in (
+        "repeated ids and judgements, of which the last counts: 3",
+        "(left out) or documents (counted as not found): 4",
+    ):
+        assert words in found.protocol
+        assert words in caplog.text
     assert "documents with the id of their query, ignored, as in BEIR: 20" in found.protocol
+    assert "test.tsv:804: there is no document 'gone1'" in caplog.text
 
 
 def test_each_way_ignores_identical_ids(tmp_path):
@@ -146,43 +159,6 @@ def test_each_way_ignores_identical_ids(tmp_path):
     for way in ("encoder", "BM25", "hybrid"):
         # e is judged relevant to itself, and so is found; without it BEIR's number would be 67.
         assert ignoring[way]["nDCG@10"] == pytest.approx(1), way
-
-
-@pytest.mark.parametrize("missing", ["documents", "queries"])
-def test_judgements_of_what_is_missing(tmp_path, missing, caplog):
-    """Missing documents are not found, and stay in the ideal order; missing queries are not asked."""
-    folder = random_set(tmp_path)
-    path = folder / "qrels/test.tsv"
-    path.write_text(path.read_text() + FLAWS[missing])
-    found, ours, theirs = scored(folder)
-    assert ours == pytest.approx(theirs, abs=1e-9)
-    assert found.n == 40
-    count = {"documents": 3, "queries": 2}[missing]
-    assert f"(left out) or documents (counted as not found): {count}" in found.protocol
-    assert "test.tsv:802: there is no " in caplog.text
-
-
-def test_repeated_judgements_and_ids(tmp_path, caplog):
-    folder = random_set(tmp_path)
-    path = folder / "qrels/test.tsv"
-    lines = path.read_text().splitlines()
-    query, document, grade = lines[1].split("\t")
-    path.write_text("\n".join([*lines, lines[2], f"{query}\t{document}\t{int(grade) + 2}"]))
-    with (folder / "corpus.jsonl").open("a") as file:
-        file.write('\n{"_id": "t150", "text": "another text"}')
-    found, ours, theirs = scored(folder)
-    assert ours == pytest.approx(theirs, abs=1e-9)
-    words = "repeated ids and judgements, of which the last counts: 3"
-    assert words in found.protocol
-    assert words in caplog.text
-
-
-def test_an_empty_document_stays(tmp_path):
-    folder = random_set(tmp_path)
-    with (folder / "corpus.jsonl").open("a") as file:
-        file.write('\n{"_id": "t300", "title": " ", "text": ""}\n{"_id": "t301", "text": null}')
-    _, ours, theirs = scored(folder)
-    assert ours == pytest.approx(theirs, abs=1e-9)
 
 
 def test_forms_of_published_files(tmp_path):

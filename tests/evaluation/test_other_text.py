@@ -87,15 +87,14 @@ def test_what_chooses_shares_nothing_with_what_judges(other_text):
             assert not set(getattr(chooses, part)) & set(getattr(judges, part))
 
 
-@pytest.mark.parametrize("judge", [None, "first-rest"])
-def test_docstrings_are_no_other_text_for_docstrings(tmp_path, judge):
+def test_docstrings_are_no_other_text_for_docstrings(tmp_path):
     functions = [
         f"def f{number}():\n    {f'{first}{BLANK}{second}'!r}\n"
         for number, (first, second) in enumerate(carried("docstrings", "test"))
     ]
     for part in range(20):
         (tmp_path / f"module{part}.py").write_text("\n".join(functions[part::20]))
-    config = CorpusConfig(corpus=(f"docstrings:{tmp_path}",), test_relation=judge)
+    config = CorpusConfig(corpus=(f"docstrings:{tmp_path}",))
     found = OtherText.make(load_corpus(config, cache_folder()))
     assert list(found.test_pairs) == list(found.validation_pairs) == ["definitions"]
     assert found.described == (
@@ -128,7 +127,6 @@ def test_a_folder_that_is_too_small_to_be_split_only_judges(tmp_path):
 @pytest.mark.parametrize(
     ("folder", "corpus"),
     [
-        ("docs", "docs"),
         ("docs/api", "docs"),
         ("docs", "docs/api/a.md"),
         ("./docs", "docs/"),

@@ -75,6 +75,15 @@ def class_encoder(sentences):
 @pytest.mark.parametrize("inner", ["", "downstream", "downstream/MR"])
 def test_the_folder_may_be_named_at_three_levels(folder, inner):
     tasks = load_transfer(folder / inner)
+    for name, task in tasks.items():  # labels belong to their sentences
+        for split in task.splits.values():
+            labels = [f"c{label}" for label in split.labels]
+            if name == "MRPC":
+                same = [u.split()[0] == v.split()[0] for u, v in zip(*split.sides, strict=True)]
+                labels, same = split.labels.tolist(), list(map(int, same))
+            else:
+                same = [text.split()[0] for text in split.sides[0]]
+            assert labels == same
     assert tuple(tasks) == TRANSFER_NAMES
     assert {
         name: [len(split.labels) for split in task.splits.values()] for name, task in tasks.items()
@@ -84,21 +93,11 @@ def test_the_folder_may_be_named_at_three_levels(folder, inner):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TRANSFER_NAMES)
-def test_labels_belong_to_their_sentences(folder, name):
-    for split in load_transfer(folder, [name])[name].splits.values():
-        if name == "MRPC":
-            same = [u.split()[0] == v.split()[0] for u, v in zip(*split.sides, strict=True)]
-            assert split.labels.tolist() == [int(equal) for equal in same]
-        else:
-            assert [f"c{label}" for label in split.labels] == [t.split()[0] for t in split.sides[0]]
-
-
 def test_examples_are_sorted_by_length_then_label_and_else_stay_in_order(folder):
     words = "a b c\nb\n\nd\nlonger than three words\n" + "filler f f f f\n" * 20
     write(folder / "downstream/CR/custrev.pos", words)
     write(folder / "downstream/CR/custrev.neg", "x  y z\nw \n" + "filler f f f f\n" * 20)
-    split = load_transfer(folder, ["CR"])["CR"].splits["all"]
+    split = load_transfer(folder)["CR"].splits["all"]
     # A blank line is an example without a word.
     assert split.sides[0][:7] == ("", "w", "b", "d", "x y z", "a b c", "longer than three words")
     assert split.labels[:7].tolist() == [1, 0, 1, 1, 0, 1, 1]
@@ -107,7 +106,7 @@ def test_examples_are_sorted_by_length_then_label_and_else_stay_in_order(folder)
 def test_an_encoder_that_knows_nothing_has_the_share_of_the_commonest_label(folder):
     lines = [pair(int(i % 5 > 0), i) for i in range(125)]  # 25 pairs of label 0, 100 of label 1
     write(folder / "downstream/MRPC/msr_paraphrase_train.txt", MRPC_HEADER + "".join(lines))
-    tasks = load_transfer(folder, ["MRPC"])
+    tasks = {"MRPC": load_transfer(folder)["MRPC"]}
     result = evaluate_transfer(lambda texts: np.zeros((len(texts), 3), np.float32), tasks)
     (score,) = result.scores
     assert (score.test, score.dev) == (60.0, pytest.approx(80.0, abs=0.3))
@@ -124,7 +123,7 @@ def test_pairs_become_their_difference_and_their_product(folder, monkeypatch):
         return torch.zeros(*strengths.shape, 2, x.shape[1] + 1)
 
     monkeypatch.setitem(PROTOCOLS, "spy", Protocol(train, (1.0,)))
-    tasks = load_transfer(folder, ["MRPC"])
+    tasks = {"MRPC": load_transfer(folder)["MRPC"]}
     evaluate_transfer(class_encoder, tasks, "spy")
     first, second = map(class_encoder, tasks["MRPC"].splits["train"].sides)
     for row, u, v in zip(seen[0].tolist(), first, second, strict=True):

@@ -35,15 +35,11 @@ def test_the_second_time_nothing_is_encoded(encoder, encoded, tmp_path):
     assert np.array_equal(first, encoder.embed(TEXTS))
 
 
-@pytest.mark.parametrize("damage", ["bit", "cut"])
-def test_damaged_vectors_are_made_again(encoder, encoded, tmp_path, damage):
+def test_damaged_vectors_are_made_again(encoder, encoded, tmp_path):
     first = cached(encoder, tmp_path)(TEXTS)
     [path] = tmp_path.rglob("*.npz")
     content = bytearray(path.read_bytes())
-    if damage == "bit":
-        content[bytes(content).find(first.tobytes()) + 7] ^= 8
-    else:
-        del content[len(content) // 2 :]
+    content[bytes(content).find(first.tobytes()) + 7] ^= 8
     path.write_bytes(content)
     for _ in range(2):
         assert np.array_equal(cached(encoder, tmp_path)(TEXTS), first)

@@ -21,7 +21,6 @@ from isospace.system.consent import trusts_code
 from isospace.system.jobs import Ended, Job, run_jobs
 from isospace.system.launch import is_main_process, launched
 from isospace.system.progress import Advance, Logged, Progress, Silent
-from isospace.training.finish import BEFORE
 from isospace.training.run import Run, begun
 from isospace.training.train import train
 
@@ -108,12 +107,8 @@ def _require_same_settings(cell: Cell) -> None:
         )
 
 
-_SHARED = set("corpus,test pairs,relations,labels,encoder,prompts,base model,pairs".split(","))
-"""Labels of the lines that several cells usually share."""
-
-
 class SaidOnce:
-    """Progress that shows lines and tables only once if several cells share them."""
+    """Progress that shows each line and table only once, as several cells have the same."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._said = progress, set[str]()
@@ -123,13 +118,13 @@ class SaidOnce:
         return self._progress.bar(label, total, done)
 
     def line(self, label: str, text: str) -> None:
-        """Show a line, unless it is a shared line that was already shown."""
-        if label not in _SHARED or self._is_new(f"{label} {text}"):
+        """Show a line, unless it was already shown."""
+        if self._is_new(f"{label} {text}"):
             self._progress.line(label, text)
 
     def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:
-        """Show a table, unless it is a shared table that was already shown."""
-        if title != BEFORE or self._is_new(str(rows)):
+        """Show a table, unless it was already shown."""
+        if self._is_new(f"{title} {rows}"):
             self._progress.table(title, rows)
 
     def _is_new(self, said: str) -> bool:

@@ -13,11 +13,11 @@ from isospace.encoders.pooling import Precision
 from isospace.errors import UserError
 from isospace.evaluation.evaluate_config import EvaluateConfig
 from isospace.evaluation.geometry import isotropy_task, stsb_geometry_task
-from isospace.evaluation.own import OwnFilesScores, differences, own_files_task
+from isospace.evaluation.own import OwnFilesScores, own_files_task, tables_of_gains
 from isospace.evaluation.own_data import load_own_files
 from isospace.evaluation.pairs import PromptedEncoders, remembering
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts_data, sts_data, sts_task
-from isospace.evaluation.task import Conditions, Request, Scores, Subject, Task, TitledRows
+from isospace.evaluation.task import Conditions, Request, Subject, Task, TaskScores, TitledRows
 from isospace.evaluation.transfer import transfer_task
 from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.system.files import expanded
@@ -38,7 +38,7 @@ class Evaluation:
     """Scores of one model; `scores` has those of each scored task, by its name in `TASKS`."""
 
     conditions: Conditions
-    scores: Mapping[str, Scores]
+    scores: Mapping[str, TaskScores]
 
     def to_json(self) -> dict[str, Any]:
         """Return every number with its protocol; a task that was not scored holds `None`."""
@@ -110,7 +110,7 @@ def tables_of(evaluations: Sequence[Evaluation], subsets: bool = False) -> list[
     that agree in all shared columns, such as those of BM25, become one row.
     """
     own = {found.conditions.model: found.scores.get("own") for found in evaluations}
-    gained = differences(
+    gained = tables_of_gains(
         {m: files for m, files in own.items() if isinstance(files, OwnFilesScores)}
     )
     if len(evaluations) == 1:
@@ -136,7 +136,7 @@ def _add_row(rows: list[dict[str, str]], new: dict[str, str]) -> None:
 
 def _evaluation(
     encoder: Encoder,
-    tasks: Mapping[str, Callable[[Subject], Scores]],
+    tasks: Mapping[str, Callable[[Subject], TaskScores]],
     precision: Precision,
     shown: Progress,
 ) -> Evaluation:

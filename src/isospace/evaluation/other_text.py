@@ -220,10 +220,8 @@ def require_other_text(folders: Sequence[str], corpus: Sequence[str]) -> None:
 
 def carried(name: str, part: Part) -> TextPairs:
     """Read one part of a carried set (`CARRIED`)."""
-    # The files have other names for the parts.
-    name_in_file = {"validation": "choose", "test": "judge"}[part]
     with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [row for row in map(json.loads, file) if row["part"] == name_in_file]
+        rows = [row for row in map(json.loads, file) if row["part"] == part]
     columns = ("first", "second", "group")
     first, second, groups = (tuple(row[column] for row in rows) for column in columns)
     return TextPairs(name, first, second, groups=groups, unit=CARRIED[name])

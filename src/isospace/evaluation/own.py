@@ -49,6 +49,9 @@ from isospace.operators.nearest import other_products, shares_of_places, unit_ro
 from isospace.statistics.influence import pearson, spearman
 
 OwnKind: TypeAlias = DataKind | Literal["retrieval"]
+_Scored: TypeAlias = tuple[DataKind, int, str, dict[str, float]]
+
+_STARTS, _SEED = 10, 0  # for k-means
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ class OwnFilesScores:
         return [_table(own, conditions.model) for own in self.files]
 
 
-def differences(found: Mapping[str, OwnFilesScores]) -> list[TitledRows]:
+def tables_of_gains(found: Mapping[str, OwnFilesScores]) -> list[TitledRows]:
     """Return a table for each file with queries: gains over the first model alone."""
     tables = []
     for by_file in zip(*(scores.files for scores in found.values()), strict=True):
@@ -161,9 +164,6 @@ def _judged_protocol(judged: JudgedQueries) -> str:
     return "; ".join(parts)
 
 
-_Scored: TypeAlias = tuple[DataKind, int, str, dict[str, float]]
-
-
 def _score_scored_pairs(encode: Encode, pairs: ScoredPairs) -> _Scored:
     cosines = next(pair_cosines(encode, [pairs]))
     values = {
@@ -187,25 +187,18 @@ def _score_labelled(encode: Encode, data: LabelledSentences) -> _Scored:
     return "labelled", len(data.texts), protocol, values
 
 
-_STARTS, _SEED = 10, 0  # for k-means
-
-
-def knn_accuracy(x: Embeddings, labels: Sequence[str], k: int = NEIGHBOURS) -> float:
-    """Return the share of sentences whose label wins a vote of their k nearest neighbours.
+def knn_accuracy(x: Embeddings, labels: Sequence[str]) -> float:
+    """Return the share of sentences whose label wins a vote of their `NEIGHBOURS` nearest ones.
 
     Neighbours are found by cosine among all other sentences (leave one out), and each has one vote.
     Sentences that tie for the last places (within `nearest.TIE`) share the votes of these places.
     Labels that tie for the most votes share the credit. So the order of rows does not matter. A
     collapsed encoder gets about the share of the commonest label.
 
-    `x` is `(sentence, dim)`; with fewer than k other sentences all of them vote.
-
-    >>> circle = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
-    >>> knn_accuracy(circle, ["east", "east", "north", "north"], k=1)
-    1.0
+    `x` is `(sentence, dim)`; with fewer other sentences all of them vote.
     """
     n = require_two_rows(as_array(x))
-    k = min(k, n - 1)
+    k = min(NEIGHBOURS, n - 1)
     names, numbers = np.unique(np.asarray(labels), return_inverse=True)
     members = np.eye(len(names))[numbers]
     credit = 0.0

@@ -89,6 +89,22 @@ LABELS = dict.fromkeys(TRANSFER_NAMES, _TWO_CLASSES) | {"TREC": _QUESTIONS}
 """Transfer task -> its labels in the files; the position of a label is its number here."""
 
 
+COPIES = {
+    "STS12": ("mteb/sts12-sts", "a0d554a64d88156834ff5ae9920b964011b16384"),
+    "STS13": ("mteb/sts13-sts", "7e90230a92c190f1bf69ae9002b8cea547a64cca"),
+    "STS14": ("mteb/sts14-sts", "6031580fec1f6af667f0bd2da0a551cf4f0b2375"),
+    "STS15": ("mteb/sts15-sts", "ae752c7c21bf194d8b67fd573edf7ae58183cbe3"),
+    "STS16": ("mteb/sts16-sts", "4d8694f8f0e0100860b497b999b3dbed754a0513"),
+    "STSBenchmark": ("mteb/stsbenchmark-sts", "b0fddb56ed78048fa8b90373c8a3cfc37b684831"),
+    "SICKRelatedness": ("mteb/sickr-sts", "20a6d6f312dd54037fe07a32d58e5e168867909d"),
+}
+"""Task -> repository and revision."""
+SICK_TEST = {"pairs": 4927, "gold_sum": 17392.415, "characters": 454_356}
+"""Sums that identify the test file within the Hub's only split of 9,927 pairs."""
+
+_TOLERANCE = 0.01  # for the sum of gold scores, which are stored as decimals or float32
+
+
 @dataclass(frozen=True)
 class STSSet:
     """One set, as named sub-sets (STS12-16) or splits (STSBenchmark, SICKRelatedness)."""
@@ -96,14 +112,9 @@ class STSSet:
     name: str
     subsets: dict[str, ScoredPairs]
 
-    @property
-    def in_papers(self) -> bool:
-        """True if the papers' test pairs are known; a Hub copy of SICK-R may not mark them."""
-        return self.name in YEARS or "test" in self.subsets
-
     def test_only(self) -> STSSet:
         """Return the part in the papers' tables: all of STS12-16, else the test split."""
-        if self.name in YEARS or "test" not in self.subsets:
+        if self.name in YEARS:
             return self
         return STSSet(self.name, {"test": self.subsets["test"]})
 
@@ -301,41 +312,24 @@ def _fold(text: str) -> str:
     return " ".join(text.split())
 
 
-COPIES = {
-    "STS12": ("mteb/sts12-sts", "a0d554a64d88156834ff5ae9920b964011b16384"),
-    "STS13": ("mteb/sts13-sts", "7e90230a92c190f1bf69ae9002b8cea547a64cca"),
-    "STS14": ("mteb/sts14-sts", "6031580fec1f6af667f0bd2da0a551cf4f0b2375"),
-    "STS15": ("mteb/sts15-sts", "ae752c7c21bf194d8b67fd573edf7ae58183cbe3"),
-    "STS16": ("mteb/sts16-sts", "4d8694f8f0e0100860b497b999b3dbed754a0513"),
-    "STSBenchmark": ("mteb/stsbenchmark-sts", "b0fddb56ed78048fa8b90373c8a3cfc37b684831"),
-    "SICKRelatedness": ("mteb/sickr-sts", "20a6d6f312dd54037fe07a32d58e5e168867909d"),
-}
-"""Task -> repository and revision."""
-_NAMES = {"validation": "dev"}
-
-SICK_TEST = {"pairs": 4927, "gold_sum": 17392.415, "characters": 454_356}
-"""Sums that identify the test file within the Hub's only split of 9,927 pairs."""
-
-_TOLERANCE = 0.01  # for the sum of gold scores, which are stored as decimals or float32
-
-
-def load_sts_hub(load_dataset: Callable[..., Any] | None = None) -> dict[str, STSSet]:
+def load_sts_hub() -> dict[str, STSSet]:
     """Load the seven STS sets from the Hub, at pinned revisions.
 
     STS-B has a dev and a test split. SICK-R on the Hub is one split of 9,927 pairs, with the pairs
-    of SentEval's three files. If consecutive rows have the sums of the test file, these 4,927 pairs
-    are the sub-set "test". Otherwise the only sub-set is "all 9,927 pairs", and the papers' columns
-    SICK-R and Avg are empty.
+    of SentEval's three files. The consecutive rows with the sums of the test file are "test".
 
     Raises:
-        UserError: `datasets` is not installed, or the Hub cannot be reached.
+        UserError: `datasets` is not installed, the Hub cannot be reached, or the test pairs of
+            SICK-R are not there.
     """
-    load = load_dataset or import_extra("`data` hub", "hub", "datasets").load_dataset
+    load = import_extra("`data` hub", "hub", "datasets").load_dataset
     tasks = {}
     for task, place in COPIES.items():
-        splits = ("validation", "test") if task == "STSBenchmark" else ("test",)
-        loaded = {split: _load_copy(load, task, split, *place) for split in splits}
-        tasks[task] = STSSet(task, {_NAMES.get(split, split): p for split, p in loaded.items()})
+        splits = {"test": "test"}
+        if task == "STSBenchmark":
+            splits = {"dev": "validation", "test": "test"}
+        loaded = {name: _load_copy(load, task, split, *place) for name, split in splits.items()}
+        tasks[task] = STSSet(task, loaded)
     tasks["SICKRelatedness"] = _split_sick(tasks["SICKRelatedness"].subsets["test"])
     return tasks
 
@@ -357,7 +351,7 @@ def _load_copy(
 
 
 def _split_sick(every: ScoredPairs) -> STSSet:
-    """Return the consecutive rows that have the sums of the test file, else all rows."""
+    """Return the consecutive rows that have the sums of the test file."""
     n = int(SICK_TEST["pairs"])
     lengths = [len(first) + len(second) for first, second in every]
     gold_sums = np.cumsum([0.0, *every.gold])
@@ -367,7 +361,10 @@ def _split_sick(every: ScoredPairs) -> STSSet:
     )
     starts = np.flatnonzero(match)
     if len(starts) != 1:
-        return STSSet("SICKRelatedness", {f"all {len(every):,} pairs": every})
+        raise UserError(
+            f"{every.source}: no {n:,} rows in a row are the papers' test pairs of SICK-R. Name a "
+            "SentEval folder with `data`"
+        )
     rows = slice(starts[0], starts[0] + n)
     test = ScoredPairs(
         "SICKRelatedness test",

@@ -270,23 +270,17 @@ def load_labels(labels: str, tasks: Mapping[str, STSSet]) -> ScoredPairs:
     return tasks[task].subsets["dev"]
 
 
-def load_sts(folder: Path, names: Iterable[str] = tuple(PAPER_COLUMNS)) -> dict[str, STSSet]:
-    """Read STS sets from a folder in SentEval's layout.
+def load_sts(folder: Path) -> dict[str, STSSet]:
+    """Read the seven STS sets from a folder in SentEval's layout.
 
-    Args:
-        folder: holds `downstream/STS/...` and `downstream/SICK/...`, or `STS/...` and `SICK/...`.
-        names: names of the sets; default: all seven.
+    The folder holds `downstream/STS/...` and `downstream/SICK/...`, or `STS/...` and `SICK/...`.
 
     Raises:
         UserError: a folder or file is missing, a line has a wrong number of fields, a gold score is
-            not a number, texts and scores differ in length, or a name is unknown.
+            not a number, or texts and scores differ in length.
     """
-    root, sets = find_sts_root(folder), {}
-    for name in names:
-        if name not in PAPER_COLUMNS:
-            raise UserError(f"no STS set {name!r}; expected one of {', '.join(PAPER_COLUMNS)}")
-        sets[name] = STSSet(name, read_scored(root, name))
-    return sets
+    root = find_sts_root(folder)
+    return {name: STSSet(name, read_scored(root, name)) for name in PAPER_COLUMNS}
 
 
 def evaluate_sts(encode: Encode, sets: Mapping[str, STSSet]) -> STSResult:
@@ -347,19 +341,11 @@ def _score_set(sts_set: STSSet, cosines: Mapping[str, FloatArray]) -> list[STSSc
     return scores
 
 
-def paper_columns(tasks: Mapping[str, STSSet]) -> dict[str, STSSet]:
-    """Return column of the papers' row -> STS set, for columns that can be scored."""
-    return {PAPER_COLUMNS[name]: task for name, task in tasks.items() if task.in_papers}
-
-
 def paper_cosines(
     tasks: Mapping[str, STSSet], cosines: Mapping[str, Mapping[str, FloatArray]]
 ) -> dict[str, np.ndarray]:
     """Return column of the papers' row -> cosines (pair,), given `STSResult.cosines`."""
-    return {
-        column: np.concatenate(list(cosines[task.name].values()))
-        for column, task in paper_columns(tasks).items()
-    }
+    return {PAPER_COLUMNS[name]: np.concatenate(list(cosines[name].values())) for name in tasks}
 
 
 def sts_test_pairs(
@@ -369,7 +355,7 @@ def sts_test_pairs(
 
     `labelled` has the ids of the labelled pairs that select checkpoints.
     """
-    tests = {column: list(task.subsets.values()) for column, task in paper_columns(tasks).items()}
+    tests = {PAPER_COLUMNS[name]: list(task.subsets.values()) for name, task in tasks.items()}
     return {
         "group": numbered_sentences(tests),
         "gold": {

@@ -58,7 +58,7 @@ class Subject:
     encode_afresh: PromptedEncoders
 
 
-class Scores(Protocol):
+class TaskScores(Protocol):
     """Scores of one model on a task."""
 
     def to_json(self) -> Any:
@@ -68,7 +68,7 @@ class Scores(Protocol):
         """Return tables for people; `subsets` adds every sub-set and setting."""
 
 
-Task: TypeAlias = Callable[[Request], Callable[[Subject], Scores] | None]
+Task: TypeAlias = Callable[[Request], Callable[[Subject], TaskScores] | None]
 """Function that reads the data of a task, and returns the function that scores a model. It returns
 `None` if the task is not requested or has no data, and raises a `UserError` if the data or the
 settings do not allow a requested task."""

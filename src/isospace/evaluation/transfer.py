@@ -9,7 +9,7 @@ reads the files.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -146,15 +146,15 @@ def transfer_task(request: Request) -> Callable[[Subject], TransferResult] | Non
     return lambda subject: evaluate_transfer(subject.encode_afresh, sets, protocol)
 
 
-def load_transfer(folder: Path, names: Iterable[str] = TRANSFER_NAMES) -> dict[str, TransferSet]:
-    """Read transfer tasks from a folder in SentEval's layout.
+def load_transfer(folder: Path) -> dict[str, TransferSet]:
+    """Read the seven transfer tasks from a folder in SentEval's layout.
 
     Raises:
         UserError: a file is missing, a row has a wrong number of fields or an unknown label, a
             label has too few examples. The message names file and line.
     """
     root = find_transfer_root(folder)
-    return {name: _load_set(root, name) for name in names}
+    return {name: _load_set(root, name) for name in TRANSFER_NAMES}
 
 
 def evaluate_transfer(
