@@ -144,7 +144,7 @@ def test_the_users_word_beats_names_and_values(tmp_path):
         (load_own, "f.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', r"f\.jsonl:2: .*'label'"),
         (load_own, "f.tsv", "a\tb\t3\nc\td\t3\n", r"f\.tsv: .*score 3"),
         (load_own, "f.csv", "text,label\na,x\nb,x\n", r"f\.csv: 1 distinct label"),
-        (load_own, "f.csv", "q,same\nr,same\n", "'same'"),
+        (load_pairs, "f.csv", "q,same\nr,same\n", "'same'"),
         (load_own, "f.jsonl", f'["a", "b", {"9" * 400}]\n["a", "b", 1]\n["a", "b", 2]\n', "999"),
         (load_scored_pairs, "p.csv", "left,right,much\na,b,1\n", r"p\.csv:1: .*'much'"),
         (load_scored_pairs, "p.csv", "a,b,1\na,\u200b\u00ad,2\n", r"p\.csv:2:"),
