@@ -278,11 +278,11 @@ def _restored(stored: Items, known: dict[str, Items]) -> Items:
             columns[name] = array.astype(np.float64)
         elif name != _GROUPS and not name.endswith(_SHIFT):
             columns[name] = array
-    if f"MRR{DISPLACEMENT}" not in columns:  # of runs on STS, whose pages show no intervals of MRR
-        columns[f"MRR{DISPLACEMENT}"] = np.zeros((2, len(columns["MRR"])))
-        for name in ("BM25", "fused"):
-            columns[name] = columns["MRR"]
-            columns[f"{name}{DISPLACEMENT}"] = columns[f"MRR{DISPLACEMENT}"]
+    # Pages show no intervals of what has no burdens here, and no BM25 of runs on STS.
+    for name in ("BM25", "fused"):
+        columns.setdefault(name, columns["MRR"])
+    for name in {"MRR", "BM25", "fused", NO_SHARED} & columns.keys():
+        columns.setdefault(f"{name}{DISPLACEMENT}", np.zeros((2, len(columns["MRR"]))))
     return columns
 
 

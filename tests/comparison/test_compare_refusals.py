@@ -21,11 +21,8 @@ from isospace.training.run import Run
     [
         ("simsce:head=none", "simsce: no such objective. Did you mean simcse"),
         ("simcse:temprature=1", "'temprature=1' is not FIELD=VALUE.*temperature"),
-        ("simcse:temperature=-1", "`temperature` -1: expected more than 0"),
         ("simcse:budget=3", "'budget=3' is not"),
         ("simcse:dropout=high", "`dropout` 'high': expected a number"),
-        ("simcse:pooling=clss", "simcse:pooling=clss: `pooling` 'clss': expected 'cls', 'mean'"),
-        ("whitenedcse:stop_gradient=False", "`stop_gradient` 'False': expected true or false"),
         ("scd:projector=[512,0]", "`projector` 0: expected more than 0"),
     ],
 )
@@ -39,9 +36,7 @@ def test_bad_contestants_are_refused(base, text, words):
     [
         ("simcse:model=no/such", "no/such"),
         ("simcse:batch_size=5000", "fewer than a batch of 5000"),
-        ("simcse:supervision=triples", "`columns` ANCHOR POSITIVE"),
         ("whitenedcse:groups=5", "32 dimensions cannot be cut into 5 groups"),
-        ("simcse:dropout=0.0", "two views are identical"),
     ],
 )
 def test_bad_input_is_refused_as_in_train_before_the_first_run(
@@ -67,24 +62,17 @@ def test_an_average_that_the_labels_leave_nothing_of_is_refused_first(base, tmp_
     assert not (tmp_path / "c").exists()
 
 
-@pytest.mark.parametrize("name", ["results.json", "report.html"])
-def test_the_results_of_something_else_stay(base, tmp_path, name):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / name).write_text("mine")
+def test_the_results_of_something_else_stay(base, tmp_path):
+    (tmp_path / "report.html").write_text("mine")
     with pytest.raises(UserError, match=r"holds results\.json or .* of something else"):
-        compare({"dcl": candidate("dcl", base)}, 1, tmp_path / "mine")
-    assert (tmp_path / "mine" / name).read_text() == "mine"
+        compare({"dcl": candidate("dcl", base)}, 1, tmp_path)
+    assert (tmp_path / "report.html").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("setting", "value"), [("select", "label-free"), ("other_text", ("other.txt",))]
-)
-def test_candidates_that_are_chosen_or_judged_by_other_things_are_refused(
-    base, tmp_path, setting, value
-):
+def test_candidates_that_are_chosen_or_judged_by_other_things_are_refused(base, tmp_path):
     settings = {"dcl": candidate("dcl", base), "scd": candidate("scd", base)}
-    settings["scd"] = replace(settings["scd"], **{setting: value})
-    with pytest.raises(UserError, match=f"dcl and scd differ in `{setting}`"):
+    settings["scd"] = replace(settings["scd"], other_text=("other.txt",))
+    with pytest.raises(UserError, match="dcl and scd differ in `other_text`"):
         compare(settings, 1, tmp_path / "c")
     assert not (tmp_path / "c").exists()
 
@@ -95,7 +83,6 @@ def test_candidates_that_are_chosen_or_judged_by_other_things_are_refused(
         (["simcse", "--recipe", "dropout"], "simcse and --recipe dropout: a comparison is of"),
         (["--recipe", "simcse-bert-bas"], "Did you mean simcse-bert-base"),
         (["--recipe", "dropout", "dropout"], "dropout: the same candidate twice"),
-        (["--recipe"], "give one or more objectives"),
     ],
 )
 def test_recipes_that_cannot_be_compared(tmp_path, capsys, words, told):
@@ -108,8 +95,6 @@ def test_cells_of_other_settings_are_refused(base, tmp_path):
     other = {"simcse": candidate("simcse", replace(base, learning_rate=1e-3))}
     with pytest.raises(UserError, match=r"learning_rate was 3e-05, is 0\.001"):
         compare(other, 1, tmp_path / "c")
-    with pytest.raises(UserError, match="learning_rate was"):
-        compare(other, 2, tmp_path / "c")
     assert (tmp_path / "c" / "results.json").is_file()
     moved = (tmp_path / "c").rename(tmp_path / "moved")
     same = {"simcse": candidate("simcse", replace(base, checkpoint_minutes=9.0))}

@@ -42,16 +42,6 @@ def test_heavy_tails_leave_fewer_degrees_of_freedom():
     assert over_nothing(many).high == pytest.approx(plain, rel=0.01)
 
 
-def test_rows_repeated_eight_times_say_nothing_new():
-    """120 real pairs: -0.73 to +5.75; each eight times, by rows: +1.26 to +3.51, "adapted"."""
-    differences = np.random.default_rng(2).normal(0.025, 0.18, 120)
-    once = over_nothing(differences)
-    repeated = over_nothing(np.repeat(differences, 8), np.repeat(np.arange(120), 8))
-    assert ends(repeated) == pytest.approx(ends(once))
-    assert repeated.p == pytest.approx(once.p)
-    assert (repeated.items, repeated.groups) == (960, 120)
-
-
 def test_three_pairs_that_agree_say_nothing():
     """Was "Adapted: +50.00 (95 % interval +50.00 to +50.00), n = 3"."""
     found = over_nothing([0.5, 0.5, 0.5])
@@ -59,7 +49,7 @@ def test_three_pairs_that_agree_say_nothing():
     assert found.p == pytest.approx(1.5**-3)
 
 
-@pytest.mark.parametrize("pairs", [30, 40, 50, 60, 100, 600])
+@pytest.mark.parametrize("pairs", [30, 40, 600])
 def test_where_all_gain_the_same_three_in_n_may_lose_all(pairs):
     """By the rounding of their mean they said "-93.55 to -93.55" at 30 and nothing at 40."""
     found = over_nothing(np.full(pairs, 1 - 2 / (pairs + 1)))
@@ -116,7 +106,7 @@ def test_seeds_and_items_are_both_in_the_interval():
     assert (both.high - both.mean) / 1.97 == pytest.approx(variance**0.5, rel=0.05)
 
 
-@pytest.mark.parametrize("seeds", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("seeds", [1, 2, 5])
 def test_p_belongs_to_the_interval_whatever_the_number_of_seeds(seeds):
     random = np.random.default_rng(seeds)
     for effect in (0.0, 0.002, 0.01, 0.02, 0.05, 1.0):

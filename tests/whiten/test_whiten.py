@@ -263,12 +263,9 @@ def test_what_is_stopped_while_it_writes_leaves_no_folder(setting, monkeypatch):
     ("changes", "message"),
     [
         ({"output": None}, "`output` is missing"),
-        ({"output": Path()}, r"`output` \.: (exists already|give a folder)"),
         ({"output": Path(__file__).parent}, "exists already"),
         ({"text": CorpusConfig()}, "`corpus` is missing"),
         ({"power": 1.5}, r"`power` 1\.5: expected 1 or less or expected 'auto'"),
-        ({"power": float("nan")}, "`power` nan"),
-        ({"sentences": 1}, "`sentences` 1: expected 2 or more"),
         ({"whitening": Whitening(dim=33)}, r"`dim` must lie in 1\.\.32; got 33"),
         ({"whitening": Whitening(kind="group", groups=5)}, "cannot be cut into 5 groups"),
         (
@@ -283,10 +280,9 @@ def test_bad_input_is_refused_and_nothing_is_written(setting, changes, message):
     assert not setting.output.exists()
 
 
-@pytest.mark.parametrize(("count", "words"), [(12, 10), (100, 6)])
-def test_a_corpus_that_is_too_small_is_refused(setting, tmp_path, count, words):
+def test_a_corpus_that_is_too_small_is_refused(setting, tmp_path):
     path = tmp_path / "small.txt"
-    path.write_text("\n".join(" ".join(s.split()[:words]) for s in sentences(count)))
+    path.write_text("\n".join(sentences(12)))
     with pytest.raises(UserError, match="too few sentences"):
         whiten_model(replace(setting, text=CorpusConfig(corpus=(str(path),))))
 

@@ -60,12 +60,6 @@ def test_a_flow_that_is_asked_for_is_written_and_cited(setting):
     [
         ({"power": 0.5}, r"`power` 0\.5: a flow goes all the way or not at all"),
         ({"whitening": Whitening(kind="flow", dim=8)}, "`remove` and `dim` need .*; got flow"),
-        (
-            {"whitening": Whitening(kind="flow", shrinkage=0.1)},
-            "`shrinkage` applies to a covariance",
-        ),
-        ({"whitening": Whitening(kind="flow", epochs=0)}, "`epochs` must be 1 or more; got 0"),
-        ({"whitening": Whitening(seed=1)}, "`epochs` and `seed` need `kind` flow"),
     ],
 )
 def test_settings_that_a_flow_does_not_have_are_refused(setting, changes, message):
