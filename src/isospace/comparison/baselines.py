@@ -104,9 +104,6 @@ def named_models(baselines: Sequence[str]) -> dict[str, str]:
 
     >>> named_models(["glove=glove:vectors.txt", "flow=runs/flow"])
     {'glove': 'glove:vectors.txt', 'flow': 'runs/flow'}
-
-    Raises:
-        UserError: a text has another form, or a name occurs twice.
     """
     models: dict[str, str] = {}
     for text in baselines:

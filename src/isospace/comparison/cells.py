@@ -57,12 +57,7 @@ class Cell:
 
 
 def require_runnable(cells: Sequence[Cell], jobs: int, engine: Engine) -> None:
-    """Refuse cells that `run_cells` cannot run.
-
-    Raises:
-        UserError: a folder holds a run with other settings, or a finished run with a damaged model;
-            or several processes a run are combined with several runs at a time.
-    """
+    """Refuse cells that `run_cells` cannot run."""
     for cell in cells:
         if cell.begun:
             _require_same_settings(cell)
@@ -85,9 +80,6 @@ def run_cells(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progre
 
     Returns:
         True if this process has the results. If several processes share a run, that is the first.
-
-    Raises:
-        Stopped, KeyboardInterrupt: a cell diverged or was stopped. Another call continues.
     """
     if jobs > 1 or engine == "ray":
         _side_by_side(cells, jobs, engine, progress)

@@ -55,9 +55,6 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
             model or pooling.
         base: all other settings, and the options of its objective that NAME shares
             (`shared_options`).
-
-    Raises:
-        UserError: an unknown name or field, or a wrong value.
     """
     name, _, rest = text.partition(":")
     kind = OBJECTIVES[name]

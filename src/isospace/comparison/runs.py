@@ -105,11 +105,6 @@ def compare_runs(
         runs: name -> runs that differ in their seed alone.
         measure: what the verdict is about.
         baselines: name -> encoders that were not trained here: one, or one a seed.
-
-    Raises:
-        UserError: the runs were not trained on one text and scored on the same items, the weights
-            of a base model have changed between them, or the measure needs sets that were not
-            scored, or of which the labels leave nothing.
     """
     baselines = baselines or {}
     every = [run for seeds in runs.values() for run in seeds]

@@ -78,11 +78,7 @@ def evaluate(
 def evaluate_models(
     models: Sequence[Model], config: EvaluateConfig, progress: Progress | None = None
 ) -> list[Evaluation]:
-    """Score several models on the same data, as `evaluate` scores one.
-
-    Raises:
-        UserError: as in `evaluate`. All models are loaded before the first is scored.
-    """
+    """Score several models on the same data, as `evaluate` scores one."""
     own = load_own_files(config)
     where = sts_data(config.data)
     folder = expanded(where) if where and where != "hub" else None

@@ -1,7 +1,7 @@
 """Geometry of embeddings: alignment, uniformity, rank, neighbours, isotropy; two tasks.
 
-Every measure takes numpy arrays or torch tensors of shape `(sentence, dim)`. It computes in
-float64 (neighbours in float32), in chunks of bounded memory.
+Every measure takes numpy arrays or torch tensors of shape `(sentence, dim)` with two or more
+sentences. It computes in float64 (neighbours in float32), in chunks of bounded memory.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ NEIGHBOURS = 10
 """Number k of nearest neighbours in measures of neighbourhoods."""
 COLLAPSED = 1e-6
 """A spread below this share of the vectors' length is a rounding error of float32."""
+SAMPLE = 5000
+"""Largest number of texts in `evaluate_isotropy`; the measures depend on the number of texts."""
+_SEED = 0
+_LOWEST = 4.0
+"""Lowest gold score of a positive pair."""
 
 
 def alignment(x: Embeddings, y: Embeddings) -> float:
@@ -51,7 +56,7 @@ def uniformity(x: Embeddings) -> float:
     -4.0
     """
     units = normalised(x)
-    n = require_two_rows(units)
+    n = len(units)
     squares = units.any(1).astype(float)
     total, step = 0.0, max(1, _CHUNK_ENTRIES // n)
     for start in range(0, n, step):
@@ -74,7 +79,6 @@ def effective_rank(x: Embeddings) -> float:
     2.0
     """
     values = as_array(x)
-    require_two_rows(values)
     if not np.isfinite(values).all():
         return float("nan")  # numpy cannot compute singular values
     singular = np.linalg.svd(values - values.mean(0), compute_uv=False)
@@ -94,7 +98,7 @@ def mean_cosine(x: Embeddings) -> float:
     0.0
     """
     units = normalised(x)
-    n = require_two_rows(units)
+    n = len(units)
     total = units.sum(0)
     return float((total @ total - (units * units).sum()) / (n * (n - 1)))
 
@@ -126,8 +130,6 @@ def _neighbour_rows(x: Embeddings, k: int) -> NDArray[np.int64]:
 def as_array(x: Embeddings) -> FloatArray:
     """Return embeddings `(sentence, dim)` in float64, without gradient."""
     array = x.detach().cpu().double().numpy() if isinstance(x, torch.Tensor) else x
-    if array.ndim != 2:
-        raise ValueError(f"expected embeddings (sentence, dim), got shape {array.shape}")
     return array.astype(np.float64)
 
 
@@ -136,19 +138,6 @@ def normalised(x: Embeddings) -> FloatArray:
     array = as_array(x)
     norms = np.linalg.norm(array, axis=1, keepdims=True)
     return array / np.where(norms > 0, norms, 1.0)
-
-
-def require_two_rows(x: FloatArray) -> int:
-    """Return the number of rows; refuse fewer than two."""
-    if len(x) < 2:
-        raise ValueError(f"expected at least two embeddings, got {len(x)}")
-    return len(x)
-
-
-SAMPLE = 5000
-"""Largest number of texts in `evaluate_isotropy`; the measures depend on the number of texts."""
-
-_SEED = 0
 
 
 def isoscore(x: Embeddings) -> float:
@@ -167,7 +156,6 @@ def isoscore(x: Embeddings) -> float:
     0.5
     """
     values = as_array(x)
-    require_two_rows(values)
     dim = values.shape[1]
     centred = values - values.mean(0)
     if np.linalg.norm(centred) <= COLLAPSED * np.linalg.norm(values):
@@ -247,10 +235,6 @@ def isotropy_task(request: Request) -> Callable[[Subject], IsotropyScores] | Non
     if distinct < 2:
         raise UserError(f"`geometry` on {name}: {distinct} distinct texts. Give two or more")
     return lambda subject: evaluate_isotropy(subject.encode, texts, name)
-
-
-_LOWEST = 4.0
-"""Lowest gold score of a positive pair."""
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,6 @@ def load_judged(folder: Path, split: str | None = None) -> JudgedQueries:
     Args:
         folder: the folder with the three files.
         split: name of the file in `qrels/`; default: test, else the only file.
-
-    Raises:
-        UserError: the folder cannot be read or scored; the message names file and line.
     """
     flaws: _Flaws = defaultdict(list)
     documents = _read_texts(_find(folder, "corpus.jsonl"), flaws)

@@ -31,6 +31,33 @@ from isospace.system.progress import warn_once
 
 logger = logging.getLogger(__name__)
 
+_FIRST = (
+    "anchor", "query", "question", "premise", "sentence1", "text1", "first", "a", "summary",
+    "title", "source",
+)  # fmt: skip
+_SECOND = (
+    "positive", "document", "passage", "answer", "hypothesis", "sentence2", "text2", "second", "b",
+    "body", "description",
+)  # fmt: skip
+_TEXT = ("text", "sentence", "content", "review", "body", "description")
+
+COLUMNS: dict[DataKind, dict[str, tuple[str, ...]]] = {
+    "scored": {
+        "sentence1": ("sentence1", *_FIRST),
+        "sentence2": ("sentence2", *_SECOND),
+        "score": ("score", "gold", "label", "rating", "relatedness_score", "similarity"),
+    },
+    "labelled": {
+        "text": (*_TEXT, *_FIRST),
+        "label": ("label", "category", "class", "intent", "topic"),
+    },
+    "pairs": {"query": ("query", *_FIRST), "document": ("document", *_SECOND)},
+}
+"""Kind -> column -> accepted names of the column. If several names or kinds fit a file, the first
+is used."""
+
+_NAME_WORDS = 3  # a cell with more words is not a column name
+
 
 @dataclass(frozen=True)
 class LabelledSentences:
@@ -85,7 +112,12 @@ def load_own(
         return OwnData(folder.name, found, judged)
     file = read_user_file(path, kind)
     columns = f"columns {', '.join(file.columns)}" if file.columns else "columns without names"
-    return OwnData(file.path.name, columns, _PARSERS[file.kind](file))
+    parse: dict[DataKind, Callable[[UserFile], Content]] = {
+        "pairs": _as_pairs,
+        "scored": _as_scored_pairs,
+        "labelled": _as_labelled,
+    }
+    return OwnData(file.path.name, columns, parse[file.kind](file))
 
 
 def load_own_files(config: EvaluateConfig) -> list[OwnData]:
@@ -110,7 +142,7 @@ def load_pairs(path: Path | str, group: str | None = None) -> TextPairs:
         UserError: the file cannot be read, has a wrong number of columns, no column `group`, an
             empty text, or fewer than two pairs. The message names file and line.
     """
-    return as_pairs(read_user_file(path, "pairs", group))
+    return _as_pairs(read_user_file(path, "pairs", group))
 
 
 def load_scored_pairs(path: Path | str, trains: bool = False) -> ScoredPairs:
@@ -121,10 +153,10 @@ def load_scored_pairs(path: Path | str, trains: bool = False) -> ScoredPairs:
     Raises:
         UserError: as in `load_pairs`, or a score is not a finite number.
     """
-    return as_scored_pairs(read_user_file(path, "scored", trains=trains))
+    return _as_scored_pairs(read_user_file(path, "scored", trains=trains))
 
 
-def as_pairs(file: UserFile) -> TextPairs:
+def _as_pairs(file: UserFile) -> TextPairs:
     """Return the pairs of a file of kind "pairs"."""
     rows = [[text_cell(file.path, line, cell) for cell in cells] for line, cells in file.rows]
     first, second = zip(*rows, strict=True)
@@ -137,7 +169,7 @@ def as_pairs(file: UserFile) -> TextPairs:
     return TextPairs(file.path.name, first, second, groups=file.groups, unit=unit)
 
 
-def as_scored_pairs(file: UserFile) -> ScoredPairs:
+def _as_scored_pairs(file: UserFile) -> ScoredPairs:
     """Return the pairs of a file of kind "scored"."""
     rows = [
         (
@@ -180,41 +212,6 @@ def _label(path: Path, line: int, cell: Any) -> str:
     return str(int(cell)) if number and cell.is_integer() else str(cell).strip()
 
 
-_PARSERS: dict[DataKind, Callable[[UserFile], Any]] = {
-    "pairs": as_pairs,
-    "scored": as_scored_pairs,
-    "labelled": _as_labelled,
-}
-
-
-_FIRST = (
-    "anchor", "query", "question", "premise", "sentence1", "text1", "first", "a", "summary",
-    "title", "source",
-)  # fmt: skip
-_SECOND = (
-    "positive", "document", "passage", "answer", "hypothesis", "sentence2", "text2", "second", "b",
-    "body", "description",
-)  # fmt: skip
-_TEXT = ("text", "sentence", "content", "review", "body", "description")
-
-COLUMNS: dict[DataKind, dict[str, tuple[str, ...]]] = {
-    "scored": {
-        "sentence1": ("sentence1", *_FIRST),
-        "sentence2": ("sentence2", *_SECOND),
-        "score": ("score", "gold", "label", "rating", "relatedness_score", "similarity"),
-    },
-    "labelled": {
-        "text": (*_TEXT, *_FIRST),
-        "label": ("label", "category", "class", "intent", "topic"),
-    },
-    "pairs": {"query": ("query", *_FIRST), "document": ("document", *_SECOND)},
-}
-"""Kind -> column -> accepted names of the column. If several names or kinds fit a file, the first
-is used."""
-
-_NAME_WORDS = 3  # a cell with more words is not a column name
-
-
 @dataclass(frozen=True)
 class UserFile:
     """Rows of a file.
@@ -246,11 +243,6 @@ def read_user_file(
     Columns that the kind does not need are ignored, except `group`: it names the group of each row.
     Text is UTF-8. Rows written by a language model (`GENERATED_BY`) are left out, unless the file
     is for training alone (`trains`).
-
-    Raises:
-        UserError: the file cannot be read, has a wrong number of columns or fewer than two rows,
-            has no column `group`, fits two kinds, or has a header with other names. The message
-            names file and line.
     """
     path = expanded(path)
     source = file_source(path)

@@ -130,11 +130,7 @@ def find_root(folder: Path, names: Sequence[str]) -> Path | None:
 
 
 def find_sts_root(folder: Path) -> Path:
-    """Return the folder that holds `STS/` and `SICK/`.
-
-    Raises:
-        UserError: `folder`, its `downstream` and its parent do not hold them.
-    """
+    """Return the folder that holds `STS/` and `SICK/`."""
     if (root := find_root(folder, ("STS", "SICK"))) is not None:
         return root
     places = f"STS/ and SICK/ in {folder / 'downstream'}, {folder} and {folder.parent}"
@@ -147,12 +143,7 @@ def find_transfer_root(folder: Path) -> Path:
 
 
 def read_scored(root: Path, name: str) -> dict[str, ScoredPairs]:
-    """Return sub-set or split -> the scored pairs of one of the seven STS sets.
-
-    Raises:
-        UserError: a file is missing, a line has a wrong number of fields, a gold score is not a
-            number, or texts and scores differ in length. The message names file and line.
-    """
+    """Return sub-set or split -> the scored pairs of one of the seven STS sets."""
     if name in YEARS:
         return {subset: _read_subset(root, name, subset) for subset in YEARS[name]}
     return {split: _read_split(root, name, split) for split in _SCORED_SPLITS[name].files}
@@ -218,10 +209,6 @@ def read_labelled(root: Path, name: str) -> dict[str, list[Example]]:
 
     A task without splits has the single split "all". As in SentEval, a blank line of a binary task
     is an example without words. Files of binary tasks and TREC are read as Latin-1.
-
-    Raises:
-        UserError: a file is missing, a row has a wrong number of fields or an unknown label, or a
-            split has no example. The message names file and line.
     """
     if name in _FILE_OF_EACH_LABEL:
         files = training_files(root, name)
@@ -317,10 +304,6 @@ def load_sts_hub() -> dict[str, STSSet]:
 
     STS-B has a dev and a test split. SICK-R on the Hub is one split of 9,927 pairs, with the pairs
     of SentEval's three files. The consecutive rows with the sums of the test file are "test".
-
-    Raises:
-        UserError: `datasets` is not installed, the Hub cannot be reached, or the test pairs of
-            SICK-R are not there.
     """
     load = import_extra("`data` hub", "hub", "datasets").load_dataset
     tasks = {}

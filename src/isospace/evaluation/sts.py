@@ -274,10 +274,6 @@ def load_sts(folder: Path) -> dict[str, STSSet]:
     """Read the seven STS sets from a folder in SentEval's layout.
 
     The folder holds `downstream/STS/...` and `downstream/SICK/...`, or `STS/...` and `SICK/...`.
-
-    Raises:
-        UserError: a folder or file is missing, a line has a wrong number of fields, a gold score is
-            not a number, or texts and scores differ in length.
     """
     root = find_sts_root(folder)
     return {name: STSSet(name, read_scored(root, name)) for name in PAPER_COLUMNS}

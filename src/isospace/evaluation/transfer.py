@@ -147,12 +147,7 @@ def transfer_task(request: Request) -> Callable[[Subject], TransferResult] | Non
 
 
 def load_transfer(folder: Path) -> dict[str, TransferSet]:
-    """Read the seven transfer tasks from a folder in SentEval's layout.
-
-    Raises:
-        UserError: a file is missing, a row has a wrong number of fields or an unknown label, a
-            label has too few examples. The message names file and line.
-    """
+    """Read the seven transfer tasks from a folder in SentEval's layout."""
     root = find_transfer_root(folder)
     return {name: _load_set(root, name) for name in TRANSFER_NAMES}
 

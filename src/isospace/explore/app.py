@@ -167,11 +167,7 @@ def make_app(session: Session) -> Starlette:
 
 
 def listen(port: int) -> socket.socket:
-    """Open a socket that only this machine can reach; port 0 takes any free port.
-
-    Raises:
-        UserError: the port is in use, not allowed, or not a port number.
-    """
+    """Open a socket that only this machine can reach; port 0 takes any free port."""
     if not 0 <= port < 1 << 16:
         raise UserError(f"`port` {port}: expected 1 to 65535, or 0 for any that is free")
     try:

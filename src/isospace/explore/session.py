@@ -151,11 +151,7 @@ class Session:
         self.examples = tuple(near[:_EXAMPLES])
 
     def neighbours(self, query: str, k: int) -> NeighboursByModel:
-        """Return the k nearest texts of the corpus by each model, without the query itself.
-
-        Raises:
-            UserError: the query is empty or too long, or k is out of bounds.
-        """
+        """Return the k nearest texts of the corpus by each model, without the query itself."""
         query = _usable(query)
         if not query:
             raise UserError("There is no text to look for. Type a sentence.")
@@ -192,11 +188,7 @@ class Session:
         return tuple(text[:LONGEST] for text in dict.fromkeys(sentences))
 
     def similarities(self, text: str) -> Similarities:
-        """Compare sentences, one per line, by their cosines.
-
-        Raises:
-            UserError: there are too few or too many sentences, or one is too long.
-        """
+        """Compare sentences, one per line, by their cosines."""
         sentences = tuple(line for line in map(_usable, text.splitlines()) if line)
         if not 2 <= len(sentences) <= MOST_SENTENCES:
             raise UserError(
@@ -217,9 +209,6 @@ def read_corpus(
     """Read the distinct texts of files, or the passages of documents, cleaned, of any length.
 
     The arguments are fields of `CorpusConfig`.
-
-    Raises:
-        UserError: a file cannot be read, or the files contain no text.
     """
     progress = progress or Logged()
     config = CorpusConfig(
@@ -248,11 +237,7 @@ class Adapted:
 
     @classmethod
     def open(cls, source: str) -> Adapted | None:
-        """Return the run of adapt that a model's name refers to, or `None`.
-
-        Raises:
-            UserError: the run is not finished, or candidates.json is damaged.
-        """
+        """Return the run of adapt that a model's name refers to, or `None`."""
         run = run_of(source)
         candidates = None if run is None else read_candidates(run.folder)
         return None if run is None or candidates is None else cls(source, run, candidates)
@@ -263,11 +248,7 @@ class Adapted:
         return self.run.finished.ships_base
 
     def models(self) -> Sequence[str | Encoder]:
-        """Return the base model and the adapted model, or only one if adapt kept the base model.
-
-        Raises:
-            UserError: the base model cannot be loaded any more.
-        """
+        """Return the base model and the adapted model, or only one if adapt kept the base model."""
         return [self.source] if self.kept_base else [base_encoder(self.run.config), self.source]
 
     @property
@@ -293,9 +274,6 @@ class Adapted:
         """Return the held-out texts that are ranked for the test pairs.
 
         If the test pairs are parts of passages, the whole passages are returned.
-
-        Raises:
-            UserError: the corpus cannot be read any more, or has changed.
         """
         config = self.run.config
         corpus = " ".join(config.text.corpus)
@@ -322,11 +300,7 @@ def _shown(one: ChangedQuery) -> ChangedQuery:
 
 
 def require_one_or_two(models: Sequence[object]) -> None:
-    """Refuse a number of distinct models other than one or two.
-
-    Raises:
-        UserError: there are none or too many; the message names the models.
-    """
+    """Refuse a number of distinct models other than one or two."""
     models = list(dict.fromkeys(models))
     if not 1 <= len(models) <= 2:
         named = ", ".join(map(str, models))

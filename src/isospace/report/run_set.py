@@ -47,11 +47,7 @@ class RunSet:
 
 
 def collect(folders: Sequence[Path]) -> RunSet:
-    """Find the runs in folders of runs and in folders of comparisons.
-
-    Raises:
-        UserError: a folder is neither, or a run's settings cannot be read.
-    """
+    """Find the runs in folders of runs and in folders of comparisons."""
     folders = list(dict.fromkeys(folder.resolve() for folder in folders))
     runs: list[NamedRun] = []
     loose: list[Run] = []

@@ -154,11 +154,7 @@ def mean_scores(
         groups: (item,) group numbers.
         displacement: (half, seed, item) by how much each item lowers the sum of the others' values,
             as in `RetrievalScores.displacement`; default: 0.
-
-    Raises:
-        ValueError: shapes that do not fit, or fewer than two items.
     """
-    _require_fit(values, groups)
     n = values.shape[1]
     if displacement is None:
         displacement = np.zeros((2, *values.shape))
@@ -173,12 +169,7 @@ def spearman_scores(cosines: FloatArray, gold: FloatArray, groups: NDArray[np.in
         cosines: (seed, pair).
         gold: (pair,).
         groups: (pair,) group numbers, or (pair, 2) numbers of the two sentences.
-
-    Raises:
-        ValueError: shapes that do not fit, or fewer than two pairs.
     """
-    _require_fit(cosines, groups)
-    _require_fit(gold[None], groups)
     n = len(gold)
     by_seed = np.array([spearman(row, gold) for row in cosines])
     influence = np.stack([_spearman_influence(row, gold) for row in cosines]) / n
@@ -237,11 +228,3 @@ def _mean_above(x: FloatArray, values: FloatArray) -> FloatArray:
 def _centred(rows: FloatArray) -> FloatArray:
     centred: FloatArray = rows - rows.mean(-1, keepdims=True)
     return centred
-
-
-def _require_fit(rows: NDArray[Any], groups: NDArray[np.int64]) -> None:
-    if rows.ndim != 2 or rows.shape[1] != len(groups) or len(groups) < 2:
-        raise ValueError(
-            "expected scores (seed, item) of two or more items and a group for each; got "
-            f"{rows.shape} and {groups.shape}"
-        )

@@ -68,10 +68,6 @@ def fit_maps(
 
     The texts are pairs if the corpus has enough, or else single texts. All processes encode; those
     except the first return `None`.
-
-    Raises:
-        UserError: the user asked for pairs, and the corpus has too few; or the texts do not allow
-            the map.
     """
     own = slice(accelerator.process_index, None, accelerator.num_processes)
     sides = fit_texts(config, corpus, own)
@@ -129,11 +125,7 @@ def refusing(work: Callable[[], T]) -> T:
 
 
 def _pairs(config: WhitenConfig, corpus: Corpus) -> tuple[list[str], list[str]] | None:
-    """Return both sides of the corpus' pairs; `None` if they are too few and not required.
-
-    Raises:
-        UserError: the user asked for pairs, and the corpus has too few.
-    """
+    """Return both sides of the corpus' pairs; `None` if they are too few and not required."""
     recipe = replace(find("pairs").config, text=config.text, pairs=config.pairs)
     most = config.sentences or MOST_PAIRS
     first, second = related_texts(recipe, corpus, max(most, FEW_PAIRS))
