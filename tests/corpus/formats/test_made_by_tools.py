@@ -20,7 +20,6 @@ MOORING = [
     "A long plank helps them.",
     "bow; mast; rudder",
 ]
-IN_ONE = [MOORING[0], MOORING[1], " ".join(MOORING[2:4]), MOORING[4]]
 QUAY, BOW = "A place where boats are tied.", "The front of a boat, which meets the waves."
 SEA = "The sea gives, and the sea takes."
 MARKETS = (
@@ -36,7 +35,7 @@ MARKETS = (
         (
             "pandoc.md",
             1,
-            IN_ONE,
+            MOORING,
             [f"Quay {QUAY}", f"Bow {BOW}", SEA, "How far a rope of length $l$ reaches:"],
         ),
         (

@@ -43,14 +43,14 @@ _NAVIGATION = (
 )
 _MARKS = (
     ".headerlink, .anchor-link, .hash-link, a.mark, [aria-hidden=true], .linenos, sup.footnote-ref,"
-    " a.footnote-reference, a.footnote-ref, .md-content__button"
+    " [role=doc-noteref], a.footnote-reference, a.footnote-ref, .md-content__button"
 )
 _CODE = (
     ".highlight, .codehilite, .literal-block, div.fragment, .doctest, .sourceCode, .programlisting"
 )
 _WITHOUT = (
     (_MARKS, None),
-    (".footnote, .footnotes", "footnotes"),
+    (".footnote, .footnotes, .citation", "footnotes"),
     (".inheritance, .type-signature, .member-signature, div.attr", "signatures"),
     (".summary-table, div.caption", "tables"),
     ("div.math, .math.display", "formulas"),
@@ -182,6 +182,8 @@ class _Walk:
     def _what(self, node: LexborNode, tag: str) -> str | None:
         """Return the name of the count if a node is left out; `None` if it is read."""
         if tag == "table" and any(is_text(cell.text()) for cell in node.css("td, th")):
+            return None
+        if tag == "aside" and "admonition" in (node.attributes.get("class") or ""):
             return None
         return None if tag == "header" and node.css_first("h1") else _LEFT_OUT.get(tag)
 

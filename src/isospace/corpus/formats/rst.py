@@ -1,6 +1,7 @@
-"""reStructuredText, parsed by docutils without executing anything or reading other files.
+"""reStructuredText: docutils converts it to HTML, which the reader of HTML reads.
 
-Unknown directives and roles, mostly from Sphinx, keep their text.
+Nothing is executed, and no other file is read. Unknown directives and roles, mostly from Sphinx,
+keep their text.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats.boilerplate import NAVIGATION
 from isospace.corpus.formats.draft import Draft, decode
+from isospace.corpus.formats.html import add_html
 from isospace.errors import first_line
 
 _SETTINGS = {
@@ -28,26 +30,12 @@ _SETTINGS = {
     "syntax_highlight": "none",
     "trim_footnote_reference_space": True,
     "input_encoding": "unicode",
+    "output_encoding": "unicode",
+    "embed_stylesheet": False,
+    "initial_header_level": "1",
+    "math_output": "MathJax",
     "line_length_limit": 1 << 30,  # a longer line makes docutils give an empty document
 }
-_LEFT_OUT = {
-    "literal_block": "code blocks",
-    "doctest_block": "code blocks",
-    "math_block": "formulas",
-    "table": "tables",
-    "footnote": "footnotes",
-    "citation": "footnotes",
-    "image": "images",
-}
-_SILENT = frozenset(
-    (
-        "comment substitution_definition target system_message raw pending docinfo field_name "
-        "decoration footnote_reference citation_reference meta"
-    ).split()
-)
-_PARAGRAPHS = frozenset({"paragraph", "line", "attribution", "caption", "rubric", "title"})
-_DESCRIBED = frozenset({"definition_list_item", "field", "option_list_item"})
-_TERMS = frozenset({"term", "field_name", "option_group"})
 _CODE_DIRECTIVES = frozenset(
     (
         "code-block sourcecode literalinclude testcode testsetup testcleanup testoutput doctest "
@@ -73,83 +61,37 @@ _LOCK = Lock()  # docutils shares directives and roles across the process
 
 def read_rst(content: bytes, encoding: str | None) -> Draft:
     """Read reStructuredText; the title is the first heading of the highest level."""
-    from docutils.core import publish_doctree
+    from docutils.core import publish_doctree, publish_from_doctree
     from docutils.utils import SystemMessage
+    from docutils.writers.html5_polyglot import Writer
 
     text = decode(content, encoding)
     draft = Draft()
     with _LOCK, _lenient(draft):
         try:
             tree = publish_doctree(text, settings_overrides=_SETTINGS)
+            _simplify(tree)
+            html = publish_from_doctree(tree, writer=Writer(), settings_overrides=_SETTINGS)
         except (SystemMessage, ValueError, AttributeError, AssertionError, IndexError) as error:
             # Directives with unexpected content can fail inside the parser.
             raise UnreadableDocument(f"docutils cannot parse it ({first_line(error)}).") from None
-    _add(draft, tree, 0)
+    add_html(draft, html)
     return draft
 
 
-def _add(draft: Draft, node: Any, level: int, term: str = "", item: bool = False) -> str:
-    """Add the content of a node; return the term that still waits for its text."""
-    for child in node.children:
-        kind = child.tagname
-        what = _left_out(node, child)
-        if what:
-            draft.leave_out(what)
-        elif kind == "section":
-            _add(draft, child, level + 1)
-        elif kind == "title" and node.tagname == "section":
-            draft.heading(_text(child), level)
-        elif kind in _PARAGRAPHS:
-            words = _text(child)
-            (draft.item if item else draft.paragraph)(f"{term}: {words}" if term else words)
-            term = ""
-        elif kind in _DESCRIBED:
-            _add(draft, child, level, _term(child), item=True)
-        elif kind not in _SILENT:
-            term = _add(draft, child, level, term, item or kind == "list_item")
-            if kind.endswith("_list") and not item:
-                draft.end_list()
-    return term
+def _simplify(tree: Any) -> None:
+    """Remove author and date under the title, and the types of terms; make formulas text."""
+    from docutils import nodes
 
-
-def _left_out(node: Any, child: Any) -> str | None:
-    """Return the name of the count if a child is left out; `None` if it is read."""
-    kind = child.tagname
-    if kind == "topic" and "contents" in child["classes"]:
-        return NAVIGATION
-    if (
-        kind == "field_list"
-        and node.index(child) <= 1
-        and (node.tagname == "document" or node.parent.tagname == "document")
-    ):
-        return "front matter"  # author, date and the like, under the title
-    return _LEFT_OUT.get(kind)
-
-
-def _term(node: Any) -> str:
-    """Return the term that a list entry describes; for a parameter its name without type."""
-    terms = [part for part in node.children if part.tagname in _TERMS]
-    if node.tagname == "option_list_item":
-        terms = terms[0].children
-    term = ", ".join(_text(part) for part in terms)
-    return term.split(" ")[-1] if node.tagname == "field" else term
-
-
-def _text(node: Any) -> str:
-    """Return the words under a node."""
-    return "".join(
-        str(part) for part in node.findall() if part.tagname == "#text" and not _within(part, node)
-    )
-
-
-def _within(part: Any, node: Any) -> bool:
-    """Return true if a text is inside a silent part of the node, such as a comment."""
-    parent = part.parent
-    while parent is not None and parent is not node:
-        if parent.tagname in _SILENT:
-            return True
-        parent = parent.parent
-    return False
+    for node in list(tree.findall()):
+        above = node.parent
+        is_list = isinstance(node, nodes.field_list) and tree in (above, above.parent)
+        if isinstance(node, nodes.classifier) or (is_list and above.index(node) <= 1):
+            above.remove(node)
+    for name in tree.findall(nodes.field_name):
+        name[:] = [nodes.Text(name.astext().split(" ")[-1])]
+    for formula in list(tree.findall(nodes.math)):
+        formula.parent.replace(formula, nodes.inline("", formula.astext()))
 
 
 @contextmanager
