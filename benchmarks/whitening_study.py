@@ -50,8 +50,6 @@ SETTINGS: dict[str, tuple[Whitening, float]] = {
     "power 0.5, no shrinkage": (Whitening(shrinkage=0.0), 0.5),
     "power 1": (Whitening(), 1.0),
     "power 1, no shrinkage (BERT-whitening)": (Whitening(shrinkage=0.0), 1.0),
-    "groups of 2, power 1": (Whitening(kind="group", groups=192), 1.0),
-    "4 components removed, power 0": (Whitening(remove=4), 0.0),
     f"{CUT} dimensions, power 0": (Whitening(dim=CUT), 0.0),
     f"{CUT} dimensions, power 0.5": (Whitening(dim=CUT), 0.5),
 }

@@ -234,7 +234,7 @@ def test_pairs_that_are_asked_for_must_be_there(setting, of_columns, tmp_path):
     text = replace(of_columns.text, corpus=(str(few),))
     with pytest.raises(UserError, match=r"`by` pairs: .* gives 8\d"):
         whiten_model(replace(of_columns, text=text, by="pairs", output=tmp_path / "few"))
-    for whitening in (Whitening(kind="flow"), Whitening(remove=1), Whitening(kind="zca")):
+    for whitening in (Whitening(kind="flow"), Whitening(kind="zca")):
         with pytest.raises(UserError, match="`by` pairs"):
             replace(setting, whitening=whitening, by="pairs")
 
@@ -267,7 +267,6 @@ def test_what_is_stopped_while_it_writes_leaves_no_folder(setting, monkeypatch):
         ({"text": CorpusConfig()}, "`corpus` is missing"),
         ({"power": 1.5}, r"`power` 1\.5: expected 1 or less or expected 'auto'"),
         ({"whitening": Whitening(dim=33)}, r"`dim` must lie in 1\.\.32; got 33"),
-        ({"whitening": Whitening(kind="group", groups=5)}, "cannot be cut into 5 groups"),
         (
             {"sentences": 20, "whitening": Whitening(shrinkage=0.0)},
             "more than 32 sentences; got 20",
@@ -300,10 +299,10 @@ def test_a_power_cannot_be_chosen_without_text_for_it(setting, tmp_path):
 
 def test_the_command_line(setting, tmp_path, capsys):
     arguments = [setting.model, "--corpus", *setting.text.corpus, "-o", str(setting.output)]
-    arguments += ["--power", "0.25", "--shrinkage", "0.1", "--dim", "8", "--remove", "1"]
+    arguments += ["--power", "0.25", "--shrinkage", "0.1", "--dim", "8"]
     command = tyro.cli(Whiten, args=arguments, config=MARKERS)
     assert command.config.power == 0.25
-    assert command.config.whitening == Whitening(shrinkage=0.1, dim=8, remove=1)
+    assert command.config.whitening == Whitening(shrinkage=0.1, dim=8)
     command.run()
     printed = capsys.readouterr().out
     assert "before and after" in printed
@@ -319,10 +318,3 @@ def test_two_processes_equal_one(of_columns, tmp_path, by):
     run_together(2, whiten_model, replace(setting, output=tmp_path / "2"))
     one, two = (load_encoder(str(tmp_path / n), device="cpu").embed(TEXTS) for n in ("1", "2"))
     np.testing.assert_allclose(two @ two.T, one @ one.T, atol=1e-5)
-
-
-def test_a_shrinkage_is_refused_where_nothing_is_whitened():
-    message = "`shrinkage` 0.1: has no effect without a `power` above 0"
-    with pytest.raises(UserError, match=message):
-        WhitenConfig(power=0, whitening=Whitening(shrinkage=0.1))
-    WhitenConfig(power=0, whitening=Whitening(remove=2))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from sentence_transformers import SentenceTransformer
 from toy import sentences
 from warm import run_together
@@ -15,7 +14,7 @@ from warm import run_together
 from isospace.config import CorpusConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.operators.fitted_whitening import Moments, Whitening
+from isospace.operators.fitted_whitening import Whitening
 from isospace.system import typed_json
 from isospace.whiten.results import FILE, FORMAT, WhiteningResults
 from isospace.whiten.whiten import whiten_model
@@ -29,7 +28,7 @@ def setting(toy_model: Path, toy_corpus: Path, tmp_path: Path) -> WhitenConfig:
     return WhitenConfig(
         model=str(toy_model),
         text=CorpusConfig(corpus=(str(toy_corpus),), near_duplicates=False),
-        whitening=Whitening(kind="flow", epochs=2),
+        whitening=Whitening(kind="flow"),
         output=tmp_path / "out",
     )
 
@@ -59,18 +58,13 @@ def test_a_flow_that_is_asked_for_is_written_and_cited(setting):
     ("changes", "message"),
     [
         ({"power": 0.5}, r"`power` 0\.5: a flow goes all the way or not at all"),
-        ({"whitening": Whitening(kind="flow", dim=8)}, "`remove` and `dim` need .*; got flow"),
+        ({"whitening": Whitening(kind="flow", dim=8)}, "`dim` needs .*; got flow"),
     ],
 )
 def test_settings_that_a_flow_does_not_have_are_refused(setting, changes, message):
     with pytest.raises(UserError, match=message):
         whiten_model(replace(setting, **changes))
     assert not setting.output.exists()
-
-
-def test_moments_are_not_enough_for_a_flow():
-    with pytest.raises(ValueError, match="fit_flow"):
-        Whitening(kind="flow").fit(Moments.from_vectors(torch.randn(9, 8)), 1.0)
 
 
 @pytest.mark.exhaustive

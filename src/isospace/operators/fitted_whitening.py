@@ -7,7 +7,7 @@ LeVeque 1983), so the result depends neither on the batch size nor on the number
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 
@@ -130,9 +130,6 @@ class WhiteningMap:
         return [(self.kernel.T, -self.mean @ self.kernel)]
 
 
-Kind = Literal["pca", "zca", "group", "flow"]
-
-
 @dataclass(frozen=True)
 class Whitening:
     """Settings of a whitening that is fitted once on a corpus.
@@ -143,121 +140,63 @@ class Whitening:
     measures cosines about the mean, and not about the origin.
     """
 
-    kind: Kind = "pca"
+    kind: Literal["pca", "zca", "flow"] = "pca"
     """pca sorts the components by variance, so that vectors can be cut anywhere; zca turns them
-    back to the model's own axes (the same cosines); group is zca within groups of neighbouring
-    dimensions; flow is no whitening but an invertible network that is trained to make the vectors
-    normal (BERT-flow)."""
-    groups: int = 1
-    """With `kind` group: the number of groups that the dimensions are cut into."""
+    back to the model's own axes (the same cosines); flow is no whitening but an invertible network
+    that is trained to make the vectors normal (BERT-flow)."""
     shrinkage: float | Literal["ledoit-wolf"] = "ledoit-wolf"
     """Share of the covariance that is replaced by its mean variance, 0 to 1, or ledoit-wolf to
     estimate it."""
-    remove: int = 0
-    """Leave out this number of components, those of the largest variance."""
     dim: int | None = None
     """Keep this number of components, those of the largest variance; default: all."""
-    epochs: int = 1
-    """With `kind` flow: passes over the vectors."""
-    seed: int = 0
-    """With `kind` flow: the seed of its weights and of the order of the vectors."""
 
-    def kept(self, width: int) -> slice:
-        """Check the settings for vectors (n, width), and return the range of components to keep.
-
-        Components are in the order of falling variance.
+    def require(self, width: int) -> None:
+        """Raise an error if the settings do not suit vectors (n, width).
 
         Raises:
             ValueError: the settings contradict each other, or do not fit the width.
         """
-        if self.kind not in get_args(Kind):
-            raise ValueError(f"`kind` must be one of {', '.join(get_args(Kind))}; got {self.kind}")
         if self.shrinkage != "ledoit-wolf" and not 0.0 <= self.shrinkage <= 1.0:
             raise ValueError(
                 f"`shrinkage` must lie in 0..1, or be ledoit-wolf; got {self.shrinkage}"
             )
-        if self.kind != "group" and self.groups != 1:
-            raise ValueError(f"`groups` need `kind` group; got {self.groups} with {self.kind}")
-        if self.kind != "pca" and (self.remove or self.dim is not None):
-            raise ValueError(
-                f"`remove` and `dim` need the sorted components of `kind` pca; got {self.kind}"
-            )
-        if self.kind == "flow" and self.shrinkage != "ledoit-wolf":
-            raise ValueError(
-                "`shrinkage` applies to a covariance, and `kind` flow has none; got "
-                f"{self.shrinkage}"
-            )
-        if self.kind != "flow" and (self.epochs, self.seed) != (1, 0):
-            raise ValueError(f"`epochs` and `seed` need `kind` flow; got them with {self.kind}")
-        if self.epochs < 1:
-            raise ValueError(f"`epochs` must be 1 or more; got {self.epochs}")
-        if not 0 <= self.remove < width:
-            raise ValueError(f"`remove` must lie in 0..{width - 1}; got {self.remove}")
-        left = width - self.remove
-        if self.dim is not None and not 1 <= self.dim <= left:
-            raise ValueError(f"`dim` must lie in 1..{left}; got {self.dim}")
-        whitening.split_groups(torch.empty(0, width), self.groups)
-        return slice(self.remove, width if self.dim is None else self.remove + self.dim)
+        if self.dim is not None and self.kind != "pca":
+            raise ValueError(f"`dim` needs the sorted components of `kind` pca; got {self.kind}")
+        if self.dim is not None and not 1 <= self.dim <= width:
+            raise ValueError(f"`dim` must lie in 1..{width}; got {self.dim}")
 
-    def fit(self, moments: Moments, power: float, *, ddof: int = 1) -> WhiteningMap:
-        """Fit the map to the statistics of a corpus, in float64.
+    def fit(self, moments: Moments, power: float) -> WhiteningMap:
+        """Fit the map of kind pca or zca to the statistics of a corpus, in float64.
 
         Directions in which the corpus does not vary become zero without shrinkage. With shrinkage
         they are kept and lengthened most, since text outside the corpus may vary in them.
 
-        Args:
-            moments: statistics of the corpus.
-            power: power of the map, 0..1.
-            ddof: the covariance is divided by `count - ddof`; this changes only the scale.
-
         Raises:
-            ValueError: as for `kept` and `Moments.require_spread`; `kind` is flow; the power is
-                outside 0..1; there are too few sentences for a covariance without shrinkage.
+            ValueError: as for `require` and `Moments.require_spread`; the power is outside 0..1;
+                there are too few sentences for a covariance without shrinkage.
         """
-        if self.kind == "flow":
-            raise ValueError("a flow is fitted to vectors: call fit_flow")
         width = len(moments.mean)
-        components = self.kept(width)
-        if not 0.0 <= power <= 1.0:
-            raise ValueError(f"power must lie in 0..1; got {power}")
-        shrinkage = self._shrinkage(moments, min(components.stop, width // self.groups))
-        covariance = whitening.regularise(moments.covariance(ddof=ddof), shrinkage=shrinkage)
-        roots = inverse_sqrt.pca(_diagonal_blocks(covariance, self.groups))
-        lengths = roots.norm(dim=-2, keepdim=True)  # 1 / deviation; 0 if the deviation is 0
-        present = (lengths > 0) & (lengths * moments.rounding < 1)
-        axes = torch.where(present, roots / lengths, 0.0)[..., components]
-        kernel = axes * lengths[..., components] ** power
-        if self.kind != "pca":
-            kernel = kernel @ axes.mT
-        return WhiteningMap(moments.mean, _block_diagonal(kernel))
-
-    def _shrinkage(self, moments: Moments, components: int) -> float:
-        """Return the shrinkage; raise an error if the covariance cannot be estimated."""
+        self.require(width)
+        _require_power(power)
         moments.require_spread()
-        sentences = moments.count
         share = moments.ledoit_wolf() if self.shrinkage == "ledoit-wolf" else self.shrinkage
-        if not share and sentences <= components:
-            fewer = max(1, sentences - 1 - self.remove)
+        components = self.dim or width
+        if not share and moments.count <= components:
             raise ValueError(
                 f"the covariance of {components} components needs more than {components} "
-                f"sentences; got {sentences}. Give more text, or shrink the covariance"
-                + (f", or keep at most {fewer} components" if self.kind == "pca" else "")
+                f"sentences; got {moments.count}. Give more text, or shrink the covariance"
             )
-        return share
+        roots = inverse_sqrt.pca(whitening.regularise(moments.covariance(), shrinkage=share))
+        lengths = roots.norm(dim=-2, keepdim=True)  # 1 / deviation; 0 if the deviation is 0
+        present = (lengths > 0) & (lengths * moments.rounding < 1)
+        axes = torch.where(present, roots / lengths, 0.0)[:, :components]
+        kernel = axes * lengths[:, :components] ** power
+        return WhiteningMap(moments.mean, kernel @ axes.T if self.kind == "zca" else kernel)
 
 
-def _diagonal_blocks(matrix: torch.Tensor, groups: int) -> torch.Tensor:
-    """Return the diagonal blocks (groups, size, size) of a matrix (dim, dim)."""
-    rows = whitening.split_groups(matrix, groups)
-    blocks = rows.reshape(groups, groups, rows.shape[-1], rows.shape[-1])
-    return blocks.diagonal(dim1=0, dim2=1).movedim(-1, 0)
-
-
-def _block_diagonal(blocks: torch.Tensor) -> torch.Tensor:
-    """Join blocks (groups, rows, columns) into a block-diagonal matrix."""
-    groups, rows, _ = blocks.shape
-    own = torch.eye(groups, dtype=blocks.dtype, device=blocks.device)
-    return (own[:, None, :, None] * blocks[:, :, None, :]).reshape(groups * rows, -1)
+def _require_power(power: float) -> None:
+    if not 0.0 <= power <= 1.0:
+        raise ValueError(f"power must lie in 0..1; got {power}")
 
 
 SHRINKAGE = 0.25
@@ -347,22 +286,19 @@ class PairMoments:
         _, axes = inverse_sqrt.eigensystem(kernel.T @ self.texts.covariance(ddof=0) @ kernel)
         return WhiteningMap(kernel.new_zeros(width), kernel @ axes[:, :dim])
 
-    def fit_queries(self, power: float, *, shrinkage: float | None = None) -> WhiteningMap:
+    def fit_queries(self, power: float) -> WhiteningMap:
         r"""Fit a map for queries only, $q \mapsto q W_\rho^{-p}$; documents do not change.
 
         Two vectors mapped by `fit` have the inner product $q W_\rho^{-p} x^T$. This map applies the
         whole matrix to the query, so that documents and their index stay valid. The only difference
         is that documents keep their lengths from before the map.
-
-        For the arguments see `fit`.
         """
-        half = self._inverse_power(power, shrinkage)
+        half = self._inverse_power(power, None)
         return WhiteningMap(half.new_zeros(len(half)), half @ half)
 
     def _inverse_power(self, power: float, shrinkage: float | None) -> torch.Tensor:
         """Return the symmetric matrix W_rho^(-p/2), (dim, dim)."""
-        if not 0.0 <= power <= 1.0:
-            raise ValueError(f"power must lie in 0..1; got {power}")
+        _require_power(power)
         if shrinkage is not None and not 0.0 <= shrinkage <= 1.0:
             raise ValueError(f"`shrinkage` must lie in 0..1; got {shrinkage}")
         if not self.within.fourth.isfinite():

@@ -187,13 +187,7 @@ _FIRST = 1024  # sentences to initialise the scales
 _LONGEST = 1.0  # largest length of the gradient
 
 
-def fit_flow(
-    vectors: torch.Tensor,
-    *,
-    epochs: int = 1,
-    seed: int = 0,
-    on_batch: Callable[[int], None] | None = None,
-) -> Flow:
+def fit_flow(vectors: torch.Tensor, on_batch: Callable[[int], None] = lambda count: None) -> Flow:
     """Fit a flow that makes vectors (n, dim) standard normal; return it in float64 on the CPU.
 
     The loss is the bits per dimension in a batch of 32 pairs, summed over both sides. The optimiser
@@ -212,19 +206,16 @@ def fit_flow(
     Raises:
         ValueError: as for `Moments.require_spread` and `Flow`.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     vectors = _with_spread(vectors, generator)
-    flow = Flow(vectors.shape[1], seed=seed).to(vectors)
+    flow = Flow(vectors.shape[1]).to(vectors)
     optimiser = _BertAdam(flow.parameters())
-    for epoch in range(epochs):
-        order = torch.randperm(len(vectors), generator=generator).to(vectors.device)
-        if not epoch:
-            flow.initialise(vectors[order[:_FIRST]])
-        for rows in torch.split(order, _BATCH):
-            torch.autograd.backward(2 * flow.bits_per_dim(vectors[rows]).mean())
-            optimiser.step()
-            if on_batch is not None:
-                on_batch(len(rows))
+    order = torch.randperm(len(vectors), generator=generator).to(vectors.device)
+    flow.initialise(vectors[order[:_FIRST]])
+    for rows in torch.split(order, _BATCH):
+        torch.autograd.backward(2 * flow.bits_per_dim(vectors[rows]).mean())
+        optimiser.step()
+        on_batch(len(rows))
     return flow.cpu().double().requires_grad_(False)
 
 

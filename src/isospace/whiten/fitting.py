@@ -24,7 +24,7 @@ from isospace.corpus.relations import FEW_PAIRS
 from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
-from isospace.operators.fitted_whitening import Moments, PairMoments, Whitening
+from isospace.operators.fitted_whitening import Moments, PairMoments
 from isospace.operators.flow import Flow, fit_flow
 from isospace.recipes import find
 from isospace.system.progress import Progress
@@ -76,7 +76,7 @@ def fit_maps(
     fit: Callable[[Any], FittedMap]
     if whitening.kind == "flow":
         vectors = _gathered(encoder, sides[0][1], progress).to(accelerator.device)
-        count, fit = len(vectors), partial(_flow, whitening, vectors, progress)
+        count, fit = len(vectors), partial(_flow, vectors, progress)
     elif by == "texts":
         texts = _moments(encoder, sides, Moments.from_vectors, progress)
         count, fit = texts.count, partial(whitening.fit, texts)
@@ -169,8 +169,7 @@ def _gathered(encoder: Encoder, texts: list[str], progress: Progress) -> torch.T
     return torch.from_numpy(every)
 
 
-def _flow(whitening: Whitening, vectors: torch.Tensor, progress: Progress, _power: Power) -> Flow:
+def _flow(vectors: torch.Tensor, progress: Progress, _power: Power) -> Flow:
     """Fit a flow on vectors (n, dim); it has a single power."""
-    epochs, seed = whitening.epochs, whitening.seed
-    with progress.bar("flow", epochs * len(vectors)) as advance:
-        return fit_flow(vectors, epochs=epochs, seed=seed, on_batch=advance)
+    with progress.bar("flow", len(vectors)) as advance:
+        return fit_flow(vectors, advance)

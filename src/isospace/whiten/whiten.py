@@ -116,7 +116,7 @@ def _load(config: WhitenConfig, accelerator: Accelerator, progress: Progress) ->
             f"`kind` flow: the vectors of {config.model} come from a server or a file, and only a "
             "linear map can be added. Give another `kind`"
         )
-    refusing(lambda: config.whitening.kept(encoder.dim))
+    refusing(lambda: config.whitening.require(encoder.dim))
     if config.whitening.kind == "flow":
         refusing(lambda: Flow(encoder.dim))
     with accelerator.main_process_first():

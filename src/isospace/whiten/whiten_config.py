@@ -11,7 +11,7 @@ from isospace.config import CorpusConfig, Files
 from isospace.encoders.pooling import PoolingName
 from isospace.errors import UserError
 from isospace.operators.fitted_whitening import Whitening
-from isospace.system.settings import NameOrPath, PathOrText, refuse_idle, settings
+from isospace.system.settings import NameOrPath, PathOrText, settings
 
 Power = float | Literal["flow"] | None
 """Strength of the whitening; `None`: the unchanged model, not even centred."""
@@ -72,9 +72,6 @@ class WhitenConfig:
             raise UserError(
                 f"`power` {self.power}: a flow goes all the way or not at all; give 1, or auto"
             )
-        if self.power == 0:
-            refuse_idle(self.whitening, "a `power` above 0", "shrinkage")
-
         if self.by == "pairs" and (reason := self.why_not_pairs):
             raise UserError(f"`by` pairs: {reason}; leave it out, or give `by` texts")
 
@@ -83,19 +80,16 @@ class WhitenConfig:
         """The reason why these settings need single texts; `None` if pairs are possible."""
         if self.whitening.kind != "pca":
             return f"`kind` {self.whitening.kind} is fitted on single texts"
-        if self.whitening.remove:
-            return "`remove` counts directions in which single texts vary most"
         return None
 
     def powers(self, by: By) -> list[Power]:
         """Return the powers to try.
 
-        With another width or removed directions, the unchanged model is not an option.
+        With another width, the unchanged model is not an option.
         """
         if self.whitening.kind == "flow":
             return [None, "flow"] if self.power == "auto" else ["flow"]
         if self.power != "auto":
             return [self.power]
-        reshaped = self.whitening.dim is not None or self.whitening.remove > 0
         powers = PAIR_POWERS if by == "pairs" else POWERS
-        return [*powers] if reshaped else [None, *powers]
+        return [None, *powers] if self.whitening.dim is None else [*powers]
