@@ -287,9 +287,9 @@ IDS_MASK, GUESSED = torch.tensor([[1, 1, 1], [1, 1, 0]]), random(2, 3, 2, seed=7
 
 
 def replacement_detection(positions: str) -> float:
-    start, values = int(positions == "words"), []
+    values = []
     for i in range(2):
-        for t in range(start, 3):
+        for t in range(3):
             if IDS_MASK[i, t] or positions == "all":
                 label = int(SHOWN[i, t] != IDS[i, t]) * int(IDS_MASK[i, t])
                 values.append(-log_softmax(GUESSED[i, t].tolist(), label))
@@ -361,7 +361,7 @@ for _released in (False, True):
         losses.group_cross_entropy, (A, 2), {"released": _released},
         lambda r=_released: group_cross_entropy(r),
     )  # fmt: skip
-for _positions in ("tokens", "words", "all"):
+for _positions in ("tokens", "all"):
     LOOPS[f"detection {_positions}"] = (
         losses.replacement_detection, (GUESSED, SHOWN, IDS, IDS_MASK), {"positions": _positions},
         lambda p=_positions: replacement_detection(p),

@@ -23,7 +23,6 @@ from isospace.views.edits import MaskTokens
 POSITIONS = {
     "all": "rtd_loss_all_positions_f64",
     "tokens": "rtd_loss_real_tokens_only_f64",
-    "words": "rtd_loss_real_tokens_without_cls_f64",
 }
 
 
@@ -234,13 +233,6 @@ def test_a_start_without_a_head_for_masked_words_is_refused(toy_model, tmp_path)
     config = replace(CONFIG, objective=DiffCSE())
     with pytest.raises(UserError, match=r"no trained head for masked words .*`generator` words"):
         make_loop(toy_model, tmp_path, config)
-
-
-def test_where_nothing_is_detected_nothing_is_needed_for_it(toy_model, tmp_path):
-    objective = DiffCSE(detection_weight=0.0)
-    loop = make_loop(toy_model, tmp_path, replace(CONFIG, objective=objective))
-    assert not loop.training.auxiliaries
-    assert next(iter(loop)).terms["detection"] == 0
 
 
 def test_a_generator_of_another_vocabulary_is_refused(toy_model, with_head, tmp_path):

@@ -28,10 +28,10 @@ from isospace.errors import UserError
 from isospace.objectives import OBJECTIVES, SimCSE
 from isospace.objectives.auxiliaries import Auxiliary, Network, Queue
 from isospace.objectives.base import Objective
+from isospace.objectives.declutr import Span
 from isospace.objectives.heads import GroupWhitening
 from isospace.operators.similarity import upcast
 from isospace.views import NO_TARGET, TokenIds, TokenStates, Views
-from isospace.views.spans import Span
 
 DIM, BATCH, LENGTH, CLASSES = 8, 6, 5, 3
 SMALL = {"projector": (10, 10, 8), "passes": 2, "width": 8}
@@ -53,7 +53,6 @@ TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("noise-study", {"noise": "more", "head": "none"}),
     ("rank-study", {"rows": 13, "variant": "paper"}),
     ("rank-study", {"rows": 13}),
-    ("rank-study", {"rows": 13, "rows_as": "dilution"}),
     ("barlow-twins", {"projector": ()}),
     ("vicreg", {"contrast_weight": 1.0}),
     ("covariance-identity", {"contrast_weight": 0.0}),

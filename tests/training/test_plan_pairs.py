@@ -88,10 +88,10 @@ ALIKE = [
     ESimCSE(), ESimCSE(clean_negatives=True, dimension_weight=0.1, group_whitening=True),
     DCLR(noise_times=0.0, threshold=PHI), DCLR(noise_times=0.0, threshold=PHI, variant="released"),
     ArcCSE(), ArcCSE(clean_negatives=True, dimension_weight=0.1), ArcCSE(negatives="same-view"),
-    MoCoSE(head_dropout=0.0), MoCoSE(head_dropout=0.0, variant="released"),
-    ConSERT(), ConSERT(first="token-cutoff", second="element-cutoff", variant="released"),
-    CTInBatch(), PromptBERT(), PromptBERT(denoise=False), PCL(), PCL(peer="frozen", copies=1),
-    DiffCSE(), DiffCSE(variant="masked", clean_negatives=True, dimension_weight=0.1),
+    MoCoSE(head_dropout=0.0),
+    ConSERT(), ConSERT(first="token-cutoff", second="element-cutoff"),
+    CTInBatch(), PromptBERT(), PCL(), PCL(peer="frozen", copies=1),
+    DiffCSE(), DiffCSE(clean_negatives=True, dimension_weight=0.1),
     RankStudy(rows=13), NoiseStudy(passes=2), NoiseStudy(passes=2, part="positives"),
 ]  # fmt: skip
 

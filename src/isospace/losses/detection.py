@@ -40,7 +40,7 @@ def replacement_detection(
     original: torch.Tensor,
     mask: torch.Tensor,
     *,
-    positions: Literal["tokens", "words", "all"] = "tokens",
+    positions: Literal["tokens", "all"] = "tokens",
 ) -> torch.Tensor:
     r"""Return the cross-entropy of original against replaced words.
 
@@ -51,14 +51,11 @@ def replacement_detection(
         shown: (n, length) token ids that the discriminator saw.
         original: (n, length) token ids.
         mask: (n, length), 1 for tokens.
-        positions: the mean is over all tokens, over "words" (without the first token), or over
-            "all" places, padding included.
+        positions: the mean is over all tokens, or over "all" places, padding included.
     """
     labels = (shown != original).long() * mask
     losses = torch.nn.functional.cross_entropy(logits.mT, labels, reduction="none")
-    counted = torch.ones_like(mask) if positions == "all" else mask.clone()
-    if positions == "words":
-        counted[:, 0] = 0
+    counted = torch.ones_like(mask) if positions == "all" else mask
     return (losses * counted).sum() / counted.sum()
 
 

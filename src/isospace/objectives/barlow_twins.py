@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
@@ -32,15 +32,13 @@ class BarlowTwins(Projected, Objective):
     """lambda, weight of the redundancy term."""
     projector: Widths = (8192, 8192, 8192)
     """Widths of the projector; an empty list compares what the encoder gives."""
-    eps: NonNegativeFloat = 1e-5
-    """Added to the variance of every column (batch norm's)."""
 
     paper: ClassVar[Paper] = Paper("zbontar-etal-2021-barlow")
     term_names: ClassVar[tuple[str, ...]] = ("on_diagonal", "off_diagonal")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Compute invariance and redundancy."""
-        on, off = barlow_twins(*views.projected, eps=self.eps)
+        on, off = barlow_twins(*views.projected)
         return {"on_diagonal": on, "off_diagonal": self.off_diagonal_weight * off}
 
 
@@ -54,7 +52,7 @@ class RankStudy(Objective):
     C: cross-correlation of the views' columns, taken over the N rows of the batch and R fixed rows
     $\sim \mathcal N(0, 1)$, the same in both views. With N far below D the correlation cannot have
     full rank; the rows give it. They also dilute the gradient of the second term; the control is
-    `rows_as="dilution"`: no rows, w scaled by N / (N + R). Relations: the sum of `simcse` and
+    no rows and w scaled by N / (N + R). Relations: the sum of `simcse` and
     `barlow-twins` without a projector; `dcl` is the other answer to the same bottleneck.
     Paper and released code differ: the paper's columns are not centred and it names neither w nor
     lambda; a commented-out helper standardises the columns and has 0.1 and 0.012. The default
@@ -63,14 +61,10 @@ class RankStudy(Objective):
 
     rows: NonNegativeInt = 0
     """R, artificial rows: 0, 100, 300 or 704 in the paper."""
-    rows_as: Literal["rows", "dilution"] = "rows"
-    """Append the rows, or only scale the weight as they would (control)."""
     barlow_weight: NonNegativeFloat = 0.1
     """w, weight of the Barlow Twins term (code)."""
     off_diagonal_weight: NonNegativeFloat = 0.012
     """lambda, weight of its redundancy part (code)."""
-    eps: NonNegativeFloat = 1e-5
-    """Added to the variance of every column (batch norm's; released variant only)."""
     variant: simcsepp.Variant = "released"
     """Columns standardised (released), or only normalised (paper)."""
     temperature: PositiveFloat = 0.05
@@ -85,7 +79,7 @@ class RankStudy(Objective):
     def training_head(self) -> heads.Head:
         """The tanh MLP or nothing, then the artificial rows, which travel as views."""
         head = heads.mlp_or_none(self.head)
-        if not self.rows or self.rows_as == "dilution":
+        if not self.rows:
             return head
         return heads.in_turn(
             head, lambda dim, generator: heads.ArtificialRows(self.rows, dim, generator)
@@ -97,14 +91,12 @@ class RankStudy(Objective):
         rows = torch.cat([z1[:0], *packed])[: self.rows]
         with_rows = (torch.cat([z1, rows]), torch.cat([z2, rows]))
         if self.variant == "released":
-            on, off = barlow_twins(*with_rows, eps=self.eps)
+            on, off = barlow_twins(*with_rows)
         else:
             columns = [torch.nn.functional.normalize(z, dim=0) for z in with_rows]
             on, off = correlation_terms(*columns)
-        diluted = len(z1) / (len(z1) + self.rows) if self.rows_as == "dilution" else 1.0
-        weight = self.barlow_weight * diluted
         return {
             "info_nce": info_nce(z1, z2, self.temperature),
-            "on_diagonal": weight * on,
-            "off_diagonal": weight * self.off_diagonal_weight * off,
+            "on_diagonal": self.barlow_weight * on,
+            "off_diagonal": self.barlow_weight * self.off_diagonal_weight * off,
         }

@@ -15,9 +15,6 @@ from isospace.views import Perturbation, View, Views
 from isospace.views.edits import CutOff, ShuffledPositions
 
 Change = Literal["feature-cutoff", "token-cutoff", "element-cutoff", "shuffle", "none"]
-Variant = Literal["paper", "released"]
-RELEASED_WEIGHT = 0.15
-"""Of the loss in the released scripts."""
 
 
 @settings
@@ -32,7 +29,8 @@ class ConSERT(Objective):
     dropout is off. Relations: `simcse` has dropout for its only change and one direction, without
     negatives from the same view. There is no head; the paper pools the mean of the last two layers.
     Paper and released code differ: the code adds the means of the two directions and weighs the
-    sum by 0.15, 0.3 times the paper's mean over 2N, which Adam hardly notices. The script for large
+    sum by 0.15, 0.3 times the mean over 2N of the paper and of this class, which Adam hardly
+    notices. The script for large
     models (`first` none, `second` shuffle, `with_dropout`) leaves the first view alone, with
     dropout on. Over pairs of texts the first view is of the anchor, the second of its positive,
     each with its own change.
@@ -49,8 +47,6 @@ class ConSERT(Objective):
     """Share that a cut-off sets to 0."""
     with_dropout: bool = False
     """The encoder's own dropout, in both views."""
-    variant: Variant = "paper"
-    """paper: mean over 2N rows. released: 0.15 times the sum of the two directions' means."""
 
     paper: ClassVar[Paper] = Paper("yan-etal-2021-consert")
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent",)
@@ -81,5 +77,4 @@ class ConSERT(Objective):
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast both views in both directions."""
         z1, z2 = views.projected
-        weight = 2 * RELEASED_WEIGHT if self.variant == "released" else 1.0
-        return {"nt_xent": weight * nt_xent(z1, z2, self.temperature)}
+        return {"nt_xent": nt_xent(z1, z2, self.temperature)}

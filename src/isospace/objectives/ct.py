@@ -19,7 +19,7 @@ from isospace.views import View, Views
 class CT(Objective):
     r"""Inner products of two towers: large for a sentence with itself, small for unlike ones.
 
-    $$\ell = -\sum_i \Big[\log \sigma(\langle a_i, b_i \rangle)
+    $$\ell = -\frac1{(1 + K) N} \sum_i \Big[\log \sigma(\langle a_i, b_i \rangle)
         + \sum_{k=1}^{K} \log \sigma(-\langle a_{n_{ik}}, b_{n'_{ik}} \rangle)\Big]$$
 
     $a, b$: vectors of the encoder and of a second one, a copy at the start, both trained, neither
@@ -44,8 +44,6 @@ class CT(Objective):
     """K, negative pairs for each positive one."""
     variant: Literal["released", "paper"] = "released"
     """Negative pairs of two unrelated sentences (released), or with the positive (paper)."""
-    reduction: Literal["mean", "sum"] = "mean"
-    """Over the pairs; the sum is that of sentence-transformers' version."""
 
     paper: ClassVar[Paper] = Paper("carlsson-etal-2021-semantic")
     term_names: ClassVar[tuple[str, ...]] = ("positives", "negatives")
@@ -71,9 +69,7 @@ class CT(Objective):
         others += others >= own[:, None, None]
         pairs = pair_layout(own, others, with_positive=self.variant == "paper")
         first, second, labels = (x.to(a.device) for x in pairs)
-        losses = contrastive_tension(a[first], b[second], labels)
-        if self.reduction == "mean":
-            losses = losses / len(losses)
+        losses = contrastive_tension(a[first], b[second], labels) / len(labels)
         return {"positives": losses @ labels.to(a), "negatives": losses @ (1 - labels).to(a)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field, NonNegativeFloat
+from pydantic import Field, PositiveFloat
 
 from isospace.losses.detection import replace_words, replacement_detection
 from isospace.objectives import auxiliaries, decoders, heads
@@ -15,9 +15,6 @@ from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import View, Views
 from isospace.views.edits import MaskTokens
-
-Variant = Literal["released", "masked", "paper"]
-Positions = Literal["tokens", "words", "all"]
 
 
 @settings
@@ -30,9 +27,9 @@ class DiffCSE(Contrast):
     $x''$: the sentence with words that a frozen masked-language model filled in where $x'$ had
     masks; $D$: a copy of the encoder, trained, which reads $x''$ with the projected vector $z_i$ in
     the place of the first token's embedding; both views are used, each with masks of its own. The
-    gradient of the second term reaches the encoder through $z$ alone. Relations: lambda = 0 is
-    `simcse` with another head; SimCSE++ lays clean negatives and the contrast between dimensions
-    over it.
+    gradient of the second term reaches the encoder through $z$ alone. Relations: without it
+    this is `simcse` with another head; SimCSE++ lays clean negatives and the contrast between
+    dimensions over it.
     Paper and released code differ: the paper samples words at the masks; the code (followed here,
     since with it lambda was tuned) takes the likeliest word at every place, masked or not. The
     code's mean counts padding, which makes lambda depend on the longest sentence of a batch; here
@@ -44,7 +41,7 @@ class DiffCSE(Contrast):
     vector $z$ is read beside both its $x''$: the positive's has other words to know of.
     """
 
-    detection_weight: NonNegativeFloat = 0.005
+    detection_weight: PositiveFloat = 0.005
     """lambda (0.005 for STS, 0.05 for transfer)."""
     mask_rate: Annotated[float, Field(gt=0, lt=1)] = 0.3
     """Chance of a word to be masked (0.30 for BERT, 0.20 for RoBERTa; 0.15 for transfer)."""
@@ -52,20 +49,17 @@ class DiffCSE(Contrast):
     """Masked-language model that fills the masks, with the vocabulary of the encoder; "words"
     draws words of the batch instead. Default: the checkpoint that training starts from, if it
     is one."""
-    variant: Variant = "released"
-    """Replaced: all words by the likeliest (released code); the masked by the likeliest (masked);
-    the masked by sampled ones (paper)."""
-    positions: Positions = "tokens"
-    """Positions where replacement is detected: tokens; words (without the first token); all,
-    padding included (released code)."""
+    variant: Literal["released", "paper"] = "released"
+    """All words are replaced by the likeliest (released code), or the masked by sampled ones
+    (paper)."""
+    positions: Literal["tokens", "all"] = "tokens"
+    """Positions where replacement is detected: tokens, or all, padding included (released code)."""
 
     paper: ClassVar[Paper] = Paper("chuang-etal-2022-diffcse")
 
     @property
     def inputs(self) -> tuple[View, ...]:
         """The sentence, and for each view the sentence with masks."""
-        if not self.detection_weight:
-            return ()
         masked = View(edit=MaskTokens(rate=self.mask_rate), of_anchor=True)
         return (View(of_anchor=True), masked, masked)
 
@@ -77,8 +71,6 @@ class DiffCSE(Contrast):
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build generator and discriminator."""
-        if not self.detection_weight:
-            return {}
         own = self.generator
         try:
             generator = None if own == "words" else encoder.language_model(own)
@@ -95,8 +87,6 @@ class DiffCSE(Contrast):
 
     def detection(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
         """Detect replaced words."""
-        if not self.detection_weight:
-            return {"detection": views.encoded.new_zeros(())}
         z1, z2 = views.projected
         known = torch.cat([z1, z1 if views.paired else z2])
         detector = views.auxiliaries["detector"]

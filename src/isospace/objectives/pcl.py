@@ -38,7 +38,7 @@ class PCL(MLPOrNone, Objective):
     - The code takes the probabilities $w$ for logits (`variant="released"`), so that the binary
       loss stays near ln 2 and says little. By default it is that of the probabilities.
     - Followed: means over all cells, KL of P from Q with gradient in both; deletion of the first
-      occurrence of a drawn token.
+      occurrence of a drawn token; no repetition makes a sentence longer than 32 tokens.
     - The code gives the peer no attention mask and a pre-trained pooler before the head: not here.
 
     Over pairs of texts the sentences are anchors, and all copies are of their positives; so the
@@ -51,8 +51,6 @@ class PCL(MLPOrNone, Objective):
     """Copies by each of the four edits."""
     edit_rate: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Share of the tokens that is deleted, or repeated."""
-    longest_repeated: PositiveInt = 32
-    """No repetition makes a sentence longer than so many tokens, whatever the run cuts texts to."""
     peer: Literal["trained", "frozen"] = "trained"
     """Q learns too, or stays as P was at the start and has no loss of its own."""
     variant: Literal["paper", "released"] = "paper"
@@ -72,9 +70,7 @@ class PCL(MLPOrNone, Objective):
                 Shuffle(stream=f"shuffle {number}"),
                 Reverse(stream=f"reverse {number}"),
                 DeleteTokens(stream=f"delete {number}", rate=self.edit_rate),
-                InsertTokens(
-                    stream=f"insert {number}", rate=self.edit_rate, max_length=self.longest_repeated
-                ),
+                InsertTokens(stream=f"insert {number}", rate=self.edit_rate),
             ]
         return tuple(
             View(edit=edit, by=by, of_anchor=place == 0)

@@ -42,8 +42,6 @@ class PromptBERT(Objective):
     """Template of the first view: {} is the sentence, [MASK] the encoder's own mask token."""
     second: str = 'This sentence : "{}" means [MASK].'
     """Template of the second view."""
-    denoise: bool = True
-    """Subtract the state at the mask token of the template without the sentence."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
@@ -60,10 +58,10 @@ class PromptBERT(Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """The sentence in both templates, and for denoising both templates without it."""
+        """The sentence in both templates, then both templates without it."""
         return tuple(
             View(edit=template, read="mask", of_anchor=place == 0)
-            for empty in ((False, True) if self.denoise else (False,))
+            for empty in (False, True)
             for place, template in enumerate(self._templates(empty))
         )
 
@@ -75,8 +73,6 @@ class PromptBERT(Objective):
     def training_head(self) -> heads.Head:
         """The tanh MLP, or nothing, on the denoised vectors: a view of each template."""
         own = heads.mlp_or_none(self.head)
-        if not self.denoise:
-            return own
         return lambda dim, generator: heads.Differences(own(dim, generator))
 
     def shipped(self, built: auxiliaries.ByName) -> Template:

@@ -50,8 +50,6 @@ class SCD(Projected, Objective):
     """Dropout rate of the second view."""
     projector: Widths = (4096, 4096, 4096)
     """Widths of the projector."""
-    eps: NonNegativeFloat = 1e-5
-    """Added to the variance of every column (batch norm's)."""
     variant: Literal["released", "printed"] = "released"
     """The correlation and its sign as in the code, or as printed in Eq. 3 and 4."""
 
@@ -75,7 +73,7 @@ class SCD(Projected, Objective):
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Contrast the encoder's vectors with themselves, and decorrelate the projections."""
         first, second = views.encoded
-        on, off = decorrelation(*views.projected, eps=self.eps, variant=self.variant)
+        on, off = decorrelation(*views.projected, variant=self.variant)
         contrast = self_contrast(first, second, self.temperature)
         return {
             "self_contrast": self.self_contrast_weight * contrast,

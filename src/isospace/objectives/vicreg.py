@@ -23,9 +23,10 @@ class VICReg(Projected, Objective):
       + \frac{\mu}{2} \sum_{x \in p, p'} \frac1D \sum_j \max(0, \gamma - \sqrt{\mathrm{Var}_j(x)
       + \epsilon}) + \nu \sum_{x \in p, p'} \frac1D \sum_{j \ne k} \mathrm{Cov}_{jk}(x)^2$$
 
-    $p, p'$: N projections of width D; variances and covariances with divisor N - 1. Relations:
+    $p, p'$: N projections of width D; $\gamma = 1$, $\epsilon = 10^{-4}$; variances and
+    covariances with divisor N - 1. It was made for images and large batches. Relations:
     `barlow-twins` correlates the dimensions of two views, this those of each view;
-    `covariance-identity` adds a like penalty to InfoNCE. It was made for images and large batches.
+    `covariance-identity` adds a like penalty to InfoNCE.
     Paper and released code differ: the paper sums the squared distance over D and does not halve
     the variances. Its first term is then D times larger; the default follows the code, with which
     25, 25 and 1 belong together. Biases before batch norm are left out: they change nothing.
@@ -42,12 +43,8 @@ class VICReg(Projected, Objective):
     """Weight of InfoNCE beside the three; 0, the paper's, leaves it out."""
     temperature: PositiveFloat = 0.05
     """tau, divides the cosines of InfoNCE."""
-    target_deviation: PositiveFloat = 1.0
-    """gamma, standard deviation below which a dimension is penalised."""
     projector: Widths = (8192, 8192, 8192)
     """Widths of the projector; an empty list compares what the encoder gives."""
-    eps: PositiveFloat = 1e-4
-    """Added to every variance under the root."""
     variant: Variant = "released"
     """Squared distance averaged over D and variances halved (released), or neither (paper)."""
 
@@ -62,8 +59,7 @@ class VICReg(Projected, Objective):
         """Compute the paper's three terms, and InfoNCE where it has a weight."""
         a, b = views.projected
         distance = (a - b).square().mean()
-        hinges = [variance_hinge(x, target=self.target_deviation, eps=self.eps) for x in (a, b)]
-        variance = hinges[0] + hinges[1]
+        variance = variance_hinge(a) + variance_hinge(b)
         if self.variant == "released":
             variance = variance / 2
         else:

@@ -80,7 +80,7 @@ class MaskTokens(Edit):
         rate: probability of each token between the special ones to be masked.
     """
 
-    rate: float = 0.15
+    rate: float = 0.3
     needs_mask = True
 
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
