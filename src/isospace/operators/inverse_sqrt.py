@@ -24,46 +24,14 @@ def in_float64(x: Tensor) -> Tensor:
 def eigensystem(covariance: Tensor) -> tuple[Tensor, Tensor]:
     """Return eigenvalues (..., dim), largest first, and eigenvectors as columns (..., dim, dim).
 
-    Matrices of order 2 use the closed form, which needs no iteration and is exact for equal
-    eigenvalues (any rotation is right then). Larger matrices use a batched `eigh` in float64; in
-    single precision it would lose another digit. The closed form of order 3 (Cardano) would lose
-    half the digits at nearly equal eigenvalues.
-
-    A matrix with NaN or infinity is replaced by the identity, since its rows are NaN anyway.
+    They are computed in float64; in single precision they would lose another digit. A matrix with
+    NaN or infinity is replaced by the identity, since its rows are NaN anyway.
     """
-    if covariance.shape[-1] == 2:
-        return _eigensystem_2x2(covariance)
-    eigenvalues, eigenvectors = _eigh(covariance)
-    return eigenvalues.flip(-1), eigenvectors.flip(-1)
-
-
-def _eigh(covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """Return eigenvalues and eigenvectors for order 3 and more, smallest eigenvalue first."""
     matrix = in_float64(covariance)
     finite = matrix.sum((-2, -1), keepdim=True).isfinite()
     identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     eigenvalues, eigenvectors = torch.linalg.eigh(torch.where(finite, matrix, identity))
-    return eigenvalues.to(covariance), eigenvectors.to(covariance)
-
-
-def _eigensystem_2x2(covariance: Tensor) -> tuple[Tensor, Tensor]:
-    a, b, c = covariance[..., 0, 0], covariance[..., 0, 1], covariance[..., 1, 1]
-    half = (a - c) / 2
-    radius = torch.hypot(half, b)
-    largest = (a + c) / 2 + radius
-    # The determinant keeps digits of a small eigenvalue that a difference would lose.
-    smallest = torch.where(largest > 0, (a * c - b * b) / largest, 0.0)
-    # Two formulas for the leading eigenvector, each free of cancellation for one sign of `half`.
-    left = half >= 0
-    x, y = torch.where(left, radius + half, b), torch.where(left, b, radius - half)
-    # Divide by the larger first, because the norm of denormal numbers is inaccurate.
-    size = torch.maximum(x.abs(), y.abs())
-    x = torch.where(size > 0, x / size, 1.0)
-    y = torch.where(size > 0, y / size, 0.0)
-    norm = torch.hypot(x, y)
-    x, y = x / norm, y / norm
-    eigenvectors = torch.stack([torch.stack([x, -y], -1), torch.stack([y, x], -1)], -2)
-    return torch.stack([largest, smallest], -1), eigenvectors
+    return eigenvalues.flip(-1).to(covariance), eigenvectors.flip(-1).to(covariance)
 
 
 def _inverse_root(eigenvalues: Tensor) -> Tensor:
@@ -108,7 +76,7 @@ def zca_by_rows(products: Tensor, *, eps: float) -> tuple[Tensor, Tensor, float]
     Returns:
         `left` = f(X X^T / N) and N `inner`, both (..., n, n), and f(0), which is 0 without `eps`.
     """
-    eigenvalues, eigenvectors = _eigh(products)
+    eigenvalues, eigenvectors = eigensystem(products)
     root = _inverse_root(eigenvalues + eps)
     beyond = eps**-0.5 if eps else 0.0
     slope = _divided_difference(root, torch.full_like(root, beyond))
@@ -132,9 +100,7 @@ def zca_pairs(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     present = trace > _floor(trace)
     trace = torch.where(present, trace, 1.0)
     a, b, c = a / trace, b / trace, c / trace
-    det = torch.addcmul(
-        a * c, b, b, value=-1
-    )  # for trace 1, about the smaller eigenvalue if that is tiny
+    det = torch.addcmul(a * c, b, b, value=-1)  # about the smaller eigenvalue if that is tiny
     full = det > 2 * torch.finfo(det.dtype).eps
     r = torch.where(full, det, 0.0).sqrt()
     scale = torch.where(full, torch.addcmul(det, det, r, value=2), 1.0).mul_(trace).rsqrt_()
@@ -143,21 +109,12 @@ def zca_pairs(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     return own.mul_(scale), cross.mul_(scale)
 
 
-def _zca_2x2(covariance: Tensor) -> Tensor:
-    a, b, c = covariance[..., 0, 0], covariance[..., 0, 1], covariance[..., 1, 1]
-    (first, cross), (last, _) = zca_pairs(a, b, c), zca_pairs(c, b, a)
-    return torch.stack([first, cross, cross, last], -1).reshape(covariance.shape)
-
-
 class _ZCA(torch.autograd.Function):
     """Map `C -> U diag(s^-1/2) U^T`, with the gradient by divided differences (Daleckii-Krein)."""
 
     @staticmethod
     def forward(ctx: Any, covariance: Tensor) -> Tensor:
-        if covariance.shape[-1] == 2:
-            ctx.save_for_backward(covariance)
-            return _zca_2x2(covariance)
-        eigenvalues, eigenvectors = _eigh(covariance)
+        eigenvalues, eigenvectors = eigensystem(covariance)
         root = _inverse_root(eigenvalues)
         ctx.save_for_backward(root, eigenvectors)
         return (eigenvectors * root.unsqueeze(-2)) @ eigenvectors.mT
@@ -165,12 +122,9 @@ class _ZCA(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        saved: tuple[Tensor, ...] = ctx.saved_tensors
-        if len(saved) == 1:
-            eigenvalues, eigenvectors = eigensystem(saved[0])
-            root = _inverse_root(eigenvalues)
-        else:
-            root, eigenvectors = saved
+        root: Tensor
+        eigenvectors: Tensor
+        root, eigenvectors = ctx.saved_tensors
         rotated = eigenvectors.mT @ gradient @ eigenvectors
         slopes = _divided_difference(root.unsqueeze(-1), root.unsqueeze(-2))
         return eigenvectors @ (slopes * rotated) @ eigenvectors.mT

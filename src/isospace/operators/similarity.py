@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import normalize
 
 
@@ -28,39 +25,17 @@ def centre(x: Tensor) -> Tensor:
     A column that is constant up to rounding becomes exactly zero, so that no later division
     amplifies the rounding error.
     """
-    apply: Callable[[Tensor], Tensor] = _Centre.apply
-    return apply(x)
+    return centred_and_varying(x)[0]
 
 
 def centred_and_varying(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `centre(x)` without a gradient, and a mask of the columns that vary, (..., 1, dim).
-
-    Works in place if possible, since at the size of a batch new memory costs more than arithmetic.
-    """
+    """Return `centre(x)`, and a mask of the columns that vary, (..., 1, dim)."""
     mean = x.mean(dim=-2, keepdim=True)
     centred = x - mean
-    highest, lowest = centred.amax(dim=-2, keepdim=True), centred.amin(dim=-2, keepdim=True)
-    varies = torch.maximum(highest, -lowest) > 8 * torch.finfo(x.dtype).eps * mean.abs()
-    return centred.mul_(varies), varies
-
-
-def back_through_centre(gradient: Tensor, varies: Tensor) -> Tensor:
-    """Convert the gradient (..., batch, dim) of `centre(x)` to the gradient of x, in place."""
-    gradient.mul_(varies)
-    return gradient.sub_(gradient.mean(dim=-2, keepdim=True))
-
-
-class _Centre(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        centred, varies = centred_and_varying(x)
-        ctx.save_for_backward(varies)
-        return centred
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return back_through_centre(gradient.clone(), *ctx.saved_tensors)
+    with torch.no_grad():
+        highest, lowest = centred.amax(dim=-2, keepdim=True), centred.amin(dim=-2, keepdim=True)
+        varies = torch.maximum(highest, -lowest) > 8 * torch.finfo(x.dtype).eps * mean.abs()
+    return centred.mul_(varies), varies  # in place: new memory costs more than arithmetic
 
 
 def standardise(x: Tensor, *, ddof: int = 0, eps: float = 0.0) -> Tensor:

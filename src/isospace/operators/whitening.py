@@ -3,7 +3,7 @@
 Rows are sentences. Each index of the leading axes (each view) is whitened separately.
 
     y = x[:, permutation], cut into groups of dim / groups columns; per group
-    C = (y - mean)^T (y - mean) / (batch - ddof),   out = (y - mean) W(C),   W^T C W = I;
+    C = (y - mean)^T (y - mean) / batch,   out = (y - mean) W(C),   W^T C W = I;
     out is returned in the original column order.
 """
 
@@ -18,7 +18,6 @@ from torch.autograd.function import once_differentiable
 
 from isospace.operators.inverse_sqrt import in_float64, pca, zca, zca_by_rows, zca_pairs
 from isospace.operators.similarity import (
-    back_through_centre,
     centre,
     centred_and_varying,
     upcast,
@@ -46,31 +45,11 @@ def regularise(covariance: Tensor, *, eps: float = 0.0, shrinkage: float = 0.0) 
 
 def permute_columns(x: Tensor, permutation: Tensor) -> Tensor:
     """Permute columns by one permutation (dim,), or by a permutation per view (view, dim)."""
-    apply: Callable[[Tensor, Tensor], Tensor] = _Permute.apply
-    return apply(x, permutation.to(x.device))
-
-
-def inverse_permutation(permutation: Tensor) -> Tensor:
-    """Return the inverses of permutations (..., dim)."""
-    places = torch.arange(permutation.shape[-1], device=permutation.device)
-    return torch.empty_like(permutation).scatter_(-1, permutation, places.expand_as(permutation))
-
-
-class _Permute(torch.autograd.Function):
-    """Permutation whose gradient is permuted by the inverse, which avoids a scattered sum."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, permutation: Tensor) -> Tensor:
-        ctx.save_for_backward(permutation)
-        if permutation.dim() == 1:
-            return x.index_select(-1, permutation)
-        views = zip(x.unbind(), permutation, strict=True)
-        return torch.stack([view.index_select(-1, order) for view, order in views])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        (permutation,) = ctx.saved_tensors
-        return permute_columns(gradients[0], inverse_permutation(permutation)), None
+    permutation = permutation.to(x.device)
+    if permutation.dim() == 1:
+        return x.index_select(-1, permutation)
+    views = zip(x.unbind(), permutation, strict=True)
+    return torch.stack([view.index_select(-1, order) for view, order in views])
 
 
 def split_groups(x: Tensor, groups: int) -> Tensor:
@@ -100,7 +79,6 @@ def whiten(
     groups: int = 1,
     permutation: Tensor | None = None,
     method: Method = "zca",
-    ddof: int = 0,
     eps: float = 0.0,
     stop_gradient: bool = False,
 ) -> Tensor:
@@ -112,7 +90,6 @@ def whiten(
         permutation: order of the columns before they are cut into groups, (dim,) or (view, dim).
             The result has the original order. Default: groups of neighbouring columns.
         method: the inverse square root.
-        ddof: the covariance is divided by `batch - ddof`.
         eps: number added to every variance.
         stop_gradient: treat the whitening matrix as a constant (the mean is always differentiated).
 
@@ -130,46 +107,40 @@ def whiten(
         x = upcast(x)
         if x.shape[-1] == 2 * groups and method == "zca":
             apply: Callable[..., Tensor] = _WhitenPairs.apply
-            return apply(x, _partners(x, permutation), x.shape[-2] - ddof, eps, stop_gradient)
+            return apply(x, _partners(x, permutation), eps, stop_gradient)
         centred = centre(x)
         dealt = centred if permutation is None else permute_columns(centred, permutation)
         grouped = split_groups(dealt, groups)
         few = method == "zca" and grouped.shape[-2] < grouped.shape[-1]
         by = _whiten_few_rows if few else _whiten_columns
-        out = join_groups(by(grouped, x.shape[-2] - ddof, method, eps, stop_gradient))
-        return (
-            out if permutation is None else permute_columns(out, inverse_permutation(permutation))
-        )
+        out = join_groups(by(grouped, method, eps, stop_gradient))
+        return out if permutation is None else permute_columns(out, permutation.argsort(-1))
 
 
-def _whiten_columns(
-    rows: Tensor, divisor: int, method: Method, eps: float, stop_gradient: bool
-) -> Tensor:
+def _whiten_columns(rows: Tensor, method: Method, eps: float, stop_gradient: bool) -> Tensor:
     """Multiply centred rows (..., batch, dim) by the inverse root of their covariance."""
     with torch.set_grad_enabled(torch.is_grad_enabled() and not stop_gradient):
         # In float32, `eps` can be below the rounding error of the largest variance.
         exact = in_float64(rows) if eps else rows
-        cov = exact.mT @ exact / divisor
+        cov = exact.mT @ exact / rows.shape[-2]
         matrices = INVERSE_ROOTS[method](regularise(cov, eps=eps))
     return rows @ matrices.to(rows)
 
 
-def _whiten_few_rows(
-    rows: Tensor, divisor: int, method: Method, eps: float, stop_gradient: bool
-) -> Tensor:
+def _whiten_few_rows(rows: Tensor, method: Method, eps: float, stop_gradient: bool) -> Tensor:
     """Whiten fewer rows than columns by the symmetric root.
 
     The matrix of products of rows is smaller than that of columns, and its root multiplies from the
     left. With `stop_gradient` the matrix on the right is constant, and the gradient differs: it is
     added separately.
     """
-    x = in_float64(rows) if eps else rows
+    x, count = in_float64(rows) if eps else rows, rows.shape[-2]
     if not stop_gradient:
-        return (INVERSE_ROOTS[method](regularise(x @ x.mT / divisor, eps=eps)) @ x).to(rows)
+        return (INVERSE_ROOTS[method](regularise(x @ x.mT / count, eps=eps)) @ x).to(rows)
     constant = x.detach()
-    left, inner, beyond = zca_by_rows(constant @ constant.mT / divisor, eps=eps)
+    left, inner, beyond = zca_by_rows(constant @ constant.mT / count, eps=eps)
     nothing = x - constant  # value 0, with the gradient of x
-    through = (nothing @ constant.mT) @ (inner / divisor) @ constant + beyond * nothing
+    through = (nothing @ constant.mT) @ (inner / count) @ constant + beyond * nothing
     return (left @ constant + through).to(rows)
 
 
@@ -191,14 +162,12 @@ class _WhitenPairs(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, partner: Tensor, divisor: int, eps: float, stop_gradient: bool
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, partner: Tensor, eps: float, stop_gradient: bool) -> Tensor:
         x, varies = centred_and_varying(x)
         other = permute_columns(x, partner)
         products = x.square().sum(-2), (x * other).sum(-2)
-        own, cross = zca_pairs(*_pair_covariance(*products, partner, divisor, eps))
-        ctx.divisor, ctx.eps = divisor, eps
+        own, cross = zca_pairs(*_pair_covariance(*products, partner, x.shape[-2], eps))
+        ctx.count, ctx.eps = x.shape[-2], eps
         rows = [] if stop_gradient else [x, other, *products]
         ctx.save_for_backward(own, cross, partner, varies, *rows)
         return (x * own.unsqueeze(-2)).addcmul_(other, cross.unsqueeze(-2))
@@ -215,20 +184,21 @@ class _WhitenPairs(torch.autograd.Function):
             scales = [(gradient * row).sum(-2) for row in (x, other)]
             with torch.enable_grad():
                 leaves = [values.detach().requires_grad_() for values in products]
-                a, b, c = _pair_covariance(leaves[0], leaves[1], partner, ctx.divisor, ctx.eps)
+                a, b, c = _pair_covariance(leaves[0], leaves[1], partner, ctx.count, ctx.eps)
                 root = zca(torch.stack([a, b, b, c], -1).reshape(*a.shape, 2, 2))
                 firsts = [root[..., 0, 0], root[..., 0, 1]]
                 by_square, by_mixed = torch.autograd.grad(firsts, leaves, scales)
             by_mixed = by_mixed + by_mixed.gather(-1, partner.expand_as(by_mixed))
             through.addcmul_(x, 2 * by_square.unsqueeze(-2))
             through.addcmul_(other, by_mixed.unsqueeze(-2))
-        return back_through_centre(through, varies), None, None, None, None
+        through.mul_(varies)
+        return through.sub_(through.mean(dim=-2, keepdim=True)), None, None, None
 
 
 def _pair_covariance(
-    squares: Tensor, mixed: Tensor, partner: Tensor, divisor: int, eps: float
+    squares: Tensor, mixed: Tensor, partner: Tensor, count: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return variance, covariance and the partner's variance of each column, (..., dim)."""
-    variance, mixed = squares / divisor, mixed / divisor
+    variance, mixed = squares / count, mixed / count
     other = variance.gather(-1, partner.expand_as(variance))
     return variance + eps, mixed, other + eps
