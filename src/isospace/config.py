@@ -223,21 +223,11 @@ def default_objective() -> SimCSE:
 
 
 @settings
-class TrainConfig:
-    """One run of `isospace train`.
-
-    Raises:
-        UserError: a value that a setting cannot have; the message names the setting.
-    """
+class ModelAndText:
+    """Settings that training, adapting and whitening share: the model, the text and the tests."""
 
     text: Annotated[CorpusConfig, BeforeValidator(as_corpus)] = field(default_factory=CorpusConfig)
     """The text to adapt to, and how it is cleaned."""
-    objective: Annotated[
-        Objective,
-        tyro.conf.Suppress,
-        PlainValidator(_objective),
-        PlainSerializer(_objective_to_dict),
-    ] = field(default_factory=default_objective)
     model: NameOrPath = "minilm"
     """The base model: minilm, a model folder, the folder of a run, or a Hub name."""
     pooling: PoolingName | None = None
@@ -248,6 +238,31 @@ class TrainConfig:
     document_prompt: str | None = None
     """Text put before every document, given in the same way. Default: the model's own document,
     passage or corpus prompt."""
+    pairs: PathOrText | None = None
+    """A file of two columns, query and answer, whose rows are the test pairs. Default: pairs of
+    held-out text."""
+    data: NameOrPath | None = None
+    """Folder with the STS sets in SentEval's layout, or hub. Default: ISOSPACE_DATA, if it is
+    set."""
+    other_text: Files = ()
+    """Other text, in files or folders, for the other-domain check. isospace also checks its own two
+    small sets, and the STS sets of `data`."""
+
+
+@settings
+class TrainConfig(ModelAndText):
+    """One run of `isospace train`.
+
+    Raises:
+        UserError: a value that a setting cannot have; the message names the setting.
+    """
+
+    objective: Annotated[
+        Objective,
+        tyro.conf.Suppress,
+        PlainValidator(_objective),
+        PlainSerializer(_objective_to_dict),
+    ] = field(default_factory=default_objective)
     dropout: DropoutRate | None = None
     """Dropout rate of the encoder in training. Default: the encoder's own."""
     lora: PositiveInt | None = None
@@ -304,15 +319,6 @@ class TrainConfig:
     labels: NameOrPath = "stsb-dev"
     """Labelled pairs for `select` labels: stsb-dev or sickr-dev of `data`, or a file with the
     columns sentence1, sentence2, score."""
-    pairs: PathOrText | None = None
-    """A file of two columns, query and answer, whose rows are the test pairs. Default: pairs of
-    held-out text."""
-    data: NameOrPath | None = None
-    """Folder with the STS sets in SentEval's layout, or hub. Default: ISOSPACE_DATA, if it is
-    set."""
-    other_text: Files = ()
-    """Other text, in files or folders, for the other-domain check. isospace also checks its own two
-    small sets, and the STS sets of `data`."""
     output: PathOrText | None = None
     """The folder of the run. Default: a new folder in runs/, named by date, objective and model."""
     checkpoint_minutes: NonNegativeFloat = 2.0

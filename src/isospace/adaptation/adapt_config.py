@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import field, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    NonNegativeFloat,
-    PositiveFloat,
-    Strict,
-)
+from pydantic import Field, NonNegativeFloat, PositiveFloat, Strict
 
-from isospace.config import (
-    CorpusConfig,
-    Files,
-    PrecisionChoice,
-    TrainConfig,
-    amount_of,
-    as_corpus,
-)
-from isospace.encoders.pooling import PoolingName
+from isospace.config import Files, ModelAndText, PrecisionChoice, TrainConfig, amount_of
 from isospace.errors import UserError
 from isospace.recipes import find
 from isospace.system import typed_json
@@ -33,15 +19,13 @@ _Unit = Literal["minutes", "tokens"]
 
 
 @settings
-class AdaptConfig:
+class AdaptConfig(ModelAndText):
     """Settings of one search: the text, the encoder, and the budget.
 
     Raises:
         UserError: a setting has an invalid value; the message names the setting.
     """
 
-    text: Annotated[CorpusConfig, BeforeValidator(as_corpus)] = field(default_factory=CorpusConfig)
-    """The text to adapt to, and how it is cleaned."""
     model: NameOrPath = "minilm"
     """The base model: minilm, a model folder, the folder of a run, or a Hub name; or an endpoint
     (http://HOST/v1#NAME) or vectors:FILE, behind which linear maps alone are tried. Its choice can
@@ -58,9 +42,6 @@ class AdaptConfig:
     max_drop: NonNegativeFloat = 2.0
     """Largest drop on other text, in points of 100; a candidate that drops more is rejected. Give
     0.5 for a model that must serve other text too."""
-    other_text: Files = ()
-    """Other text, in files or folders, for the other-domain check. isospace also checks its own two
-    small sets, and the STS sets of `data`."""
     teacher: NameOrPath | None = None
     """A teacher whose ranking the fine-tuning follows: base+bm25, an encoder, a cross-encoder, or a
     file of query, passage and score. Default: no teacher; train on the pairs alone."""
@@ -73,20 +54,6 @@ class AdaptConfig:
     max_length: Annotated[int, Field(ge=3)] | None = None
     """Number of tokens to which training cuts each text. Default: that of the recipes `isospace
     recipes pairs` and dropout."""
-    pooling: PoolingName | None = None
-    """How token vectors become one sentence vector. Default: the model's own pooling."""
-    query_prompt: str | None = None
-    """Text put before every query, such as "query: "; "" for none. Default: the model's own query
-    prompt, if it has one."""
-    document_prompt: str | None = None
-    """Text put before every document, given in the same way. Default: the model's own document,
-    passage or corpus prompt."""
-    pairs: PathOrText | None = None
-    """A file of two columns, query and answer, whose rows are the test pairs. Default: pairs of
-    held-out text."""
-    data: NameOrPath | None = None
-    """Folder with the STS sets in SentEval's layout, or hub. Default: ISOSPACE_DATA, if it is
-    set."""
     precision: PrecisionChoice = "auto"
     """Arithmetic of training. auto takes bf16 where the processor has it."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
@@ -111,17 +78,11 @@ class AdaptConfig:
     def training(self, recipe: str) -> TrainConfig:
         """Return the settings of a training by a recipe."""
         base = find(recipe).config
+        shared = {one.name: getattr(self, one.name) for one in fields(ModelAndText)}
         return replace(
             base,
-            text=self.text,
-            model=self.model,
+            **shared,
             max_length=self.max_length or base.max_length,
-            pooling=self.pooling,
-            query_prompt=self.query_prompt,
-            document_prompt=self.document_prompt,
-            pairs=self.pairs,
-            data=self.data,
-            other_text=self.other_text,
             precision=self.precision,
             seed=self.seed,
             queries=self.queries if base.views == "pairs" else None,

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isospace.config import CorpusConfig, Files
-from isospace.encoders.pooling import PoolingName
+from isospace.config import ModelAndText
 from isospace.errors import UserError
 from isospace.operators.fitted_whitening import Whitening
 from isospace.system.settings import NameOrPath, PathOrText, settings
@@ -24,7 +23,7 @@ By = Literal["pairs", "texts"]
 
 
 @settings
-class WhitenConfig:
+class WhitenConfig(ModelAndText):
     """Settings of the whitening of a model.
 
     Raises:
@@ -34,8 +33,6 @@ class WhitenConfig:
     model: NameOrPath = "minilm"
     """The base model: minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word
     vectors, http://HOST/v1#NAME for an endpoint, or vectors:FILE for vectors in Parquet."""
-    text: CorpusConfig = field(default_factory=CorpusConfig)
-    """The text to fit on, and how it is cleaned."""
     by: By | None = None
     """Which covariance whitens: that of the differences within pairs, or that of single texts.
     Default: pairs, where the corpus has 100 of them."""
@@ -47,23 +44,6 @@ class WhitenConfig:
     sentences: Annotated[int, Field(ge=2)] | None = None
     """Number of texts or pairs to fit on, spread over the corpus. Default: all texts, or at most
     6,000 pairs."""
-    pooling: PoolingName | None = None
-    """How token vectors become one sentence vector. Default: the model's own pooling."""
-    query_prompt: str | None = None
-    """Text put before every query, such as "query: "; "" for none. Default: the model's own query
-    prompt, if it has one."""
-    document_prompt: str | None = None
-    """Text put before every document, given in the same way. Default: the model's own document,
-    passage or corpus prompt."""
-    pairs: PathOrText | None = None
-    """A file of two columns, query and answer, whose rows are the test pairs. Default: pairs of
-    held-out text."""
-    data: NameOrPath | None = None
-    """Folder with the STS sets in SentEval's layout, or hub. Default: ISOSPACE_DATA, if it is
-    set."""
-    other_text: Files = ()
-    """Other text, in files or folders, for the other-domain check. isospace also checks its own two
-    small sets, and the STS sets of `data`."""
     output: PathOrText | None = None
     """The folder to write the model to."""
 
