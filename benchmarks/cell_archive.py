@@ -22,8 +22,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import rankdata
 
-from isospace.comparison import baselines
-from isospace.comparison.baselines import Baseline
+from isospace.comparison.baselines import Baseline, BaselineScores
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
@@ -36,7 +35,7 @@ from isospace.statistics.influence import spearman
 from isospace.system import typed_json
 from isospace.system.arrays import read_arrays, write_arrays
 from isospace.system.files import atomic_path, sync_tree
-from isospace.training import results as run_results
+from isospace.training.results import RunResults
 from isospace.training.run import Run
 
 _BASE, BASELINES = "base", "baselines/"
@@ -63,7 +62,8 @@ def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
             with_bm25 = cell["with_bm25"] or {}
             old = "text" in with_bm25  # gains over two models, in an object of their own
             cell["with_bm25"] = with_bm25.get("over_base", {}) if old else with_bm25
-            cell["memory_mb"] = cell["memory_mb"] or 0.0
+            if "training" not in cell:
+                cell["training"] = _facts_of_training(cell)
         else:
             cell["weights"] = cell.get("weights") or ""
     for column, rows in arrays.items():
@@ -73,6 +73,15 @@ def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
         cell: {column: rows[place] for column, rows in arrays.items()}
         for place, cell in enumerate(results)
     }
+
+
+def _facts_of_training(cell: dict[str, Any]) -> dict[str, Any]:
+    """Take the facts of the training out of results that had them among others."""
+    names = ("choice", "evaluations", "steps", "pooling", "seconds", "memory_mb")
+    facts = {name: cell.pop(name) for name in names}
+    facts["memory_mb"] = facts["memory_mb"] or 0.0
+    facts["longest"] = cell["corpus"].pop("longest", None)
+    return facts | {"precision": cell["environment"].pop("precision", "")}
 
 
 def _drop_unknown(config: dict[str, Any]) -> None:
@@ -193,11 +202,11 @@ def unpack(archive: Path, runs: Path, corpus: Path, sts: Path) -> None:
         new.mkdir(parents=True)
         if name.startswith(BASELINES):
             write_arrays(new / _ITEMS, **_restored(items[name], known))
-            scores = results[name] | {"format": baselines.FORMAT}
+            scores = results[name] | {"format": BaselineScores.format}
             (new / _SCORES).write_text(json.dumps(scores), encoding="utf-8")
         else:
             placed = _placed(results[name], str(corpus), str(sts), str(folder))
-            placed["format"] = run_results.FORMAT  # the settings changed, not these fields
+            placed["format"] = RunResults.format  # `read` has changed the fields
             placed["origin"].pop("trusted", None)
             (new / _RESULTS).write_text(json.dumps(placed), encoding="utf-8")
             (new / _SETTINGS).write_text(json.dumps(placed["config"]), encoding="utf-8")

@@ -66,7 +66,7 @@ def _config(corpus: Path, labels: Path, seed: int = 0, output: Path | None = Non
 def _ours(corpus: Path, labels: Path, seed: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         config = _config(corpus, labels, seed, Path(folder, "run"))
-        evaluations = train(config).results.evaluations
+        evaluations = train(config).results.training.evaluations
     return float(100 * evaluations[-1]["labels_spearman"])
 
 

@@ -245,7 +245,7 @@ class _Study:
             with TemporaryDirectory() as folder:
                 output = Path(folder, "run")
                 run = train(self._set(replace(config, output=output))).run
-                own = run.finished
+                own = run.finished.training
                 more = seconds() | {
                     "updates": own.steps,
                     "selected by": self._validation(run, Path(folder)),

@@ -129,7 +129,7 @@ def measure(corpus: str, folder: Path, output: Path) -> dict[str, Any]:
     return {
         "base": before[TEST].mean,
         HYBRID: before[HYBRID].mean,
-        "updates": run.finished.steps,
+        "updates": run.finished.training.steps,
         "selected": found.selected.name,
         "verdict": run.finished.verdict.text,
         "rows": rows,

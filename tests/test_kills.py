@@ -31,9 +31,12 @@ def encode(output: Path, model: Path, text: Path) -> list[str]:
 
 def trained(output: Path) -> object:
     results = json.loads((output / "results.json").read_text(encoding="utf-8"))
-    kept = ("steps", "base", "adapted", "choice", "model_step", "evaluations")
+    kept = ("base", "adapted", "model_step")
+    of_training = ("steps", "choice", "evaluations")
     weights = load_file(output / "model" / "model.safetensors")
-    return [results[name] for name in kept], {k: v.tolist() for k, v in weights.items()}
+    found = [results[name] for name in kept]
+    found += [results["training"][name] for name in of_training]
+    return found, {k: v.tolist() for k, v in weights.items()}
 
 
 def encoded(output: Path) -> object:

@@ -189,7 +189,7 @@ def test_a_search_that_was_stopped_goes_on_to_the_same_end(config, adapted, monk
     again = adapt(resume=config.output)
     searched = read_candidates(config.output)
     assert searched.seconds > before > 0
-    assert again.results.seconds == pytest.approx(searched.seconds, abs=5)
+    assert again.results.training.seconds == pytest.approx(searched.seconds, abs=5)
     assert again.results.verdict.gain == adapted.results.verdict.gain
     assert_same_weights(again.run, adapted.run)
     assert adapt(resume=config.output).results == again.results
@@ -291,7 +291,7 @@ def test_without_time_there_is_no_training_and_it_is_said(config):
     assert [one.kind for one in searched.best] == CLOSED_FORMS
     assert "Nothing was trained: a budget of 100 tokens is too little for 10" in searched.notes[0]
     assert re.search(r"Give about [\d,]+ tokens\.$", searched.notes[0])
-    assert finished.results.steps == finished.results.model_step == 0
+    assert finished.results.training.steps == finished.results.model_step == 0
     card = (finished.model_folder / "README.md").read_text()
     assert f"Made of the base model's weights: {searched.selected.name}" in card
     assert "Updates" not in card
@@ -307,7 +307,9 @@ def test_where_the_pairs_choose_too_every_evaluation_is_a_candidate(config, monk
     results, searched = finished.results, read_candidates(finished.run.folder)
     assert not results.split
     evaluations = [
-        e["step"] for e in results.evaluations if e["step"] not in (0, results.choice.step)
+        e["step"]
+        for e in results.training.evaluations
+        if e["step"] not in (0, results.training.choice.step)
     ]
     assert evaluations
     assert results.verdict.gain.candidates == len(searched.candidates) - 1 + len(evaluations)

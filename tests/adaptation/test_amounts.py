@@ -159,8 +159,8 @@ def test_a_budget_that_is_short_measures_less_and_says_so(config, tmp_path, monk
     results, notes = finished.results, read_candidates(config.output).notes
     assert results.base.pairs.queries == math.ceil(LEAST_SHARE * whole.base.pairs.queries)
     assert results.base.pairs.candidates < whole.base.pairs.candidates
-    assert results.steps == 0
-    assert results.evaluations == ()
+    assert results.training.steps == 0
+    assert results.training.evaluations == ()
     assert any("25 % of the validation and test pairs" in note for note in notes)
     assert any("Nothing was trained" in note for note in notes)
 

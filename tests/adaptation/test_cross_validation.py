@@ -113,7 +113,7 @@ def test_the_verdict_is_of_all_documents(config, finished):
     verdict = finished.results.verdict
     # Of 64 pairs there are too few batches in four passes, of 32 or 16 there are enough.
     assert finished.run.config.batch_size < config.training("pairs").batch_size
-    assert finished.results.steps >= 10
+    assert finished.results.training.steps >= 10
     assert "cross-validated" in verdict.protocol
     assert finished.results.split
     searched = read_candidates(finished.run.folder)
@@ -155,9 +155,9 @@ def test_a_kill_in_any_fold_goes_on_to_the_same_end(config, finished, tmp_path, 
 @pytest.mark.exhaustive
 def test_the_budget_that_is_named_is_enough(config, tmp_path):
     little = adapt(replace(config, budget=(100, "tokens"), output=tmp_path / "little"))
-    assert little.results.steps == 0
+    assert little.results.training.steps == 0
     notes = read_candidates(little.run.folder).notes
     told = next(note for note in notes if "a budget of 100 tokens is too little for 10" in note)
     enough = float(re.findall(r"Give about ([\d,]+) ", told)[0].replace(",", ""))
     finished = adapt(replace(config, budget=(enough, "tokens"), output=tmp_path / "enough"))
-    assert finished.results.steps == 10
+    assert finished.results.training.steps == 10

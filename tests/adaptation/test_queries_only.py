@@ -73,7 +73,7 @@ def test_maps_of_queries_are_all_that_is_tried_without_training(adapted):
     tried = [one.name for one in read_candidates(adapted.run.folder).candidates]
     maps = [choice.words for choice in QUERY_MAPS]
     assert [name.partition(", ")[2] for name in tried] == ["", *maps]
-    assert adapted.results.steps == 0
+    assert adapted.results.training.steps == 0
     assert not adapted.results.ships_base
 
 
@@ -100,7 +100,7 @@ def test_a_fine_tuned_encoder_of_queries_is_tried_merged_and_mapped(tuned):
     tuned_kinds = [f"fine-tuned, then {mapped}", f"merged, then {mapped}"]
     assert kinds == ["base model", mapped, *tuned_kinds]
     card = (tuned.model_folder / "README.md").read_text(encoding="utf-8")
-    assert tuned.results.steps >= 10
+    assert tuned.results.training.steps >= 10
     notes = read_candidates(tuned.run.folder).notes
     assert "20 queries without a passage were not used." in notes
     assert ("safetensors" in card) == (tuned.run.folder / "query_map.safetensors").exists()

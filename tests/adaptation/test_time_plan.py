@@ -158,7 +158,7 @@ def test_a_machine_that_was_busy_when_timed_trains_longer_than_planned(config, c
 
     monkeypatch.setattr(Fit, "measure_base", noted)
     finished = adapt(replace(config, budget=(22 / 60, "minutes")))
-    steps = finished.results.steps
+    steps = finished.results.training.steps
     assert begun[0] == 10 < steps
     assert 18 < clock[0] <= 22
     evaluated = [row["step"] for row in finished.run.evaluations()]
@@ -176,7 +176,7 @@ def test_a_little_too_little_time_is_no_reason_to_train_nothing(config, clock, m
         "1 minute."
     )
     assert told in read_candidates(finished.run.folder).notes
-    assert finished.results.steps == FEWEST_UPDATES
+    assert finished.results.training.steps == FEWEST_UPDATES
 
 
 def test_too_little_time_by_far_is(config, clock, monkeypatch):
@@ -185,7 +185,7 @@ def test_too_little_time_by_far_is(config, clock, monkeypatch):
     [told] = read_candidates(finished.run.folder).notes
     assert "Nothing was trained: a budget of 1 minute is too little for 10 updates" in told
     assert "Give about 3 minutes." in told
-    assert finished.results.steps == 0
+    assert finished.results.training.steps == 0
 
 
 def test_what_was_stopped_goes_on_as_it_was_planned_by_then(config, clock, monkeypatch):
@@ -207,7 +207,7 @@ def test_what_was_stopped_goes_on_as_it_was_planned_by_then(config, clock, monke
         "isospace.adaptation.time_plan.TimePlan.updates", lambda *_: pytest.fail("planned")
     )
     finished = adapt(resume=config.output)
-    assert finished.results.steps == 40
+    assert finished.results.training.steps == 40
     assert [row["step"] for row in finished.run.evaluations()] == [0, 20, 40]
 
 

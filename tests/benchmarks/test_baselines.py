@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from isospace.config import TrainConfig
-from isospace.training.results import FORMAT, read_results
+from isospace.training.results import RunResults, read_results
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -42,5 +42,5 @@ def test_archived_results_are_read_by_this_version(baselines, tmp_path):
     results, _ = baselines.read(baselines.CELLS["costly"])
     found = results["pcl/seed-0"]
     path = tmp_path / "results.json"
-    path.write_text(json.dumps(found | {"format": FORMAT}))
-    assert read_results(path).evaluations == tuple(found["evaluations"])
+    path.write_text(json.dumps(found | {"format": RunResults.format}))
+    assert read_results(path).training.evaluations == tuple(found["training"]["evaluations"])

@@ -48,7 +48,10 @@ def write_scored(
         parts["group"][column] = 120 * number + np.arange(120).reshape(60, 2)
     run.write_items(**parts)
     rule = "labels" if labels else "last"
-    choice, measured = replace(run.finished.choice, rule=rule), list(run.finished.evaluations)
+    choice, measured = (
+        replace(run.finished.training.choice, rule=rule),
+        list(run.finished.training.evaluations),
+    )
     measured[-1] = measured[-1] | {choice.criterion: criterion}
     change(run, choice=choice, labels=labels, evaluations=tuple(measured))
     return run
@@ -112,7 +115,7 @@ def ask_for_pooling(run, pooling):
 
 def test_a_pooling_that_is_the_encoders_own_is_no_other_start(tmp_path):
     first, other = (write_scored(tmp_path / str(seed), seed) for seed in (1, 2))
-    assert first.finished.pooling == "cls"
+    assert first.finished.training.pooling == "cls"
     assert first.config.pooling is None
     ask_for_pooling(other, "cls")
     found = compare_runs({"a": [first], "b": [other]}, "MRR")
@@ -150,7 +153,7 @@ def test_the_row_with_the_highest_criterion_is_judged_whatever_the_others_gain(t
 def test_where_every_run_preferred_its_start_there_is_nothing_to_judge(tmp_path):
     runs = [write_scored(tmp_path / str(seed), seed, step=0) for seed in (1, 2)]
     for run in runs:
-        change(run, choice=replace(run.finished.choice, step=0))
+        change(run, choice=replace(run.finished.training.choice, step=0))
     verdict = compare_runs({"simcse": runs}, "Avg").verdict
     assert (verdict.kind, verdict.name, verdict.model) == (VerdictKind.KEEP_BASE, None, None)
     assert verdict.text.startswith("Keep the base model: every run preferred its base model")
@@ -163,7 +166,7 @@ def test_the_start_is_chosen_only_where_the_criterion_chose_among_checkpoints(
 ):
     """Where the last checkpoint was kept nothing has compared it with the base model."""
     run = write_scored(tmp_path / "1", 1, labels=None, seen=0, criterion=0.4)
-    change(run, choice=replace(run.finished.choice, criterion=criterion))
+    change(run, choice=replace(run.finished.training.choice, criterion=criterion))
     assert compare_runs({"a": [run]}, "Avg").verdict.name == name
 
 
@@ -234,7 +237,10 @@ def test_another_start_is_advised_as_a_folder_or_by_its_pooling(tmp_path, step, 
     other = write_scored(tmp_path / "2", 2, step, noise=9.0)
     ask_for_pooling(other, "mean")
     rewrite(other, before=other.items("gold"))
-    change(other, evaluations=tuple(e | {"pairs_mrr": 0.9} for e in other.finished.evaluations))
+    change(
+        other,
+        evaluations=tuple(e | {"pairs_mrr": 0.9} for e in other.finished.training.evaluations),
+    )
     found = compare_runs({"a": [first], "b": [other]}, "Avg")
     assert (found.verdict.kind, found.verdict.name) == (VerdictKind.ADAPTED, "base model of b")
     assert found.verdict.text.startswith("Take base model of b as it is: ")

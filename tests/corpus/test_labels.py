@@ -145,7 +145,7 @@ def test_a_run_sees_each_pair_with_its_label(config, tmp_path):
     assert steps[0]["loss"] != pytest.approx(first_loss(config, others), rel=1e-3)
     assert outcome.results.base.pairs.queries == 20
     assert "held-out pairs" in outcome.results.verdict.protocol
-    adapted = replace(outcome.results, model_step=outcome.results.steps)
+    adapted = replace(outcome.results, model_step=outcome.results.training.steps)
     assert "adapted with labels" in model_card(config, adapted, "mean")
 
 

@@ -116,7 +116,7 @@ def config(request, name, text, tmp_path) -> AdaptConfig:
 def test_adapt_tries_closed_forms_and_ships_the_map(config, server, base, tmp_path):
     finished = adapt(config, progress=Silent())
     assert set(server.sent.values()) == {1}
-    assert finished.results.steps == 0
+    assert finished.results.training.steps == 0
     candidates = json.loads((finished.run.folder / "candidates.json").read_text())
     assert config.queries_only or any("linear maps" in note for note in candidates["notes"])
     if config.queries_only:  # which is tried alike for a local model

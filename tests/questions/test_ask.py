@@ -21,7 +21,7 @@ from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
 from isospace.questions.answers import Archive
-from isospace.questions.ask import FORMAT, AskResults, ask
+from isospace.questions.ask import AskResults, ask
 from isospace.questions.ask_config import AskConfig
 from isospace.questions.passages import spread
 from isospace.system import typed_json
@@ -94,7 +94,7 @@ def test_queries_feed_adapt(config, folder):
     assert min(results.kept.values()) > 0
     assert results.prompt_tokens == 1000
     assert results.answer_tokens == 100
-    assert typed_json.read(config.counts_file, AskResults, "counts", FORMAT) == results
+    assert typed_json.read(config.counts_file, AskResults, "counts") == results
     found = rows(config)
     assert len(found) == sum(results.kept.values()) > 20
     assert {row["generated_by"] for row in found} == {server.model}

@@ -57,7 +57,7 @@ def test_a_recipe_starts_and_ships_a_model(name, folder):
         output=folder / "runs" / name,
     )
     finished = train(settings)
-    assert finished.results.steps == UPDATES
+    assert finished.results.training.steps == UPDATES
     assert (finished.results.base.sts is None) != labelled
     config = Run(finished.run.folder).config
     for setting in ("learning_rate", "max_length", "pooling", "select", "labels", "weight_decay"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Difference, Verdict, VerdictKind
 from isospace.system import typed_json
 from isospace.training.origin import Origin
-from isospace.training.results import CorpusFacts, RunResults, write_results
+from isospace.training.results import CorpusFacts, RunResults, TrainingFacts, write_results
 from isospace.training.run import Run
 from isospace.training.selection import Choice
 
@@ -104,14 +104,21 @@ def results_of(
         isospace="0.1.0",
         config={},
         origin=Origin("bert", None, None),
-        corpus=CorpusFacts(1000, "of the text", {"read": 1234, "for training": 1000}, 32),
-        pooling="cls",
-        steps=4,
+        corpus=CorpusFacts(1000, "of the text", {"read": 1234, "for training": 1000}),
+        training=TrainingFacts(
+            choice=Choice(4, "label-free", "pairs_mrr", mrr + 0.04, mrr, (), "the best"),
+            evaluations=tuple(evaluations(mrr)),
+            steps=4,
+            longest=32,
+            pooling="cls",
+            precision="cpu, float32",
+            seconds=12.3,
+            memory_mb=1620.0,
+        ),
         benchmark="of the test items",
         base=scores(0.0),
         adapted=scores(gain),
         labels=None,
-        choice=Choice(4, "label-free", "pairs_mrr", mrr + 0.04, mrr, (), "the best"),
         model_step=4,
         verdict=Verdict(
             VerdictKind.ADAPTED,
@@ -122,12 +129,16 @@ def results_of(
         with_bm25={},
         other_text={"definitions": OtherTextScores(0.66, 0.65, LOST)},
         split=True,
-        evaluations=tuple(evaluations(mrr)),
-        seconds=12.3,
-        memory_mb=1620.0,
         environment={"python": "3.11.7", "processor": "a <b>processor</b>"},
     )
-    return replace(results, **changes)
+    return changed(results, changes)
+
+
+def changed(results: RunResults, changes: dict[str, Any]) -> RunResults:
+    """Results with other values; those of the training by their own names."""
+    of_training = {one.name for one in fields(TrainingFacts)} & changes.keys()
+    training = replace(results.training, **{name: changes.pop(name) for name in of_training})
+    return replace(results, training=training, **changes)
 
 
 def finish(
@@ -140,7 +151,7 @@ def finish(
 
 def change(run: Run, **changes: Any) -> None:
     """Write other results of a finished run."""
-    write_results(run.results_path, replace(run.finished, **changes))
+    write_results(run.results_path, changed(run.finished, changes))
 
 
 def write_sample(run: Run, count: int = 60) -> Run:

@@ -31,7 +31,7 @@ def assert_same_run(first: Run, second: Run) -> None:
         assert np.array_equal(values, other[name]), name
     assert first.results is not None
     assert second.results is not None
-    assert first.results.evaluations == second.results.evaluations
+    assert first.results.training.evaluations == second.results.training.evaluations
     steps = [
         [line["step"] for line in run.metrics() if line["kind"] == "step"]
         for run in (first, second)

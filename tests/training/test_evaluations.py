@@ -44,7 +44,7 @@ def test_an_evaluation_of_a_start_is_what_it_is_without_the_cache(config, monkey
     """Clean vectors of the base model are kept; a second run from it encodes none of them again."""
     monkeypatch.setenv("ISOSPACE_CACHE", str(tmp_path / "cache"))
     config = replace(config, select="last")
-    first = train(replace(config, output=tmp_path / "first")).results.evaluations
+    first = train(replace(config, output=tmp_path / "first")).results.training.evaluations
     encoded = []
     embed = Encoder.embed
 
@@ -61,4 +61,4 @@ def test_an_evaluation_of_a_start_is_what_it_is_without_the_cache(config, monkey
     assert encoded
     assert not any(encoded)
     monkeypatch.setattr("isospace.training.fit.cache_folder", lambda: None)
-    assert train(replace(config, output=tmp_path / "third")).results.evaluations == first
+    assert train(replace(config, output=tmp_path / "third")).results.training.evaluations == first

@@ -9,7 +9,7 @@ import pytest
 from report_runs import results_of
 
 from isospace.errors import UserError
-from isospace.training.results import FORMAT, read_results, write_results
+from isospace.training.results import RunResults, read_results, write_results
 
 
 def test_gains_over_the_base_model_are_named_as_the_table_names_its_rows():
@@ -26,8 +26,14 @@ def test_gains_over_the_base_model_are_named_as_the_table_names_its_rows():
         (lambda text: "[1, 2]", "expected an object"),
         (lambda text: text.replace('"steps": 4', '"steps": "many"'), "steps: .* damaged"),
         (lambda text: text.replace('"steps": 4,', ""), "steps: Field required"),
-        (lambda text: text.replace(f'"format": {FORMAT}', '"format": 99'), "another version .* 99"),
-        (lambda text: text.replace(f'"format": {FORMAT}', '"format": 8'), "format 8, this"),
+        (
+            lambda text: text.replace(f'"format": {RunResults.format}', '"format": 99'),
+            "another version .* 99",
+        ),
+        (
+            lambda text: text.replace(f'"format": {RunResults.format}', '"format": 8'),
+            "format 8, this",
+        ),
         (lambda text: "[" * 100_000, "recursion"),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_kill_between_two_files_mixes_no_looks(config, monkeypatch, writes):
         train(config)
     rank = 1.0
     outcome = train(resume=config.output)
-    expected = weights[outcome.results.choice.step]
+    expected = weights[outcome.results.training.choice.step]
     for name, values in kept(outcome.run).items():
         assert np.array_equal(values, expected[name].numpy()), name
 
@@ -233,5 +233,5 @@ def test_seconds_and_memory_are_of_the_sessions_before_a_resumption_too(finished
     checkpoint.save(last, {**checkpoint.load(last), "seconds": 1e6, "memory_mb": 1e6})
     finished_copy.results_path.unlink()
     results = train(resume=finished_copy.folder).results
-    assert results.seconds > 1e6
-    assert results.memory_mb == 1e6
+    assert results.training.seconds > 1e6
+    assert results.training.memory_mb == 1e6

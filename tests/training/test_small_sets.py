@@ -39,8 +39,8 @@ def test_the_interval_holds_for_every_evaluation_and_the_gain_is_less(examples, 
     results = train(examples).results
     gain = results.verdict.gain
     assert not results.split
-    assert results.choice.step > 0
-    assert results.choice.collapsed == (5,)
+    assert results.training.choice.step > 0
+    assert results.training.choice.collapsed == (5,)
     assert (gain.items, gain.candidates) == (40, 3)
     assert "best of 3 tried" in results.verdict.text
     seen = results.adapted.pairs.mrr - results.base.pairs.mrr

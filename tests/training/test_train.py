@@ -35,16 +35,16 @@ def test_a_run_from_start_to_verdict(config, finished_run, tmp_path):
     ]  # fmt: skip
     assert run.config == replace(config, output=run.config.output)
     results = read_results(run.results_path)
-    assert results.choice.step == results.steps == 20
-    assert [evaluation["step"] for evaluation in results.evaluations] == [0, 10, 20]
+    assert results.training.choice.step == results.training.steps == 20
+    assert [evaluation["step"] for evaluation in results.training.evaluations] == [0, 10, 20]
     assert results.verdict.text.startswith(
         ("Adapted", "No gain", "Cannot tell", "Keep the base model")
     )
     assert "halves of held-out sentences" in results.verdict.protocol
-    assert 100 < results.memory_mb < 100_000
+    assert 100 < results.training.memory_mb < 100_000
     card = (run.model_folder / "README.md").read_text()
     assert "WhitenedCSE" in card
-    assert f"Took {results.cost}" in card
+    assert f"Took {results.training.cost}" in card
     for sentence in sentences(400):
         assert sentence not in card
     report = write_report(collect([run.folder]), tmp_path / "report.html").read_text()
@@ -111,7 +111,7 @@ def test_the_model_saved_is_the_model_scored(config, finished_run):
 def test_the_start_is_kept_when_nothing_beats_it(config):
     """A learning rate that wrecks the encoder: the model is the base model, and the verdict says so."""
     outcome = train(replace(config, learning_rate=0.5, select="label-free"))
-    assert outcome.results.choice.step == 0
+    assert outcome.results.training.choice.step == 0
     assert outcome.verdict.startswith("Keep the base model")
     reason = ": every checkpoint has collapsed, or none was reached; collapsed at steps 10, 20; no other model was tested"
     assert reason in outcome.verdict
@@ -166,9 +166,9 @@ def test_minutes_are_a_budget(config, monkeypatch, timed, really, updates):
     note = Paces.note_update
     monkeypatch.setattr(Paces, "note_update", lambda paces, _: note(paces, float(really)))
     finished = train(replace(config, budget=(1, "minutes"), evaluations=2))
-    assert 0.9 * updates <= finished.results.steps <= 1.1 * updates
+    assert 0.9 * updates <= finished.results.training.steps <= 1.1 * updates
     evaluated = [row["step"] for row in finished.run.evaluations()]
-    assert evaluated[-1] == finished.results.steps
+    assert evaluated[-1] == finished.results.training.steps
     rates = [row["learning_rate"] for row in finished.run.steps()]
     assert all(later < rate for rate, later in pairwise(rates))
     assert rates[-1] < 0.3 * config.learning_rate
@@ -240,5 +240,5 @@ def test_pairs_of_documents_train_and_say_what_judges(toy_model, tmp_path, caplo
     assert "95 % up to" in caplog.text
     assert "title-passage" in results.verdict.protocol
     # A pair has 30 tokens or so.
-    assert 4_000 // (16 * 60) <= results.steps <= 4_000 // (16 * 20)
+    assert 4_000 // (16 * 60) <= results.training.steps <= 4_000 // (16 * 20)
     assert Run(config.output).config.max_length is None

@@ -37,7 +37,7 @@ def test_the_model_is_read_as_it_was_trained(run):
     start = load_encoder(run.config.model, device="cpu")
     assert is_causal(start)
     assert is_causal(encoder)
-    assert encoder.pooling == "lasttoken" == run.finished.pooling
+    assert encoder.pooling == "lasttoken" == run.finished.training.pooling
     assert np.abs(encoder.embed(TEXTS) - start.embed(TEXTS)).max() > 1e-3
     theirs = SentenceTransformer(str(run.model_folder), device="cpu").encode(TEXTS)
     np.testing.assert_allclose(encoder.embed(TEXTS), theirs, atol=1e-6)

@@ -98,4 +98,4 @@ def test_an_epoch_is_a_pass_though_batches_keep_alike_pairs_apart(toy_model, tmp
     )
     examples = Examples.from_corpus(config, load_data(config).corpus)
     a_pass = Order(examples, 8, config.seed).per_epoch
-    assert train(config).results.steps == a_pass < len(examples) // 8
+    assert train(config).results.training.steps == a_pass < len(examples) // 8

@@ -41,9 +41,9 @@ def test_dev_chooses_and_test_is_scored(config, folder, labels, task):
     sets, embed = load_sts(folder), load_encoder(config.model).embed
     dev, test = (evaluate_pairs(embed, sets[task].subsets[split]) for split in ("dev", "test"))
     assert abs(dev - test) > 0.1
-    start, *later = outcome.results.evaluations
+    start, *later = outcome.results.training.evaluations
     assert start["labels_spearman"] == pytest.approx(dev)
-    chosen = outcome.results.choice
+    chosen = outcome.results.training.choice
     assert chosen.value == max(evaluation["labels_spearman"] for evaluation in (start, *later))
     scored = outcome.results.base.sts.paper_row
     only_test = {name: one.test_only() for name, one in sets.items()}

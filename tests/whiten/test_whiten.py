@@ -29,7 +29,7 @@ from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system import typed_json
 from isospace.whiten.fold import through
-from isospace.whiten.results import FILE, FORMAT, WhiteningResults, model_card, name_of
+from isospace.whiten.results import FILE, WhiteningResults, model_card, name_of
 from isospace.whiten.whiten import try_powers, whiten_model
 from isospace.whiten.whiten_config import POWERS, WhitenConfig
 
@@ -73,7 +73,7 @@ def test_the_criterion_prefers_the_map_that_undoes_a_common_direction():
 
 
 def results_in(folder):
-    return typed_json.read(folder / FILE, WhiteningResults, "results", FORMAT)
+    return typed_json.read(folder / FILE, WhiteningResults, "results")
 
 
 def test_auto_from_text_to_folder(setting, tmp_path):

@@ -16,7 +16,7 @@ from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.operators.fitted_whitening import Whitening
 from isospace.system import typed_json
-from isospace.whiten.results import FILE, FORMAT, WhiteningResults
+from isospace.whiten.results import FILE, WhiteningResults
 from isospace.whiten.whiten import whiten_model
 from isospace.whiten.whiten_config import WhitenConfig
 
@@ -37,7 +37,7 @@ def test_auto_has_the_choice_between_the_flow_and_the_model_as_it_is(setting):
     outcome = whiten_model(setting)
     assert list(outcome.candidates) == ["base model", "flow"]
     assert outcome.sentences == 360
-    written = typed_json.read(setting.output / FILE, WhiteningResults, "results", FORMAT)
+    written = typed_json.read(setting.output / FILE, WhiteningResults, "results")
     assert written == outcome
 
 

@@ -165,7 +165,7 @@ def _amounts(
     task, encoders = bases[0]
     file, config = kept / _AMOUNTS, task.config
     if file.is_file():
-        return typed_json.read(file, Amounts, "amounts of a search", known=2)
+        return typed_json.read(file, Amounts, "amounts of a search")
     amounts = Amounts()
     trains = not encoders.encoder.is_frozen
     if config.budget[1] == "minutes" and task.folds is None and trains:

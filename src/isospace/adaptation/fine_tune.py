@@ -23,8 +23,8 @@ from isospace.adaptation.time_plan import (
 from isospace.statistics.counts import number_of
 from isospace.statistics.selection import added_by_selecting
 from isospace.system.devices import peak_memory_mb
-from isospace.training.finish import TrainingFacts
 from isospace.training.fit import Fit
+from isospace.training.results import TrainingFacts
 from isospace.training.schedule import FEWEST_UPDATES, evaluation_steps
 from isospace.training.selection import PAIRS, Choice
 from isospace.training.step import Diverged
@@ -122,7 +122,7 @@ def fine_tune(search: Search, until: float | None) -> FineTuned:
         notes = [note] if note else []
         fit.measure_base(updates)
         if not updates:
-            return FineTuned(TrainingFacts.of(fit), notes=tuple(notes), plan=plan)
+            return FineTuned(fit.facts, notes=tuple(notes), plan=plan)
         try:
             fit.go(None if plan is None else planned)
         except Diverged as error:
@@ -138,7 +138,7 @@ def fine_tune(search: Search, until: float | None) -> FineTuned:
     if fit.loop.total_steps == most_updates(fit):
         notes.append(f"The training ended after {MOST_EPOCHS:g} passes over its examples.")
     return FineTuned(
-        TrainingFacts.of(fit),
+        fit.facts,
         weights,
         tuple(notes),
         added_by_selecting(list(tried.values())) if tried and choice.step else 0.0,

@@ -58,10 +58,11 @@ def finish(
     among = None if data.benchmark.split else _among(tried, selected, tuned)
     verdict = data.benchmark.verdict(base.measured, adapted.measured, kept, among)
     verdict = base_unless_adapted(verdict)
+    choice = _choice(tuned.facts.choice, selected, verdict, config.max_drop)
     results = run_results(
         run.config,
         data,
-        tuned.facts,
+        replace(tuned.facts, choice=choice, seconds=search.seconds),
         tuned.facts.choice.step if selected.share else 0,
         base,
         adapted,
@@ -69,12 +70,7 @@ def finish(
         "" if selected in (BASE_MODEL, Candidate(1.0)) else selected.words,
         among,
     )
-    results = replace(
-        results,
-        choice=_choice(tuned.facts.choice, selected, verdict, config.max_drop),
-        labels=_DEV_SETS if data.other_text.dev else None,
-        seconds=search.seconds,
-    )
+    results = replace(results, labels=_DEV_SETS if data.other_text.dev else None)
     better, worse = _changed(search, tried, base, adapted)
     searched = replace(
         tried.results(baselines, selected),

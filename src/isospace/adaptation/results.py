@@ -9,7 +9,7 @@ from pathlib import Path
 from isospace.statistics.gains import Gain
 from isospace.system import typed_json
 
-FILE, FORMAT = "candidates.json", 4
+FILE = "candidates.json"
 VALIDATION = "validation MRR"
 """Column of the MRR on the validation pairs."""
 REJECTED = "rejected: drops too much"
@@ -79,7 +79,7 @@ class SearchResults:
     better: tuple[ChangedQuery, ...] = ()
     worse: tuple[ChangedQuery, ...] = ()
     seconds: float = 0.0
-    format: int = FORMAT
+    format: int = 4
 
     @property
     def base(self) -> CandidateScores:
@@ -121,7 +121,7 @@ def _row(one: CandidateScores, sets: Iterable[str]) -> dict[str, str]:
     return row | {"selected": "yes" if one.selected else "" if one.allowed else REJECTED}
 
 
-_BASE_MODELS, _BASE_MODELS_FORMAT = "base_models.json", 1
+_BASE_MODELS = "base_models.json"
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class BaseModels:
     selected: str
     gain: Gain
     verdict: str
-    format: int = _BASE_MODELS_FORMAT
+    format: int = 1
 
     def rows(self) -> list[dict[str, str]]:
         """Return the table of all models, x 100."""
@@ -195,7 +195,7 @@ def read_candidates(folder: Path) -> SearchResults | None:
     path = folder / FILE
     if not path.is_file():
         return None
-    return typed_json.read(path, SearchResults, "candidates of a run", FORMAT)
+    return typed_json.read(path, SearchResults, "candidates of a run")
 
 
 def read_base_models(folder: Path) -> BaseModels | None:
@@ -207,4 +207,4 @@ def read_base_models(folder: Path) -> BaseModels | None:
     path = folder / _BASE_MODELS
     if not path.is_file():
         return None
-    return typed_json.read(path, BaseModels, "base models of a run", _BASE_MODELS_FORMAT)
+    return typed_json.read(path, BaseModels, "base models of a run")

@@ -56,7 +56,7 @@ class Evaluate(LoadsModels, CallsEndpoints):
             run, transfer = run_of(model), evaluation.scores.get("transfer")
             if transfer is not None and self.config.transfer is not None and run is not None:
                 # The run did not measure its model with another pooling or precision.
-                own = self.config.pooling in (None, run.finished.pooling)
+                own = self.config.pooling in (None, run.finished.training.pooling)
                 if own and self.config.precision == "float32":
                     run.write_transfer(self.config.transfer, transfer.to_json())
 

@@ -20,8 +20,6 @@ from isospace.system.progress import Progress
 from isospace.training.finish import ModelScores
 from isospace.training.prepare import Data
 
-FORMAT = 5
-"""Format number of scores.json."""
 _PREFIX = "other_text/"
 _SCORES, _ITEMS = "scores.json", "items.npz"
 
@@ -42,7 +40,7 @@ class BaselineScores:
     benchmark: str
     scores: BenchmarkScores
     weights: str
-    format: int = FORMAT
+    format: int = 5
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class Baseline:
         path = folder / _SCORES
         if not path.is_file():
             return None
-        about = typed_json.read(path, BaselineScores, "scores of a model", FORMAT)
+        about = typed_json.read(path, BaselineScores, "scores of a model")
         items: tuple[Items, Items] = {}, {}
         for name, array in read_arrays(folder / _ITEMS).items():
             items[name.startswith(_PREFIX)][name.removeprefix(_PREFIX)] = array

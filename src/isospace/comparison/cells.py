@@ -167,7 +167,7 @@ def _side_by_side(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Pr
             failure = UserError if ended.status == 2 else Stopped
             reason = ended.reason.removeprefix("isospace: ")
             raise failure(f"{cell}: {reason} (full log: {cell.log})")
-        say(cell, f"done in {results.seconds:.0f} s")
+        say(cell, f"done in {results.training.seconds:.0f} s")
         advance(1)
 
     with progress.bar("cells", len(cells), done) as advance:

@@ -15,9 +15,6 @@ from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Difference, VerdictKind
 from isospace.system import typed_json
 
-FORMAT = 12
-"""Format number. `compare` writes a file of another format anew, from the finished runs."""
-
 
 @dataclass(frozen=True)
 class ComparisonProtocol:
@@ -133,7 +130,8 @@ class ComparisonResults:
     verdict: ComparisonVerdict
     with_bm25: dict[str, BM25Row]
     other_text: dict[str, dict[str, Gain]]
-    format: int = FORMAT
+    format: int = 12
+    """`compare` writes a file of another format anew, from the finished runs."""
 
     @property
     def other_text_gains(self) -> dict[str, Gain]:
@@ -179,4 +177,4 @@ class ComparisonResults:
 
 def read_results(path: Path) -> ComparisonResults:
     """Read results.json."""
-    return typed_json.read(path, ComparisonResults, "results of a comparison", FORMAT)
+    return typed_json.read(path, ComparisonResults, "results of a comparison")

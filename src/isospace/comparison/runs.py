@@ -164,7 +164,7 @@ def _candidate_rows(runs: Mapping[str, Sequence[Run]], shared: UnseenItems) -> d
         first, done = seeds[0], [run.finished for run in seeds]
         base = known.setdefault(_identity(first), f"{_BASE_OF}{name}" if known else BASE)
         if base not in rows:
-            selects = base != BASE or done[0].choice.criterion != LAST
+            selects = base != BASE or done[0].training.choice.criterion != LAST
             criterion = _criterion(first, step=0) if selects else None
             items, other_text = [first.items("before")], [first.items("other_text_before")]
             scores = shared.scores(items)
@@ -243,7 +243,7 @@ class _Selection:
         if self.column != "MRR" or self.protocol.split:
             return measured_gain(scores[name], scores[over])
         candidates = {over: scores[over]} | scores
-        finished = [run.finished for row in self.rows.values() for run in row.runs]
+        finished = [run.finished.training for row in self.rows.values() for run in row.runs]
         tried = [len(one.evaluations) - 1 for one in finished if one.choice.criterion == PAIRS]
         among = SelectedAmong.named(
             candidates,
@@ -266,7 +266,7 @@ class _Selection:
         best = max(shipping, key=_criterion, default=None)
         folder = None if best is None else str(best.model_folder)
         if not candidate:
-            model, pooling = seeds[0].config.model, seeds[0].finished.pooling
+            model, pooling = seeds[0].config.model, seeds[0].finished.training.pooling
             load = f" Load it by isospace.load({model!r}, pooling={pooling!r})."
             return load if best is None else "", folder
         words = ""
@@ -305,7 +305,7 @@ def _selection_bias(run: Run) -> float:
 
 def _adapted(run: Run) -> bool:
     """Return true if a run preferred a checkpoint to its base model."""
-    return run.finished.choice.step > 0
+    return run.finished.training.choice.step > 0
 
 
 def _bm25_rows(rows: Mapping[str, _Row], shared: UnseenItems) -> dict[str, BM25Row]:
@@ -395,7 +395,7 @@ def _require_one_base(runs: Sequence[Run]) -> None:
 def _identity(run: Run) -> tuple[str | None, ...]:
     """Return the identity of a run's base model: encoder, pooling and prompts."""
     config = run.config
-    return config.model, run.finished.pooling, config.query_prompt, config.document_prompt
+    return config.model, run.finished.training.pooling, config.query_prompt, config.document_prompt
 
 
 def _settings(run: Run) -> dict[str, Any]:
@@ -407,12 +407,12 @@ def _protocol(run: Run, shared: UnseenItems) -> ComparisonProtocol:
     results = run.finished
     split = results.split or results.labels is not None
     criterion = f"validation MRR{'' if split else ' (of the test pairs)'}"
-    if results.choice.criterion == LABELS:
+    if results.training.choice.criterion == LABELS:
         criterion = f"Spearman on {results.labels}"
     return ComparisonProtocol(
         pairs=results.verdict.protocol,
         sts=PAPER_PROTOCOL if results.adapted.sts else None,
-        checkpoints=f"labels: {results.labels}" if results.labels else results.choice.rule,
+        checkpoints=f"labels: {results.labels}" if results.labels else results.training.choice.rule,
         labels=results.labels,
         unseen=shared.unseen_in_words,
         split=split,
@@ -425,6 +425,6 @@ def _criterion(run: Run, step: int | None = None) -> float:
 
     Where the last checkpoint was kept and nothing selected, it is the MRR of held-out pairs.
     """
-    results = run.finished
-    criterion = PAIRS if results.choice.criterion == LAST else results.choice.criterion
-    return results.evaluation(results.choice.step if step is None else step)[criterion]
+    training = run.finished.training
+    criterion = PAIRS if training.choice.criterion == LAST else training.choice.criterion
+    return training.evaluation(training.choice.step if step is None else step)[criterion]

@@ -197,7 +197,7 @@ def load_frozen(name: str, place: str) -> FrozenEncoder:
     if is_frozen_name(place):
         return FrozenEncoder(_model(load_source(place), []), name)
     folder = Path(place)
-    about = typed_json.read(folder / ABOUT, About, "settings of a frozen model", known=1)
+    about = typed_json.read(folder / ABOUT, About, "settings of a frozen model")
     maps = {key: _read_map(folder / f"{key}.safetensors") for key in (MAP, QUERY_MAP)}
     documents: list[Module] = []
     if (of_all := maps[MAP]) is not None:

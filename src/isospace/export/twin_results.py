@@ -14,8 +14,6 @@ from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading
 from isospace.training.origin import Origin
 
-FORMAT = 3
-"""Format number of distill.json."""
 FILE = "distill.json"
 ENCODER, TWIN, QUERIES = "encoder", "static twin", "static queries"
 """Names of the models in tables."""
@@ -97,7 +95,7 @@ class TwinResults:
     other_text: dict[str, OtherTextScores]
     unit: str
     seconds: float
-    format: int = FORMAT
+    format: int = 3
 
     @property
     def name(self) -> str:
@@ -170,7 +168,7 @@ def read_results(folder: Path) -> TwinResults:
     Raises:
         UserError: the file is missing, damaged, or has another format.
     """
-    return typed_json.read(folder / FILE, TwinResults, "results of distill", FORMAT)
+    return typed_json.read(folder / FILE, TwinResults, "results of distill")
 
 
 def twin_card(results: TwinResults) -> str:

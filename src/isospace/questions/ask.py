@@ -44,8 +44,6 @@ RETRIES = 4
 ANSWER_TOKENS = 25
 """Estimated number of tokens of a query in an answer."""
 _ANSWERS = "answers.jsonl"
-FORMAT = 2
-"""Format number of the counts of a file of queries."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class AskResults:
     kept: Mapping[str, int]
     prompt_tokens: int
     answer_tokens: int
-    format: int = FORMAT
+    format: int = 2
 
     @property
     def lines(self) -> dict[str, str]:

@@ -131,7 +131,7 @@ def _runs_row(group: str, runs: Sequence[Run]) -> dict[str, str]:
             row |= {f"STS {state}": mean_sd_of_different(values) for state, values in sts.items()}
         row["kept"] = _kept(done)
         row["n"] = str(len(done))
-        row["cost"] = max(done, key=lambda results: results.seconds).cost
+        row["cost"] = max(done, key=lambda results: results.training.seconds).training.cost
     return row | {"objective": objective_name(config.objective), "model": Path(config.model).name}
 
 
@@ -147,7 +147,7 @@ def _gain_in_mrr(results: RunResults) -> float:
 def _kept(done: Sequence[RunResults]) -> str:
     """Return what was selected and by which rule, including the use of labels."""
     words = [
-        results.candidate or (f"step {results.choice.step}" if results.choice.step else BASE)
+        results.candidate or (f"step {step}" if (step := results.training.choice.step) else BASE)
         for results in done
     ]
     return f"{', '.join(words)} ({done[0].selected_by})"
@@ -309,7 +309,7 @@ def is_published(row: Mapping[str, str]) -> bool:
 
 def _encoder(runs: Sequence[Run]) -> tuple[str, str]:
     """Return base model and pooling of runs with the same settings."""
-    return runs[0].config.model, finished(runs)[0].pooling
+    return runs[0].config.model, finished(runs)[0].training.pooling
 
 
 def _ours(labels: str | None) -> str:
@@ -332,11 +332,15 @@ def _our_row(
     labels = done[0].labels if state == "adapted" else None
     row = _means(name, STS_COLUMNS, sts_rows(done, state)) | {"n": str(len(done))}
     # A result has these measures only if its weights were evaluated in training.
-    unmeasured = (one.candidate or (one.not_shipped and not one.choice.step) for one in done)
-    evaluated = all(one.evaluations for one in done)  # false if nothing was trained
+    trained, kept = [one.training for one in done], [one.training.choice.step for one in done]
+    unmeasured = (
+        one.candidate or (one.not_shipped and not step)
+        for one, step in zip(done, kept, strict=True)
+    )
+    evaluated = all(one.evaluations for one in trained)  # false if nothing was trained
     if evaluated and (state == "base model" or not any(unmeasured)):
-        steps = [0 if state == "base model" else one.choice.step for one in done]
-        found = [one.evaluation(step) for one, step in zip(done, steps, strict=True)]
+        steps = [0] * len(done) if state == "base model" else kept
+        found = [one.evaluation(step) for one, step in zip(trained, steps, strict=True)]
         for measure in ("alignment", "uniformity"):
             row[measure] = mean_sd([values[measure] for values in found], 3)
     return {**row, "base model": ", ".join(encoder), "source": _ours(labels)}

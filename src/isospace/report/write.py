@@ -152,8 +152,10 @@ def _facts(run: Run, results: RunResults) -> dict[str, str]:
     values = run.config.to_dict()
     objective, text = values.pop("objective"), values.pop("text")
     name = {"objective": objective.pop("name")}
-    used = {"pooling": results.pooling, "isospace": results.isospace, **results.environment}
-    outcome = {"selected": results.kept, "cost": results.cost}
+    training = results.training
+    used = {"pooling": training.pooling, "isospace": results.isospace, **results.environment}
+    used["precision"] = training.precision
+    outcome = {"selected": results.kept, "cost": training.cost}
     facts = outcome | name | objective | text | values | used
     return {key.replace("_", " "): _fact(value) for key, value in facts.items()}
 

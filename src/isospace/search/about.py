@@ -118,7 +118,7 @@ class About:
                 f"{folder}: not an index ({what}). Make one with isospace index FILE..."
             )
         try:
-            return typed_json.read(path, About, "settings of an index", known=1)
+            return typed_json.read(path, About, "settings of an index")
         except UserError as error:
             raise UserError(f"{error}. Index the texts anew into another folder") from error
 

@@ -44,11 +44,11 @@ def first_problem(error: ValidationError) -> str:
     return ": ".join([".".join(map(str, first["loc"])), first["msg"]]).removeprefix(": ")
 
 
-def read(path: Path, kind: type[T], what: str, known: int) -> T:
+def read(path: Path, kind: type[T], what: str) -> T:
     """Read a dataclass from a JSON file.
 
-    `what` describes the content, for messages. `known` is the format number that this version of
-    isospace writes.
+    `what` describes the content, for messages. This version of isospace reads and writes the format
+    number that is the default of the field `format`, or 1 without this field.
 
     Raises:
         UserError: the file is missing or not JSON, has another format, or has an invalid field.
@@ -57,7 +57,7 @@ def read(path: Path, kind: type[T], what: str, known: int) -> T:
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise TypeError("expected an object")
-        found = content.get("format", 1)
+        found, known = content.get("format", 1), getattr(kind, "format", 1)
         if found != known:
             raise UserError(
                 f"{path}: another version of isospace wrote these {what} (format {found}, this "

@@ -72,7 +72,7 @@ def model_card(
 
 {_scores(results)}
 
-- Base model: `{origin.name}`; pooling: {results.pooling}
+- Base model: `{origin.name}`; pooling: {results.training.pooling}
 - This model's pooling: {pooling}
 {_training(config, results)}
 - Licence of the base model: {origin.licence_text}
@@ -120,7 +120,7 @@ def _scores(results: RunResults) -> str:
     states = {BASE: results.base}
     if not results.ships_base:
         states["this model"] = results.adapted
-    selected = f"rule {results.choice.rule}"
+    selected = f"rule {results.training.choice.rule}"
     if results.labels:
         selected = f"dev-selected on {Path(results.labels).name}"
     lines = [
@@ -146,7 +146,7 @@ def _training(config: TrainConfig, results: RunResults) -> str:
     paper = f"{objective.paper.title}, {objective.paper.year}"
     unit = "sentences" if config.views == "dropout" else "pairs"
     how = f"""- Objective: `{objective_name(objective)}` ({paper})
-- Updates: {results.steps} of {config.batch_size * config.accumulate} {unit}, peak learning
+- Updates: {results.training.steps} of {config.batch_size * config.accumulate} {unit}, peak learning
   rate {config.learning_rate:g}, seed {config.seed}"""
     if config.views != "dropout":
         how += "\n- Trained on pairs of texts of the corpus that belong together"
@@ -158,5 +158,5 @@ def _training(config: TrainConfig, results: RunResults) -> str:
     return f"""{how}
 - Corpus: {corpus.sentences:,} sentences after cleaning (none is quoted here), digest
   `{corpus.digest}`; {counts}
-- Took {results.cost}
+- Took {results.training.cost}
 - Made with isospace {results.isospace}"""

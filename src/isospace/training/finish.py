@@ -18,16 +18,13 @@ from isospace.statistics.selection import SelectedAmong
 from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system.cache import cache_folder
 from isospace.system.devices import environment
-from isospace.system.processes import arithmetic
 from isospace.system.progress import Progress
 from isospace.training.card import model_card
-from isospace.training.fit import Fit
 from isospace.training.origin import Origin
 from isospace.training.prepare import Data, base_encoder
 from isospace.training.query_map import how_to_load, usage_of
-from isospace.training.results import CorpusFacts, RunResults, write_results
+from isospace.training.results import CorpusFacts, RunResults, TrainingFacts, write_results
 from isospace.training.run import Run
-from isospace.training.selection import Choice
 
 BEFORE = "before training, x 100"
 
@@ -58,42 +55,6 @@ class ModelScores:
         return cls.measure(encode, data, weight)
 
 
-@dataclass(frozen=True)
-class TrainingFacts:
-    """The facts of a training, besides the scores of its result.
-
-    Attributes:
-        evaluations: all evaluations, the base model first; empty if nothing was trained.
-        longest: number of tokens to which texts were cut.
-        precision: device and arithmetic, in words.
-        seconds: wall-clock seconds, earlier sessions included.
-        memory_mb: peak memory in MB, earlier sessions included.
-    """
-
-    choice: Choice
-    evaluations: tuple[dict[str, float], ...]
-    steps: int
-    longest: int | None
-    pooling: str
-    precision: str
-    seconds: float
-    memory_mb: float
-
-    @classmethod
-    def of(cls, fit: Fit) -> TrainingFacts:
-        """Collect the facts of a training."""
-        return cls(
-            fit.choice,
-            tuple(fit.evaluations.measured),
-            fit.loop.total_steps,
-            fit.training.config.max_length,
-            fit.encoder.pooling,
-            arithmetic(fit.accelerator),
-            fit.seconds,
-            fit.memory_mb,
-        )
-
-
 def run_results(
     config: TrainConfig,
     data: Data,
@@ -109,32 +70,25 @@ def run_results(
 
     `among` has the candidates among which the test pairs selected; `None` if other pairs did.
     """
-    benchmark, corpus, choice = data.benchmark, data.corpus, training.choice
+    benchmark, corpus = data.benchmark, data.corpus
     other_text = other_text_scores(before.other_text, after.other_text)
     return RunResults(
         isospace=version("isospace"),
         config=config.to_dict(),
         origin=Origin.from_model(config.model),
-        corpus=CorpusFacts(
-            len(corpus.train_rows), corpus.digest, dict(corpus.counts), training.longest
-        ),
-        pooling=training.pooling,
-        steps=training.steps,
+        corpus=CorpusFacts(len(corpus.train_rows), corpus.digest, dict(corpus.counts)),
+        training=training,
         benchmark=benchmark.digest(),
         pairs=benchmark.pairs_digest(),
         base=before.measured.scores,
         adapted=after.measured.scores,
-        labels=config.labels if choice.rule == "labels" else None,
-        choice=choice,
+        labels=config.labels if training.choice.rule == "labels" else None,
         model_step=0 if verdict.kind is VerdictKind.KEEP_BASE else step,
         verdict=verdict,
         with_bm25=benchmark.bm25_gains(before.measured, after.measured, among),
         other_text=other_text,
         split=benchmark.split,
-        evaluations=training.evaluations,
-        seconds=training.seconds,
-        memory_mb=training.memory_mb,
-        environment={**environment(), "precision": training.precision},
+        environment=environment(),
         candidate="" if verdict.kind is VerdictKind.KEEP_BASE else candidate,
     )
 

@@ -23,7 +23,7 @@ from isospace.statistics.counts import number_of
 from isospace.statistics.influence import Scores
 from isospace.system.cache import cache_folder
 from isospace.system.devices import peak_memory_mb
-from isospace.system.processes import any_process, broadcast
+from isospace.system.processes import any_process, arithmetic, broadcast
 from isospace.system.progress import Progress, Silent
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
@@ -31,6 +31,7 @@ from isospace.training.evaluations import Evaluations, run_evaluation
 from isospace.training.lifecycle import working_in
 from isospace.training.loop import Loop, Step
 from isospace.training.prepare import Data, make_accelerator, prepare
+from isospace.training.results import TrainingFacts
 from isospace.training.run import Run
 from isospace.training.schedule import Budget, Paces, evaluation_steps
 from isospace.training.selection import Choice
@@ -310,6 +311,20 @@ class Fit:
     def memory_mb(self) -> float:
         """Peak memory of the run in MB, earlier sessions included."""
         return max(self._earlier_memory_mb, peak_memory_mb())
+
+    @property
+    def facts(self) -> TrainingFacts:
+        """The facts of the training so far; known in the first process only."""
+        return TrainingFacts(
+            self.choice,
+            tuple(self.evaluations.measured),
+            self.loop.total_steps,
+            self.training.config.max_length,
+            self.encoder.pooling,
+            arithmetic(self.accelerator),
+            self.seconds,
+            self.memory_mb,
+        )
 
     def _save(self) -> None:
         """Write the checkpoint from which a resumed run goes on bit for bit, and what is kept."""

@@ -20,21 +20,49 @@ from isospace.system import typed_json
 from isospace.training.origin import Origin
 from isospace.training.selection import Choice
 
-FORMAT = 12
-"""Format number of results.json."""
-
 
 @dataclass(frozen=True)
 class CorpusFacts:
-    """The training text: number of sentences after cleaning, digest, and counts of the cleaning.
-
-    `longest` is the number of tokens to which texts were cut; `None` if they were not.
-    """
+    """The training text: number of sentences after cleaning, digest, and counts of the cleaning."""
 
     sentences: int
     digest: str
     counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class TrainingFacts:
+    """The facts of a training, besides the scores of its result.
+
+    Attributes:
+        choice: the selected checkpoint, and why.
+        evaluations: measurements during training, the base model (step 0) first; empty if nothing
+            was trained.
+        longest: number of tokens to which texts were cut; `None` if they were not.
+        pooling: pooling of the base model.
+        precision: device and arithmetic, in words.
+        seconds: wall-clock seconds, earlier sessions included.
+        memory_mb: peak memory in MB, earlier sessions included, of the GPU if there is one, else of
+            the first process.
+    """
+
+    choice: Choice
+    evaluations: tuple[dict[str, float], ...]
+    steps: int
     longest: int | None
+    pooling: str
+    precision: str
+    seconds: float
+    memory_mb: float
+
+    @property
+    def cost(self) -> str:
+        """Time and memory, as text."""
+        return f"{self.seconds:.0f} s, {self.memory_mb / 1e3:.1f} GB"
+
+    def evaluation(self, step: int) -> dict[str, float]:
+        """Return the measurements at a step; step 0 is the base model."""
+        return next(measured for measured in self.evaluations if measured["step"] == step)
 
 
 @dataclass(frozen=True)
@@ -48,15 +76,11 @@ class RunResults:
         base: scores of the base model.
         adapted: scores of the selected model.
         labels: the labelled pairs that selected the checkpoint; `None` without labels.
-        choice: the selected checkpoint, and why.
         model_step: update whose weights are in model/; 0 if the verdict keeps the base model.
         verdict: the verdict on the gain over the base model.
         with_bm25: way of search with BM25 -> gain in MRR over the base model.
         other_text: set of other text -> scores of base model and adapted model.
         split: true if the validation pairs and the test pairs are different pairs.
-        evaluations: measurements during training, the base model (step 0) first.
-        seconds: wall-clock seconds, earlier sessions included.
-        memory_mb: peak memory in MB, of the GPU if there is one, else of the first process.
         environment: versions and machine.
         pairs: digest of the test pairs.
         candidate: post-processing of the selected weights, in words; empty without one, or if the
@@ -67,25 +91,20 @@ class RunResults:
     config: dict[str, Any]
     origin: Origin
     corpus: CorpusFacts
-    pooling: str
-    steps: int
+    training: TrainingFacts
     benchmark: str
     base: BenchmarkScores
     adapted: BenchmarkScores
     labels: str | None
-    choice: Choice
     model_step: int
     verdict: Verdict
     with_bm25: dict[str, Gain]
     other_text: dict[str, OtherTextScores]
     split: bool
-    evaluations: tuple[dict[str, float], ...]
-    seconds: float
-    memory_mb: float
     environment: dict[str, str | int]
     pairs: str = ""
     candidate: str = ""
-    format: int = FORMAT
+    format: int = 13
 
     @property
     def ships_base(self) -> bool:
@@ -133,28 +152,19 @@ class RunResults:
     @property
     def selected_by(self) -> str:
         """The rule that selected the checkpoint, with its labels, as text."""
-        return f"dev-selected on {self.labels}" if self.labels else self.choice.rule
+        return f"dev-selected on {self.labels}" if self.labels else self.training.choice.rule
 
     @property
     def kept(self) -> str:
         """The checkpoint in model/, and the reason, as text."""
         if self.candidate:
-            return f"{self.candidate}; of the (first) training: {self.choice.reason}"
-        if self.model_step == self.choice.step:
-            return self.choice.reason
+            return f"{self.candidate}; of the (first) training: {self.training.choice.reason}"
+        if self.model_step == self.training.choice.step:
+            return self.training.choice.reason
         return (
             "the base model, because of the verdict; by the rule it would be another: "
-            f"{self.choice.reason}"
+            f"{self.training.choice.reason}"
         )
-
-    @property
-    def cost(self) -> str:
-        """Time and memory, as text."""
-        return f"{self.seconds:.0f} s, {self.memory_mb / 1e3:.1f} GB"
-
-    def evaluation(self, step: int) -> dict[str, float]:
-        """Return the measurements at a step; step 0 is the base model."""
-        return next(measured for measured in self.evaluations if measured["step"] == step)
 
 
 def write_results(path: Path, results: RunResults) -> None:
@@ -168,4 +178,4 @@ def read_results(path: Path) -> RunResults:
     Raises:
         UserError: the file is damaged, or has another format.
     """
-    return typed_json.read(path, RunResults, "results of a run", FORMAT)
+    return typed_json.read(path, RunResults, "results of a run")

@@ -21,7 +21,6 @@ from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.finish import (
     ModelScores,
-    TrainingFacts,
     run_results,
     show_verdict,
     write_run,
@@ -98,8 +97,9 @@ def _tested(fit: Fit, before: ModelScores) -> RunResults:
     kept = None if choice.step else choice.reason
     among = SelectedAmong.named(fit.tried, choice.step) if fit.tried else None
     verdict = fit.benchmark.verdict(before.measured, after.measured, kept, among)
-    facts = TrainingFacts.of(fit)
-    results = run_results(fit.config, data, facts, choice.step, before, after, verdict, among=among)
+    results = run_results(
+        fit.config, data, fit.facts, choice.step, before, after, verdict, among=among
+    )
     write_run(run, results, encoder, data, before, after)
     states = {
         BASE: results.base,
@@ -107,6 +107,6 @@ def _tested(fit: Fit, before: ModelScores) -> RunResults:
     }
     fit.progress.table("before and after, x 100", table_rows("", states))
     fit.progress.line("kept", results.kept)
-    fit.progress.line("took", f"{results.seconds:.0f} s; everything is in {run.folder}")
+    fit.progress.line("took", f"{results.training.seconds:.0f} s; everything is in {run.folder}")
     show_verdict(run, results, fit.progress)
     return results

@@ -24,8 +24,6 @@ from isospace.training.card import CLASSIC, Usage, heading
 from isospace.training.origin import Origin
 from isospace.whiten.whiten_config import By, Power
 
-FORMAT = 9
-"""Format number of whitening.json."""
 FILE = "whitening.json"
 
 _PAPERS = {
@@ -76,7 +74,7 @@ class WhiteningResults:
     other_text: dict[str, OtherTextScores]
     whitened: bool
     gap: float
-    format: int = FORMAT
+    format: int = 9
 
     @property
     def written(self) -> str:
