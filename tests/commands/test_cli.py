@@ -112,7 +112,10 @@ def test_train_prints_json_only_when_asked(capsys, toy_model, toy_corpus, tmp_pa
     status, out, err = run(capsys, *words)
     assert status == 0
     assert err == ""
-    assert json.loads(out)["config"]["objective"]["name"] == "whitenedcse"
+    found = json.loads(out)
+    assert found["config"]["objective"]["name"] == "whitenedcse"
+    assert found["use"].startswith("Use ")
+    assert found["load_it"] == f'SentenceTransformer("{tmp_path / "run" / "model"}")'
 
 
 @pytest.mark.parametrize(("command", "rows"), [("objectives", OBJECTIVES), ("recipes", RECIPES)])

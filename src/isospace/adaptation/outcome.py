@@ -15,7 +15,7 @@ from isospace.adaptation.changed_queries import changed_places, changed_queries,
 from isospace.adaptation.fine_tune import FineTuned
 from isospace.adaptation.results import ChangedQuery, SearchResults, write_results
 from isospace.adaptation.scoring import Search, Tried, score_test, selected_of_parts
-from isospace.evaluation.scores import ADAPTED, BASE, SAME_PAIRS, table_rows
+from isospace.evaluation.scores import ADAPTED, SAME_PAIRS
 from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS
 from isospace.statistics.influence import Scores
 from isospace.statistics.selection import SelectedAmong
@@ -172,17 +172,14 @@ def _show(search: Search, searched: SearchResults, results: RunResults) -> None:
     progress.table("candidates, on the validation pairs, x 100", searched.rows())
     for sentence in searched.notes:
         progress.line("note", sentence)
-    base_selected, selected = searched.base.selected, searched.selected.name
-    if results.ships_base and not base_selected:
+    selected = searched.selected.name
+    if results.ships_base and not searched.base.selected:
         selected += "; because of the verdict, the run keeps the base model"
     progress.line("selected", selected)
-    states, after = {BASE: results.base}, f"{ADAPTED}{results.not_shipped}"
-    if not base_selected:
-        states[after] = results.adapted
     tested_on = "the test pairs"
     if not benchmark.split:
         tested_on += f", which are the validation pairs too ({SAME_PAIRS})"
-    rows = table_rows("", states, results.over_base(after))
+    rows = results.before_and_after(f"{ADAPTED}{results.not_shipped}")
     progress.table(f"before and after, on {tested_on}", rows)
     if search.task.config.queries_only and not results.ships_base:
         progress.line("deploy", "keep the index; encode queries with this model")

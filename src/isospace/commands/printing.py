@@ -17,6 +17,7 @@ from rich.text import Text
 from isospace.commands.console import Console
 from isospace.commands.options import as_options
 from isospace.commands.tables import draw_table
+from isospace.system.settings import to_dict
 from isospace.system.tables import Rows, columns_of, markdown_table
 from isospace.system.typed_json import to_json
 
@@ -33,15 +34,21 @@ def print_result(text: str) -> None:
 
 
 def print_finished(outcome: FinishedRun, json: bool) -> None:
-    """Print results.json if JSON is asked for, write the report of a run, and print its path.
+    """Print the results if JSON is asked for, write the report of a run, and print its path.
 
-    If the run was already finished, print its verdict too, which no earlier line has shown.
+    The JSON is that of results.json, which search to use, and how to load the model. If the run was
+    already finished, print its verdict too, which no earlier line has shown.
     """
     from isospace.report.run_set import collect
     from isospace.report.write import write_report
+    from isospace.training.query_map import how_to_load
 
     if json:
-        print_json(outcome.results)
+        lines = {
+            "use": outcome.results.recommendation,
+            "load_it": how_to_load(outcome.model_folder),
+        }
+        print_json(to_dict(outcome.results) | lines)
     elif outcome.earlier:
         print_result(f"{outcome.run.folder} had been finished. {outcome.verdict}")
     with Console(json) as console:  # last: the folder may be read-only by now

@@ -8,7 +8,7 @@ from pathlib import Path
 from isospace.config import TrainConfig, objective_name
 from isospace.encoders.prompts import Prompts
 from isospace.evaluation.other_text import PROTOCOL, other_text_rows
-from isospace.evaluation.scores import BASE, SAME_PAIRS, table_rows
+from isospace.evaluation.scores import SAME_PAIRS
 from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.statistics.counts import number_of
 from isospace.system.tables import markdown_table
@@ -117,14 +117,12 @@ def heading(origin: Origin, state: str, usage: Usage) -> str:
 
 def _scores(results: RunResults) -> str:
     """Return tables of the scores before and after, with their protocols."""
-    states = {BASE: results.base}
-    if not results.ships_base:
-        states["this model"] = results.adapted
+    rows = results.before_and_after("" if results.ships_base else "this model", "x 100")
     selected = f"rule {results.training.choice.rule}"
     if results.labels:
         selected = f"dev-selected on {Path(results.labels).name}"
     lines = [
-        markdown_table(table_rows("x 100", states, results.over_base("this model"))),
+        markdown_table(rows),
         f"\nProtocol: {results.verdict.protocol}; {results.base.pairs.protocol}.",
         f"Checkpoint ({selected}): {results.kept}.",
         f"+ BM25: hybrid search, weight {results.base.with_bm25.weight:g}.",

@@ -13,6 +13,7 @@ from isospace.evaluation.scores import (
     HYBRID_ADAPTED,
     BenchmarkScores,
     recommendation,
+    table_rows,
 )
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Verdict
@@ -127,6 +128,16 @@ class RunResults:
         if HYBRID_ADAPTED in self.with_bm25 and self.verdict.gain is not None:
             found[result] = self.verdict.gain
         return found
+
+    def before_and_after(self, adapted: str, column: str = "") -> list[dict[str, str]]:
+        """Return the table with the scores of the base model and of the adapted model.
+
+        `adapted` is the name of the adapted model; an empty name leaves it out.
+        """
+        states = {BASE: self.base}
+        if adapted and self.adapted != self.base:
+            states[adapted] = self.adapted
+        return table_rows(column, states, self.over_base(adapted))
 
     @property
     def other_text_gains(self) -> dict[str, Gain]:

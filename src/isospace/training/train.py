@@ -12,7 +12,7 @@ from isospace.config import TrainConfig
 from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders
-from isospace.evaluation.scores import BASE, table_rows
+from isospace.evaluation.scores import BASE
 from isospace.evaluation.vector_cache import embed_with_bar
 from isospace.statistics.selection import SelectedAmong
 from isospace.system.processes import broadcast
@@ -101,11 +101,8 @@ def _tested(fit: Fit, before: ModelScores) -> RunResults:
         fit.config, data, fit.facts, choice.step, before, after, verdict, among=among
     )
     write_run(run, results, encoder, data, before, after)
-    states = {
-        BASE: results.base,
-        f"adapted ({results.selected_by}){results.not_shipped}": results.adapted,
-    }
-    fit.progress.table("before and after, x 100", table_rows("", states))
+    adapted = f"adapted ({results.selected_by}){results.not_shipped}"
+    fit.progress.table("before and after, x 100", results.before_and_after(adapted))
     fit.progress.line("kept", results.kept)
     fit.progress.line("took", f"{results.training.seconds:.0f} s; everything is in {run.folder}")
     show_verdict(run, results, fit.progress)
