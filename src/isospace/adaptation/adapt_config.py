@@ -94,11 +94,7 @@ class AdaptConfig(ModelAndText):
 
     @classmethod
     def read(cls, path: Path) -> AdaptConfig:
-        """Read the settings from a file with the JSON of `to_json`.
-
-        Raises:
-            UserError: the file is damaged, or a setting has an invalid value.
-        """
+        """Read the settings from a file with the JSON of `to_json`."""
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         except (UserError, ValueError, TypeError, RecursionError) as error:

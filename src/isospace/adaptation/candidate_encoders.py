@@ -211,11 +211,7 @@ class CandidateEncoders:
             encoder.model[-1].requires_grad_(False)
 
     def shipped(self, candidate: Candidate) -> Encoder:
-        """Return a candidate as an encoder of standard modules.
-
-        Raises:
-            UserError: its vectors differ from those that were measured.
-        """
+        """Return a candidate as an encoder of standard modules."""
         encode, encoder = self.encode(candidate), base_encoder(self.config)
         encoder.model.load_state_dict(self._weights(candidate.share))
         fitted = None

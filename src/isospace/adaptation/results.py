@@ -187,11 +187,7 @@ def write_results(folder: Path, results: SearchResults | BaseModels) -> None:
 
 
 def read_candidates(folder: Path) -> SearchResults | None:
-    """Read candidates.json of a run; `None` if `adapt` did not make the run.
-
-    Raises:
-        UserError: the file is damaged, or has another format.
-    """
+    """Read candidates.json of a run; `None` if `adapt` did not make the run."""
     path = folder / FILE
     if not path.is_file():
         return None
@@ -199,11 +195,7 @@ def read_candidates(folder: Path) -> SearchResults | None:
 
 
 def read_base_models(folder: Path) -> BaseModels | None:
-    """Read base_models.json of a run; `None` if no base models were compared.
-
-    Raises:
-        UserError: the file is damaged, or has another format.
-    """
+    """Read base_models.json of a run; `None` if no base models were compared."""
     path = folder / _BASE_MODELS
     if not path.is_file():
         return None

@@ -72,12 +72,7 @@ class Task:
 
 
 def load_task(config: AdaptConfig, progress: Progress) -> Task:
-    """Read the text, and choose the settings of training.
-
-    Raises:
-        UserError: bad input. `TooLittle` if there is too little text, so that keeping the base
-            model is best.
-    """
+    """Read the text, and choose the settings of training."""
     for name in config.models:
         resolve(name)
     if launched():
@@ -100,12 +95,7 @@ def load_task(config: AdaptConfig, progress: Progress) -> Task:
 
 
 def load_base_model(task: Task, model: str, progress: Progress) -> tuple[Task, CandidateEncoders]:
-    """Load a base model; return the task with the model's name, and the encoders.
-
-    Raises:
-        UserError: the model cannot be loaded or trained. `TooLittle` if its tokenizer cannot tell
-            the texts apart.
-    """
+    """Load a base model; return the task with the model's name, and the encoders."""
     corpus, parts = task.data.corpus, task.folds.corpora if task.folds else ()
     training = replace(task.training, model=model)
     config = replace(task.config, model=model, models=())
@@ -124,11 +114,7 @@ def load_base_model(task: Task, model: str, progress: Progress) -> tuple[Task, C
 
 
 def _frozen_note(config: AdaptConfig, encoders: CandidateEncoders) -> str:
-    """Return the reason for no fine-tuning if the model's vectors are given; else empty.
-
-    Raises:
-        UserError: a setting is for fine-tuning only.
-    """
+    """Return the reason for no fine-tuning if the model's vectors are given; else empty."""
     if not encoders.encoder.is_frozen:
         return ""
     for name in ("teacher", "queries"):
@@ -141,11 +127,7 @@ def _frozen_note(config: AdaptConfig, encoders: CandidateEncoders) -> str:
 
 
 def _coverage_note(config: AdaptConfig, encoders: CandidateEncoders, corpus: Corpus) -> str:
-    """Return a warning about text that the tokenizer hardly knows; empty if it knows enough.
-
-    Raises:
-        TooLittle: all texts are the same to the tokenizer.
-    """
+    """Return a warning about text that the tokenizer hardly knows; empty if it knows enough."""
     read = coverage(encoders.encoder, sample(corpus))
     if read.same:
         raise TooLittle(

@@ -119,10 +119,6 @@ def build_parts(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Part
 
     `classes` is the number of label classes, for objectives that read labels. It does not change
     the saved model.
-
-    Raises:
-        UserError: the objective does not fit the encoder, or two views are equal because the
-            encoder has no dropout.
     """
     objective = config.objective
     plan = PassPlan.from_config(config)

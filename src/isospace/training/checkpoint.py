@@ -50,11 +50,7 @@ def set_random_state(state: dict[str, Any]) -> None:
 
 
 def save_weights(path: Path, model: nn.Module) -> None:
-    """Write a model's weights, with adapters merged into them.
-
-    Raises:
-        OSError: the file cannot be written, for example because the disk is full.
-    """
+    """Write a model's weights, with adapters merged into them."""
     # Copies, because tied weights share memory and the format knows no sharing.
     weights = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
@@ -65,11 +61,7 @@ def save_weights(path: Path, model: nn.Module) -> None:
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """Read what `save_weights` wrote.
-
-    Raises:
-        UserError: the file is missing or damaged.
-    """
+    """Read what `save_weights` wrote."""
     try:
         return load_file(path)
     except Exception as error:  # safetensors' own, and whatever torch says of a length or a type
@@ -79,20 +71,12 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
 
 def put_weights(path: Path, model: nn.Module) -> None:
-    """Load the file of `save_weights` into a model; its adapters are removed.
-
-    Raises:
-        UserError: the file is missing or damaged.
-    """
+    """Load the file of `save_weights` into a model; its adapters are removed."""
     load_plain(model, load_weights(path))
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    """Write a checkpoint of tensors, numbers, strings, lists and dicts.
-
-    Raises:
-        OSError: the file cannot be written, for example because the disk is full.
-    """
+    """Write a checkpoint of tensors, numbers, strings, lists and dicts."""
     with atomic_path(path) as temporary:
         try:
             torch.save({"format": FORMAT, **state}, temporary)
@@ -101,11 +85,7 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read a checkpoint to the CPU, without running any code in it.
-
-    Raises:
-        UserError: the file is missing, damaged, or has another format.
-    """
+    """Read a checkpoint to the CPU, without running any code in it."""
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -125,11 +105,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def require_unchanged(folder: Path, then: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Refuse to resume a run whose settings, text, files or models have changed.
-
-    Raises:
-        UserError: a digest differs; the message names the setting.
-    """
+    """Refuse to resume a run whose settings, text, files or models have changed."""
     for setting, digest in now.items():
         if then.get(setting) != digest:
             name = f"`{setting}`" if setting.isidentifier() else setting

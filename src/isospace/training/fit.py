@@ -149,11 +149,7 @@ class Fit:
                 tracker.finish()
 
     def begin(self) -> None:
-        """Read the checkpoint of a stopped run, if there is one.
-
-        Raises:
-            UserError: the checkpoint has another text, base model or number of processes.
-        """
+        """Read the checkpoint of a stopped run, if there is one."""
         if not self.run.last_checkpoint.is_file():
             return
         state = checkpoint.load(self.run.last_checkpoint)

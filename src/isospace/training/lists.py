@@ -205,11 +205,7 @@ def _require_others(mined: int, numbers: Rows) -> None:
 
 
 def require_scores(config: TrainConfig, corpus: Corpus) -> None:
-    """Refuse a file of scores as `teacher` if it scores none of the training texts.
-
-    Raises:
-        UserError: no pair of the file is in the training text.
-    """
+    """Refuse a file of scores as `teacher` if it scores none of the training texts."""
     if config.teacher is not None and (file := expanded(config.teacher)).is_file():
         examples = Examples.from_corpus(config, corpus)
         pool = _pool(config, corpus, examples.texts.documents)

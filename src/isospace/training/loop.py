@@ -58,11 +58,7 @@ class Loop:
         self._first_terms: dict[str, float] = {}
 
     def __iter__(self) -> Iterator[Step]:
-        """Do the remaining updates.
-
-        Raises:
-            Diverged: a term or the gradient is not finite or has exploded; nothing was updated.
-        """
+        """Do the remaining updates."""
         while self.step < self.total_steps:
             started = time.perf_counter()
             rate = self.learning_rate(self.step)

@@ -95,9 +95,6 @@ def prepare(
     """Load the texts and build the training; refuse bad input before the encoder is loaded.
 
     `data`: the texts, if they are already loaded.
-
-    Raises:
-        UserError: bad input.
     """
     require_settings(config)
     if "-" in config.text.corpus and accelerator.num_processes > 1:
@@ -202,11 +199,7 @@ def _length_note(config: TrainConfig, found: Coverage) -> str | None:
 
 
 def require_usable(configs: Sequence[TrainConfig]) -> Data:
-    """Check several runs with one corpus and one benchmark, as `prepare` would check each later.
-
-    Raises:
-        UserError: as in `prepare`.
-    """
+    """Check several runs with one corpus and one benchmark, as `prepare` would check each later."""
     for config in configs:
         require_settings(config)
         require_trackers(config)

@@ -27,11 +27,7 @@ def require_settings(config: TrainConfig) -> None:
 
 
 def require_pairs(config: TrainConfig) -> None:
-    """Refuse pairs if the objective cannot use them, and contradictory settings of pairs.
-
-    Raises:
-        UserError: the message names the setting.
-    """
+    """Refuse pairs if the objective cannot use them, and contradictory settings of pairs."""
     if config.views == "dropout":
         for name in ("relations", "queries"):
             if getattr(config, name):

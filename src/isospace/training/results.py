@@ -184,9 +184,5 @@ def write_results(path: Path, results: RunResults) -> None:
 
 
 def read_results(path: Path) -> RunResults:
-    """Read results.json.
-
-    Raises:
-        UserError: the file is damaged, or has another format.
-    """
+    """Read results.json."""
     return typed_json.read(path, RunResults, "results of a run")

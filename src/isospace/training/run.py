@@ -129,11 +129,7 @@ class Run:
 
     @property
     def config(self) -> TrainConfig:
-        """The settings of the run.
-
-        Raises:
-            UserError: config.json is damaged, or has another format.
-        """
+        """The settings of the run."""
         path = self.folder / "config.json"
         try:
             return TrainConfig.from_json(path.read_text(encoding="utf-8"))
@@ -162,20 +158,12 @@ class Run:
 
     @property
     def results(self) -> RunResults | None:
-        """Results of the run; `None` if it is not finished.
-
-        Raises:
-            UserError: results.json is damaged, or has another format.
-        """
+        """Results of the run; `None` if it is not finished."""
         return read_results(self.results_path) if self.results_path.is_file() else None
 
     @property
     def finished(self) -> RunResults:
-        """Results of the run.
-
-        Raises:
-            UserError: the run is not finished, or results.json is damaged.
-        """
+        """Results of the run."""
         results = self.results
         if results is None:
             raise UserError(f"{self.folder}: this run is not finished; {self.how_to_resume}")
@@ -186,9 +174,6 @@ class Run:
         """Results of the run; `None` if it is not finished or its model was removed.
 
         A removed model is made again from the kept weights when the run is resumed.
-
-        Raises:
-            UserError: results.json or the model is damaged.
         """
         if not self.model_folder.is_dir() and self.last_checkpoint.is_file():
             return None
@@ -207,11 +192,7 @@ class Run:
         write_arrays(self.items_path, **arrays)
 
     def items(self, part: str) -> dict[str, np.ndarray]:
-        """Return one part of items.npz: column -> array.
-
-        Raises:
-            UserError: the file is damaged.
-        """
+        """Return one part of items.npz: column -> array."""
         arrays = read_arrays(self.items_path, f"{part}/")
         return {name.removeprefix(f"{part}/"): array for name, array in arrays.items()}
 
@@ -229,11 +210,7 @@ class Run:
 
     @property
     def sample(self) -> Sample | None:
-        """Content of sample.npz; `None` if the run is not finished or has no sample.
-
-        Raises:
-            UserError: the file is damaged.
-        """
+        """Content of sample.npz; `None` if the run is not finished or has no sample."""
         if not self.sample_path.is_file():
             return None
         arrays = read_arrays(self.sample_path)
@@ -244,11 +221,7 @@ class Run:
 
     @property
     def transfer(self) -> dict[str, Any]:
-        """Protocol -> scores of the transfer tasks; empty if they were not measured.
-
-        Raises:
-            UserError: the file is damaged.
-        """
+        """Protocol -> scores of the transfer tasks; empty if they were not measured."""
         content: dict[str, Any] = (
             read_json(self.transfer_path) if self.transfer_path.is_file() else {}
         )
@@ -301,11 +274,7 @@ def _half(vectors: np.ndarray) -> np.ndarray:
 
 
 def run_of(model: str) -> Run | None:
-    """Return the run that a model's name refers to, or `None`.
-
-    Raises:
-        UserError: the run is not finished.
-    """
+    """Return the run that a model's name refers to, or `None`."""
     folder = folder_of(model)
     return None if folder is None or run_model(folder) is None else Run(folder)
 
