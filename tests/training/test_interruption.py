@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file
+from resumed import assert_same_run
 
 from isospace.comparison.compare import candidate, compare
 from isospace.errors import Interrupted
@@ -117,14 +117,6 @@ def test_a_finished_run_keeps_its_results(config, whole, moment, text):
     run = Run(config.output)
     assert run.results is not None
     assert_same_run(run, whole(config))
-
-
-def assert_same_run(one: Run, other: Run) -> None:
-    weights, expected = load_file(one.kept_weights), load_file(other.kept_weights)
-    assert weights.keys() == expected.keys()
-    assert all(weights[name].equal(expected[name]) for name in weights)
-    assert one.evaluations() == other.evaluations()
-    assert [step["loss"] for step in one.steps()] == [step["loss"] for step in other.steps()]
 
 
 @pytest.mark.parametrize(

@@ -213,9 +213,13 @@ def test_a_finished_run_whose_model_a_disk_has_changed_is_refused(finished_copy)
     with pytest.raises(UserError, match=rf"model\.safetensors: damaged.*{again}"):
         train(resume=finished_copy.folder)
     shutil.rmtree(finished_copy.model_folder)
-    results = replace(train(resume=finished_copy.folder).results, seconds=0, memory_mb=0)
-    assert results == replace(finished_copy.results, seconds=0, memory_mb=0)
+    again = train(resume=finished_copy.folder).results
+    assert without_cost(again) == without_cost(finished_copy.results)
     assert weights.read_bytes() == whole
+
+
+def without_cost(results):
+    return replace(results, training=replace(results.training, seconds=0, memory_mb=0))
 
 
 def test_a_finished_run_without_its_checkpoint_keeps_its_weights(finished_copy):
