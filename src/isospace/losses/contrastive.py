@@ -1,4 +1,8 @@
-"""Contrast of positives with negatives: cross-entropies, margins, and further negatives."""
+"""Contrast of positives with negatives: cross-entropies, margins, and further negatives.
+
+Vectors are (batch, dim), and a loss is a scalar, the mean over the batch, unless a docstring says
+otherwise. The temperature divides cosines, tau in the formulas.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,7 @@ from isospace.operators import similarity
 def diagonal_cross_entropy(logits: torch.Tensor) -> torch.Tensor:
     r"""Return $-\log \mathrm{softmax}(s_i)_i$ for every row i.
 
-    Args:
-        logits: (..., n, m) with m >= n; the target of row i is column i.
-
-    Returns:
-        (..., n)
+    The logits are (..., n, m) with m >= n, the losses (..., n).
     """
     return torch.logsumexp(logits, dim=-1) - logits.diagonal(dim1=-2, dim2=-1)
 
@@ -28,12 +28,7 @@ def cell_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tens
     Where p rounds to 1, `1 - p` is taken as the smallest number that differs from 1 and has no
     gradient, so that the loss stays finite.
 
-    Args:
-        logits: (n, m)
-        labels: (n, m), 0 or 1.
-
-    Returns:
-        (n, m)
+    The logits, the labels (0 or 1) and the losses are (n, m).
     """
     log_p = logits.log_softmax(dim=-1)
     below_one = log_p.clamp(max=-torch.finfo(log_p.dtype).eps)
@@ -55,11 +50,7 @@ def info_nce(
     van den Oord et al. 2018, "Representation Learning with Contrastive Predictive Coding", Eq. 4;
     with cosines Gao et al. 2021, "SimCSE", Eq. 1.
 
-    Args:
-        anchor: a, (batch, dim).
-        positive: b, (batch, dim).
-        temperature: tau.
-        negatives: n, (m, dim), negatives of every anchor; `None` for the batch alone.
+    a: `anchor`, b: `positive`, n: `negatives` of every anchor, (m, dim).
     """
     candidates = positive if negatives is None else torch.cat([positive, negatives])
     logits = similarity.cosine_matrix(anchor, candidates) / temperature
@@ -74,11 +65,6 @@ def nt_xent(a: torch.Tensor, b: torch.Tensor, temperature: float) -> torch.Tenso
 
     z are the rows of both views, i' is the other view of i. Chen et al. 2020, "A Simple Framework
     for Contrastive Learning of Visual Representations" (SimCLR), Eq. 1.
-
-    Args:
-        a: (batch, dim)
-        b: (batch, dim)
-        temperature: tau.
     """
     rows = torch.cat([a, b])
     own = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
@@ -94,11 +80,8 @@ def neighbour_nt_xent(
 
     Zhang et al. 2022, "Virtual Augmentation Supported Contrastive Learning" (VaSCL).
 
-    Args:
-        a: (batch, dim) of length 1.
-        b: (batch, dim) of length 1.
-        neighbours: (batch, batch), true at [i, j] where both views of j are negatives of i.
-        temperature: divides the products.
+    `a` and `b` are of length 1. `neighbours` (batch, batch) is true at [i, j] where both views of j
+    are negatives of i.
     """
     own = (a * b).sum(dim=1) / temperature
     losses = []
@@ -126,11 +109,7 @@ def multi_positive(
     printed, $-\log \sum_p \lambda e^{-s_p} / D_p$ ("l2-printed") pushes positives away; "l2-plus"
     flips that sign.
 
-    Args:
-        views: z, (view, batch, dim); view 0 is the anchor, the others its positives.
-        temperature: tau.
-        form: how the positives' losses are combined.
-        weight: lambda.
+    z: `views` (view, batch, dim), 0 the anchor and the others its positives; lambda: `weight`.
     """
     anchor, *positives = views
     logits = torch.stack([similarity.cosine_matrix(anchor, p) / temperature for p in positives])
@@ -150,13 +129,8 @@ def group_logits(anchors: torch.Tensor, views: torch.Tensor, temperature: float)
 
     Wu et al. 2022, "PCL".
 
-    Args:
-        anchors: (batch, dim)
-        views: (1 + V, batch, dim), the sentence and its V copies, by either network.
-        temperature: divides the cosines.
-
-    Returns:
-        (batch, V + batch - 1)
+    `views` (1 + V, batch, dim) are the sentence and its V copies, by either network. The logits are
+    (batch, V + batch - 1).
     """
     sentence, copies = views[0], views[1:]
     own = torch.stack([similarity.cosine_pairs(anchors, copy) for copy in copies], dim=1)
@@ -172,10 +146,8 @@ def group_cross_entropy(
 
     Wu et al. 2022, "PCL".
 
-    Args:
-        logits: (batch, copies + batch - 1), of `group_logits`.
-        copies: how many columns are own copies.
-        released: take the probabilities for logits once more, as the released code does.
+    The logits are those of `group_logits`; the first `copies` columns are own copies. As
+    `released`, probabilities are taken for logits once more.
     """
     labels = torch.zeros_like(logits)
     labels[:, :copies] = 1
@@ -214,16 +186,9 @@ def mixed_cosines(
     2022, "Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives"
     (MixCSE).
 
-    Args:
-        z1: z, (batch, dim).
-        z2: z', (batch, dim).
-        weight: lambda, share of the positive in a mix.
-        variant: "masked" leaves the own mixes out; "released" has them at 0; "paper" gives an
-            anchor one mix, of its own positive and of vectors of length 1.
-        stop_gradient: treat the mixes as constants.
-
-    Returns:
-        (batch, 2 batch), or (batch, 1) of the paper's variant.
+    `weight` is lambda. As "released", left out mixes have the cosine 0. The "paper" has one mix for
+    an anchor, of its own positive and of vectors of length 1. The result is (batch, 2 batch), or
+    (batch, 1) of the paper's variant.
     """
     constant = [z.detach() if stop_gradient else z for z in (z1, z2)]
     if variant == "paper":
@@ -269,13 +234,8 @@ def contrastive_tension(a: torch.Tensor, b: torch.Tensor, labels: torch.Tensor) 
 
     Carlsson et al. 2021, "Semantic Re-tuning with Contrastive Tension".
 
-    Args:
-        a: (n, dim), by the first tower.
-        b: (n, dim), by the second tower.
-        labels: y, (n,), 1 where both are the same sentence.
-
-    Returns:
-        (n,)
+    `a` and `b` (n, dim) are by either tower; y: `labels` (n,), 1 where both are of one sentence.
+    The losses are (n,).
     """
     products = (a * b).sum(dim=1)
     return torch.nn.functional.binary_cross_entropy_with_logits(
@@ -286,13 +246,8 @@ def contrastive_tension(a: torch.Tensor, b: torch.Tensor, labels: torch.Tensor) 
 def with_clean_negatives(logits: torch.Tensor, clean: torch.Tensor) -> torch.Tensor:
     """Replace the batch's negatives in the logits; positives and further negatives stay.
 
-    Args:
-        logits: (..., batch, n) with n >= batch; positives on the diagonal, columns after the batch
-            are further negatives.
-        clean: (batch, batch) logits, read off the diagonal.
-
-    Returns:
-        (..., batch, n)
+    Positives are on the diagonal of `logits` (..., batch, n), columns after the batch are further
+    negatives. `clean` (batch, batch) is read off the diagonal.
     """
     batch = similarity.with_diagonal(clean, logits.diagonal(dim1=-2, dim2=-1))
     return torch.cat([batch, logits[..., len(clean) :]], dim=-1)
@@ -315,13 +270,7 @@ def off_dropout(
     Xu et al. 2023, "SimCSE++", Eq. 3, which has m before the sum over negatives instead
     (`variant="paper"`); the formula is that of the released code.
 
-    Args:
-        z1: z, (batch, dim), under dropout.
-        z2: z', (batch, dim), under dropout.
-        clean: (batch, dim), without dropout.
-        temperature: tau.
-        m: on the positive's logit (released) or on the sum over negatives (paper).
-        variant: the place of m.
+    $z$: `z1`, $z'$: `z2`, both under dropout.
     """
     positive = similarity.cosine_pairs(z1, z2) / temperature
     negatives = similarity.cosine_matrix(clean, clean) / temperature
@@ -349,17 +298,8 @@ def hardened_noise(
     Zhou et al. 2022, "Debiased Contrastive Learning of Unsupervised Sentence Representations"
     (DCLR). Rows without a gradient stay.
 
-    Args:
-        noise: (m, dim)
-        z1: z, (batch, dim).
-        z2: z', (batch, dim).
-        temperature: divides the cosines.
-        steps: how often the noise moves.
-        step_size: beta, length of a step.
-        stop_gradient: return constants.
-
-    Returns:
-        (m, dim)
+    The noise is (m, dim). It moves `steps` times by beta, `step_size`. With `stop_gradient` it is a
+    constant.
     """
     if stop_gradient:
         z1, z2 = z1.detach(), z2.detach()
@@ -380,13 +320,8 @@ def negative_weights(first: torch.Tensor, second: torch.Tensor, threshold: float
 
     Zhou et al. 2022 (DCLR).
 
-    Args:
-        first: (batch, dim), by the complementary network.
-        second: (batch, dim), by the same network, perhaps under other noise.
-        threshold: a cosine above it is a false negative.
-
-    Returns:
-        (batch, batch); 1 on the diagonal.
+    Its cosine by another network is above the threshold; `first` and `second` are that network's
+    vectors, perhaps under two noises. The weights are (batch, batch), 1 on the diagonal.
     """
     weights = (similarity.cosine_matrix(first, second) <= threshold).to(first)
     return similarity.with_diagonal(weights, torch.ones_like(weights[0]))
@@ -402,10 +337,7 @@ def weighted_cross_entropy(
     Zhou et al. 2022 (DCLR). As released, weights multiply logits and the loss is a binary
     cross-entropy of every cell of the softmax.
 
-    Args:
-        logits: s, (batch, n).
-        weights: w, (batch, batch), of the first columns; further ones weigh 1.
-        released: follow the released code.
+    s: `logits` (batch, n); w: `weights` (batch, batch) of the first columns, further ones weigh 1.
     """
     batch = len(logits)
     if released:
@@ -426,15 +358,9 @@ def angular_margin(
 
     Zhang et al. 2022, "A Contrastive Framework ... in Angular Space" (ArcCSE).
 
-    Args:
-        a: (batch, dim)
-        b: (batch, dim)
-        margin: u, in radians.
-        far: what becomes of the margin at large angles: "paper" keeps it, "easy" has it below 90
-            degrees alone, "cut" below pi - u, and "penalty" subtracts u sin u beyond pi - u.
-
-    Returns:
-        (batch,)
+    The margin u is in radians. At large angles it is kept ("paper"), has effect below 90 degrees
+    alone ("easy") or below pi - u ("cut"), or beyond pi - u becomes u sin u ("penalty"). The result
+    is (batch,).
     """
     a, b = torch.nn.functional.normalize(a, dim=-1), torch.nn.functional.normalize(b, dim=-1)
     cosine = (a * b).sum(dim=-1)
@@ -459,11 +385,7 @@ def masking_triplet(
 
     Zhang et al. 2022 (ArcCSE).
 
-    Args:
-        x: h, (batch, dim).
-        less: h', (batch, dim), with the short span masked.
-        more: h'', (batch, dim), with the longer span masked, which holds the short one.
-        margin: m.
+    h: `x`, h': `less`, with the short span masked, h'': `more`, whose span holds the short one.
     """
     gaps = similarity.cosine_pairs(x, more) - similarity.cosine_pairs(x, less)
     return (margin + gaps).relu().mean()

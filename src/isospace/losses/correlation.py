@@ -1,4 +1,7 @@
-"""Correlations and variances of the dimensions of one or two views, and their whitening."""
+"""Correlations and variances of the dimensions of one or two views, and their whitening.
+
+Views are (batch, dim), and `eps` is added to every variance, unless a docstring says otherwise.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,7 @@ from isospace.operators import similarity, whitening
 def unit_columns(x: torch.Tensor, *, eps: float = 0.0) -> torch.Tensor:
     """Standardise the columns of (batch, dim) and scale them to length 1.
 
-    `a.T @ b` of two such arrays is their correlation. `eps` is added to the variances, as batch
-    norm does.
+    `a.T @ b` of two such arrays is their correlation.
     """
     return similarity.standardise(x, eps=eps) / math.sqrt(len(x))
 
@@ -54,14 +56,6 @@ def barlow_twins(
 
     $\tilde a$: columns standardised over the batch. Zbontar et al. 2021, "Barlow Twins", Eq. 1 and
     2; the loss is the first plus lambda (0.005) times the second.
-
-    Args:
-        a: (batch, dim)
-        b: (batch, dim)
-        eps: added to every variance.
-
-    Returns:
-        Two scalars.
     """
     return correlation_terms(unit_columns(a, eps=eps), unit_columns(b, eps=eps))
 
@@ -73,10 +67,7 @@ def self_contrast(a: torch.Tensor, b: torch.Tensor, temperature: float = 1.0) ->
 
     Klein & Nabi 2022, "SCD".
 
-    Args:
-        a: (batch, dim), at a low dropout rate.
-        b: (batch, dim), at a high dropout rate.
-        temperature: tau; the paper has none.
+    `a` is at a low dropout rate, `b` at a high one. The paper has no temperature.
     """
     return similarity.cosine_pairs(a, b).mean() / temperature
 
@@ -93,15 +84,6 @@ def decorrelation(
     As released: `barlow_twins`. As printed (Klein & Nabi 2022, "SCD", Eq. 3 and 4):
     $-\sum_j (1 - C_{jj})^2$ and $\sum_{j \ne k} C_{jk}^2$ of
     $C_{jk} = \sum_i a_{ij} b_{ik} / \sqrt{\sum_i a_{ij}^2 b_{ik}^2}$, which is no correlation.
-
-    Args:
-        a: (batch, dim)
-        b: (batch, dim)
-        eps: added to every variance (released).
-        variant: released code, or the printed equations.
-
-    Returns:
-        Two scalars.
     """
     if variant == "released":
         return barlow_twins(a, b, eps=eps)
@@ -166,12 +148,6 @@ def dimension_contrast(
     $\tilde z$: columns standardised over the batch. Xu et al. 2023, "SimCSE++", Eq. 5, which has
     neither 1/N nor 1/D and divides variances by N - 1 (`variant="paper"`); the formula is that of
     the released code, which adds 1e-5 to variances.
-
-    Args:
-        z1: z, (batch, dim).
-        z2: z', (batch, dim).
-        temperature: tau.
-        variant: the scale, of the released code or of Eq. 5.
     """
     if variant == "released":
         a, b = (similarity.standardise(z, eps=1e-5) for z in (z1, z2))

@@ -17,15 +17,9 @@ def replace_words(
 ) -> torch.Tensor:
     """Return the sentences with a generator's words; the first token stays.
 
-    Args:
-        original: (n, length) token ids.
-        masked: (n, length) token ids, with mask tokens.
-        guesses: (n, length) token ids, the generator's.
-        mask: (n, length), 1 for tokens.
-        everywhere: replace all words, not those that were masked alone.
-
-    Returns:
-        (n, length) token ids, 0 at the padding.
+    All tensors are (n, length): ids of the sentences, the same with mask tokens, a generator's
+    `guesses`, and the mask, 1 for tokens. `everywhere` replaces all words, not the masked alone.
+    The result is 0 at the padding.
     """
     stays = torch.zeros_like(mask, dtype=torch.bool)
     stays[:, 0] = True
@@ -46,12 +40,9 @@ def replacement_detection(
 
     Clark et al. 2020, "ELECTRA"; with the sentence's vector Chuang et al. 2022, "DiffCSE".
 
-    Args:
-        logits: (n, length, 2), of original and replaced.
-        shown: (n, length) token ids that the discriminator saw.
-        original: (n, length) token ids.
-        mask: (n, length), 1 for tokens.
-        positions: the mean is over all tokens, or over "all" places, padding included.
+    `logits` (n, length, 2) are of original and replaced; the ids that were `shown`, the `original`
+    ids and the mask are (n, length). The mean is over all tokens, or over "all" places, padding
+    included.
     """
     labels = (shown != original).long() * mask
     losses = torch.nn.functional.cross_entropy(logits.mT, labels, reduction="none")
@@ -71,14 +62,8 @@ def token_information(
     sp: softplus. The estimate is $E^+ - E^-$. Zhang et al. 2020, "An Unsupervised Sentence
     Embedding Method by Mutual Information Maximization" (IS-BERT); log 2 is the code's.
 
-    Args:
-        local: c, (batch, length, dim), features of tokens.
-        sentence: h, (batch, dim).
-        mask: (batch, length), 1 for tokens.
-        constants: take log 2 off both, so that a score of 0 counts 0.
-
-    Returns:
-        Two scalars.
+    c: `local` (batch, length, dim), features of tokens; h: `sentence` (batch, dim); `mask` (batch,
+    length) is 1 for tokens. Without `constants` log 2 is not taken off.
     """
     count = len(sentence)
     scores = local[mask.bool()] @ sentence.T  # (token of the batch, sentence)

@@ -90,11 +90,7 @@ class Draws(Seeded, Auxiliary):
 class Scale(Auxiliary):
     """A trained factor of cosines.
 
-    Args:
-        start: the factor before training, positive.
-
-    Attributes:
-        log: the factor's logarithm, a scalar parameter.
+    `log` is the logarithm of the factor, a parameter.
     """
 
     def __init__(self, start: float) -> None:

@@ -79,13 +79,8 @@ class MaskedHead(Auxiliary):
     Sentence encoders come without their pre-trained head, so the dense layer starts as the
     identity.
 
-    Args:
-        words: the word embeddings, which the encoder keeps and trains.
-        dim: width of a token state.
-        eps: of the layer norm.
-
     Raises:
-        ValueError: the word embeddings have another width.
+        ValueError: the word embeddings have another width than the token states.
     """
 
     def __init__(self, words: torch.nn.Embedding, dim: int, eps: float = 1e-5) -> None:
@@ -107,12 +102,7 @@ class MaskedHead(Auxiliary):
         return word_loss(hidden, self._words[0].weight.to(hidden), self.bias, ids)
 
     def loss(self, views: Sequence[TokenStates], targets: Sequence[TokenIds]) -> torch.Tensor:
-        """Return the cross-entropy, a mean over the tokens to guess in all views, or 0.
-
-        Args:
-            views: the states of masked sentences.
-            targets: of each view; `NO_TARGET` where no token is to be guessed.
-        """
+        """Return the cross-entropy, a mean over the tokens to guess in all views, or 0."""
         wanted = [(target.ids != NO_TARGET) & target.mask.bool() for target in targets]
         states = [view.states[here] for view, here in zip(views, wanted, strict=True)]
         ids = torch.cat([target.ids[here] for target, here in zip(targets, wanted, strict=True)])
@@ -159,9 +149,7 @@ class Convolutions(torch.nn.Module):
 class CrossAttention(torch.nn.Module):
     """Attention to one vector (TSDAE); its weight is 1, so there are no queries.
 
-    Args:
-        attention: the layer's self-attention, which gives heads, norm and dropout.
-        dim: width of states and vector.
+    The layer's self-attention gives heads, norm and dropout.
     """
 
     def __init__(self, attention: Any, dim: int) -> None:

@@ -123,9 +123,6 @@ class GroupWhitening(Seeded):
     The paper's running statistics (Eq. 13) are for inference, where there is no head.
 
     Args:
-        dim: width of the vectors.
-        groups: number of groups, must divide `dim`.
-        generator: source of the permutations.
         shuffle: deal columns to groups by a permutation per view and step.
         copies: whiten each incoming view this many times, each under a fresh permutation.
         options: of `losses.shuffled_group_whitening`.
@@ -263,11 +260,7 @@ class MomentumHead(Seeded, Auxiliary):
     (Linear, layer norm, dropout, Linear, tanh); the second view passes copies of pooler and
     projection that follow with momentum.
 
-    Args:
-        dim: width of the vectors.
-        generator: of weights and dropout.
-        dropout: rate in projections and predictor.
-        momentum: m of the number of the update to come, from 2.
+    `momentum` gives m for the number of the update to come, from 2.
     """
 
     def __init__(

@@ -50,11 +50,7 @@ class Compression:
 
     @classmethod
     def fit(cls, name: FormName, vectors: NDArray[Any]) -> Compression:
-        """Fit a form on vectors of a corpus.
-
-        Args:
-            name: name of the form in `FORMS`.
-            vectors: (n, width) vectors of passages.
+        """Fit a form on vectors (n, width) of a corpus.
 
         Raises:
             ValueError: the form needs more vectors, or vectors of more dimensions.

@@ -10,9 +10,7 @@ BM25 has no upper bound and grows with the query. Divided by the query's highest
 0 (no shared word) and 1. Source for the known minimum: Bruch, Gai & Ingber 2023, ACM TOIS 42, "An
 Analysis of Fusion Functions for Hybrid Retrieval".
 
-Two alternatives were rejected. The standard deviation of BM25 depends on the number of texts
-without a shared word, which a list of hits does not contain. Ranks lose the distances between
-scores. `docs/results/fusion.md` compares all three.
+`docs/results/fusion.md` compares it with two alternatives.
 """
 
 from __future__ import annotations

@@ -87,16 +87,15 @@ def whiten(
     Args:
         x: (..., batch, dim), batch >= 2. Half precision is raised to float32, without autocast.
         groups: number of groups of columns; 1 is plain whitening, `dim` is standardisation.
-        permutation: order of the columns before they are cut into groups, (dim,) or (view, dim).
-            The result has the original order. Default: groups of neighbouring columns.
+        permutation: order of the columns before they are cut into groups, (dim,) or (view, dim);
+            default: as they are.
         method: the inverse square root.
         eps: number added to every variance.
         stop_gradient: treat the whitening matrix as a constant (the mean is always differentiated).
 
     Returns:
-        A tensor like `x`. Directions without variance become zero. In such a direction the
-        whitening matrix is 0 if `eps` is 0, else `eps ** -0.5`. With `stop_gradient` this factor
-        multiplies the gradient; without, the gradient of zca and pca hardly depends on `eps`.
+        A tensor like `x`. Directions without variance become zero. There the whitening matrix is 0
+        if `eps` is 0, else `eps ** -0.5`, which with `stop_gradient` multiplies the gradient.
 
     Raises:
         ValueError: fewer than 2 rows, or `groups` does not divide `dim`.
