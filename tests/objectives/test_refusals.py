@@ -1,4 +1,4 @@
-"""Values that no objective can have, and values that do not go together: each names its setting."""
+"""Values that do not go together: each refusal names its setting."""
 
 from __future__ import annotations
 
@@ -13,18 +13,7 @@ VIEWS = {"first": "none", "second": "none"}
 PERMUTED = {"positives": "permutation"}
 
 REFUSED: list[tuple[str, str, dict[str, Any]]] = [
-    # what a field's type does not allow
-    ("simcse", "temperature", {"temperature": 0.0}),
-    ("iso", "num_views", {"num_views": 1}),
-    ("iso", "dimension_weight", {"dimension_weight": -0.1}),
-    ("scd", "projector", {"projector": (64, 0)}),
-    ("scd", "high_dropout", {"low_dropout": 0.0, "high_dropout": 0.0}),
-    ("rank-study", "rows", {"rows": -1}),
-    ("arccse", "margin", {"margin": 1.6}),
-    ("mixcse", "mix_weight", {"mix_weight": 1.0}),
-    ("gs-infonce", "noise_rows", {"noise_rows": 0}),
     ("is-bert", "kernels", {"kernels": (1, 4)}),
-    # what does not go together
     ("simcse", "groups", {"groups": 4}),
     ("simcse", "clean_negatives", {"supervision": "triples", "clean_negatives": True}),
     ("simcse", "hard_negative_weight", {"hard_negative_weight": 1.0}),
