@@ -20,8 +20,8 @@ from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.encoders.saving import save_model
 from isospace.encoders.trained_pooling import at_mask, convolved
 from isospace.errors import UserError
+from isospace.objectives.decoders import Convolutions
 from isospace.objectives.heads import seeded
-from isospace.operators.convolutions import Convolutions
 from isospace.training.build import build_training
 from isospace.training.examples import Examples
 from isospace.views.edits import Template

@@ -13,9 +13,9 @@ from toy import short_run
 
 from isospace.encoders.loading import load_encoder
 from isospace.losses import token_information
+from isospace.objectives.decoders import Convolutions
 from isospace.objectives.heads import seeded
 from isospace.objectives.is_bert import ISBERT
-from isospace.operators.convolutions import Convolutions
 from isospace.training.checkpoint import load
 from isospace.training.train import train
 from isospace.views import TokenStates, View, Views
