@@ -28,12 +28,7 @@ _SCORES, _ITEMS = "scores.json", "items.npz"
 class BaselineScores:
     """Contents of scores.json.
 
-    Attributes:
-        model: name of the model, for `load_encoder`.
-        benchmark: digest of the test items, as in the results of a run.
-        scores: all scores with their protocols.
-        weights: `weights_hash` of the model.
-        format: format number of the file.
+    `benchmark` is the digest of the test items, `weights` the `weights_hash` of the model.
     """
 
     model: str

@@ -76,10 +76,7 @@ def run_cells(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Progre
     """Run all cells that are not finished; call `require_runnable` first.
 
     Several `jobs` divide the processor's threads and the GPUs among them, with the engine ray those
-    of a cluster.
-
-    Returns:
-        True if this process has the results. If several processes share a run, that is the first.
+    of a cluster. If several processes share a run, the first has the results, and gets true.
     """
     if jobs > 1 or engine == "ray":
         _side_by_side(cells, jobs, engine, progress)

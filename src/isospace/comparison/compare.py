@@ -50,11 +50,8 @@ _CONTINUE = "nothing is lost. Continue with the same command"
 def candidate(text: str, base: TrainConfig) -> TrainConfig:
     """Parse the settings of one candidate, NAME or NAME:FIELD=VALUE,FIELD=VALUE.
 
-    Args:
-        text: NAME is an objective. FIELD is an option of it, or learning_rate, dropout, batch_size,
-            model or pooling.
-        base: all other settings, and the options of its objective that NAME shares
-            (`shared_options`).
+    NAME is an objective. FIELD is an option of it, or one of `_CONFIG_KEYS`. `base` has all other
+    settings, and the options of its objective that NAME shares (`shared_options`).
     """
     name, _, rest = text.partition(":")
     kind = OBJECTIVES[name]

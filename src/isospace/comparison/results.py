@@ -21,7 +21,6 @@ class ComparisonProtocol:
     """Protocol of a comparison, in words.
 
     Attributes:
-        sts: protocol of the STS sets; `None` without data.
         labels: the labels that selected checkpoints; `None` if none did.
         unseen: the test pairs left out because the labels have them; `None` if none are.
         split: true if no validation pair is a test pair.
@@ -63,12 +62,9 @@ class RowGain:
 
 @dataclass(frozen=True)
 class BM25Row:
-    """Scores of BM25, alone or in hybrid search with the runs of one row.
+    """Scores of BM25, alone (without a weight) or in hybrid search with the runs of one row.
 
-    Attributes:
-        scores: column -> scores of the seeds.
-        weight: weight of BM25; `None` for BM25 alone.
-        over_base: gain in MRR over the row "base model", without BM25.
+    `over_base` is the gain in MRR over the row "base model", without BM25.
     """
 
     scores: dict[str, SeedScores]
@@ -101,7 +97,6 @@ class ComparisonResults:
     Attributes:
         measure: the score that the verdict is about: "MRR" of the pairs, or the STS "Avg"; if
             labels selected the checkpoints, "Avg unseen", without the test pairs in the labels.
-        protocol: protocol of the numbers.
         settings: row -> the settings that its runs share.
         runs: row -> the folders of its runs, relative to that of the comparison.
         baselines: row -> the model that was scored once, or the models of its seeds.
@@ -109,13 +104,10 @@ class ComparisonResults:
             over the seeds; of a base model only if it could be selected.
         scores: row -> score -> scores of the seeds. "base model" is that of the first row's runs,
             "base model of NAME" another base model.
-        gains: row -> score -> gain.
         differences: every pair of candidates and baselines in the score `measure`, the largest
             difference first.
-        verdict: what is advised.
         with_bm25: "BM25", and "ROW + BM25" of each row -> its scores.
         other_text: row -> set of other text -> gain over the row "base model".
-        format: format number of the file.
     """
 
     measure: str

@@ -53,12 +53,10 @@ class _Row:
     """One row of a comparison: a base model, a baseline or a candidate.
 
     Attributes:
-        name: name of the row.
         base: name of the row of a candidate's base model; else the same name.
         states: scores of each seed.
         items: test item values of each seed.
         other_text: other text values of each seed.
-        scores: column -> scores with what each item contributed.
         runs: runs of a candidate; empty of other rows.
         criterion: score that selected the checkpoints, mean over the seeds; `None` where the row
             cannot be selected.
@@ -101,10 +99,7 @@ def compare_runs(
     tests of the other rows, corrected by Holm, decide nothing. A baseline has no criterion: it is
     tested, but the verdict is never about it.
 
-    Args:
-        runs: name -> runs that differ in their seed alone.
-        measure: what the verdict is about.
-        baselines: name -> encoders that were not trained here: one, or one a seed.
+    `runs` of a name differ in their seed alone; `baselines` of a name are one, or one a seed.
     """
     baselines = baselines or {}
     every = [run for seeds in runs.values() for run in seeds]
@@ -123,7 +118,7 @@ def compare_runs(
     common = [c for c in base.scores if all(c in row.scores for row in others)]
     gains = {row.name: {c: gain(row.scores[c], base.scores[c]) for c in common} for row in others}
     adjusted = {c: holm({name: found[c].p for name, found in gains.items()}) for c in common}
-    verdict = _Selection(candidates, shared, column, protocol).verdict()
+    verdict = _Selection(candidates, column, protocol).verdict()
     average = shared.shown("Avg") if measure == "MRR" else None
     return ComparisonResults(
         measure=column,
@@ -186,17 +181,15 @@ def _baseline_row(name: str, models: Sequence[Baseline], shared: UnseenItems) ->
 
 @dataclass(frozen=True)
 class _Selection:
-    """The verdict on the row that the criterion selects; the criterion uses no test item.
+    """The verdict in one score on the row that the criterion selects.
 
-    If the corpus has too few pairs to split, the same pairs selected the checkpoints and select the
-    row. The interval then holds for all rows at once.
+    `rows` are base models and candidates by name. If the corpus has too few pairs to split, the
+    same pairs selected the checkpoints and select the row. The interval then holds for all rows at
+    once.
     """
 
     rows: Mapping[str, _Row]
-    """Base models and candidates by name."""
-    shared: UnseenItems
     column: str
-    """The score that the verdict is about."""
     protocol: ComparisonProtocol
 
     def verdict(self) -> ComparisonVerdict:

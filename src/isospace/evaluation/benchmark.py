@@ -62,13 +62,7 @@ HALVES = "halves of held-out sentences (first to second)"
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """Scores of one encoder on every item of a benchmark.
-
-    Attributes:
-        sts: scores of the STS sets; `None` without data.
-        vectors: (sentence, dim) vectors of the benchmark's `sample`.
-        with_bm25: ranks of the test pairs by BM25 and hybrid search.
-    """
+    """Scores of one encoder on every item of a benchmark, and the vectors of its `sample`."""
 
     retrieval: RetrievalScores
     sts: STSResult | None
@@ -96,8 +90,7 @@ class Benchmark:
         tasks: STS sets, for the papers' test pairs; empty without data.
         labels: labelled pairs that select checkpoints, or `None`.
         sample: held-out sentences whose vectors are kept.
-        split: true if no validation pair is among `pairs`; false if the corpus has too few pairs to
-            split.
+        split: true if no validation pair is among `pairs`.
         confidence: nominal confidence of the verdict's interval. After cross-validation it must be
             higher for the interval to hold in `CONFIDENCE` of cases.
     """
@@ -124,9 +117,6 @@ class Benchmark:
         The sample is the held-out text that `validation_text` leaves, or all of it. Without
         `pairs` the test pairs are natural pairs of the corpus, or else halves of the sample's
         sentences. With `distractors` all passages are candidates.
-
-        Raises:
-            UserError: there are fewer than two pairs, or distractors without documents.
         """
         held_out = corpus.held_out(corpus.test)
         split = True
@@ -165,11 +155,7 @@ class Benchmark:
         )
 
     def measure(self, encode: Encode, bm25_weight: float = WEIGHT) -> BenchmarkResult:
-        """Score one encoder.
-
-        The first text of a pair is encoded as a query; the sample is encoded as documents. A text
-        that is in several sets is encoded once.
-        """
+        """Score one encoder; a text that is in several sets is encoded once."""
         encode = remembering(encode)
         retrieval, with_bm25 = rank_pairs(encode, self.pairs, bm25_weight)
         sts = evaluate_sts(encode, self.tasks) if self.tasks else None
@@ -196,10 +182,8 @@ class Benchmark:
     def items(self, measured: BenchmarkResult) -> dict[str, np.ndarray]:
         """Return the values of each test item, for tests over items and seeds (`compare`).
 
-        Returns:
-            "MRR": reciprocal ranks (pair,), and "MRR burdens": the displacement (half, pair) of
-            `RetrievalScores`. "BM25", "fused" and `NO_SHARED` have the same two arrays. With STS
-            data each column of the papers' row has cosines (pair,).
+        "MRR", "BM25", "fused" and `NO_SHARED` have reciprocal ranks (pair,), and the displacement
+        (half, pair) of `RetrievalScores`. Columns of the papers' row have cosines (pair,).
         """
         with_bm25 = measured.with_bm25
         ranked = {"MRR": measured.retrieval, "BM25": with_bm25.bm25, "fused": with_bm25.hybrid}
@@ -211,13 +195,11 @@ class Benchmark:
         return items | (paper_cosines(self.tasks, measured.sts.cosines) if measured.sts else {})
 
     def test_pairs(self) -> dict[str, dict[str, np.ndarray]]:
-        """Return groups and gold scores of the test pairs, in the order of `items`.
+        """Return part -> column -> array of the test pairs, in the order of `items`.
 
-        Returns:
-            Part -> column -> array. "group" has for "MRR" the number of each pair's group (pair,).
-            For a column of the papers' row it has numbers of the sentences (pair, 2), the same for
-            one sentence in several sets. Columns of the papers' row also have "gold": gold scores
-            (pair,), and "seen" (pair,): true for pairs that are also among the labels.
+        "group" has the group's number for "MRR" (pair,), and numbers of the sentences (pair, 2) for
+        columns of the papers' row. These also have "gold": gold scores (pair,), and "seen": true
+        for pairs that are also among the labels (pair,).
         """
         labelled = np.array([], np.int64) if self.labels is None else self.labels.ids()
         parts = sts_test_pairs(self.tasks, labelled)

@@ -36,12 +36,10 @@ _Scorer = Callable[[Compression], dict[str, Scores]]
 
 @dataclass(frozen=True)
 class FormScores:
-    """Scores of one form, 0 to 1.
+    """Scores of one form on the test queries, 0 to 1.
 
     Attributes:
-        bytes: size of a passage's vector.
-        values: measure -> mean over the test queries.
-        changes: measure -> change against float32, with its interval; empty for float32.
+        changes: measure -> change against float32; empty for float32.
         lost: loss of the first measure on the selecting queries, plus its standard error.
     """
 
@@ -53,14 +51,11 @@ class FormScores:
 
 @dataclass(frozen=True)
 class CompressionResults:
-    """Scores of all forms of one model on one set of queries.
+    """Scores of all forms of one model on one set of queries, float32 first.
 
     Attributes:
-        tested_on: description of the test queries.
-        selected_on: description of the pairs that selected the smallest form.
         fitted_on: number of texts that the forms were fitted on.
         unit: name of the groups of queries, in the plural.
-        forms: name -> scores, float32 first.
         smallest: smallest form whose `lost` is at most `MOST_LOST`.
     """
 

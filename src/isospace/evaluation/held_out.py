@@ -29,13 +29,8 @@ DISTRACTORS = 1_000
 class HeldOut:
     """Label-free measurements of one encoder during its training.
 
-    Args:
-        sentences: n sentences that are not trained on; `SENTENCES` of them are measured.
-        pairs: pairs that are neither trained on nor test pairs; `PAIRS` of them are measured.
-        natural: true for natural pairs of the corpus, false for halves of sentences.
-
-    Attributes:
-        ranks: ranks of the pairs in the last measurement; `None` before the first.
+    `SENTENCES` of the sentences and `PAIRS` of the pairs are measured. `natural` is false for
+    halves of sentences. `ranks` are those of the pairs in the last measurement.
     """
 
     def __init__(self, sentences: Sequence[str], pairs: TextPairs, natural: bool = True) -> None:
@@ -48,9 +43,6 @@ class HeldOut:
 
     def measure(self, encode: Encode, encode_noisy: Encode) -> dict[str, float]:
         """Measure one state of the encoder; the first call must be the base model.
-
-        `encode` returns clean vectors (n, dim), `encode_noisy` vectors under dropout. First texts
-        are queries; sentences and second texts are documents.
 
         Returns:
             pairs_loss (InfoNCE of the pairs, first texts against all second texts, tau 0.05) and

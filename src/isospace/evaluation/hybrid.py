@@ -219,10 +219,7 @@ def gains_over_first(title: str, found: Mapping[str, BM25Comparison]) -> TitledR
 
 
 def compare_judged(encode: Encode, judged: JudgedQueries, weight: float = WEIGHT) -> BM25Comparison:
-    """Rank all documents for each query in the three ways, and measure the rankings.
-
-    Memory holds a vector of each document and the BM25 index; scores are computed in blocks.
-    """
+    """Rank all documents for each query in the three ways, and measure the rankings."""
     vectors = unit_vectors(encode, judged.queries, judged.documents)
     ignored = np.array(judged.ignored or [-1] * len(judged))
     blocks = _blocks_by_way(*vectors, judged.queries, BM25(judged.documents), weight, ignored)
@@ -255,10 +252,8 @@ def without_ignored(blocks: _Blocks, ignored: NDArray[np.int64]) -> _Blocks:
 class BaselineRanks:
     """Ranks of pairs by BM25, by hybrid search, and by the encoder without shared words.
 
-    Attributes:
-        no_shared: ranks by the encoder after the query's words were removed from its right text;
-            the other candidates are unchanged. `None` if no pair shares a word, or the encoder
-            cannot encode the shortened texts.
+    For `no_shared` the query's words were removed from its right text alone. It is `None` if no
+    pair shares a word, or the encoder cannot encode the shortened texts.
     """
 
     bm25: RetrievalScores
@@ -270,10 +265,7 @@ class BaselineRanks:
 def rank_pairs(
     encode: Encode, pairs: TextPairs, weight: float = WEIGHT
 ) -> tuple[RetrievalScores, BaselineRanks]:
-    """Rank each pair's second text for its first text, by the encoder and by the baselines.
-
-    Memory holds a vector of each candidate and the BM25 index; scores are computed in blocks.
-    """
+    """Rank each pair's second text for its first text, by the encoder and by the baselines."""
     targets, (first, second), blocks = _searched(encode, pairs, weight)
     bare = [without_words_of(*pair) for pair in pairs]
     changed = [i for i, text in enumerate(bare) if text != pairs.second[i]]
@@ -299,7 +291,7 @@ def rank_pairs(
 def rank_baselines(
     encode: Encode, pairs: TextPairs, weight: float = WEIGHT
 ) -> tuple[RetrievalScores, RetrievalScores]:
-    """Return the ranks by BM25 alone and by hybrid search; arguments as for `rank_pairs`."""
+    """Return the ranks by BM25 alone and by hybrid search."""
     targets, _, blocks = _searched(encode, pairs, weight)
     return targets.rank(blocks["BM25"]()), targets.rank(blocks["hybrid"]())
 

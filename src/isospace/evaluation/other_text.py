@@ -69,11 +69,9 @@ class OtherText:
     """Pairs of text from outside the corpus.
 
     Attributes:
-        test_pairs: set -> pairs that measure the gain.
         validation_pairs: set -> pairs that may select. Sets too small to split are missing.
         sts: the test pairs of the seven STS sets; empty if one of the sets cannot be scored.
-        known: groups and gold scores of the STS test pairs that are scored. Pairs that are also
-            among the labels are not.
+        known: the STS test pairs that are scored.
         dev: dev sets of STS that may select, without the STS test pairs among them.
         left_out: why a carried set is not measured; empty if all are measured.
     """
@@ -99,9 +97,6 @@ class OtherText:
 
         The carried docstrings are left out if the corpus holds docstrings. With `selects` the STS
         dev sets are validation pairs. Without `carries` the sets of isospace are left out.
-
-        Raises:
-            UserError: a folder cannot be read, or holds too little text.
         """
         test: dict[str, TextPairs] = {}
         validation: dict[str, TextPairs] = {}
@@ -267,12 +262,7 @@ def other_text_words(gains: Mapping[str, Gain]) -> str:
 
 
 def other_text_sentence(gains: Mapping[str, Gain]) -> str:
-    """Return the gains of `other_text_words` as a sentence.
-
-    >>> lost = Gain(-0.002, -0.005, 0.001, 0.2, 600, 600, 100, 100)
-    >>> other_text_sentence({"STS": lost})
-    'On other text: STS -0.20 (-0.50 to +0.10).'
-    """
+    """Return the gains of `other_text_words` as a sentence; empty if there are none."""
     words = other_text_words(gains)
     return f"On other text: {words}." if words else ""
 

@@ -96,11 +96,7 @@ def load_own(
 ) -> OwnData:
     """Read a user's file, or a folder of judged queries.
 
-    Args:
-        path: a csv, tsv, txt, jsonl or parquet file, as `read_user_file` reads it, or a
-            folder as `judged_files.load_judged` reads it.
-        kind: kind of the rows of a file; default: recognised by the columns.
-        split: split of a folder, as for `judged_files.load_judged`.
+    `kind` is that of a file's rows (default: recognised by the columns), `split` that of a folder.
 
     Raises:
         UserError: the data cannot be read or scored; the message names file and line.
@@ -133,10 +129,7 @@ def load_own_files(config: EvaluateConfig) -> list[OwnData]:
 def load_pairs(path: Path | str, group: str | None = None) -> TextPairs:
     """Read a file of two columns: two texts that belong together.
 
-    Args:
-        path: a file as `read_user_file` reads it. Two columns with unknown names are
-            read in their order.
-        group: name of another column, with the group of each pair.
+    `group` is the name of another column, with the group of each pair.
 
     Raises:
         UserError: the file cannot be read, has a wrong number of columns, no column `group`, an
@@ -214,13 +207,11 @@ def _label(path: Path, line: int, cell: Any) -> str:
 
 @dataclass(frozen=True)
 class UserFile:
-    """Rows of a file.
+    """Rows of a file: line number (parquet: row number) and cells of each.
 
     Attributes:
         columns: names of the columns that were read, in the order of `COLUMNS[kind]`; empty if the
             file has no names.
-        rows: line number (parquet: row number) and cells of each row, in the order of `columns`.
-        group: column with the groups of rows, or `None`.
         groups: group of each row; a row without a value is a group of its own.
     """
 

@@ -55,10 +55,7 @@ class PromptedEncoders:
     def of_prompts(
         cls, prompts: Prompts, embed: Callable[..., NDArray[np.float32]]
     ) -> PromptedEncoders:
-        """Make the functions of an encoder with these prompts.
-
-        `embed` takes texts and the keyword `side`, as `Encoder.embed` does.
-        """
+        """Make the functions of an encoder; `embed` is its method, or takes the same arguments."""
         made = {prompts.way(side): partial(embed, side=side) for side in prompts.sides}
         return cls(
             made[prompts.way("query")], made[prompts.way("document")], made[prompts.way(None)]
@@ -77,11 +74,8 @@ class Candidates:
     """Texts to rank for the first texts of pairs, in addition to the second texts.
 
     Attributes:
-        texts: n texts.
-        groups: name of each text's group, as for pairs, if the text is part of the sample; else
-            `None`.
+        groups: name of each text's group, as for pairs; `None` for texts outside the sample.
         right: first text -> positions of the texts that are right for it, or equal to it.
-        described: description of the texts.
     """
 
     texts: tuple[str, ...]
@@ -121,7 +115,6 @@ class TextPairs:
     """Texts that belong together: `first[i]` and `second[i]`.
 
     Attributes:
-        among: candidates in addition to the second texts; default: none.
         groups: name of each pair's group, such as its document or module. Statistics treat the
             pairs of a group as one observation. `None` if the groups are unknown.
         unit: name of the groups, in the plural.
@@ -238,8 +231,7 @@ def unit_vectors(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return vectors of length 1, (query, dim) and (document, dim).
 
-    Each function encodes each distinct text once, in slices. Beside the vectors, memory use does
-    not grow with the number of documents.
+    Each distinct text is encoded once, in slices that bound the memory beside the vectors.
     """
     sides = sided(encode)
     if sides.queries == sides.documents:

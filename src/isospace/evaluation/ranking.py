@@ -46,9 +46,8 @@ class JudgedQueries:
     """Queries, the documents that are ranked for each of them, and graded judgements.
 
     Attributes:
-        documents: m documents, all of them candidates of every query.
-        judgements: for each query: position of a document -> grade; relevant above 0. Positions
-            from m on refer to missing documents, which are never found.
+        judgements: for each query: position of a document -> grade. Positions behind the last
+            document refer to missing documents, which are never found.
         ignored: for each query the position of a document that is not ranked, or -1; empty if no
             query has such a document.
         notes: remarks on the data, for the protocol.

@@ -28,20 +28,18 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 @dataclass(frozen=True)
 class RetrievalScores:
-    """Ranks of each query's own target among all targets, by cosine; 1 is best."""
+    """Ranks of each query's own target among all targets: `(query,)`, 1 is best.
+
+    Attributes:
+        displacement: `(half, query)`: the sum by which a query's own target lowers the reciprocal
+            ranks of the other queries of a half. If several queries share a target, the first has
+            the loss. The first query of a group also has the losses by other texts of the group.
+    """
 
     ranks: FloatArray
-    """`(query,)`; ties give half ranks."""
     candidates: int
     protocol: str
-    """Description of how the ranks were made."""
     displacement: FloatArray
-    """`(half, query)`: the loss that each query's own target causes to other queries.
-
-    A target that ranks before the targets of other queries lowers their reciprocal ranks. The loss
-    is the sum over the queries of a half. If several queries share a target, the first has the
-    loss. The first query of a group also has the losses by other texts of the group.
-    """
 
     @property
     def reciprocal_ranks(self) -> FloatArray:
@@ -223,18 +221,15 @@ class Targets:
         return replace(found, protocol=protocol)
 
     def rank_vectors(self, first: NDArray[Any], texts: NDArray[Any]) -> RetrievalScores:
-        """Rank the right targets by cosine.
-
-        `first` (pair, dim) are vectors of the first texts, `texts` (target, dim) of the targets.
-        """
+        """Rank the targets (target, dim) for the first texts (pair, dim) by cosine."""
         return self.rank(product_blocks(unit_rows(first), unit_rows(texts)))
 
 
 def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
     """Rank each pair's second text for its first text among all candidates, by cosine.
 
-    First texts are queries and second texts documents. A first text may have several second texts:
-    while one is ranked, the others are left out, and so is the first text itself.
+    While one second text of a first text is ranked, the others are left out, and so is the first
+    text itself.
     """
     targets = Targets.of_pairs(pairs)
     vectors = unit_vectors(encode, pairs.first, targets.texts)

@@ -167,7 +167,6 @@ class UnseenItems:
             of the sentences of the same pairs as `gold`.
         unseen: STS set -> (pair,) true for pairs that are not among the labels.
         complete: true if all seven sets have such pairs.
-        labels: the labels that selected the checkpoints; `None` if none did.
     """
 
     gold: Items
@@ -216,10 +215,7 @@ class UnseenItems:
         return f"without those {left_out} that {self.labels} holds too"
 
     def scores(self, seeds: Sequence[Items]) -> dict[str, Scores]:
-        """Return column -> scores of one encoder, or of the seeds of one row.
-
-        `seeds` are `Benchmark.items` of each, in the order of the test pairs.
-        """
+        """Return column -> scores, given `Benchmark.items` of each seed of one row."""
         ranked = [c for c in ("MRR", NO_SHARED) if all(c in items for items in seeds)]
         found = {column: self.ranked(seeds, column) for column in ranked}
         by_set = {
@@ -347,10 +343,7 @@ def paper_cosines(
 def sts_test_pairs(
     tasks: Mapping[str, STSSet], labelled: NDArray[np.int64]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return the STS part of `Benchmark.test_pairs`.
-
-    `labelled` has the ids of the labelled pairs that select checkpoints.
-    """
+    """Return the STS part of `Benchmark.test_pairs`, given the ids of the labelled pairs."""
     tests = {PAPER_COLUMNS[name]: list(task.subsets.values()) for name, task in tasks.items()}
     return {
         "group": numbered_sentences(tests),

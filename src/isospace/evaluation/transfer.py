@@ -58,10 +58,12 @@ _FEWEST = 2 * _FOLDS  # examples of a label, so that every inner fold of a proto
 
 @dataclass(frozen=True)
 class Labelled:
-    """Labelled sentences, or sentence pairs, in SentEval's order: by length, then by label."""
+    """Labelled sentences, or sentence pairs, in SentEval's order: by length, then by label.
+
+    `sides` are the sentences; for pairs, all first sentences and all second sentences.
+    """
 
     sides: tuple[tuple[str, ...], ...]
-    """The sentences; for pairs, all first sentences and all second sentences."""
     labels: IntArray
 
 
@@ -78,15 +80,10 @@ class TransferScore:
     """Accuracies of one task in per cent, rounded as in SentEval, with their protocol.
 
     Attributes:
-        task: one of `senteval.TRANSFER_NAMES`.
         protocol: training of the classifiers, a name in `classifiers.PROTOCOLS`.
-        splits: description of the training, validation and test rows.
         test: accuracy on test rows; with nested folds the mean over the outer folds.
         dev: accuracy of the selected penalty on the validation rows.
         f1: F1 of label 1 on the test rows, in per cent (MRPC only).
-        n: number of test rows.
-        n_dev: number of validation rows.
-        seed: seed of folds, initial weights and shuffles.
     """
 
     task: str

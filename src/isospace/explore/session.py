@@ -47,12 +47,9 @@ _SEED = 0
 
 @dataclass(frozen=True)
 class Model:
-    """An encoder and its vectors of the corpus.
+    """An encoder, A or B, and its vectors of the corpus.
 
     Attributes:
-        letter: A or B.
-        name: name for people.
-        encode: texts -> (text, dim); may differ for queries and documents.
         vectors: (text, dim) unit vectors of the corpus.
         sample: (n, dim) vectors of the texts at `sample_rows`, as the encoder returns them.
     """
@@ -93,11 +90,8 @@ class NeighboursByModel:
 class Difference:
     """A pair of sentences that one model finds more alike than the other, relative to other pairs.
 
-    Attributes:
-        pair: positions of the two sentences, from 0.
-        cosines: cosine by each model.
-        deviations: deviation of each cosine from the model's mean over all pairs, in the model's
-            standard deviations.
+    `deviations` are those of the cosines from each model's mean over all pairs, in the model's
+    standard deviations.
     """
 
     pair: tuple[int, int]
@@ -320,16 +314,8 @@ def open_session(
 ) -> Session:
     """Load one or two models, and encode the texts of a corpus with each.
 
-    Args:
-        models: one or two models.
-        texts: distinct texts, as `read_corpus` gives them.
-        corpus: description of the texts.
-        precision: the arithmetic.
-        progress: shows the progress; default: the log.
-        query_prompt: text before every query; default: the model's own prompt.
-        document_prompt: text before every document; default: the model's own prompt.
-        pooling: pooling of the models; default: the model's own.
-        changes: the queries that changed most, for a run of adapt.
+    `texts` are distinct, as `read_corpus` gives them, and `corpus` is their description. `changes`
+    are the queries that changed most, for a run of adapt.
 
     Raises:
         UserError: there are not one or two models, or a model cannot be loaded.

@@ -88,13 +88,8 @@ def picture(
 ) -> Picture:
     """Draw a chart for a page.
 
-    Args:
-        chart: the chart.
-        name: name of the picture, unique on the page.
-        description: description of the picture, for screen readers.
-        title: title above the picture.
-        caption: text after the title.
-        width: width in pixels, at a text size of 12 pixels.
+    `name` is unique on the page, and `description` is for screen readers. The width is in pixels,
+    at a text size of 12 pixels.
     """
     fit = alt.AutoSizeParams(type="fit", contains="padding")
     buffer = io.StringIO()
@@ -217,8 +212,6 @@ def spectra(spaces: Mapping[str, Vectors]) -> Chart:
     """Draw the singular values of one or two spaces, largest first, as shares of their sum.
 
     Values below the rounding error of the sample (half precision) are left out.
-
-    `spaces`: name, such as "before" or "after" -> vectors (sentence, dim).
     """
     values: Values = []
     for name, vectors in spaces.items():

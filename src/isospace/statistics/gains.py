@@ -58,15 +58,10 @@ class Gain:
     The interval stays within -1 and 1.
 
     Attributes:
-        mean: mean gain over the seeds.
         low: lower end of the 95 % interval.
-        high: upper end of the 95 % interval.
         p: two-sided p of Student's t.
-        items: number of test items.
         groups: number of groups of items, or of sentences in the pairs.
         changed: number of items whose value changed with any seed.
-        changed_groups: number of groups with such items.
-        seeds: number of seeds.
         sd: standard deviation over the seeds; `None` for one seed.
         candidates: number of candidates that the interval covers at once; more than one if the same
             items selected.

@@ -78,8 +78,8 @@ class Scores:
 
     Attributes:
         by_seed: (seed,) scores; an untrained encoder has one seed.
-        values: (seed, item) value of each item.
-        influence: (seed, item) influence of each item on the score.
+        values: (seed, item).
+        influence: (seed, item).
         shared: (half, seed, item) influence of each item as a candidate, on the queries of either
             half; zeros if items do not affect each other's values.
         weights: (item,) weight of each item in the score; the sum is 1.
@@ -119,12 +119,9 @@ def group_sums(groups: NDArray[np.int64], rows: NDArray[Any]) -> FloatArray:
 def sum_of_products(groups: NDArray[np.int64], x: FloatArray, y: FloatArray) -> float:
     """Sum x_i y_j over all items i and j that depend on each other, i = j included.
 
-    Args:
-        groups: (item,) or (item, 2), as in `Scores`. With two parts, the sums over both parts are
-            added, and pairs of items that share both parts are subtracted once (Fafchamps & Gubert
-            2007; Cameron, Gelbach & Miller 2011).
-        x: (item,).
-        y: (item,).
+    `groups` are (item,) or (item, 2), as in `Scores`. With two parts, the sums over both parts are
+    added, and pairs of items that share both parts are subtracted once (Fafchamps & Gubert 2007;
+    Cameron, Gelbach & Miller 2011).
 
     >>> x = np.array([1.0, 10.0, 100.0])
     >>> sum_of_products(np.array([7, 5, 7]), x, x)
@@ -147,13 +144,10 @@ def sum_of_products(groups: NDArray[np.int64], x: FloatArray, y: FloatArray) -> 
 def mean_scores(
     values: FloatArray, groups: NDArray[np.int64], displacement: FloatArray | None = None
 ) -> Scores:
-    """Return means of per-item scores, such as reciprocal ranks.
+    """Return means of values (seed, item), such as reciprocal ranks.
 
-    Args:
-        values: (seed, item).
-        groups: (item,) group numbers.
-        displacement: (half, seed, item) by how much each item lowers the sum of the others' values,
-            as in `RetrievalScores.displacement`; default: 0.
+    `displacement` (half, seed, item) is by how much each item lowers the sum of the others' values,
+    as in `RetrievalScores`; default: 0.
     """
     n = values.shape[1]
     if displacement is None:
@@ -163,12 +157,9 @@ def mean_scores(
 
 
 def spearman_scores(cosines: FloatArray, gold: FloatArray, groups: NDArray[np.int64]) -> Scores:
-    """Return Spearman's correlations of cosines with gold scores.
+    """Return Spearman's correlations of cosines (seed, pair) with gold scores (pair,).
 
-    Args:
-        cosines: (seed, pair).
-        gold: (pair,).
-        groups: (pair,) group numbers, or (pair, 2) numbers of the two sentences.
+    `groups` are (pair,) group numbers, or (pair, 2) numbers of the two sentences.
     """
     n = len(gold)
     by_seed = np.array([spearman(row, gold) for row in cosines])

@@ -38,7 +38,6 @@ class SelectedAmong:
 
     Attributes:
         scores: scores of the candidates, the base model's first; each may have several seeds.
-        place: position of the selected candidate.
         unseen: number of further candidates, whose scores are not known here.
         selection_bias: the amount by which that earlier selection raised the gain.
     """
@@ -68,11 +67,9 @@ class SelectedAmong:
 
 
 def best_position(scores: Sequence[Scores] | Sequence[float]) -> int:
-    """Return the position of the candidate with the highest score; 0 is the base model.
+    """Return the position of the highest score, or of the first of equal scores.
 
-    Args:
-        scores: scores of the candidates on the validation items, or their means; the base model
-            first, then by distance from it. The first of equal candidates is selected.
+    The base model comes first, then the candidates by distance from it.
     """
     values = [s.mean if isinstance(s, Scores) else s for s in scores]
     return max(range(len(values)), key=values.__getitem__)
@@ -86,11 +83,8 @@ def measured_gain(
 ) -> Gain:
     """Return the gain that a verdict is about.
 
-    Args:
-        after: scores of the model that was selected.
-        before: scores of the base model.
-        among: the candidates, if the same items selected the model; `None` if other items did.
-        confidence: level of the interval, if other items selected.
+    Pass the candidates as `among` if the same items selected the model. `confidence` is the level
+    of the interval if other items did.
     """
     if among is None:
         return gain(after, before, confidence)
@@ -109,9 +103,8 @@ def best_other(candidates: Sequence[Scores]) -> int:
 def best_by_others(values: FloatArray, parts: NDArray[np.int64]) -> list[int]:
     """Select a candidate for each part of the items, using only the items of the other parts.
 
-    Args:
-        values: (candidate, item) scores, the base model first. The first of equals is selected.
-        parts: (item,) number of each item's part, from 0 on.
+    `values` are (candidate, item), the base model first; the first of equals is selected. `parts`
+    are (item,) from 0.
 
     >>> best_by_others(np.array([[0.0, 0.0, 0.0], [-1.0, 1.0, 1.0]]), np.array([0, 1, 2]))
     [1, 0, 0]
@@ -126,10 +119,8 @@ def gain_of_selected(among: SelectedAmong, measured: tuple[Scores, Scores] | Non
     The interval holds for all candidates at once. The error level is divided between known and
     unseen candidates (Bonferroni). The gain is reduced by `added_by_selecting`.
 
-    Args:
-        among: the candidates; one that is not the base model was selected.
-        measured: scores of the selected candidate and of the base model, if they were measured
-            again more precisely; default: the scores in `among`.
+    `measured` are scores of the selected candidate and of the base model, if they were measured
+    again more precisely.
     """
     start, others = among.scores[0], among.scores[1:]
     after, before = measured or (among.scores[among.place], start)

@@ -187,13 +187,9 @@ def holm(p: Mapping[_Key, float]) -> dict[_Key, float]:
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference of two rows of a comparison in one score.
+    """Gain of the row with the higher mean, `ahead`, over another row in one score.
 
-    Attributes:
-        ahead: name of the row with the higher mean.
-        behind: name of the other row.
-        gain: gain of `ahead` over `behind`.
-        holm_p: p of the gain, corrected for all pairs of rows.
+    `holm_p` is the p of the gain, corrected for all pairs of rows.
     """
 
     ahead: str

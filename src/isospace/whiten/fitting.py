@@ -44,12 +44,9 @@ M = TypeVar("M", Moments, PairMoments)
 
 @dataclass(frozen=True)
 class Fitted:
-    """The result of one pass over the corpus.
+    """The result of one pass over the corpus: a map for each power to try.
 
-    Attributes:
-        by: kind of the fitted texts: pairs or single texts.
-        count: number of pairs or texts.
-        maps: a map for each power to try.
+    `count` is the number of pairs or texts that the maps were fitted on.
     """
 
     by: By

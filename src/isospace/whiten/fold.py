@@ -62,11 +62,8 @@ def fold_queries(encoder: Encoder, fitted: WhiteningMap) -> Encoder:
     """Return an encoder with the same weights that maps only its queries.
 
     The last module is a `Router`. Queries pass a dense layer without bias, then L2 normalisation.
-    Other texts pass the encoder's own final normalisation, and keep their vectors bit for bit.
-
-    Args:
-        encoder: the encoder; it is changed, and the new encoder uses its modules.
-        fitted: a map without a mean, fitted on vectors without final normalisation.
+    Other texts pass the encoder's own final normalisation, and keep their vectors bit for bit. The
+    encoder is changed. The map has no mean, and was fitted without final normalisation.
     """
     closing = drop_normalize(encoder)
     routes = {"query": [_matrix(fitted), Normalize()], "document": closing}
@@ -78,10 +75,8 @@ def fold_queries(encoder: Encoder, fitted: WhiteningMap) -> Encoder:
 def two_encoders(queries: Encoder, fitted: WhiteningMap | None, documents: Encoder) -> Encoder:
     """Return an encoder with modules of its own for queries; both parts are used in it.
 
-    Args:
-        queries: the encoder of queries.
-        fitted: a map of its vectors without a mean, fitted without final normalisation, if any.
-        documents: the encoder of all other texts, which keep its vectors bit for bit.
+    `fitted` maps the vectors of queries, as in `fold_queries`. All other texts keep the vectors of
+    `documents` bit for bit.
     """
     if fitted is not None:
         drop_normalize(queries)

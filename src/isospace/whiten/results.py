@@ -46,13 +46,10 @@ class WhiteningResults:
     """Results of a whitening, stored as whitening.json in the model's folder.
 
     Attributes:
-        by: source of the covariance: differences within pairs, or single texts.
-        whitening: settings of the whitening and its covariance estimate.
         sentences: number of sentences or pairs that the map was fitted on.
         candidates: `name_of(power)` -> MRR on the validation pairs; empty if the user gave a power.
         selected_on: description of the validation pairs.
         after: scores of the model whitened by `power`.
-        verdict: verdict on the gain of the whitened model on the test pairs.
         other_text: set of other text -> scores before and after; empty if no power was selected.
         whitened: true if the folder holds the whitened model, false for the unchanged model.
         gap: largest 1 - cosine between the folder's vectors and the measured vectors.

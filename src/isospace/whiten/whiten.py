@@ -76,12 +76,9 @@ def whiten_model(config: WhitenConfig, progress: Progress | None = None) -> Whit
 
 @dataclass(frozen=True)
 class _Task:
-    """The model to whiten, and the texts for fitting, selection and test.
+    """The model to whiten without its final normalisation, and the texts.
 
-    Attributes:
-        settings: the settings by which model and texts are read.
-        encoder: the base model without its final normalisation.
-        encode: function that encodes texts and remembers their vectors.
+    `settings` are those by which model and texts are read. `encode` remembers vectors.
     """
 
     settings: TrainConfig
