@@ -27,7 +27,7 @@ from isospace.training.run import Run
 
 
 def parser(description: str, work: str, seeds: int) -> argparse.ArgumentParser:
-    """The options of every such script; --judge takes the place of the two paths."""
+    """Return the options of every such script; --judge STS_FOLDER replaces the two paths."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("corpus", type=Path, nargs="?")
     parser.add_argument("sts", type=Path, nargs="?")
@@ -39,7 +39,7 @@ def parser(description: str, work: str, seeds: int) -> argparse.ArgumentParser:
 
 
 def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The options, of which either both paths or --judge are there."""
+    """Parse the options; refuse a call without both paths and without --judge."""
     options = parser.parse_args()
     if options.judge is None and options.sts is None:
         parser.error("give CORPUS and STS_FOLDER, or --judge STS_FOLDER")
@@ -47,13 +47,13 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 class _Archiving(Logged):
-    """Puts every run into the archive when it has ended: hours may be lost with a machine."""
+    """Progress that archives every finished run, because a machine may be lost."""
 
     def __init__(self, runs: Path, archive: Path) -> None:
         self._runs, self._archive = runs, archive
 
     def line(self, label: str, text: str) -> None:
-        """A line about a cell is about its beginning or its end."""
+        """Show a line, and archive finished runs when a cell begins or ends."""
         super().line(label, text)
         if label == "cell":
             pack(self._runs, self._archive)
@@ -68,7 +68,7 @@ def run(
     baselines: Mapping[str, Path] | None = None,
     measure: Measure = "sts",
 ) -> ComparisonResults:
-    """Run what neither the folder of the runs nor the archive has, put it into both, and judge.
+    """Run what neither the folder of the runs nor the archive has, keep it in both, and compare.
 
     The candidates share one corpus, and the STS sets where these are measured. `baselines` are the
     models of rows that are not trained; their scores are archived too.
@@ -94,7 +94,7 @@ def judged_again(
     measure: Literal["MRR", "Avg"] = "Avg",
     seeds: int | None = None,
 ) -> ComparisonResults:
-    """What the finished runs of an archive say together; nothing is trained, no text is read.
+    """Compare the finished runs of an archive; nothing is trained, no text is read.
 
     `names` are of rows, trained or not, of which the first `seeds` count (default: all).
     """

@@ -5,7 +5,7 @@
     python benchmarks/baselines.py CORPUS STS_FOLDER --cost
 
 Goes on where it was stopped, and with the cells in docs/results/baselines-TABLE-cells.npz.xz.
-Rows of more than five passes have half the sentences and one seed, beside `simcse` with as many.
+Rows of more than five passes have half the sentences and one seed, and so has a `simcse` row.
 `declutr` needs documents: paragraphs of the docstrings of the installed packages, of 70 words
 or more, beside `simcse` on the same. With --judge the finished runs are judged again. With --cost
 updates of every row are timed in turn with those of `simcse`; nothing else should run then.
@@ -70,7 +70,7 @@ POST_HOC: dict[str, tuple[Whitening, float | Literal["auto"]]] = {
     "soft-whitening": (Whitening(), "auto"),
     "bert-flow": (Whitening(kind="flow"), 1.0),
 }
-"""Maps behind the base model; how far the second goes is chosen by halves of held-out sentences."""
+"""Linear maps of the base model; validation pairs select the power of the second."""
 SHOWN, COSTS = ("STS12", "SICK-R"), "cost"
 """Sets that the page shows, of all pairs (the archive has every set); and what an update costs."""
 COSTLY = ("pcl",)

@@ -1,6 +1,6 @@
 """Store the finished runs of a study in one small file: scores, no weights, and no test data.
 
-A study of hours can go on at another machine, and be judged again without training. The file
+A study of hours can go on at another machine, and be compared again without training. The file
 is npz in xz: an array for each column of the test items, with a row for each cell (`base`,
 `ROW/seed-N`, `baselines/ROW`), and their results as JSON. Ranks are exact. Burdens, which only
 intervals need, are float16. Cosines of STS pairs have 256 levels, and a shift that restores their

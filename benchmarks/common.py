@@ -30,7 +30,7 @@ def write_dev_file(sts: Path, path: Path) -> None:
 
 
 def draw(path: Path, parts: Mapping[str, str]) -> None:
-    """Put texts between their markers in a page; what stands around them stays as it is."""
+    """Put texts between their markers in a page; the rest of the page does not change."""
     page = path.read_text(encoding="utf-8") if path.is_file() else ""
     for name, text in parts.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end {name} -->\n"

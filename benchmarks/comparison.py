@@ -6,7 +6,7 @@
 The settings are those of baselines.py from [CLS], but twice the sentences and five seeds.
 Goes on where it was stopped, as every comparison does, and with the cells whose records are in
 docs/results/comparison-cells.npz.xz; the report is in the folder of the runs. With --judge nothing
-is trained and no text is read: the runs in the archive are judged again, and the page is drawn of
+is trained and no text is read: the runs in the archive are compared again, and the page is drawn of
 what they say.
 """
 

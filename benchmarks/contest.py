@@ -33,7 +33,7 @@ class Result:
         peak_mb: highest resident memory of its process, libraries included; of the GPU where there
             is one.
         failure: why there are no numbers.
-        notes: whatever else the candidate told.
+        notes: other remarks of the candidate.
     """
 
     seconds: list[float] = field(default_factory=list)

@@ -69,7 +69,7 @@ class Package:
     Attributes:
         name: of the package.
         sha256: of its .deb.
-        folder: whose files are taken, with the folders that they are in.
+        folder: folder of the files to copy, with their folders.
         files: which of them, as a pattern.
     """
 

@@ -80,7 +80,7 @@ ADAPT_TOKENS = {
 PAPERS = ("simcse", "whitenedcse", "scd-published", "simcse++-published")
 """The objectives of the three papers."""
 FEWEST_SEEDS = 3
-"""Of two seeds an interval says next to nothing: then the first stands alone."""
+"""Two seeds give almost no interval, so the first alone is shown."""
 ROUNDED = 0.01
 """Share of ranks below which two models are the same model on two machines."""
 CLOSED = "closed forms"

@@ -1,4 +1,4 @@
-"""The pairs that isospace carries, by which a run says what happened outside its corpus.
+"""The pairs that isospace carries, for the check of a model on other text.
 
     python benchmarks/other_text_sets.py FOLDER
 
@@ -24,7 +24,7 @@ from isospace.corpus.groups import split_groups
 from isospace.errors import UserError
 
 PACKAGES = "astropy dask django jax keras mne sqlalchemy statsmodels transformers xarray".split()
-"""Wheels whose docstrings are taken: their licences are in the README beside the data."""
+"""Wheels with the docstrings; their licences are in the README of the data."""
 NOT_OWN = {"dispatch", "extern", "externals", "gis", "libqsturng"}
 """Folders of other people's code in them, with licences of its own."""
 WORDNET = Package(

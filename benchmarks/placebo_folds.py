@@ -67,7 +67,7 @@ class Folder:
 
     @classmethod
     def drawn(cls, random: np.random.Generator, world: str, documents: int) -> Folder:
-        """Draw one: titles and passages lie around the topics of their documents."""
+        """Draw a folder: titles and passages are near the topics of their documents."""
         sizes = random.integers(1, MOST_PAIRS + 1, documents)
         owners = np.repeat(np.arange(documents), sizes)
         hard = 1.3
@@ -176,7 +176,7 @@ def values_of(folder: Folder, sides: tuple[Floats, Floats]) -> Floats:
 
 
 def judged(random: np.random.Generator, world: str, documents: int) -> tuple[bool, Any, float]:
-    """Run the procedure on a folder: whether it adapts, its gain, and the true one elsewhere."""
+    """Run the procedure on a folder; return if it adapts, its gain, and the true gain."""
     folder, other = (Folder.drawn(random, world, documents) for _ in range(2))
     parts, theirs = (divided(one.documents, FOLDS) for one in (folder, other))
     common = {

@@ -4,9 +4,9 @@
     python benchmarks/questions.py --judge STS_FOLDER
 
 Goes on where it was stopped, and with the cells in docs/results/questions-cells.npz.xz.
-All runs start from [CLS] with one budget. Weights of added terms are chosen by STS-B dev, from one
-seed each; then every row has all seeds and is judged once, on test pairs that STS-B dev does not
-have. With --judge the finished runs are judged again.
+All runs start from [CLS] with one budget. STS-B dev selects the weights of added terms, from one
+seed each; then every row has all seeds and is tested once, on test pairs that STS-B dev does not
+have. With --judge the finished runs are compared again.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ ADDED: dict[str, dict[str, Objective]] = {
         for weight in (0.001, 0.01, 0.1)
     },
 }
-"""Row -> candidates of its weight, of which STS-B dev chooses one."""
+"""Row -> candidates of its weight, of which STS-B dev selects one."""
 
 
 def main() -> None:

@@ -1,14 +1,14 @@
-"""docs/results/relations.md: what each relation of documents teaches, beside dropout.
+"""docs/results/relations.md: the gain by each relation of documents, and by dropout.
 
     python benchmarks/relations.py FOLDER [--jobs 2] [--seeds 3] [--only CORPUS ...]
     python benchmarks/relations.py --judge
 
 FOLDER holds docstrings, debian-en and python-docs as benchmarks/corpora.py makes them. Goes on
 where it was stopped, and with the cells in docs/results/relations-CORPUS-cells.npz.xz. With --judge
-the finished runs are judged again: no text, no training.
+the finished runs are compared again: no text, no training.
 
-All rows of a corpus have one budget in tokens, and are judged by a relation that trains none of
-them. Rows of pairs are the recipe `pairs`, whose settings were chosen on pairs that do not judge
+All rows of a corpus have one budget in tokens, and are tested by a relation that trains none of
+them. Rows of pairs are the recipe `pairs`, whose settings were selected on pairs that do not test
 (benchmarks/fine_tuning.py).
 """
 

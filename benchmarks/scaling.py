@@ -164,7 +164,7 @@ def _share(row: dict[str, Any], batch: int) -> float:
 
 
 def _gathers(record: dict[str, Any]) -> str:
-    """How the volume of the gathers grows with the batch, beside that of the gradients."""
+    """Return the volume of the gathers by batch size, and that of the gradients."""
     lines = []
     for row in record["rows"]:
         if row["processes"] == 1:

@@ -47,7 +47,7 @@ def _ours(corpus: Path, folder: Path) -> float:
 
 
 def _peer(corpus: Path, folder: Path) -> float:
-    """Until its callback is told of the first update."""
+    """Train until the callback of the first update."""
     from isospace.encoders.places import resolve
 
     mark = folder / "begun"

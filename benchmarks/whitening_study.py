@@ -70,14 +70,14 @@ class Domain:
 
 
 def main() -> None:
-    """Encode once, then fit, choose and score."""
+    """Encode once, then fit, select and score."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name in ("wiki", "mixed", "captions"):
         parser.add_argument(name, type=Path)
     options = parser.parse_args()
     encoder = load_encoder("minilm")
     drop_normalize(encoder)
-    # Both poolings from one pass: their vectors stand side by side.
+    # Both poolings from one pass: their vectors are concatenated.
     encoder.model[1] = Pooling(encoder.dim, STARTS)
     with tempfile.TemporaryDirectory() as folder:
         corpora = {
@@ -104,7 +104,7 @@ def main() -> None:
 
 
 def _beside(table: list[Row], head: Row, rows: dict[tuple[str, ...], Row]) -> None:
-    """Put the cells of one pooling beside those of the other."""
+    """Append the cells of a pooling to those of the other."""
     table[0] += head
     if len(table) == 1:
         table += [list(key) for key in rows]
