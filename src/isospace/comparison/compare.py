@@ -177,7 +177,8 @@ def _require_comparable(
     if begun(folder):
         raise UserError(f"`output` {folder}: is a single run. Give another folder")
     others = (_RESULTS, REPORT)  # which are written anew
-    if not _is_comparison(folder) and any((folder / name).exists() for name in others):
+    ours = any(folder.glob("*/seed-*/config.json")) or (folder / "baselines").is_dir()
+    if not ours and any((folder / name).exists() for name in others):
         raise UserError(
             f"`output` {folder}: holds {' or '.join(others)} of something else. Give the "
             "comparison a folder of its own"
@@ -190,11 +191,6 @@ def _require_comparable(
         for earlier in names[:place]:
             if _slug(name) == _slug(earlier) or candidates[name] == candidates[earlier]:
                 raise UserError(f"{earlier} and {name}: the same candidate twice. Leave one out")
-
-
-def _is_comparison(folder: Path) -> bool:
-    """Return true if a folder has cells or baselines of a comparison."""
-    return any(folder.glob("*/seed-*/config.json")) or (folder / "baselines").is_dir()
 
 
 def require_alike(candidates: Mapping[str, TrainConfig]) -> None:

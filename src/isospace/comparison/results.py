@@ -137,9 +137,7 @@ class ComparisonResults:
 
     @property
     def recommendation(self) -> str:
-        """The way to search that finds most of the test pairs, in words; empty without MRR."""
-        if "MRR" not in self.scores[BASE] or not self.with_bm25:
-            return ""
+        """The way to search that finds most of the test pairs, in words."""
         base, row = self.scores[BASE]["MRR"].mean / 100, self.verdict.name
         mrr = {BASE: base}
         mrr |= {w: base + self.with_bm25[w].over_base.mean for w in ("BM25", HYBRID_BASE)}

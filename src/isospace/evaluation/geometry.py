@@ -117,14 +117,12 @@ def common_neighbours(a: Embeddings, b: Embeddings, k: int) -> NDArray[np.int64]
 
     Among equally near sentences the first are neighbours.
     """
-    near_a, near_b = (_neighbour_rows(x, k) for x in (a, b))
+    both = []
+    for units in map(unit_rows, map(as_array, (a, b))):
+        both.append([near.rows for near in nearest(units, units, k, np.arange(len(units)))])
+    near_a, near_b = map(np.array, both)
     counts: NDArray[np.int64] = (near_a[:, :, None] == near_b[:, None, :]).any(2).sum(1)
     return counts
-
-
-def _neighbour_rows(x: Embeddings, k: int) -> NDArray[np.int64]:
-    units = unit_rows(as_array(x))
-    return np.array([near.rows for near in nearest(units, units, k, np.arange(len(units)))])
 
 
 def as_array(x: Embeddings) -> FloatArray:

@@ -190,16 +190,12 @@ class BM25Comparison:
             {"model": name} | percent_cells(self.values[way])
             for way, name in self.names(model).items()
         ]
-        words = plain_bm25(self.over(self, "BM25")[self.measure], model, self.measure)
-        return TitledRows(title, rows, f"{words}. {self.protocol}.")
-
-
-def plain_bm25(found: Gain, name: str, measure: str = "MRR") -> str:
-    """Return in words whether BM25 alone finds more than an encoder, given its gain."""
-    interval = f"({measure} {100 * found.mean:+.2f}, 95 % interval {found.interval})"
-    if found.low <= 0 <= found.high:
-        return f"Nothing tells plain BM25 and {name} apart {interval}"
-    return f"Plain BM25 finds {'more' if found.low > 0 else 'less'} than {name} {interval}"
+        found = self.over(self, "BM25")[self.measure]
+        words = f"Plain BM25 finds {'more' if found.low > 0 else 'less'} than {model}"
+        if found.low <= 0 <= found.high:
+            words = f"Nothing tells plain BM25 and {model} apart"
+        interval = f"({self.measure} {100 * found.mean:+.2f}, 95 % interval {found.interval})"
+        return TitledRows(title, rows, f"{words} {interval}. {self.protocol}.")
 
 
 def gains_over_first(title: str, found: Mapping[str, BM25Comparison]) -> TitledRows:

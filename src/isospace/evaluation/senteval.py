@@ -212,7 +212,8 @@ def read_labelled(root: Path, name: str) -> dict[str, list[Example]]:
     """
     if name in _FILE_OF_EACH_LABEL:
         files = training_files(root, name)
-        splits = {"all": [row for label in (0, 1) for row in _read_binary(files[label], label)]}
+        rows = [(((_fold(x),), y)) for y in (0, 1) for x in _read_latin1(files[y])]
+        splits: dict[str, list[Example]] = {"all": list(rows)}
     else:
         read_split = _READERS[name]
         splits = {split: read_split(root / f) for split, f in _FILE_OF_EACH_SPLIT[name].items()}
@@ -222,10 +223,6 @@ def read_labelled(root: Path, name: str) -> dict[str, list[Example]]:
                 f"{root}: no example in {name}'s split {split!r}; expected {TRANSFER_LAYOUT}"
             )
     return splits
-
-
-def _read_binary(path: Path, label: int) -> list[Example]:
-    return [((_fold(line),), label) for line in _read_latin1(path)]
 
 
 def _read_sst2(path: Path) -> list[Example]:

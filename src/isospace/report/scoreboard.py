@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from isospace.comparison.results import (
@@ -121,7 +121,8 @@ def _protocol(protocol: ComparisonProtocol) -> str:
 def gains_table(name: str, results: ComparisonResults) -> Table | None:
     """Return the gains in every score, with intervals; `None` if only pairs were scored."""
     gains = results.gains
-    scores = _average_first(next(iter(gains.values())))
+    # The STS average comes first.
+    scores = sorted(next(iter(gains.values())), key=lambda score: not score.startswith("Avg"))
     if scores == ["MRR"]:
         return None
     rows = [
@@ -134,11 +135,6 @@ def gains_table(name: str, results: ComparisonResults) -> Table | None:
         "of scores."
     )
     return Table("gains", f"Comparison {name}: gains in every score", rows, note)
-
-
-def _average_first(scores: Iterable[str]) -> list[str]:
-    """Return the names of the scores with the STS average first."""
-    return sorted(scores, key=lambda score: not score.startswith("Avg"))
 
 
 def _gain_interval(found: RowGain) -> str:
@@ -164,8 +160,8 @@ def differences_table(name: str, results: ComparisonResults) -> Table | None:
     ]
     note = (
         f"Difference of the means over the seeds x 100, and its 95 % interval {_scope(results)}, "
-        f"of this pair alone. p is {_corrected(len(found))}. Shown: p below 5 %. Within a point: "
-        "the interval lies between -1 and +1. Cannot tell: neither; they may be equal or not."
+        "of this pair alone. p is corrected for all pairs (Holm). Shown: p below 5 %. Within a "
+        "point: the interval lies within -1 and +1. Cannot tell: neither; they may be equal or not."
     )
     return Table("differences", f"Comparison {name}: differences in {measure}", rows, note)
 
@@ -175,19 +171,13 @@ def _found(one: Difference) -> str:
     return ", ".join(found) or "cannot tell"
 
 
-def _corrected(pairs: int) -> str:
-    return "of the only pair of rows" if pairs == 1 else f"corrected for all {pairs} pairs (Holm)"
-
-
-def bm25_table(name: str, results: ComparisonResults) -> Table | None:
-    """Return the scores of BM25, and of hybrid search with each row; `None` without BM25."""
-    mrr = {row: columns["MRR"] for row, columns in results.scores.items() if "MRR" in columns}
-    if not results.with_bm25 or BASE not in mrr:
-        return None
+def bm25_table(name: str, results: ComparisonResults) -> Table:
+    """Return the scores of BM25, and of hybrid search with each row."""
+    base = mean_sd(results.scores[BASE]["MRR"].seeds)
     rows = []
     for row, found in results.with_bm25.items():
         scores = retrieval_cells(found.scores, "MRR")
-        cells = {"": row, "MRR": scores.get("MRR", ""), GAIN: found.over_base.points}
+        cells = {"": row, "MRR": scores["MRR"], GAIN: found.over_base.points}
         if found.weight is not None:
             scores["weight of BM25"] = f"{found.weight:g}"
         rows.append(cells | scores)
@@ -198,7 +188,7 @@ def bm25_table(name: str, results: ComparisonResults) -> Table | None:
             "models"
         )
     note = (
-        f"x 100; the base model alone has an MRR of {mean_sd(mrr[BASE].seeds)}. + BM25: cosine and "
+        f"x 100; the base model alone has an MRR of {base}. + BM25: cosine and "
         f"BM25 fused. In brackets 95 % intervals {_scope(results)}, each by itself; {selected}. "
         "The validation pairs, if there are any, selected the weight for each base model."
     )

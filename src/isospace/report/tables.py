@@ -274,7 +274,13 @@ def transfer_table(run_set: RunSet) -> Table | None:
         for group, runs in run_set.groups().items()
         for adapted in (True, False)
         for protocol in PROTOCOLS
-        if (scored := [run for run in _scored(runs, protocol) if _is_adapted(run) == adapted])
+        if (
+            scored := [
+                run
+                for run in runs
+                if run.results and protocol in run.transfer and _is_adapted(run) == adapted
+            ]
+        )
     }
     if not groups:
         return None
@@ -291,10 +297,6 @@ def transfer_table(run_set: RunSet) -> Table | None:
         groups.values(), TRANSFER_COLUMNS, lambda recipe: recipe.published_transfer
     )
     return Table("transfer", "Transfer tasks, in the papers' columns", [*ours, *published], note)
-
-
-def _scored(runs: Sequence[Run], protocol: str) -> list[Run]:
-    return [run for run in runs if protocol in run.transfer and run.results]
 
 
 def _is_adapted(run: Run) -> bool:
