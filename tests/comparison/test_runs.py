@@ -202,34 +202,6 @@ def test_pairs_that_also_chose_ask_more_of_a_gain(tmp_path):
     assert "tried)" not in sts
 
 
-def test_every_pair_of_candidates_is_tested_over_seeds_and_items(tmp_path):
-    found = judged(tmp_path, a={"noise": 0.1}, b={"noise": 0.4}, c={"noise": 2.0})
-    pairs = found.differences
-    assert [(one.ahead, one.behind) for one in pairs] == [("a", "c"), ("b", "c"), ("a", "b")]
-    score = {name: columns["Avg unseen"].mean for name, columns in found.scores.items()}
-    for one in pairs:
-        assert 100 * one.gain.mean == pytest.approx(score[one.ahead] - score[one.behind])
-        assert one.gain.seeds == 4
-        assert one.gain.p <= one.holm_p <= min(1, 3 * one.gain.p)
-    assert pairs[0].shown
-
-
-def test_a_pair_is_no_evidence_of_its_own_where_its_sentences_stand_in_others(tmp_path):
-    """Two pairs of one sentence err together, those of other sentences do not."""
-    run = write_scored(tmp_path / "1", 1, labels=None, seen=0)
-    apart = compare_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_base
-    doubled = {
-        part: {c: np.concatenate([run.items(part)[c]] * 2) for c in COLUMNS} for part in PARTS
-    }
-    rewrite(run, **doubled)
-    found = compare_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_base
-    assert (found.items, found.groups, apart.groups) == (120, 120, 120)
-    assert found.low == pytest.approx(apart.low, abs=0.001)
-    rewrite(run, group={column: np.arange(240).reshape(120, 2) for column in COLUMNS})
-    naive = compare_runs({"a": [run]}, "Avg").gains["a"]["STS12"].over_base
-    assert naive.low > apart.low + 0.01
-
-
 @pytest.mark.parametrize(("step", "model"), [(0, "model"), (4, None)])
 def test_another_start_is_advised_as_a_folder_or_by_its_pooling(tmp_path, step, model):
     """The name of an encoder alone would load it with its own pooling."""

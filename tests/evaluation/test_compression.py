@@ -84,8 +84,6 @@ def test_own_pairs_and_judged_queries_are_measured(toy_model, tmp_path, capsys):
     ("words", "named"),
     [
         (["--compress"], "--corpus"),
-        (["--corpus", "docs"], "--compress"),
-        (["--compress", "--geometry", "--own", "x.tsv"], "--geometry"),
         (["--compress", "--bm25-weight", "3", "--own", "x.tsv"], "--bm25-weight"),
     ],
 )

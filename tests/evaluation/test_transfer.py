@@ -185,13 +185,10 @@ def test_the_average_is_that_of_the_rounded_columns():
     [
         ("SST/binary/sentiment-dev", "good\t1\nbad\n", r"sentiment-dev:2: 1 tab"),
         ("SST/binary/sentiment-dev", "good\t1\nbad\t2\n", r"sentiment-dev:2: .*'2'.* 0, 1"),
-        ("SST/binary/sentiment-dev", "good\t1\n\n", r"sentiment-dev:2: 1 tab"),
         ("SST/binary/sentiment-dev", "", r"no example in SST2's split 'dev'"),
         ("TREC/TREC_10.label", "NUM:date When ?\nWhen ?\n", r"TREC_10\.label:2: .*'When'.*ABBR"),
         ("MRPC/msr_paraphrase_test.txt", "h\n1\t2\t3\tx\n", r"paraphrase_test\.txt:2: 4 tab"),
-        ("MRPC/msr_paraphrase_test.txt", "h\nx\t2\t3\tx\ty\n", r"paraphrase_test\.txt:2: .*'x'"),
         ("MR/rt-polarity.pos", "only\n", r"polarity\.pos: 1 example of MR's label 1.*20"),
-        ("TREC/train_5500.label", "NUM:x q\n" * 30, r"0 examples of TREC's label 0"),
     ],
 )  # fmt: skip
 def test_a_broken_file_is_named_with_its_line(folder, file, text, message):

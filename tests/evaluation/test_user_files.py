@@ -89,7 +89,6 @@ def test_what_could_be_two_things_needs_a_word_from_the_user(tmp_path):
     [
         ("id,source,text,label", "labelled", ("text", "label")),
         ("title,body,label", "labelled", ("body", "label")),
-        ("title,description,topic,label", "labelled", ("description", "label")),
         ("source,answer,question", "pairs", ("question", "answer")),
         ("source,gold,sentence2,sentence1,score", "scored", ("sentence1", "sentence2", "score")),
     ],

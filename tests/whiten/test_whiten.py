@@ -19,7 +19,7 @@ from isospace.commands.whiten import Whiten
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
-from isospace.errors import Interrupted, UserError
+from isospace.errors import UserError
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores
@@ -247,16 +247,6 @@ def test_a_folder_that_would_lie_is_removed(setting, monkeypatch):
     with pytest.raises(UserError, match="other vectors"):
         whiten_model(setting)
     assert not setting.output.exists()
-
-
-def test_what_is_stopped_while_it_writes_leaves_no_folder(setting, monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("isospace.whiten.whiten.write_results", stop)
-    with pytest.raises(Interrupted):
-        whiten_model(setting)
-    assert not list(setting.output.parent.glob(f"*{setting.output.name}*"))
 
 
 @pytest.mark.parametrize(

@@ -141,5 +141,5 @@ def _evaluation(
     embed = partial(embed_with_bar, encoder, shown, precision=precision)
     conditions = Conditions(encoder.source, encoder.pooling, precision)
     afresh = PromptedEncoders.of_prompts(encoder.prompts, embed)
-    subject = Subject(conditions, encoder, remembering(afresh), afresh)
+    subject = Subject(conditions, remembering(afresh), afresh)
     return Evaluation(conditions, {name: score(subject) for name, score in tasks.items()})

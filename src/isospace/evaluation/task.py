@@ -17,7 +17,6 @@ from isospace.evaluation.pairs import PromptedEncoders
 from isospace.evaluation.senteval import STSSet
 
 if TYPE_CHECKING:
-    from isospace.encoders.encoder import Encoder
     from isospace.encoders.pooling import Precision
 
 
@@ -53,7 +52,6 @@ class Subject:
     """Model under evaluation."""
 
     conditions: Conditions
-    encoder: Encoder
     encode: PromptedEncoders
     encode_afresh: PromptedEncoders
 
