@@ -15,8 +15,7 @@ from isospace.adaptation.results import read_candidates
 from isospace.adaptation.time_plan import SPARE, TimePlan
 from isospace.errors import Interrupted
 from isospace.training.fit import Fit
-from isospace.training.loop import Loop
-from isospace.training.schedule import FEWEST_UPDATES, Paces, evaluation_steps
+from isospace.training.loop import FEWEST_UPDATES, Loop, Paces, evaluation_steps
 
 PLAN = TimePlan(
     until=360,

@@ -21,9 +21,9 @@ from isospace.objectives import Iso, SimCSE
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.training.checkpoint import random_state
+from isospace.training.loop import Paces
 from isospace.training.results import read_results
 from isospace.training.run import Run
-from isospace.training.schedule import Paces
 from isospace.training.train import train
 
 

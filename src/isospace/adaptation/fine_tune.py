@@ -24,8 +24,8 @@ from isospace.statistics.counts import number_of
 from isospace.statistics.selection import added_by_selecting
 from isospace.system.devices import peak_memory_mb
 from isospace.training.fit import Fit
+from isospace.training.loop import FEWEST_UPDATES, evaluation_steps
 from isospace.training.results import TrainingFacts
-from isospace.training.schedule import FEWEST_UPDATES, evaluation_steps
 from isospace.training.selection import PAIRS, Choice
 from isospace.training.step import Diverged
 

@@ -36,9 +36,9 @@ from isospace.statistics.counts import number_of
 from isospace.system.devices import peak_memory_mb
 from isospace.training import checkpoint
 from isospace.training.examples import Examples
+from isospace.training.loop import FEWEST_UPDATES
 from isospace.training.prepare import base_encoder
 from isospace.training.results import TrainingFacts
-from isospace.training.schedule import FEWEST_UPDATES
 from isospace.training.selection import LAST, Choice
 from isospace.training.step import CLIP_NORM, Diverged
 from isospace.views import View

@@ -28,8 +28,8 @@ from isospace.statistics.verdict import (
     pairs_needed,
     rounded,
 )
+from isospace.training.card import has_query_map, write_query_map
 from isospace.training.finish import ModelScores, run_results, show_verdict, write_run
-from isospace.training.query_map import has_query_map, write_query_map
 from isospace.training.results import RunResults
 from isospace.training.run import FinishedRun
 from isospace.training.selection import Choice

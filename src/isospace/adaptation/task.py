@@ -23,10 +23,10 @@ from isospace.system.progress import Progress
 from isospace.training.batches import Order
 from isospace.training.examples import Examples
 from isospace.training.lists import gives_cosines, require_scores
+from isospace.training.loop import FEWEST_UPDATES
 from isospace.training.prepare import Data, load_data, say_corpus
 from isospace.training.queries import rows_of_queries
 from isospace.training.requirements import require_settings
-from isospace.training.schedule import FEWEST_UPDATES
 
 MOST_EPOCHS = 4.0
 """Largest number of epochs of a training, whatever the budget."""

@@ -28,7 +28,7 @@ from isospace.encoders.prompts import Side
 from isospace.evaluation.held_out import NOISY_SENTENCES, HeldOut
 from isospace.evaluation.pairs import Asked, TextPairs
 from isospace.statistics.counts import number_of
-from isospace.training.schedule import evaluation_steps
+from isospace.training.loop import evaluation_steps
 from isospace.whiten.fitting import FITTED_ON, MOST_PAIRS
 
 EARLIEST = 24

@@ -41,7 +41,7 @@ def print_finished(outcome: FinishedRun, json: bool) -> None:
     """
     from isospace.report.run_set import collect
     from isospace.report.write import write_report
-    from isospace.training.query_map import how_to_load
+    from isospace.training.card import how_to_load
 
     if json:
         lines = {

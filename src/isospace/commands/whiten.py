@@ -34,7 +34,7 @@ class Whiten(LoadsModels, CallsEndpoints):
         """Whiten the model and print the results."""
         with Console(self.json) as console:
             console.reading(self.config.text.corpus)
-            from isospace.training.query_map import how_to_load
+            from isospace.training.card import how_to_load
             from isospace.whiten.whiten import whiten_model
 
             results = whiten_model(self.config, console)

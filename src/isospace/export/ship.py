@@ -17,8 +17,7 @@ from isospace.export.hf import save_hf
 from isospace.export.onnx import save_onnx
 from isospace.system.files import expanded, require_writable
 from isospace.system.progress import Logged, Progress
-from isospace.training.card import Usage, classic_usage, model_card, plain_card
-from isospace.training.query_map import usage_of
+from isospace.training.card import Usage, classic_usage, model_card, plain_card, usage_of
 from isospace.training.run import Run, maker_of
 
 Target = Literal["st", "onnx", "hf"]

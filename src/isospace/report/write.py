@@ -21,7 +21,7 @@ from isospace.statistics.gains import Gain
 from isospace.system.files import expanded, write_text
 from isospace.system.tables import Table, is_number
 from isospace.system.unicode import without_surrogates
-from isospace.training.query_map import how_to_load
+from isospace.training.card import how_to_load
 from isospace.training.results import RunResults
 from isospace.training.run import REPORT, Run
 

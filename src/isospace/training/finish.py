@@ -19,10 +19,9 @@ from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system.cache import cache_folder
 from isospace.system.devices import environment
 from isospace.system.progress import Progress
-from isospace.training.card import model_card
+from isospace.training.card import how_to_load, model_card, usage_of
 from isospace.training.origin import Origin
 from isospace.training.prepare import Data, base_encoder
-from isospace.training.query_map import how_to_load, usage_of
 from isospace.training.results import CorpusFacts, RunResults, TrainingFacts, write_results
 from isospace.training.run import Run
 

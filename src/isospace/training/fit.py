@@ -29,11 +29,10 @@ from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.evaluations import Evaluations, run_evaluation
 from isospace.training.lifecycle import working_in
-from isospace.training.loop import Loop, Step
+from isospace.training.loop import Budget, Loop, Paces, Step, evaluation_steps
 from isospace.training.prepare import Data, make_accelerator, prepare
 from isospace.training.results import TrainingFacts
 from isospace.training.run import Run
-from isospace.training.schedule import Budget, Paces, evaluation_steps
 from isospace.training.selection import Choice
 from isospace.training.step import Diverged
 

@@ -32,9 +32,9 @@ from isospace.statistics.verdict import VerdictKind
 from isospace.system.files import atomic_folder, require_new
 from isospace.system.processes import STDIN_IS_OF_ONE, arithmetic, join_processes
 from isospace.system.progress import Logged, Progress, Silent
+from isospace.training.card import usage_of
 from isospace.training.lifecycle import stoppable
 from isospace.training.prepare import Data, base_encoder, load_data
-from isospace.training.query_map import usage_of
 from isospace.whiten.fitting import Fitted, Maps, fit_maps, fit_texts, refusing
 from isospace.whiten.fold import FittedMap, drop_normalize, fold, through
 from isospace.whiten.results import (
