@@ -139,7 +139,6 @@ def adapt(
 
 
 def _settings(run: Run) -> AdaptConfig:
-    """Return the settings of a search to resume."""
     if not (run.folder / ADAPT_SETTINGS).is_file():
         raise UserError(f"{run.folder}: a run of train. Continue it with {run.to_resume[0]}")
     return AdaptConfig.read(run.folder / ADAPT_SETTINGS)

@@ -124,7 +124,6 @@ def _closed_forms(search: Search, pace: Pace) -> _Compared:
 
 
 def _gain(compared: Sequence[_Compared], best: _Compared, second: _Compared) -> Gain:
-    """Return the gain of the best model over the second on the test pairs."""
     benchmark, among = best.search.task.data.benchmark, None
     if not benchmark.split:  # the test pairs selected the model, and the map of each model
         others = [one for one in compared if one is not second]

@@ -337,7 +337,6 @@ class CrossValidated:
         return [found[place] for place in places]
 
     def _selected_encoders(self, selected: Sequence[Candidate]) -> list[PromptedEncoders]:
-        """Return the encoder of the selected candidate for each part."""
         both = zip(self._encoders, selected, strict=True)
         return [encoders.encode(candidate) for encoders, candidate in both]
 

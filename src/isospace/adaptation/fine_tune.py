@@ -157,7 +157,6 @@ def _seconds_per_token(search: Search) -> float:
 
 
 def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
-    """Plan the remaining minutes from measured speeds."""
     task, encoder = search.task, search.encoders.encoder
     passes = Passes.count(search.encoders, task)
     token = evaluating = _seconds_per_token(search)

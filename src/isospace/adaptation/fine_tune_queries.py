@@ -238,7 +238,6 @@ def _nothing(notes: Sequence[str], reason: str) -> dict[str, Any]:
 
 
 def _measuring(search: Search) -> float:
-    """Return the seconds that validation and test of trained weights take."""
     passes = Passes.count(search.encoders, search.task, queries=True)
     token = seconds_per_token(search.encoders.encoder, search.task.validation.first, "float32")
     return SPARE * token * passes.trained
@@ -256,6 +255,5 @@ def _affordable(search: Search, examples: Examples, left: float) -> int:
 def _tokens_per_text(
     encoder: Encoder, side: Side, texts: Sequence[str], config: TrainConfig
 ) -> float:
-    """Return the mean number of tokens of some texts, cut as in training."""
     some = [texts[row] for row in evenly(len(texts), _SAMPLE)]
     return tokens_of(encoder, (side, some), max_length=config.max_length) / max(1, len(some))

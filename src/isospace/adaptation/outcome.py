@@ -96,7 +96,6 @@ def finish(
 
 
 def _why_base(max_drop: float) -> str:
-    """Return the reason for keeping the base model when no candidate beats it."""
     return (
         f"no candidate finds more of the validation pairs and drops at most {max_drop:g} points on "
         "other text"
@@ -132,7 +131,6 @@ def _among(tried: Tried, selected: Candidate, tuned: FineTuned) -> SelectedAmong
 
 
 def _choice(trained: Choice, selected: Candidate, verdict: Verdict, max_drop: float) -> Choice:
-    """Return the choice of the training, or the reason for shipping the base model."""
     if verdict.kind is not VerdictKind.KEEP_BASE:
         return trained
     reason = f"the base model: {_why_base(max_drop)}"
@@ -167,7 +165,6 @@ def _changed(
 
 
 def _show(search: Search, searched: SearchResults, results: RunResults) -> None:
-    """Show the candidates, the one that was selected, and its scores on the test pairs."""
     progress, benchmark = search.progress, search.task.data.benchmark
     progress.table("candidates, on the validation pairs, x 100", searched.rows())
     for sentence in searched.notes:

@@ -118,7 +118,6 @@ class Compare(LoadsModels):
         console.line("report", str(folder / REPORT))
 
     def _named(self) -> Sequence[str]:
-        """Return the names of the candidates or recipes to compare."""
         named = self.candidates or self.recipe
         if not named:
             raise UserError(

@@ -61,7 +61,6 @@ class Evaluate(LoadsModels, CallsEndpoints):
                     run.write_transfer(self.config.transfer, transfer.to_json())
 
     def _compress(self) -> None:
-        """Print the loss by each form of small vectors."""
         from isospace.training.compressing import measure_compression
 
         for one in fields(self.config):

@@ -125,7 +125,6 @@ class _Field(NamedTuple):
 
 
 def _fields(kind: type[Any], base: Any, group: str = "") -> Iterator[_Field]:
-    """Yield the fields of a command, with those of its nested settings."""
     types = get_type_hints(kind, include_extras=True)
     for one in fields(kind):
         if base is not None:

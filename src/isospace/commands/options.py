@@ -123,13 +123,11 @@ def write_help(kind: type[Any]) -> None:
 
 @functools.cache
 def _described(kind: type[Any]) -> dict[str, str]:
-    """Return the docstrings under the fields of a dataclass: field -> docstring."""
     found = docstring_parser.parse_from_object(kind).params
     return {item.arg_name: inspect.cleandoc(item.description or "") for item in found}
 
 
 def _dataclasses(annotation: Any) -> Iterator[type[Any]]:
-    """Yield the dataclasses in an annotation."""
     if isinstance(annotation, type) and is_dataclass(annotation):
         yield annotation
     for part in get_args(annotation):

@@ -71,7 +71,6 @@ def _as_json(hit: Hit) -> dict[str, Any]:
 
 
 def _scores(hit: Hit) -> dict[str, str]:
-    """Return the score of a hit as cells, with the parts of a hybrid score."""
     cosine = {"cosine": f"{hit.cosine:.3f}"}
     if hit.hybrid is None:
         return cosine

@@ -58,7 +58,6 @@ def _parts(columns: Grid, width: int) -> Iterator[Grid]:
 
 
 def _drawing(grid: Grid) -> Drawing:
-    """Return a table with headings, and figures aligned to the right."""
     drawing = Drawing(header_style="bold")
     for place, (heading, *cells) in enumerate(zip(*grid, strict=True)):
         numbers = all(map(is_number, filter(None, cells)))
@@ -80,7 +79,6 @@ def _are_figures(cells: Sequence[str]) -> bool:
 
 
 def _full_width(grid: Grid) -> int:
-    """Return the width of a table without folding, with the lines between columns."""
     return 1 + sum(3 + max(map(cell_len, column)) for column in zip(*grid, strict=True))
 
 

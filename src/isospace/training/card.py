@@ -127,7 +127,6 @@ def heading(origin: Origin, state: str, usage: Usage) -> str:
 
 
 def _scores(results: RunResults) -> str:
-    """Return tables of the scores before and after, with their protocols."""
     rows = results.before_and_after("" if results.ships_base else "this model", "x 100")
     selected = f"rule {results.training.choice.rule}"
     if results.labels:
@@ -149,7 +148,6 @@ def _scores(results: RunResults) -> str:
 
 
 def _training(config: TrainConfig, results: RunResults) -> str:
-    """Describe how the model was made; of the corpus, only its size and digest."""
     objective, corpus = config.objective, results.corpus
     counts = ", ".join(number_of(count, what) for what, count in corpus.counts.items() if count)
     paper = f"{objective.paper.title}, {objective.paper.year}"
@@ -234,7 +232,6 @@ def usage_of(encoder: Encoder) -> Usage:
 
 
 def _usage_of_maps(encoder: FrozenEncoder) -> Usage:
-    """Return the usage of a folder of maps, with isospace and without it."""
     name, prompts = encoder.given.name, encoder.prompts
     text = f"""The vectors come from `{name}`, and this folder maps them. With isospace:
 

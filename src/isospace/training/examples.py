@@ -195,7 +195,6 @@ class Examples:
         return self._and(np.stack([lines, lines], 1), number_of(len(lines), "single texts"), True)
 
     def _with_queries(self, queries: Queries) -> Examples:
-        """Return these examples and the queries with their passages."""
         added = tuple(dict.fromkeys([*chain.from_iterable(queries.pairs), *queries.alone]))
         number = {text: len(self.texts) + place for place, text in enumerate(added)}
         pairs = [(number[query], number[passage]) for query, passage in queries.pairs]
@@ -294,7 +293,6 @@ def _of_texts(numbers: Rows, rows: Rows) -> Rows:
 
 
 def _of_relations(config: TrainConfig, corpus: Corpus, related: Related) -> Examples:
-    """Return the pairs of related texts in documents."""
     tested = None if config.pairs else corpus.pairs.relation
     counts = related.counts()
     names: tuple[str, ...] = config.relations

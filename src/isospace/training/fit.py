@@ -247,7 +247,6 @@ class Fit:
                 loop.end_at(now)
 
     def _evaluate(self) -> None:
-        """Evaluate the encoder on the validation text."""
         started, evaluation, step = time.monotonic(), None, self.loop.step
         if self.main:
             # The base model has its own pooling. A template takes nothing of a sentence's length.
@@ -292,7 +291,6 @@ class Fit:
             self.accelerator.log({f"evaluation/{k}": v for k, v in newest.items()}, self.loop.step)
 
     def _show_evaluation(self) -> None:
-        """Show the newest evaluation and that of the base model."""
         if self.main:
             step = f"step {self.loop.step} of {self.loop.total_steps}"
             self.progress.line("evaluation", f"{step}: {self.evaluations.newest}")
@@ -340,7 +338,6 @@ class Fit:
         self._saved_step, self._saved_at = self.loop.step, time.monotonic()
 
     def _restore(self, state: dict[str, Any]) -> None:
-        """Go back to a checkpoint."""
         self.loop.load_state(state)
         self.evaluated = int(state["evaluations"][-1]["step"])
         self._earlier_seconds = state["seconds"]
@@ -378,6 +375,5 @@ def _plan_lines(loop: Loop) -> Iterator[tuple[str, str]]:
 
 
 def _progress_note(step: Step, speed: float) -> str:
-    """Return the text of the bar: terms of the loss, speed and memory."""
     terms = "  ".join(f"{name} {value:.4g}" for name, value in step.terms.items())
     return f"{terms}  {speed:.0f} sentences/s  {peak_memory_mb() / 1000:.1f} GB"

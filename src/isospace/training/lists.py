@@ -221,7 +221,6 @@ def _pool(config: TrainConfig, corpus: Corpus, numbers: Rows) -> Rows:
 
 
 def _sided(config: TrainConfig, examples: Examples, pool: Rows) -> LinesBySide:
-    """Return the texts of a run, divided into queries and documents."""
     texts = examples.texts
     return LinesBySide(
         np.unique(examples.rows[:, 0]),
@@ -247,7 +246,6 @@ def gives_cosines(teacher: str) -> bool:
 
 
 def _cross_encoder(teacher: str) -> str | None:
-    """Return the cross-encoder that `teacher` names, or `None`."""
     names = names_of(teacher)
     encoders = [name.removesuffix(BM25) for name in names]
     found = next((name for name in encoders if name != "base" and is_cross_encoder(name)), None)
@@ -271,7 +269,6 @@ def _teacher(
     cosines: Callable[[Encoder], Cosines],
     select_weight: Callable[[Encoder], float],
 ) -> tuple[Teacher, str]:
-    """Build the teacher that the setting names; return it with a description."""
     assert config.teacher is not None
     file = expanded(config.teacher)
     if file.is_file():

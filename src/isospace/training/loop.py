@@ -137,7 +137,6 @@ class Loop:
         return {name: x for name, x in state.items() if not name.startswith(frozen)}
 
     def _load_auxiliary(self, state: dict[str, Any]) -> None:
-        """Restore what `_auxiliary_state` returned."""
         own, frozen = self.training.modules.state_dict(), self._frozen_names
         kept = {name: x for name, x in own.items() if name.startswith(frozen)}
         self.training.modules.load_state_dict({**kept, **state})

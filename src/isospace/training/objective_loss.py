@@ -118,7 +118,6 @@ class ObjectiveLoss(nn.Module):
         return {name: torch.stack([one[name] for one in terms]).mean() for name in terms[0]}
 
     def _plan(self, columns: int) -> PassPlan:
-        """Return the passes for a number of text columns."""
         objective = self.objective
         pairs = columns == 2 and objective.takes_pairs
         if not pairs and columns != objective.texts:
@@ -137,8 +136,6 @@ class ObjectiveLoss(nn.Module):
         return plan
 
     def _encode(self, columns: Sequence[dict[str, Any]], plan: Sequence[View]) -> list[Tensor]:
-        """Return the vectors (batch, dim) of each view."""
-
         def keep(_module: nn.Module, _args: Any, features: dict[str, Any]) -> dict[str, Any]:
             return {**features, "view": features["sentence_embedding"]}
 

@@ -57,7 +57,6 @@ def _stated_licence(card: Path | None) -> str | None:
 
 
 def _hub_card(model: str, hub_name: str, revision: str | None) -> Path | None:
-    """Return the card of a Hub model in the local cache."""
     wheel = wheel_minilm() if model == "minilm" else None
     if wheel is not None:
         return wheel / "README.md"

@@ -178,7 +178,6 @@ def _tokenise(
 
 
 def _length(config: TrainConfig, corpus: Corpus, encoder: Encoder, found: Coverage) -> int:
-    """Return the number of tokens to which training cuts texts."""
     longest = config.max_length
     if longest is None:
         if corpus.related is None and not config.text.columns:
@@ -215,7 +214,6 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
 
 
 def _of_encoder(config: TrainConfig) -> str:
-    """Return the settings that change the encoder."""
     names = ("model", "pooling", "query_prompt", "document_prompt", "dropout", "lora")
     return repr([getattr(config, name) for name in names])
 
@@ -328,7 +326,6 @@ def require_trainable(config: TrainConfig, encoder: Encoder) -> None:
 
 
 def _load_encoder(config: TrainConfig, device: str) -> Encoder:
-    """Load the base model and apply the settings that change its training."""
     encoder = base_encoder(config, device)
     require_trainable(config, encoder)
     if config.dropout is not None:

@@ -75,7 +75,6 @@ def rows_of_queries(path: Path, setting: str = "queries") -> list[tuple[str, str
 
 
 def _held_out(config: TrainConfig, corpus: Corpus) -> list[str]:
-    """Return the held-out texts, which must not be trained on."""
     texts = corpus.held_out()
     texts += [text for pair in (*corpus.pairs.dev, *corpus.pairs.test) for text in pair]
     if corpus.related is not None:

@@ -146,7 +146,6 @@ def _source(view: View, place: int) -> _Source:
 
 
 def _changes(inputs: Sequence[_Input], length: int, dim: int) -> EmbeddingChanges:
-    """Collect the changes in the embeddings of these inputs, padded to a length."""
     positions = np.tile(np.arange(length), (len(inputs), 1))
     kept = np.ones((len(inputs), length, dim), dtype=bool)
     for i, one in enumerate(inputs):

@@ -226,7 +226,6 @@ def gather_tokens(training: Training, tokens: Tensor) -> Tensor:
 
 
 def _input(training: Training, batch: Batch, source: int) -> TokenIds:
-    """Return the token ids of one source for the global batch."""
     own = batch.stack([source])
     return TokenIds(
         gather_tokens(training, own.input_ids), gather_tokens(training, own.attention_mask)

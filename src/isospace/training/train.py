@@ -59,7 +59,6 @@ def train(
 
 
 def _settings(run: Run) -> TrainConfig:
-    """Return the settings of a run to resume."""
     if (run.folder / ADAPT_SETTINGS).is_file():
         raise UserError(f"{run.folder}: a run of adapt. Continue it with {run.to_resume[0]}")
     return run.config
