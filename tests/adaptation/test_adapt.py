@@ -410,7 +410,7 @@ def test_too_little_text_keeps_the_start(toy_model, tmp_path, capsys, monkeypatc
     assert main(["adapt", str(file), "--model", str(toy_model), "--json"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "--corpus " in err
+    assert "fewer than a batch of 16. Give more text" in " ".join(err.split())
     assert not (tmp_path / "runs").exists()
     with pytest.raises(TooLittle):
         adapt(AdaptConfig(text=CorpusConfig(corpus=(str(file),)), model=str(toy_model)))

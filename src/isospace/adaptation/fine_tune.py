@@ -51,7 +51,6 @@ class FineTuned:
 
 def nothing_trained(search: Search, base_mrr: float, amounts: Amounts) -> FineTuned:
     """Return the results of a search that fine-tunes nothing."""
-    training, encoder = search.task.training, search.encoders.encoder
     notes: tuple[str, ...] = ()
     if not amounts.fine_tunes:
         notes = (
@@ -59,18 +58,23 @@ def nothing_trained(search: Search, base_mrr: float, amounts: Amounts) -> FineTu
             "little for measuring and fine-tuning. "
             f"Give about {number_of(amounts.enough, 'minutes')}.",
         )
-    choice = Choice(0, training.select, PAIRS, base_mrr, base_mrr, (), "nothing was fine-tuned")
-    facts = TrainingFacts(
+    rule = search.task.training.select
+    choice = Choice(0, rule, PAIRS, base_mrr, base_mrr, (), "nothing was fine-tuned")
+    return FineTuned(facts_of(search, choice, 0), notes=notes)
+
+
+def facts_of(search: Search, choice: Choice, steps: int) -> TrainingFacts:
+    """Return the facts of a search whose training, if any, made no evaluations."""
+    return TrainingFacts(
         choice,
         evaluations=(),
-        steps=0,
-        longest=training.max_length,
-        pooling=encoder.pooling,
+        steps=steps,
+        longest=search.task.training.max_length,
+        pooling=search.encoders.encoder.pooling,
         precision=search.encoders.fit_precision,
         seconds=search.seconds,
         memory_mb=peak_memory_mb(),
     )
-    return FineTuned(facts, notes=notes)
 
 
 def fine_tune(search: Search, until: float | None) -> FineTuned:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from isospace.adaptation.fine_tune import FineTuned
+from isospace.adaptation.fine_tune import FineTuned, facts_of
 from isospace.adaptation.scoring import Search
 from isospace.adaptation.time_plan import SPARE, Passes, seconds_per_token, tokens_of
 from isospace.config import TrainConfig
@@ -33,12 +33,10 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.prompts import Side
 from isospace.objectives import SimCSE
 from isospace.statistics.counts import number_of
-from isospace.system.devices import peak_memory_mb
 from isospace.training import checkpoint
 from isospace.training.examples import Examples
 from isospace.training.loop import FEWEST_UPDATES
 from isospace.training.prepare import base_encoder
-from isospace.training.results import TrainingFacts
 from isospace.training.selection import LAST, Choice
 from isospace.training.step import CLIP_NORM, Diverged
 from isospace.views import View
@@ -169,16 +167,8 @@ def fine_tune_queries(search: Search, until: float | None) -> FineTuned:
         checkpoint.save(file, _train(search, until))
     state = checkpoint.load(file)
     updates = state["updates"]
-    facts = TrainingFacts(
-        Choice(updates, config.select, LAST, 0.0, 0.0, (), "the last update"),
-        evaluations=(),
-        steps=updates,
-        longest=config.max_length,
-        pooling=search.encoders.encoder.pooling,
-        precision=search.encoders.fit_precision,
-        seconds=search.seconds,
-        memory_mb=peak_memory_mb(),
-    )
+    choice = Choice(updates, config.select, LAST, 0.0, 0.0, (), "the last update")
+    facts = facts_of(search, choice, updates)
     return FineTuned(facts, state["weights"], tuple(state["notes"]))
 
 
