@@ -35,7 +35,6 @@ class Pace:
 
     Attributes:
         texts_per_second: documents of the corpus that the model encodes per second.
-        token: seconds per token.
     """
 
     texts_per_second: float
@@ -79,10 +78,6 @@ class _Compared:
 
 def compare_base_models(searches: Sequence[Search], paces: Sequence[Pace]) -> tuple[Search, Tried]:
     """Score the closed forms of each base model, then write and show the comparison.
-
-    Args:
-        searches: the search of each base model; all have the same text, pairs and run.
-        paces: the speed of each base model.
 
     Returns:
         The search of the selected model, and its tried candidates.

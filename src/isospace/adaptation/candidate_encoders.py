@@ -59,12 +59,10 @@ class CandidateEncoders:
 
     Attributes:
         config: settings; they name the base model and give the length to which texts are cut.
-        corpus: the corpus; maps are fitted on its pairs or passages.
         encoder: the base model without a final normalisation.
         maps: the maps to try, not yet fitted; all on pairs, or all on single texts.
         through: the map in `maps` that trained weights are tried with first; `None` unless maps
             are fitted on pairs. A training of both sides goes through it.
-        trained: final weights of the training, if there was one.
         fitted_on: largest number of pairs on which the maps are fitted.
         folder: folder for vectors of trained weights; those of the base model are in the cache.
     """
@@ -91,11 +89,7 @@ class CandidateEncoders:
     ) -> CandidateEncoders:
         """Load the base model, and select the maps: fitted on pairs if the text has enough.
 
-        Args:
-            config: settings that name the base model.
-            corpus: the corpus; maps are fitted on its pairs or passages.
-            parts: parts of the corpus on which maps are fitted too (`of_part`).
-            queries_only: try only maps of queries.
+        Maps are also fitted on `parts` of the corpus (`of_part`).
 
         Raises:
             UserError: a base model that cannot be loaded, trained, or written as standard modules;

@@ -30,8 +30,6 @@ class MapChoice:
     """A linear map to be fitted on the corpus.
 
     Attributes:
-        kind: name of the kind of maps.
-        power: strength of the map, 0 to 1.
         fit_power: returns the map from the moments of some vectors and the power.
         of_texts: true if the map is fitted on single texts, and not on pairs.
         of_queries: true if documents keep their vectors.

@@ -73,7 +73,6 @@ class Folds:
     """The documents of a small folder, divided into parts that test one after the other.
 
     Attributes:
-        pairs: the pairs of all documents.
         parts: (pair,) the part of each pair, from 0.
         of_part: the pairs of each part, with the passages of the part that are ranked for them.
         corpora: for each part, the corpus without its documents.
@@ -87,15 +86,11 @@ class Folds:
 
     @classmethod
     def divide(cls, corpus: Corpus, benchmark: Benchmark, wanted: str | None) -> Folds | None:
-        """Divide the documents if too few are held out to select and to test.
+        """Divide the documents if too few are held out to select and to test; else return `None`.
 
-        Args:
-            corpus: the corpus; only one of documents can be divided.
-            benchmark: the benchmark on the documents that the corpus holds out.
-            wanted: the relation of the pairs; default: the first relation with enough pairs.
-
-        Returns:
-            `None` if enough documents are held out, or all documents have too few pairs or groups.
+        The result is also `None` if all documents have too few pairs or groups. `benchmark` is on
+        the documents that the corpus holds out. `wanted` is the relation of the pairs; default: the
+        first relation with enough pairs.
         """
         held_out = len(set(benchmark.pairs.groups or ()))
         if corpus.related is None or (benchmark.split and held_out >= FEWEST_GROUPS):
@@ -209,12 +204,8 @@ def _pool(
 ) -> Candidates:
     """Return the passages that are ranked for the pairs of a part.
 
-    Args:
-        corpus: a corpus of documents.
-        everything: the related passages, with all documents held out.
-        relation: relation of the pairs.
-        passages: (passage,) true for the passages of the part.
-        sought: (pair,) line numbers of the second texts.
+    `everything` has the related passages, with all documents held out. `passages` (passage,) is
+    true for those of the part; `sought` (pair,) are the line numbers of the second texts.
     """
     places = np.flatnonzero(passages)
     lines = everything.sought(relation, corpus.passages[places])
@@ -298,11 +289,8 @@ class CrossValidated:
     ) -> BenchmarkResult:
         """Return the results of the benchmark: pairs by the parts' models, other items by one.
 
-        Args:
-            selected: the candidate for each part, which ranks for the pairs of the part.
-            benchmark: the benchmark with the other items: STS sets and sample.
-            encode: the encoder made from all documents, which encodes the other items.
-            weight: weight of BM25 in the hybrid ranking.
+        `selected` has the candidate for each part. `encode` is made from all documents, and encodes
+        the STS sets and the sample of `benchmark`.
         """
         alone, others = zip(
             *(

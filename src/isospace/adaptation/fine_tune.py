@@ -80,10 +80,8 @@ def facts_of(search: Search, choice: Choice, steps: int) -> TrainingFacts:
 def fine_tune(search: Search, until: float | None) -> FineTuned:
     """Train as long as the budget allows.
 
-    Args:
-        search: the text, the base model, and the folder.
-        until: the time at which the search must end. `None` for a budget in tokens, and for a
-            resumed training, which keeps its planned length.
+    `until` is the time at which the search must end; `None` for a budget in tokens, and for a
+    resumed training, which keeps its planned length.
     """
     plan: TimePlan | None = None
     training = search.task.training

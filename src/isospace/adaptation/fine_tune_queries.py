@@ -98,15 +98,8 @@ def train_queries(
     """Train an encoder to find each query's passage; yield the loss of each update after it.
 
     The learning rate rises in the first tenth of the updates. Then it falls linearly to 0, which it
-    reaches with the last update or when the time is over, whichever is first.
-
-    Args:
-        encoder: the encoder of queries; its weights change.
-        pairs: the training pairs.
-        config: batch size, temperature of the objective, clipping, seed; `max_length` cuts queries.
-        updates: number of updates; after one pass the next begins, in another order.
-        seconds: the time after which no update begins.
-        bf16: compute matrix products in bfloat16.
+    reaches with the last update or when `seconds` are over, whichever is first. After one pass over
+    the queries the next begins, in another order. The `max_length` of the settings cuts queries.
 
     Raises:
         Diverged: the loss is not finite.
@@ -157,10 +150,7 @@ def fine_tune_queries(search: Search, until: float | None) -> FineTuned:
     """Fine-tune the encoder of queries; a search that is resumed reads its weights.
 
     A stopped training begins anew: one pass over the queries takes minutes, whatever the budget.
-
-    Args:
-        search: the text, the base model, and the folder.
-        until: the time at which the search must end; `None` for a budget in tokens.
+    `until` is the time at which the search must end; `None` for a budget in tokens.
     """
     file, config = search.run.folder / FILE, search.task.training
     if not file.is_file():

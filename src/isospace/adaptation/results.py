@@ -64,8 +64,6 @@ class SearchResults:
         baselines: gains of "BM25" and of "base model + BM25" over the base model on the validation
             pairs.
         notes: remarks for the user, such as reasons for missing candidates.
-        selected_on: description of the validation pairs.
-        max_drop: largest drop on other text, in points of 100.
         other_text: description of the sets of other text.
         seconds: wall clock of the whole search, with earlier sessions of a resumed run.
     """
@@ -129,8 +127,6 @@ class BaseModelScores:
     """One base model in a comparison of base models, before and after whitening.
 
     Attributes:
-        name: name of the model, as the user gave it.
-        dim: width of its vectors.
         texts_per_second: documents that it encodes per second, timed in turns with the others.
         candidate: description of the selected version: the model itself, or a map behind it.
         validation: MRR of the selected version on the validation pairs, 0 to 1.

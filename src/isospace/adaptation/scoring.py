@@ -34,7 +34,6 @@ class Search:
     """The values that every step of a search reads.
 
     Attributes:
-        task: the base model, the text, and the pairs.
         parts: scores by cross-validation, for a small folder; else `None`.
         began: start of the search by the monotonic clock, earlier sessions counted in.
         base_models: comparison of the base models; `None` if the user named one.
@@ -167,11 +166,7 @@ def _validation_scores(search: Search, candidate: Candidate) -> ValidationScores
 def validate_baselines(search: Search, weight: float, base: ModelScores) -> dict[str, Scores]:
     """Score BM25, and BM25 with the base model, on the validation pairs.
 
-    Args:
-        search: the pairs, and the base model.
-        weight: weight of BM25 in the hybrid ranking.
-        base: scores of the base model on the test pairs, which are the validation pairs too after
-            cross-validation.
+    After cross-validation they are the test pairs, on which `base` has the scores.
     """
     pairs = search.task.validation
     if search.parts is None:
@@ -184,11 +179,7 @@ def validate_baselines(search: Search, weight: float, base: ModelScores) -> dict
 def score_test(search: Search, candidate: Candidate, tried: Tried, weight: float) -> ModelScores:
     """Score a candidate on the test items.
 
-    Args:
-        search: the items, and the encoders.
-        candidate: the base model, or the selected candidate.
-        tried: candidates among which each part of a small folder selects.
-        weight: weight of BM25 in the hybrid ranking.
+    Each part of a small folder selects among `tried`.
     """
     data, encode = search.task.data, search.encoders.encode(candidate)
     if search.parts is None:

@@ -44,8 +44,6 @@ class Task:
     """One task: the base model, the text, and the pairs that select and test.
 
     Attributes:
-        training: the settings of the first training.
-        data: the texts, with the test pairs.
         folds: the parts of a small folder, for cross-validation; else `None`.
     """
 

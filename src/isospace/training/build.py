@@ -38,15 +38,8 @@ def build_training(
 ) -> Training:
     """Build everything that updates read and change.
 
-    Args:
-        config: batch size, learning rate, seed and the objective.
-        encoder: the base model; trained in place.
-        tokens: (text,) the tokenised corpus, once for each text of an example, with the prompt of
-            that text's side.
-        examples: the examples to train on.
-        accelerator: devices, processes and precision.
-        labels: (example,) class of each example from 0 on, if the objective reads labels.
-        lists: scores of the teacher and mined texts, if the objective learns a ranking.
+    The encoder is trained in place. `tokens` (text,) has the tokenised corpus once for each text of
+    an example, with the prompt of that text's side. `labels` (example,) are classes from 0 on.
 
     Raises:
         UserError: the objective does not fit the encoder or the texts.

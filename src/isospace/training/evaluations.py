@@ -76,8 +76,6 @@ class Evaluations:
 
     Args:
         config: its `select` says how a checkpoint is selected.
-        held_out: the validation text.
-        benchmark: the test items.
         base_competes: keep the base model if no evaluation is better.
 
     Attributes:

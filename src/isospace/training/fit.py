@@ -47,8 +47,6 @@ class Fit:
     """One process of a training. Call `holding`, then `begin`, `measure_base` and `go`.
 
     Args:
-        progress: shows the stages, the bar and the lines.
-        stop: tells when a signal asked to stop.
         data: the texts, if they are already loaded.
         run: the run to fill or to resume; default: a new one, made after the settings are checked.
         how_to_resume: advice on how to resume a stopped run; default: that of `run`.

@@ -52,7 +52,6 @@ class Lists:
         pool: (n,) lines that can be candidates, ascending.
         numbers: (line,) number of each line's document, or of the text itself.
         pairs: (pair, 2) numbers that belong together, sorted.
-        seed: seed of the draws.
     """
 
     ranker: Teacher

@@ -72,7 +72,6 @@ class RunResults:
 
     Attributes:
         isospace: the version that wrote the results.
-        config: the settings, as in config.json.
         benchmark: digest of the test items; runs with equal digests can be compared item by item.
         base: scores of the base model.
         adapted: scores of the selected model.
@@ -82,8 +81,6 @@ class RunResults:
         with_bm25: way of search with BM25 -> gain in MRR over the base model.
         other_text: set of other text -> scores of base model and adapted model.
         split: true if the validation pairs and the test pairs are different pairs.
-        environment: versions and machine.
-        pairs: digest of the test pairs.
         candidate: post-processing of the selected weights, in words; empty without one, or if the
             base model is kept.
     """

@@ -99,11 +99,9 @@ class Run:
     def create(cls, config: TrainConfig, work: str = "", adapt: str = "", models: int = 1) -> Run:
         """Make the folder of a new run.
 
-        Args:
-            config: the settings.
-            work: the part of a new folder's name that describes the work; default: the objective.
-            adapt: the settings of `adapt` as JSON, if it makes the run.
-            models: number of base models; a single one gives its name to a new folder.
+        `adapt` are the settings of `adapt` as JSON, if it makes the run. A folder without a name
+        gets one from the date, `work` (default: the objective) and the model, or from the number of
+        models.
 
         Raises:
             UserError: the folder is not empty, or cannot be written.

@@ -43,7 +43,6 @@ class Sources:
     Args:
         plan: the views of the objective, then its inputs.
         encoder: the encoder, whose tokenizer the edits need.
-        seed: seed of the draws.
 
     Attributes:
         of_view: (view,) number of the source that each view encodes.

@@ -250,12 +250,9 @@ class Training:
     Attributes:
         encoder: the encoder; trained in place.
         shipped: the encoder as it is measured and saved, sharing its weights.
-        plan: the passes of an update.
-        sources: the distinct inputs of the passes.
         modules: the head, and the auxiliary networks and memories by name.
         frozen: setting -> name in `modules` of the module that it made and that never changes.
         digests: setting -> hash of that module, or of the teacher.
-        accelerator: device, processes and precision.
     """
 
     config: TrainConfig
