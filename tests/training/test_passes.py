@@ -22,12 +22,17 @@ def gradients(loop):
     return {name: p.grad.clone() for name, p in parts if p.grad is not None}
 
 
-@pytest.mark.parametrize("objective", [SimCSE(), OffDropout(), WhitenedCSE(num_views=3, groups=4)])
-@pytest.mark.parametrize("accumulate", [1, 2])
-def test_without_noise_it_is_the_gradient_of_the_whole_batch(
-    toy_model, tmp_path, objective, accumulate
-):
-    config = replace(CONFIG, objective=objective, accumulate=accumulate)
+@pytest.mark.parametrize(
+    ("objective", "more"),
+    [
+        (SimCSE(), {}),
+        (SimCSE(), {"lora": 4}),
+        (OffDropout(), {"accumulate": 2}),
+        (WhitenedCSE(num_views=3, groups=4), {"accumulate": 2}),
+    ],
+)
+def test_without_noise_it_is_the_gradient_of_the_whole_batch(toy_model, tmp_path, objective, more):
+    config = replace(CONFIG, objective=objective, **more)
     found = []
     for tokens in (None, TOKENS):
         loop = make_loop(toy_model, tmp_path, replace(config, pass_tokens=tokens))
