@@ -8,14 +8,16 @@ from isospace.objectives.barlow_twins import BarlowTwins as BarlowTwins, RankStu
 from isospace.objectives.base import Objective as Objective
 from isospace.objectives.consert import ConSERT as ConSERT
 from isospace.objectives.ct import CT as CT, CTInBatch as CTInBatch
-from isospace.objectives.dclr import DCLR as DCLR
 from isospace.objectives.declutr import DeCLUTR as DeCLUTR
 from isospace.objectives.diffcse import DiffCSE as DiffCSE
 from isospace.objectives.esimcse import ESimCSE as ESimCSE
-from isospace.objectives.gs_infonce import GSInfoNCE as GSInfoNCE
+from isospace.objectives.further_negatives import (
+    DCLR as DCLR,
+    GSInfoNCE as GSInfoNCE,
+    MixCSE as MixCSE,
+)
 from isospace.objectives.is_bert import ISBERT as ISBERT
 from isospace.objectives.iso import Iso as Iso
-from isospace.objectives.mixcse import MixCSE as MixCSE
 from isospace.objectives.mocose import MoCoSE as MoCoSE
 from isospace.objectives.pcl import PCL as PCL
 from isospace.objectives.promptbert import PromptBERT as PromptBERT

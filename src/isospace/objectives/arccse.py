@@ -19,8 +19,6 @@ from isospace.system.settings import settings
 from isospace.views import View, Views
 from isospace.views.edits import MaskSpan
 
-FarAngles = Literal["paper", "easy", "cut", "penalty"]
-Negatives = Literal["other-view", "transposed", "same-view"]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -58,10 +56,10 @@ class ArcCSE(Contrast):
 
     margin: Annotated[NonNegativeFloat, Field(lt=math.pi / 2)] = math.pi / 18
     """u, the margin in radians; the paper's is 10 degrees."""
-    far: FarAngles = "paper"
+    far: Literal["paper", "easy", "cut", "penalty"] = "paper"
     """The margin at large angles: kept (paper), only below 90 degrees (easy), only below 180
     degrees minus u (cut), and beyond that a constant instead (penalty)."""
-    negatives: Negatives = "other-view"
+    negatives: Literal["other-view", "transposed", "same-view"] = "other-view"
     """The cosines that are an anchor's negatives; `clean_negatives` has its own."""
     triplet_weight: NonNegativeFloat = 0.1
     """lambda, of the triplet; 0 leaves it out, and its three passes."""

@@ -14,8 +14,6 @@ from isospace.objectives.base import Objective, Paper, Widths
 from isospace.system.settings import settings
 from isospace.views import View, Views
 
-Variant = Literal["released", "paper"]
-
 
 @settings
 class ISBERT(Objective):
@@ -40,7 +38,7 @@ class ISBERT(Objective):
     """Channels of each convolution."""
     kernels: Annotated[Widths, Field(min_length=1)] = (1, 3, 5)
     """Tokens that each convolution sees, odd numbers."""
-    variant: Variant = "released"
+    variant: Literal["released", "paper"] = "released"
     """released: no ReLU, log 2 taken off. paper: ReLU, and not."""
 
     paper: ClassVar[Paper] = Paper("zhang-etal-2020-unsupervised")

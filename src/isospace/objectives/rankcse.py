@@ -16,7 +16,6 @@ from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import View, Views
 
-Variant = Literal["listnet", "listmle", "margin-mse"]
 _DISTILLATIONS = {"listnet": list_net, "listmle": list_mle, "margin-mse": margin_mse}
 
 
@@ -54,7 +53,7 @@ class RankCSE(Contrast):
     """beta, weight of the agreement of the two views' rankings; 0 leaves it out."""
     distillation_weight: NonNegativeFloat = 1.0
     """gamma, weight of the teacher's ranking; 0 needs no `teacher`."""
-    variant: Variant = "listnet"
+    variant: Literal["listnet", "listmle", "margin-mse"] = "listnet"
     """What follows the teacher: the distribution over a list (listnet), the order of a list
     (listmle), or the margins between a text's own and others (margin-mse, GPL's)."""
     rank_temperature: PositiveFloat = 0.05

@@ -1,1 +1,1 @@
-"""Pure functions of tensors: whitening, inverse square roots, similarity, nearest neighbours."""
+"""Pure functions of tensors: whitening and flows, similarity and search, compression, fusion."""

@@ -1,22 +1,66 @@
-"""DCLR against loops and against vectors of its authors' code."""
+"""Further negatives: noise, mixes and hardened noise against vectors of their authors' code."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
-from golden_files import BASELINE, DTYPES, check, files, precisions, read, scalar
+from golden_files import BASELINE, DTYPES, check, files, precisions, read, scalar, total
 from objective_views import random
-from torch import nn
+from torch import Tensor, nn
 
 from isospace.losses import (
     hardened_noise,
     info_nce,
+    mix,
     negative_weights,
     weighted_cross_entropy,
 )
+from isospace.objectives import DCLR, GSInfoNCE, MixCSE
 from isospace.objectives.auxiliaries import Network
-from isospace.objectives.dclr import DCLR
 from isospace.operators.similarity import cosine_matrix
 from isospace.views import Views
+
+
+def packed(noise: Tensor, batch: int) -> list[Tensor]:
+    """The noise as the head hands it on: views of `batch` rows, the last one padded."""
+    views = noise.new_zeros(-(-len(noise) // batch) * batch, noise.shape[1])
+    views[: len(noise)] = noise
+    return list(views.split(batch))
+
+
+@precisions
+@files("baselines/gs_infonce")
+def test_noise_negatives(path: Path, precision: str) -> None:
+    file = read(path)
+    noise, tau = file["noise"], float(file["temperature"])
+    assert len(noise) == int(file["random_size"])
+    objective = GSInfoNCE(temperature=tau, noise_rows=len(noise))
+    inputs = {name: file[name] for name in ("z1", "z2")}
+
+    def value(z1: Tensor, z2: Tensor, times: float = 1.0) -> Tensor:
+        return total(objective, z1, z2, *packed(times * noise.to(z1), len(z1)))
+
+    check(file, "official_", precision, inputs, value, rel=BASELINE)
+    louder = value(file["z1"].double(), file["z2"].double(), times=7.0)
+    scalar(louder, file["ref_loss_noise_times_7_f64"], 1e-10)
+
+
+@precisions
+@files("baselines/mixcse")
+def test_mixed_negatives(path: Path, precision: str) -> None:
+    file = read(path)
+    weight, tau = float(file["lambda_mix"]), float(file["temperature"])
+    inputs = {name: file[name] for name in ("z1", "z2")}
+    for variant, key in (
+        ("released", "official_"),
+        ("masked", "code_masked_neg_inf_"),
+        ("paper", "paper_unitmix_"),
+    ):
+        objective = MixCSE(temperature=tau, mix_weight=weight, variant=variant)  # type: ignore[arg-type]
+        check(file, key, precision, inputs, lambda *z, o=objective: total(o, *z), rel=BASELINE)
+    for name in ("z1", "z2"):
+        torch.testing.assert_close(mix(file[name].double(), weight), file[f"mix_of_{name}"])
 
 
 def see(objective, *views):
