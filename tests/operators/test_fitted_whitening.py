@@ -190,11 +190,6 @@ def test_what_has_no_spread_is_refused(x: Tensor, message: str) -> None:
         Whitening().fit(Moments.from_vectors(x), 0.5)
 
 
-def test_a_batch_is_a_matrix() -> None:
-    with pytest.raises(ValueError, match=r"\(n, dim\); got \(3, 4, 5\)"):
-        Moments.from_vectors(torch.zeros(3, 4, 5))
-
-
 @files("bert_whitening")
 @pytest.mark.parametrize("ddof", [0, 1])
 def test_fitted_map(path: Path, ddof: int) -> None:
@@ -317,8 +312,6 @@ def test_without_shrinkage_directions_in_which_no_pair_differs_are_left_out() ->
         (torch.ones(5, 4), torch.ones(5, 4), "different texts; got 5"),
         (torch.ones(0, 4), torch.ones(0, 4), "different texts; got 0"),
         (torch.ones(2, 4), torch.full((2, 4), float("nan")), "infinity"),
-        (torch.ones(2, 4), torch.ones(3, 4), r"\(2, 4\) and \(3, 4\)"),
-        (torch.ones(4), torch.ones(4), r"\(n, dim\)"),
     ],
 )
 def test_pairs_of_which_nothing_can_be_estimated_are_refused(

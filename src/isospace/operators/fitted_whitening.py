@@ -44,13 +44,7 @@ class Moments:
 
     @classmethod
     def from_vectors(cls, x: torch.Tensor) -> Moments:
-        """Return the moments of one batch (n, dim), n >= 0.
-
-        Raises:
-            ValueError: `x` is not a matrix.
-        """
-        if x.dim() != 2:
-            raise ValueError(f"expected vectors of shape (n, dim); got {tuple(x.shape)}")
+        """Return the moments of one batch (n, dim), n >= 0."""
         x = inverse_sqrt.in_float64(x.detach())
         mean = x.sum(0) / max(len(x), 1)
         centred = x - mean
@@ -244,16 +238,7 @@ class PairMoments:
 
     @classmethod
     def from_pairs(cls, first: torch.Tensor, second: torch.Tensor) -> PairMoments:
-        """Return the moments of the pairs of two matrices (n, dim), n >= 0.
-
-        Raises:
-            ValueError: the arguments are not matrices, or have different shapes.
-        """
-        if first.dim() != 2 or first.shape != second.shape:
-            raise ValueError(
-                "expected two sides of one shape (n, dim); got "
-                f"{tuple(first.shape)} and {tuple(second.shape)}"
-            )
+        """Return the moments of the pairs of two matrices (n, dim), n >= 0."""
         x, y = (inverse_sqrt.in_float64(side.detach()) for side in (first, second))
         d = x - y
         zero, fourth = d.new_zeros(d.shape[1]), d.square().sum(1).square().sum() / 4
