@@ -8,7 +8,7 @@ from golden_files import BASELINE, check, files, precisions, read
 from torch import nn
 
 from isospace.losses import contrastive_tension, pair_layout
-from isospace.objectives.auxiliaries import Network, Scale
+from isospace.objectives.auxiliaries import Network
 from isospace.objectives.ct import CT, CTInBatch
 from isospace.views import Views
 
@@ -79,10 +79,7 @@ def test_in_batch_loss_is_the_authors(path, precision):
     file = read(path)
 
     def loss(a, b, log_scale):
-        scale = Scale(1.0)
-        del scale.log
-        scale.log = log_scale
-        views = Views(torch.stack([a, b]), torch.stack([a, b]), {}, {"scale": scale})
+        views = Views(torch.stack([a, b]), torch.stack([a, b]), {}, {"scale": {"log": log_scale}})
         return sum(CTInBatch()(views).values())
 
     inputs = {name: file[name] for name in ("a", "b", "log_scale")}

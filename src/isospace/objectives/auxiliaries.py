@@ -1,4 +1,4 @@
-"""Auxiliary networks and memories: momentum copies, queues, scales, draws.
+"""Auxiliary networks and memories: momentum copies, queues, draws.
 
 They are modules, so that their parameters are optimised (where they require a gradient), their
 parameters and buffers saved with the checkpoint, and their gradients averaged over processes. None
@@ -85,17 +85,6 @@ class Draws(Seeded, Auxiliary):
             else:
                 torch.manual_seed(seed)
             yield
-
-
-class Scale(Auxiliary):
-    """A trained factor of cosines.
-
-    `log` is the logarithm of the factor, a parameter.
-    """
-
-    def __init__(self, start: float) -> None:
-        super().__init__()
-        self.log = torch.nn.Parameter(torch.tensor(start).log())
 
 
 class Network(Auxiliary):

@@ -101,12 +101,12 @@ class CTInBatch(Objective):
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
         """Build the second tower and the scale."""
-        second = auxiliaries.Network(encoder, trained=True)
-        return {"second": second, "scale": auxiliaries.Scale(self.scale)}
+        scale = torch.nn.ParameterDict({"log": torch.tensor(self.scale).log()})
+        return {"second": auxiliaries.Network(encoder, trained=True), "scale": scale}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
         """Compute half the cross-entropy in each direction."""
-        scale = views.auxiliaries["scale"].log.to(views.encoded).exp()
+        scale = views.auxiliaries["scale"]["log"].to(views.encoded).exp()
         logits = scale * similarity.cosine_matrix(*views.encoded)
         directions = zip(self.term_names, (logits, logits.T), strict=True)
         return {name: diagonal_cross_entropy(rows).mean() / 2 for name, rows in directions}
