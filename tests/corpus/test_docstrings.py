@@ -201,7 +201,6 @@ def test_sentences_that_may_not_be_trained_on_are_left_out_of_documents():
     "text",
     [
         "One paragraph is not a pair, however long it may be in the end.",
-        "Return the rows of a table.\n\nToo short to say anything.",
         "Return the rows of a table.\n\nReturn the rows of a table, or of what can be made one.",
         "Return rows.\n\nThe summary above has too few words to be taken for a sentence of prose.",
         "Return the rows of a table.\n\n  This paragraph is indented, so it may belong to a field.",
@@ -221,7 +220,6 @@ def test_what_is_no_pair(text):
             "See the guide or B, c.d and e.",
         ),
         ("It is *very* **important** as shown in [2]_.", "It is very important as shown."),
-        ("Two  blanks\nand a line.", "Two blanks and a line."),
         ("A star 2 * 3 * 4 stays.", "A star 2 * 3 * 4 stays."),
     ],
 )
@@ -234,9 +232,7 @@ def test_markup_is_reduced_to_its_words(text, expected):
     [
         "lower case at the beginning of it.",
         "No full stop at the end of it",
-        "Too few words here.",
         "Too " + "many " * 60 + "words.",
-        "The value of x = y is here.",
         "The call f(x) is in this sentence.",
         "Das hier ist kein englischer Satz mehr.",
         "Array int32 float64 x1 x2 of the y3.",

@@ -198,20 +198,14 @@ def test_lines_beside_documents_do_not_keep_them_from_being_held_out(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        (
-            "b.txt",
-            "Wrapped lines of a café, which\ngo on here.\n\n".encode("latin-1") * 9,
-            "It is not",
-        ),
         ("b.txt", "Un café.\nUn thé.\n".encode("latin-1"), "It is not utf-8 at byte 6"),
         ("b.txt.gz", b"not packed", r"It cannot be read as \.gz"),
-        ("b.md.gz", b"not packed", r"It cannot be read as \.gz"),
         ("b.txt", None, r"It cannot be read as text: .*No such file"),
-        ("b.md", None, r"It cannot be read as markdown: .*No such file"),
         ("b.csv", b"name,size\na.md,1\n", '1: no column "text"'),
         ("b.csv", b"id,text\n1,one, and more\n", "2: 3 fields"),
         ("b.jsonl", b"{\n", "1: not valid JSON"),
         ("b.parquet", b"not packed", "cannot be read as parquet"),
+        ("b.md", b"# All of it\n\n```\nboat.sail()\n```\n", "It has no text besides code blocks"),
     ],
 )
 def test_a_file_that_cannot_be_read_does_not_stop_the_others(
@@ -318,17 +312,3 @@ def test_rows_that_follow_each_other_with_one_id_are_one_document(tmp_path):
         CorpusConfig(corpus=(str(file),), columns=("a", "b"), document_column="doc")
     with pytest.raises(UserError, match=r"no column \"missing\".*`document_column`"):
         load_corpus(CorpusConfig(document_column="missing", **settings), tmp_path)
-
-
-def test_documents_that_lose_their_text_are_named_and_counted(tmp_path, caplog):
-    folder = tmp_path / "in"
-    folder.mkdir()
-    for row in titled(3):
-        (folder / f"{row['title']}.md").write_text(f"# {row['title']}\n\n{row['text']}\n")
-    code = "```\n" + "boat.sail()\n" * 200 + "```\n"
-    (folder / "all.md").write_text(f"# All of it\n\n{code}")
-    config = CorpusConfig(corpus=(str(folder),))
-    assert load_corpus(config, tmp_path / "cache").counts["unreadable files"] == 1
-    assert "all.md: It has no text besides code blocks." in caplog.text
-    with pytest.raises(UserError, match=r"all\.md: .*"):
-        load_corpus(replace(config, corpus=(str(folder / "all.md"),)), tmp_path / "cache")

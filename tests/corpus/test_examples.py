@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 import random
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from row_files import write_rows
 from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
@@ -33,19 +29,8 @@ def rows(count: int, texts: int = 3) -> list[Row]:
 
 def put(path: Path, examples: list[Row], header: Row = TRIPLE) -> str:
     """A file of the kind that its name says, with a column more than is asked for."""
-    header = (*header, "score")
-    examples = [(*example, "3.5") for example in examples]
-    kind = path.name.split(".")[1]
-    if kind == "parquet":
-        pq.write_table(pa.table(dict(zip(header, zip(*examples, strict=True), strict=True))), path)
-    elif kind == "jsonl":
-        lines = [json.dumps(dict(zip(header, example, strict=True))) for example in examples]
-        path.write_text("\n".join(lines), encoding="utf-8")
-    else:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "wt", encoding="utf-8") as file:
-            delimiter = "\t" if kind == "tsv" else ","
-            csv.writer(file, delimiter=delimiter).writerows([header, *examples])
-    return str(path)
+    named = [dict(zip(header, row, strict=True)) | {"score": "3.5"} for row in examples]
+    return str(write_rows(path, named))
 
 
 def load(file: str, cache: Path, columns: Row = TRIPLE, exclude: Row = (), **options) -> Corpus:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from row_files import write_rows
 from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
@@ -36,15 +33,7 @@ def rows(count: int, labels: Sequence[object] = NLI) -> list[Row]:
 
 
 def put(path: Path, made: list[Row]) -> Path:
-    if path.suffix == ".parquet":
-        pq.write_table(pa.table(dict(zip(HEADER, zip(*made, strict=True), strict=True))), path)
-    elif path.suffix == ".jsonl":
-        lines = [json.dumps(dict(zip(HEADER, row, strict=True))) for row in made]
-        path.write_text("\n".join(lines), encoding="utf-8")
-    else:
-        with path.open("w", encoding="utf-8") as file:
-            csv.writer(file).writerows([HEADER, *made])
-    return path
+    return write_rows(path, [dict(zip(HEADER, row, strict=True)) for row in made])
 
 
 def load(cache: Path, *files: Path, exclude: Sequence[str] = (), **options: object) -> Corpus:

@@ -51,12 +51,3 @@ def test_an_encoder_that_loses_a_sentence_is_an_error_and_leaves_nothing(tmp_pat
         make(tmp_path, ["a", "b"], encode=lambda texts: encode(texts[1:]))
     assert list((tmp_path / "tokens").iterdir()) == []
     assert len(make(tmp_path, ["a", "b"])) == 2
-
-
-@pytest.mark.parametrize("name", ["ids.int32", "offsets.npy"])
-def test_what_was_cut_is_made_again(tmp_path, name):
-    texts = ["a bb", "ccc"]
-    ids = make(tmp_path, texts).ids.tolist()
-    [file] = tmp_path.rglob(name)
-    file.write_bytes(file.read_bytes()[:-3])
-    assert make(tmp_path, texts).ids.tolist() == ids

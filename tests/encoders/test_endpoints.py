@@ -182,7 +182,6 @@ SPOILT = {
     ),
     "KeyError: 'embedding'": _with(lambda items: items[0].pop("embedding")),
     "JSONDecodeError": lambda items: Response("<html>"),
-    "400: too long": lambda items: refusal(400, "too long"),
     "`api_key_env`": lambda items: refusal(401, "who are you"),
     "refused the request (307": lambda items: Response(
         status_code=307, headers={"location": "http://example.com/v1/embeddings"}
@@ -340,7 +339,6 @@ def test_a_file_of_vectors_knows_its_texts_and_no_other(vectors, base, tmp_path,
 @pytest.mark.parametrize(
     "columns",
     [
-        {"text": ["a", "b"]},
         {"text": ["a", "b"], "vector": [[1.0], [1.0, 2.0]]},
         {"text": ["a", None], "vector": [[1.0], [2.0]]},
         {"text": ["a", "b"], "vector": [[1.0], [float("nan")]]},

@@ -9,21 +9,22 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
+from toy import write_toy_model
 from transformers import AutoTokenizer, BertModel
 
+import isospace
 from isospace.encoders.loading import as_encoder, load_encoder, weights_hash
 from isospace.encoders.places import wheel_minilm
 from isospace.encoders.saving import save_model
 from isospace.errors import UserError
+from isospace.export.ship import export
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
         ("./nowhere", "not a folder"),
-        ("/no/such/folder", "not a folder"),
         ("some-org/some-model", "Hub cannot be reached"),
-        ("bert-base-uncased", "Hub cannot be reached"),
         ("minilm", r"pip install 'isospace\[offline\]'"),
     ],
 )
@@ -114,3 +115,29 @@ def test_a_peft_adapter_is_to_be_merged_first(toy_model, tmp_path):
     for given in (str(tmp_path), model):
         with pytest.raises(UserError, match="a peft adapter"):
             as_encoder(given)
+
+
+ASSUMED = "a plain Hugging Face model does not say how it makes vectors"
+
+
+def assumed(caplog):
+    """The warnings of what is assumed, of which the last is forgotten."""
+    found = [record.getMessage() for record in caplog.records if ASSUMED in record.getMessage()]
+    caplog.clear()
+    return found
+
+
+def test_python_users_read_what_is_assumed_in_the_log(tmp_path, caplog):
+    plain = write_toy_model(tmp_path / "plain")  # no test before has loaded it
+    isospace.load(str(plain))
+    (said,) = assumed(caplog)
+    assert said.startswith(f"{plain}: ")
+    assert "pooling mean, texts cut to 64 tokens, no prompts of its own, no normalisation" in said
+    assert "`pooling`" in said
+    isospace.load(str(plain), pooling="cls")
+    (said,) = assumed(caplog)
+    assert "pooling cls" not in said
+    export(str(plain), "st", tmp_path / "st", pooling="cls")
+    caplog.clear()
+    assert isospace.load(str(tmp_path / "st")).encoder.pooling == "cls"
+    assert assumed(caplog) == []

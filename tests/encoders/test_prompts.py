@@ -58,11 +58,9 @@ def test_views_of_several_texts_have_the_prompt_of_each(tmp_path, include_prompt
     ("prompts", "default", "wanted"),
     [
         ({}, None, Prompts()),
-        ({"query": "", "document": ""}, None, Prompts()),
         ({"query": "q: ", "document": ""}, None, Prompts("", "q: ", "")),
         ({"corpus": "c: ", "passage": "p: "}, None, Prompts("", "", "p: ")),
         ({"query": "", "all": "a: "}, "all", Prompts("a: ", "", "")),
-        ({"query": "q: ", "all": "a: "}, "all", Prompts("a: ", "q: ", "")),
         ({"query": "q: ", "document": "d: "}, "document", Prompts("d: ", "q: ", "d: ")),
     ],
 )

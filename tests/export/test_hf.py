@@ -46,7 +46,6 @@ def test_t5_is_loaded_without_its_decoder(toy_model, tmp_path):
     [
         ((Pooling(32, "mean"), Dense(32, 8)), "Dense"),
         ((Pooling(32, "max"),), "the pooling max"),
-        ((Pooling(32, "weightedmean"),), "the pooling weightedmean"),
     ],
 )
 def test_what_a_folder_cannot_hold_is_refused_with_what_can(toy_model, tmp_path, parts, named):

@@ -118,11 +118,8 @@ def test_each_type_has_its_turn_with_a_passage_before_requests_end(config, folde
     ("first", "second", "fate", "requests"),
     [
         ("Sure, here it is.", None, "answered", 2),
-        ("Sure, here it is.", "I cannot do that.", "refused", 2),
         (said(None, refusal="no"), None, "refused", 1),
-        ('{"keywords-short": "cut o', None, "answered", 2),
         ('{"keywords-short": "cut o', '{"keywords-short": "cut o', "broken", 2),
-        ('{"query": "who"}', '{"query": "who"}', "broken", 2),
         ("", "", "empty", 2),
         ("{}", None, "empty", 1),
     ],

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from dataclasses import replace
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from row_files import write_rows
 from searches import small_search
 from toy import write_documents as write_folder
 
@@ -21,22 +18,6 @@ from isospace.evaluation.own_data import load_own, load_pairs, load_scored_pairs
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Silent
 from isospace.training.examples import Examples
-
-
-def write_rows(path, rows):
-    """The rows in the format of the file's ending."""
-    if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    elif path.suffix == ".parquet":
-        names = dict.fromkeys(name for row in rows for name in row)
-        pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in names}), path)
-    else:
-        with path.open("w", newline="") as file:
-            names = list(dict.fromkeys(name for row in rows for name in row))
-            table = csv.DictWriter(file, names, delimiter="\t" if path.suffix == ".tsv" else ",")
-            table.writeheader()
-            table.writerows(rows)
-    return path
 
 
 def generated(query, passage):

@@ -7,10 +7,9 @@ import signal
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from indexing import index_files
+from row_files import write_rows
 from search_index import TEXTS, index_until_killed, run
 from warm import WarmProcess, isospace_main
 
@@ -18,19 +17,6 @@ from isospace.search import Changes, SearchIndex, files, index as module
 from isospace.search.about import About
 from isospace.search.database import Database
 from isospace.system.progress import Silent
-
-
-def write_table(path: Path, rows: list[dict]) -> Path:
-    if path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    elif path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    else:
-        cells = [["" if v is None else str(v) for v in row.values()] for row in rows]
-        lines = [",".join(line) for line in [list(rows[0]), *cells]]
-        path.write_text("\n".join(lines) + "\n")
-    return path
-
 
 ROWS = [
     {"key": "a", "words": "the cat", "n": 3, "x": 1, "Area code": "007", "mark": None},
@@ -42,7 +28,7 @@ ROWS = [
 def test_columns_keep_their_types(toy_model, tmp_path, capsys, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     rows = ROWS if name != "t.parquet" else [{**row, "x": float(row["x"])} for row in ROWS]
-    write_table(Path(name), rows)
+    write_rows(Path(name), rows)
     words = ["index", name, "--column", "words", "--id-column", "key", "--model", toy_model]
     status, _, err = run(capsys, *words, "--keep", "n", "x", "Area code", "mark")
     assert status == 0, err
@@ -146,7 +132,6 @@ def kill_at(monkeypatch, owner, name, call, before):
     ("owner", "name", "call", "before", "left"),
     [
         (About, "write", 1, True, None),
-        (Database, "write", 3, False, 192),
         (Database, "index_vectors", 1, False, 300),
         (About, "write", 2, True, 300),
     ],

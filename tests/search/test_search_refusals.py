@@ -67,9 +67,7 @@ def test_another_model_is_refused(toy_model, folder, tmp_path, capsys, dim, diff
     [
         ("age > 3", "No field named age"),
         ("year >", "Error parsing statement"),
-        ("year / 0 = 1", "Divide by zero"),
         ("`year` = 'x", "Unterminated string literal"),
-        ("`resume` = 1", "No field named resume"),
         (" ", "is empty"),
     ],
 )

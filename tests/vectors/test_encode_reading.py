@@ -66,8 +66,6 @@ def test_a_title_stands_before_the_text(config, toy_model, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("b.jsonl", b"{\n"),
-        ("b.txt.gz", b"not packed"),
         ("b.csv", b"words\na dog\n"),
         ("b.md", b"A caf\xe9 that nobody can read."),
     ],

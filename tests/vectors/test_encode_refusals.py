@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from encode_files import ROWS, Watched, files, run
-from transformers import BertConfig, BertModel
+from transformers import BertModel
 
 from isospace.encoders.loading import load_encoder
 from isospace.errors import Stopped, UserError
@@ -53,14 +53,6 @@ def change_model(config, tmp_path):
     return replace(config, model=str(tmp_path / "bert"))
 
 
-def change_width(config, tmp_path):
-    encoder = load_encoder(config.model, device="cpu")
-    narrow = {**encoder.model[0].model.config.to_dict(), "hidden_size": 16}
-    BertModel(BertConfig(**narrow)).save_pretrained(tmp_path / "bert")
-    encoder.tokenizer.save_pretrained(tmp_path / "bert")
-    return replace(config, model=str(tmp_path / "bert"))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -68,7 +60,6 @@ def change_width(config, tmp_path):
         (damage_shard, "part-00001.parquet is damaged"),
         (change_text, "begun with another text to encode"),
         (change_model, "begun with another model \\("),
-        (change_width, "begun with another model \\("),
         (lambda config, _: replace(config, compress="int8"), "begun with another `compress`"),
         (lambda config, _: replace(config, shard_size=64), "begun with another `shard_size`"),
         (lambda config, _: replace(config, format="npy"), "begun with another `format`"),
@@ -128,18 +119,11 @@ def bad_inputs(folder: Path):
         ),
         ({"inputs": ("header.csv",)}, "no text to encode"),
         ({"inputs": ("rows.csv",)}, 'no column "text".* Name one with `column`[.]$'),
-        (
-            {"inputs": ("rows.csv",), "column": "words", "id_column": "key"},
-            'no column "key".* Name one with `id_column`[.]$',
-        ),
         ({"inputs": ("rows.jsonl",), "id_column": "id"}, r"rows.jsonl:2: no column \"id\""),
-        ({"inputs": ("rows.jsonl",), "id_column": "key"}, 'no column "key"'),
         ({"id_column": "id"}, "has no columns"),
         ({"reading": Reading(title_column="t")}, r"^`title_column` t: .*text.txt"),
         ({"model": "none"}, "none: no such folder here, and the Hub cannot be reached"),
-        ({"model": "./none"}, "not a folder"),
         ({"inputs": (".",), "output": Path("out")}, "`output`"),
-        ({"output": Path("file")}, "manifest.json"),
         ({"output": Path("folder")}, "manifest.json"),
         ({"output": Path("there.npy")}, "exists already"),
     ],
@@ -154,7 +138,6 @@ def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
     Path("folder").mkdir()
     Path("folder", "mine.txt").touch()
     Path("there.npy").touch()
-    Path("file").touch()
     with pytest.raises(UserError, match=message):
         run(replace(config, **change))
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
@@ -165,8 +148,6 @@ def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
     [
         ({"inputs": ()}, "files"),
         ({"shard_size": 100}, "multiple of 64"),
-        ({"shard_size": 0}, "multiple of 64"),
-        ({"workers": 0}, "`workers` 0"),
         ({"workers": 2}, "`workers` 2: .*`engine` ray"),
         ({"output": Path("a.npy"), "id_column": "id"}, "`id_column`"),
         ({"output": Path("a.npy"), "format": "parquet"}, "ends in .npy"),

@@ -1,4 +1,4 @@
-"""Every family's fast layers equal transformers' own, values and gradients."""
+"""Every family's fast layers equal transformers' own, and which path an encoder takes."""
 
 import pytest
 import torch
@@ -9,6 +9,8 @@ from transformers import (
     CamembertModel,
     DistilBertConfig,
     DistilBertModel,
+    ElectraConfig,
+    ElectraModel,
     ModernBertConfig,
     ModernBertModel,
     MPNetConfig,
@@ -22,6 +24,8 @@ from transformers.models.modernbert import modeling_modernbert
 
 from isospace.encoders import fast
 from isospace.encoders.fast import packed
+from isospace.encoders.loading import load_encoder
+from isospace.views import View
 
 SIZES = {
     "vocab_size": 50,
@@ -170,9 +174,8 @@ RATES = {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_dropout_is_where_the_model_has_it_and_follows_its_flags(name, monkeypatch):
-    kind, config = MODELS[name]
     rates, of_layer = RATES[name]
-    model, (ids, mask) = kind(type(config)(**{**config.to_dict(), **rates})).train(), _batch()
+    model, (ids, mask) = changed(name, **rates).train(), _batch()
     drawn, own = [], packed.keep_mask
     monkeypatch.setattr(packed, "keep_mask", lambda x, rate: drawn.append(rate) or own(x, rate))
     fast.forward(model, ids, mask, False)
@@ -232,3 +235,97 @@ def test_gradients_under_dropout_are_those_of_the_drawn_masks(family, name):
             values.append(loss().item())
         parameter[index] = before
     assert gradient[index].item() == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-4)
+
+
+def changed(name, **settings):
+    kind, config = MODELS[name]
+    return kind(type(config)(**{**config.to_dict(), **settings}))
+
+
+def with_a_part(model, part, of, name):
+    """The model with a part of one of its modules replaced."""
+    setattr(model.get_submodule(of), name, part)
+    return model
+
+
+def adapter():
+    return torch.nn.Sequential(torch.nn.Linear(24, 24))
+
+
+STRETCHED = {
+    "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 160_000.0},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: changed("bert", is_decoder=True),
+        lambda: changed("bert", hidden_act="relu"),
+        lambda: with_a_part(_make("bert"), adapter(), "encoder.layer.0.attention.self", "query"),
+        lambda: with_a_part(
+            _make("bert"), torch.nn.Identity(), "encoder.layer.2.output", "LayerNorm"
+        ),
+        lambda: with_a_part(_make("mpnet"), adapter(), "encoder.layer.1.attention.attn", "o"),
+        lambda: with_a_part(_make("distilbert"), adapter(), "transformer.layer.0.ffn", "lin1"),
+        lambda: changed("modernbert", rope_parameters=STRETCHED),
+        lambda: with_a_part(_make("modernbert"), adapter(), "layers.2", "mlp_norm"),
+        lambda: ElectraModel(ElectraConfig(**SIZES)),
+        lambda: torch.nn.Linear(2, 2),
+    ],
+)
+def test_models_without_a_fast_path(make):
+    assert not fast.fits(make())
+
+
+def test_an_encoder_says_its_path(toy_model, monkeypatch):
+    encoder = load_encoder(str(toy_model), "mean", device="cpu")
+    assert encoder.summary("float32").endswith("cpu, float32; fast path")
+    encoder.set_pooling("last2")
+    assert encoder.summary("float32").endswith("; transformers' own layers")
+    encoder.set_pooling("cls")
+    assert encoder.is_fast
+    assert not encoder.to("meta").is_fast
+    encoder = load_encoder(str(toy_model), device="cpu")
+    monkeypatch.delitem(fast.FAMILIES, "bert")
+    assert not encoder.is_fast
+
+
+def test_views_on_the_fast_path_have_their_own_rates(toy_model, monkeypatch):
+    encoder = load_encoder(str(toy_model), "mean", device="cpu")
+    rates, own = [], packed.keep_mask
+    monkeypatch.setattr(packed, "keep_mask", lambda x, rate: rates.append(rate) or own(x, rate))
+    encoder(
+        encoder.tokens.collate(encoder.tokens.ids(["the cat", "a dog sat"])), [View(0.3), View(0.0)]
+    )
+    # Embeddings; and in each of 3 layers the attention, its output and the feed-forward block.
+    assert rates == [0.3] * 10
+
+
+def test_a_text_without_a_token_gets_nothing_of_its_neighbours(toy_model, monkeypatch):
+    """As of a tokenizer that puts none around a text; the pooling reads the first."""
+    encoder = load_encoder(str(toy_model), "cls", device="cpu")
+    found = []
+    for words in ([5, 6, 7], [8, 9, 10]):
+        monkeypatch.setattr(encoder.tokens, "ids", lambda *_, own=words, **__: [own, [], own, []])
+        found.append(encoder.embed(["a text", "", "a text", ""])[[1, 3]])
+    assert (found[0] == found[1]).all()
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.15, 0.5])
+def test_keep_mask_keeps_its_rate_and_its_mean(rate):
+    torch.manual_seed(0)
+    mask = packed.keep_mask(torch.empty(1001, 999), rate)
+    dropped = (mask == 0).double()
+    spread = 5 * (rate * (1 - rate) / mask.numel()) ** 0.5
+    assert abs(dropped.mean() - rate) < spread + 2**-16
+    assert mask.unique().numel() == 2
+    assert abs(float(mask.double().mean()) - 1) < spread / (1 - rate)
+    # Four elements share one draw: each quarter has the rate, and neighbours are independent.
+    flat = dropped.flatten()
+    for quarter in range(4):
+        assert abs(flat[quarter::4].mean() - rate) < 2 * spread + 2**-16
+    for distance in (1, 2, 3, 4):
+        both = (flat[:-distance] * flat[distance:]).mean()
+        assert abs(both - rate**2) < spread

@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 
-from isospace.system.pool import side_by_side
+from isospace.system.devices import side_by_side
 
 
 @pytest.fixture(params=[1, 2, 5])

@@ -1,4 +1,4 @@
-"""What isospace leaves of other libraries' settings: all of them, as they were."""
+"""What isospace leaves of other libraries' settings and processes: all of them, as they were."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import torch.distributed as dist
 from accelerate.state import PartialState
 
-from isospace.system import processes
+from isospace.system import launch, processes
 from isospace.system.processes import join_processes
 
 IMPORTS = """
@@ -100,3 +100,11 @@ def test_a_group_that_was_made_here_is_left_at_the_end(alone, monkeypatch, tmp_p
     processes._leave()
     assert not dist.is_initialized()
     processes._leave()  # where the host has left it meanwhile
+
+
+def test_what_other_processes_leave_is_told_from_errors(monkeypatch):
+    gone = RuntimeError("[third_party/gloo/pair.cc:553] Connection closed by peer")
+    assert not launch.is_lost_peer_error(gone)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert launch.is_lost_peer_error(gone)
+    assert not launch.is_lost_peer_error(RuntimeError("shapes do not match"))
