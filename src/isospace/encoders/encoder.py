@@ -43,7 +43,7 @@ from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import NAMES, Prompts, Side
 from isospace.encoders.tokenisation import Tokenisation
 from isospace.errors import UserError, first_line
-from isospace.system.pool import side_by_side
+from isospace.system.devices import side_by_side
 from isospace.system.progress import Progress
 from isospace.views import Read, View, Vocabulary
 

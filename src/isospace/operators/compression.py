@@ -145,28 +145,19 @@ class Compression:
         return low, np.where(step == 0, np.float32(1), step)
 
 
-def rescore(
-    by_bits: NDArray[np.float32], by_numbers: NDArray[np.float32], first: int = RESCORED
-) -> NDArray[np.float32]:
-    """Rank the first passages by bits again, by their numbers; keep the others in order below.
+def rescore(by_bits: NDArray[np.float32], by_numbers: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Rank the first `RESCORED` passages by bits again, by their numbers; keep the others below.
 
     Args:
         by_bits: (query, passage) cosines of signs.
         by_numbers: (query, passage) cosines of the stored numbers.
-        first: number of passages to rank again for each query.
 
     Returns:
         (query, passage) scores in the new order.
-
-    Examples:
-        >>> bits = np.array([[0.9, 0.8, 0.1]], np.float32)
-        >>> numbers = np.array([[0.2, 0.6, 0.9]], np.float32)
-        >>> np.argsort(-rescore(bits, numbers, 2)).tolist()
-        [[1, 0, 2]]
     """
     scores = by_bits - np.float32(_BELOW)
     for row, bits, numbers in zip(scores, by_bits, by_numbers, strict=True):
-        near = highest(bits, first)
+        near = highest(bits, RESCORED)
         row[near] = numbers[near]
     return scores
 

@@ -1,8 +1,8 @@
 """Work on a Ray cluster: Ray distributes the work, and repeats it if a machine fails.
 
 The cluster is the one that Ray's variable RAY_ADDRESS names, or that this machine belongs to.
-Without either, Ray starts a cluster on this machine alone. `pool` does the same on one machine
-without Ray. Workers import isospace, so it must be installed on every machine of the cluster.
+Without either, Ray starts a cluster on this machine alone. Workers import isospace, so it must be
+installed on every machine of the cluster.
 """
 
 from __future__ import annotations

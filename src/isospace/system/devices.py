@@ -1,10 +1,13 @@
-"""The machine: device, bf16, memory and versions."""
+"""The machine: device, threads, bf16, memory and versions."""
 
 from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import accelerate
 import psutil
@@ -14,6 +17,10 @@ import transformers
 
 _BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 """Processor flags that mean fast bf16 products (x86: the first two; Arm: the last)."""
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def default_device() -> str:
@@ -74,3 +81,33 @@ def environment() -> dict[str, str | int]:
         "processor": device_name(),
         "threads": torch.get_num_threads(),
     }
+
+
+def side_by_side(
+    work: Callable[[Item], Result], items: Sequence[Item], one_thread: bool = False
+) -> Iterator[Result]:
+    """Apply a function to items in parallel; give the results in the order of the items.
+
+    The items share PyTorch's threads. Small matrix products are faster in parallel, one thread
+    each, than one after the other on all threads. Settings that belong to a thread (autocast,
+    inference mode) must be made in `work`.
+
+    With `one_thread`, each item has one thread, so that sums round alike with any number of
+    threads. By default, fewer items than threads get several threads each.
+
+    >>> list(side_by_side(len, ["one", "three"]))
+    [3, 5]
+    """
+    threads = torch.get_num_threads()
+    workers = max(1, min(threads, len(items)))
+    each = 1 if one_thread else threads // workers
+    if workers == 1 and each == threads:
+        yield from map(work, items)
+        return
+    try:
+        with ThreadPoolExecutor(
+            workers, initializer=torch.set_num_threads, initargs=(each,)
+        ) as pool:
+            yield from pool.map(work, items)
+    finally:
+        torch.set_num_threads(threads)  # the number for new threads is shared by all threads
