@@ -119,7 +119,6 @@ def test_a_model_that_was_written_anew_is_scored_again(base, tmp_path):
         ({"glove": "glove:none.txt"}, r"`baselines` glove:none\.txt: no such file"),
         ({"simcse_head=none": "minilm"}, "simcse:head=none is a row already"),
         ({"base model": "minilm"}, "`baselines` base model: base model is a row already"),
-        ({"base model of dcl": "minilm"}, "base model of dcl: a base model is a row already"),
         ({"a b": "minilm", "a_b": "minilm"}, "`baselines` a_b: a b is a row already"),
     ],
 )

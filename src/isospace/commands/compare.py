@@ -28,7 +28,7 @@ class Compare(LoadsModels):
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="OBJECTIVE ...")
     ] = ()
     """Objectives to compare, such as simcse whitenedcse. NAME:FIELD=VALUE,FIELD=VALUE sets options
-    of one, also learning_rate, dropout, batch_size, model or pooling."""
+    of one, also learning_rate, dropout or batch_size."""
     recipe: tuple[str, ...] = ()
     """Compare these rows of `isospace recipes` instead of objectives; other options override a
     setting in all of them."""

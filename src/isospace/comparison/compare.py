@@ -37,10 +37,13 @@ from isospace.training.prepare import Data, base_encoder, require_usable
 from isospace.training.run import REPORT, Run, begun
 
 Measure = Literal["pairs", "sts"]
-_CONFIG_KEYS = ("learning_rate", "dropout", "batch_size", "model", "pooling")
+_CONFIG_KEYS = ("learning_rate", "dropout", "batch_size")
 """Settings that a candidate may change besides those of its objective; never the budget."""
-_SHARED = ("pairs", "data", "select", "labels", "other_text")
-"""Settings of selection and test that all candidates share, besides the text."""
+_SHARED = (
+    "model", "pooling", "query_prompt", "document_prompt", "pairs", "data", "select", "labels",
+    "other_text",
+)  # fmt: skip
+"""Settings that all candidates share, besides the text."""
 _COMMA = re.compile(r",(?![^\[]*\])")
 """A comma between two settings, and not inside a list."""
 _RESULTS = "results.json"
@@ -66,7 +69,7 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
         if key in own:
             options[key] = _parse(value)
         else:
-            changes[key] = value if key == "model" else _parse(value)
+            changes[key] = _parse(value)
     try:
         objective = kind(**options)
         for option, value in shared_options(base.objective, kind).items():
@@ -100,7 +103,7 @@ def compare(
 
     Args:
         candidates: name -> settings, such as `{"scd": TrainConfig(objective=SCD())}`. Seeds count
-            up from the candidate's seed. All are compared with the base model of the first.
+            up from the candidate's seed. All have one base model.
         seeds: number of runs for each candidate.
         folder: folder of a new or stopped comparison.
         measure: score of the verdict: MRR of the test pairs, or the average of the STS sets.
@@ -194,7 +197,7 @@ def _require_comparable(
 
 
 def require_alike(candidates: Mapping[str, TrainConfig]) -> None:
-    """Refuse candidates with different text, selection or test items."""
+    """Refuse candidates with another base model, text, selection or test items."""
     (first, own), *others = candidates.items()
     for name, config in others:
         texts = [field.name for field in fields(CorpusConfig)]
@@ -203,8 +206,8 @@ def require_alike(candidates: Mapping[str, TrainConfig]) -> None:
         if differing:
             names = ", ".join(f"`{setting}`" for setting in differing)
             raise UserError(
-                f"{first} and {name} differ in {names}. Candidates share the text, the validation "
-                "pairs and the test pairs. Give all the same value"
+                f"{first} and {name} differ in {names}. Candidates share the base model, the text, "
+                "the validation pairs and the test pairs. Give all the same value"
             )
 
 
@@ -212,8 +215,7 @@ def _require_other_names(baselines: Mapping[str, str], candidates: Mapping[str, 
     """Refuse a baseline whose name or folder another row has."""
     rows = {_slug(name): name for name in (BASE, *candidates)}
     for name in baselines:
-        if _slug(name) in rows or name.startswith(f"{BASE} of "):
-            other = rows.get(_slug(name), f"a {BASE}")
+        if other := rows.get(_slug(name)):
             raise UserError(f"`baselines` {name}: {other} is a row already. Give another name")
         rows[_slug(name)] = name
 

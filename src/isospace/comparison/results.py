@@ -78,9 +78,7 @@ class ComparisonVerdict:
 
     Attributes:
         kind: "adapted": use the model of `name`; all else: keep the base model.
-        name: the row that was selected and tested, a candidate or another base model; `None` if the
-            base model was selected, so that there was nothing to test.
-        text: the sentence.
+        name: the candidate that was selected and tested; `None` if the base model was selected.
         model: the folder to load if `name` is advised and has one.
     """
 
@@ -102,8 +100,7 @@ class ComparisonResults:
         baselines: row -> the model that was scored once, or the models of its seeds.
         criterion: row -> the score that selected its checkpoints and the tested row, 0 to 1, mean
             over the seeds; of a base model only if it could be selected.
-        scores: row -> score -> scores of the seeds. "base model" is that of the first row's runs,
-            "base model of NAME" another base model.
+        scores: row -> score -> scores of the seeds.
         differences: every pair of candidates and baselines in the score `measure`, the largest
             difference first.
         with_bm25: "BM25", and "ROW + BM25" of each row -> its scores.

@@ -42,7 +42,6 @@ from isospace.statistics.verdict import (
 from isospace.training.run import Run
 from isospace.training.selection import LABELS, LAST, PAIRS
 
-_BASE_OF = f"{BASE} of "
 _ROUNDING = 0.005
 """Largest mean difference of one encoder's reciprocal ranks on two machines. One more pair
 may differ by any amount."""
@@ -53,7 +52,6 @@ class _Row:
     """One row of a comparison: a base model, a baseline or a candidate.
 
     Attributes:
-        base: name of the row of a candidate's base model; else the same name.
         states: scores of each seed.
         items: test item values of each seed.
         other_text: other text values of each seed.
@@ -63,7 +61,6 @@ class _Row:
     """
 
     name: str
-    base: str
     states: list[BenchmarkScores]
     items: list[Items]
     other_text: list[Items]
@@ -89,11 +86,10 @@ def compare_runs(
     measure: Literal["MRR", "Avg"],
     baselines: Mapping[str, Sequence[Baseline]] | None = None,
 ) -> ComparisonResults:
-    """Compare finished runs with the base model of the first of them, and with each other.
+    """Compare finished runs with their base model, and with each other.
 
-    Runs from another encoder, pooling or prompt are compared with that base model too. Their own
-    base model is a row that the verdict can advise, and they have to gain over it as well. Test
-    pairs that are among the labels which selected the checkpoints are left out of the gains.
+    All runs have one base model. Test pairs that are among the labels which selected the
+    checkpoints are left out of the gains.
 
     The row with the highest criterion, the score that selected its checkpoints, is tested once. The
     tests of the other rows, corrected by Holm, decide nothing. A baseline has no criterion: it is
@@ -152,40 +148,35 @@ def items_of_test(run: Run) -> UnseenItems:
 
 
 def _candidate_rows(runs: Mapping[str, Sequence[Run]], shared: UnseenItems) -> dict[str, _Row]:
-    """Return the candidates by name, and before each the row of its base model, each once."""
-    rows: dict[str, _Row] = {}
-    known: dict[tuple[str | None, ...], str] = {}
+    """Return the base model and the candidates by name."""
+    first = next(iter(runs.values()))[0]
+    selects = first.finished.training.choice.criterion != LAST
+    criterion = _criterion(first, step=0) if selects else None
+    items, other_text = [first.items("before")], [first.items("other_text_before")]
+    base = _Row(BASE, [first.finished.base], items, other_text, shared.scores(items), (), criterion)
+    rows = {BASE: base}
     for name, seeds in runs.items():
-        first, done = seeds[0], [run.finished for run in seeds]
-        base = known.setdefault(_identity(first), f"{_BASE_OF}{name}" if known else BASE)
-        if base not in rows:
-            selects = base != BASE or done[0].training.choice.criterion != LAST
-            criterion = _criterion(first, step=0) if selects else None
-            items, other_text = [first.items("before")], [first.items("other_text_before")]
-            scores = shared.scores(items)
-            rows[base] = _Row(base, base, [done[0].base], items, other_text, scores, (), criterion)
-        states = [one.adapted for one in done]
+        states = [run.finished.adapted for run in seeds]
         items = [run.items("after") for run in seeds]
         other_text = [run.items("other_text_after") for run in seeds]
         criterion = float(np.mean([_criterion(run) for run in seeds]))
-        scores = shared.scores(items)
-        rows[name] = _Row(name, base, states, items, other_text, scores, seeds, criterion)
+        rows[name] = _Row(name, states, items, other_text, shared.scores(items), seeds, criterion)
     return rows
 
 
 def _baseline_row(name: str, models: Sequence[Baseline], shared: UnseenItems) -> _Row:
     states, items = [one.about.scores for one in models], [one.items for one in models]
     other_text = [one.other_text for one in models]
-    return _Row(name, name, states, items, other_text, shared.scores(items))
+    return _Row(name, states, items, other_text, shared.scores(items))
 
 
 @dataclass(frozen=True)
 class _Selection:
     """The verdict in one score on the row that the criterion selects.
 
-    `rows` are base models and candidates by name. If the corpus has too few pairs to split, the
-    same pairs selected the checkpoints and select the row. The interval then holds for all rows at
-    once.
+    `rows` are the base model and the candidates by name. If the corpus has too few pairs to split,
+    the same pairs selected the checkpoints and select the row. The interval then holds for all rows
+    at once.
     """
 
     rows: Mapping[str, _Row]
@@ -200,29 +191,25 @@ class _Selection:
                 kept = "every run preferred its base model to its checkpoints"
             text = base_kept(kept, words).text
             return ComparisonVerdict(VerdictKind.KEEP_BASE, None, text, None)
-        found = self._gain(row.name, BASE, row.runs)
-        kind, decisive = kind_of(found), found
+        found = self._gain(row)
+        kind = kind_of(found)
         seeds = "one seed" if found.seeds == 1 else f"mean of {found.seeds} seeds"
         text = f"{found} in {words}; {seeds}, {self._counted(found)}"
-        if row.base not in (BASE, row.name):
-            own = self._gain(row.name, row.base, row.runs)
-            text += f"; over its own base model {own}"
-            if kind is VerdictKind.ADAPTED:
-                kind, decisive = kind_of(own), own
-                if kind is not VerdictKind.ADAPTED:
-                    text += f", which alone has {self._gain(row.base, BASE, ())}"
         others = sum(one.criterion is not None for one in self.rows.values() if one.name != BASE)
         if others > 1:
             text += f"; highest of {others} by {self.protocol.criterion}"
-        text = f"{_head(kind, row)}{text}{_reason(kind, decisive)}."
+        head = f"{kind.value.capitalize()}: {row.name}, "
+        if kind is VerdictKind.ADAPTED:
+            head = f"Adapt with {row.name}: "
+        text = f"{head}{text}{_reason(kind, found)}."
         advice, model = self._model(row) if kind is VerdictKind.ADAPTED else ("", None)
         return ComparisonVerdict(kind, row.name, text + advice, model)
 
     def _selected(self) -> _Row:
-        """Return the row to test: a base model, or a candidate of which a run was adapted."""
+        """Return the row to test: the base model, or a candidate of which a run was adapted."""
         rows = [row for row in self.rows.values() if row.criterion is not None]
         row = rows[best_position([row.criterion or 0.0 for row in rows])]
-        return row if row.adapted else self.rows[row.base]
+        return row if row.adapted else self.rows[BASE]
 
     def _protocol_in_words(self) -> str:
         unseen = f" {self.protocol.unseen}" if self.protocol.unseen else ""
@@ -230,21 +217,20 @@ class _Selection:
         labels = self.protocol.labels
         return f"{words}, dev-selected on {labels}" if labels else words
 
-    def _gain(self, name: str, over: str, runs: Sequence[Run]) -> Gain:
-        """Return the gain of one row over another; `runs` are those of the row."""
-        scores = {row.name: row.scores[self.column] for row in self.rows.values()}
+    def _gain(self, row: _Row) -> Gain:
+        """Return the gain of a candidate over the base model."""
+        scores = {name: one.scores[self.column] for name, one in self.rows.items()}
         if self.column != "MRR" or self.protocol.split:
-            return measured_gain(scores[name], scores[over])
-        candidates = {over: scores[over]} | scores
-        finished = [run.finished.training for row in self.rows.values() for run in row.runs]
+            return measured_gain(scores[row.name], scores[BASE])
+        finished = [run.finished.training for one in self.rows.values() for run in one.runs]
         tried = [len(one.evaluations) - 1 for one in finished if one.choice.criterion == PAIRS]
         among = SelectedAmong.named(
-            candidates,
-            name,
-            unseen=(len(candidates) - 1) * (max(tried, default=1) - 1),
-            selection_bias=float(np.mean([_selection_bias(run) for run in runs] or [0.0])),
+            scores,
+            row.name,
+            unseen=(len(scores) - 1) * (max(tried, default=1) - 1),
+            selection_bias=float(np.mean([_selection_bias(run) for run in row.runs])),
         )
-        return measured_gain(scores[name], scores[over], among)
+        return measured_gain(scores[row.name], scores[BASE], among)
 
     def _counted(self, found: Gain) -> str:
         if self.column == "MRR":
@@ -253,16 +239,9 @@ class _Selection:
 
     def _model(self, row: _Row) -> tuple[str, str | None]:
         """Return the sentences about the advised model, and its folder."""
-        candidate = bool(row.runs)
-        seeds = row.runs or self.rows[row.name.removeprefix(_BASE_OF)].runs
-        shipping = [run for run in seeds if run.finished.ships_base != candidate]
+        seeds, words = row.runs, ""
+        shipping = [run for run in seeds if not run.finished.ships_base]
         best = max(shipping, key=_criterion, default=None)
-        folder = None if best is None else str(best.model_folder)
-        if not candidate:
-            model, pooling = seeds[0].config.model, seeds[0].finished.training.pooling
-            load = f" Load it by isospace.load({model!r}, pooling={pooling!r})."
-            return load if best is None else "", folder
-        words = ""
         if best is not None and len(seeds) > 1:
             seed = best.config.seed
             words += f" The model is that of seed {seed}, the best by {self.protocol.criterion}."
@@ -272,13 +251,7 @@ class _Selection:
         if best is None:
             numbers = ", ".join(str(run.config.seed) for run in seeds if _adapted(run))
             words += f" The adapted weights are in checkpoints/kept.safetensors of seed {numbers}."
-        return words, folder
-
-
-def _head(kind: VerdictKind, row: _Row) -> str:
-    if kind is VerdictKind.ADAPTED:
-        return f"Adapt with {row.name}: " if row.runs else f"Take {row.name} as it is: "
-    return f"{kind.value.capitalize()}: {row.name}, "
+        return words, None if best is None else str(best.model_folder)
 
 
 def _reason(kind: VerdictKind, found: Gain) -> str:
@@ -369,25 +342,17 @@ def _require_one_benchmark(
 
 
 def _require_one_base(runs: Sequence[Run]) -> None:
-    """Refuse base models of one name with different ranks: the folder was rewritten in between."""
-    firsts: dict[tuple[str | None, ...], tuple[Run, np.ndarray]] = {}
+    """Refuse base models with different ranks, such as a folder that was rewritten in between."""
+    first, expected = runs[0], runs[0].items("before")["MRR"]
     for run in runs:
         ranks = run.items("before")["MRR"]
-        first, expected = firsts.setdefault(_identity(run), (run, ranks))
         if np.abs(ranks - expected).mean() > _ROUNDING + 1 / len(ranks):
             raise UserError(
-                f"{first.folder} and {run.folder}: these runs began with different encoders, "
-                f"though both are called {run.config.model}: before training one has an MRR of "
-                f"{100 * expected.mean():.2f} and the other {100 * ranks.mean():.2f}. Remove the "
-                "runs of the old encoder, or name the new one differently (`model`) and give "
-                "another `output`"
+                f"{first.folder} and {run.folder}: these runs began with different encoders: "
+                f"before training one has an MRR of {100 * expected.mean():.2f} and the other "
+                f"{100 * ranks.mean():.2f}. Remove the runs of the old encoder, or give another "
+                "`output`"
             )
-
-
-def _identity(run: Run) -> tuple[str | None, ...]:
-    """Return the identity of a run's base model: encoder, pooling and prompts."""
-    config = run.config
-    return config.model, run.finished.training.pooling, config.query_prompt, config.document_prompt
 
 
 def _settings(run: Run) -> dict[str, Any]:

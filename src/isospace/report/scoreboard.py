@@ -190,7 +190,7 @@ def bm25_table(name: str, results: ComparisonResults) -> Table:
     note = (
         f"x 100; the base model alone has an MRR of {base}. + BM25: cosine and "
         f"BM25 fused. In brackets 95 % intervals {_scope(results)}, each by itself; {selected}. "
-        "The validation pairs, if there are any, selected the weight for each base model."
+        "The validation pairs, if there are any, selected the weight."
     )
     return Table("bm25", f"Comparison {name}: BM25 and hybrid search", rows, note)
 
