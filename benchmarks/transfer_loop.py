@@ -1,7 +1,7 @@
 """Transfer tasks with one classifier and one batch at a time, as in SentEval, and by isospace.
 
     OMP_NUM_THREADS=1 python benchmarks/transfer_loop.py SENTEVAL EMBEDDINGS [--every N]
-        [--protocol senteval-fast] [--tasks T ...]
+        [--tasks T ...]
 
 SENTEVAL is the folder with the tasks in SentEval's layout. EMBEDDINGS is an .npz file with `texts`
 (lines) and their `vectors`; without the file, all-MiniLM-L6-v2 makes it. Both get the same vectors
@@ -16,26 +16,25 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from isospace.evaluation.classifiers import PROTOCOLS, Fold, Stacked
+from isospace.evaluation.classifiers import BATCH, EPOCHS_PER_LOOK, TENACITY, Fold
 from isospace.evaluation.pairs import Encode
 from isospace.evaluation.senteval import TRANSFER_NAMES
 from isospace.evaluation.transfer import TransferSet, evaluate_transfer, load_transfer
 
 
-def train_one(settings: Stacked, x: Tensor, y: Tensor, fold: Fold, l2: float) -> torch.nn.Linear:
-    """One classifier, with SentEval's draws, torch's optimizer and early stopping."""
+def train_one(x: Tensor, y: Tensor, fold: Fold, l2: float) -> torch.nn.Linear:
+    """Train one classifier with SentEval's draws, torch's optimizer and early stopping."""
     random = np.random.RandomState(1111)
     torch.manual_seed(1111)
     model = torch.nn.Linear(x.shape[1], int(y.max()) + 1)
     # SentEval names the optimizer and no more: the learning rate is torch's.
-    optimizer = getattr(torch.optim, settings.optimizer)(model.parameters(), weight_decay=l2)
+    optimizer = torch.optim.Adam(model.parameters(), weight_decay=l2)
     train, valid = fold.train, fold.valid
     if valid is None:
         order = random.permutation(len(train))
@@ -43,16 +42,16 @@ def train_one(settings: Stacked, x: Tensor, y: Tensor, fold: Fold, l2: float) ->
         train, valid = train[order[cut:]], train[order[:cut]]
     x_train, y_train, x_valid, y_valid = x[train], y[train], x[valid], y[valid]
     best, kept, misses, epochs = -1.0, {}, 0, 0
-    while misses <= settings.tenacity and epochs <= 200:
-        for _ in range(settings.epochs_per_look):
+    while misses <= TENACITY and epochs <= 200:
+        for _ in range(EPOCHS_PER_LOOK):
             order = torch.from_numpy(random.permutation(len(x_train)))
-            for start in range(0, len(order), settings.batch):
-                batch = order[start : start + settings.batch]
+            for start in range(0, len(order), BATCH):
+                batch = order[start : start + BATCH]
                 loss = torch.nn.functional.cross_entropy(model(x_train[batch]), y_train[batch])
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-        epochs += settings.epochs_per_look
+        epochs += EPOCHS_PER_LOOK
         with torch.no_grad():
             accuracy = (model(x_valid).argmax(1) == y_valid).sum().item() / len(y_valid)
         if accuracy > best:
@@ -64,15 +63,13 @@ def train_one(settings: Stacked, x: Tensor, y: Tensor, fold: Fold, l2: float) ->
 
 
 class Loop:
-    """`stacked.Stacked`, one classifier after the other.
+    """`train_stacked`, one classifier after the other.
 
-    Args:
-        settings: how each is trained.
-        every: train every n-th classifier only, and leave the others' weights zero.
+    Only every n-th classifier is trained (`every`), and the weights of the others are zero.
     """
 
-    def __init__(self, settings: Stacked, every: int = 1) -> None:
-        self.settings, self.every = settings, every
+    def __init__(self, every: int = 1) -> None:
+        self.every = every
         self.seconds = 0.0  # of all classifiers, those left out included
 
     def __call__(self, x: Tensor, y: Tensor, folds: Sequence[Fold], l2: np.ndarray) -> Tensor:
@@ -82,21 +79,20 @@ class Loop:
         chosen = places[:: self.every]
         started = time.perf_counter()
         for i, j in chosen:
-            model = train_one(self.settings, x, y, folds[i], float(l2[i, j]))
+            model = train_one(x, y, folds[i], float(l2[i, j]))
             weights[i, j, :, :-1] = model.weight.detach()
             weights[i, j, :, -1] = model.bias.detach()
         self.seconds += (time.perf_counter() - started) * len(places) / len(chosen)
         return weights
 
 
-def compare(encode: Encode, task: TransferSet, protocol: str, every: int) -> tuple[float, float]:
+def compare(encode: Encode, task: TransferSet, every: int) -> tuple[float, float]:
     """Print one task's accuracies and ratio; the seconds of the loop and of isospace."""
     started = time.perf_counter()
-    ours = evaluate_transfer(encode, {task.name: task}, protocol).scores[0]
+    ours = evaluate_transfer(encode, {task.name: task}).scores[0]
     seconds = time.perf_counter() - started
-    loop = Loop(PROTOCOLS[protocol].train, every)
-    PROTOCOLS["loop"] = replace(PROTOCOLS[protocol], train=loop)
-    theirs = evaluate_transfer(encode, {task.name: task}, "loop").scores[0]
+    loop = Loop(every)
+    theirs = evaluate_transfer(encode, {task.name: task}, loop).scores[0]
     accuracies = f"test {ours.test:5.2f} dev {ours.dev:5.2f}"
     if every == 1:
         accuracies += f", by the loop test {theirs.test:5.2f} dev {theirs.dev:5.2f}"
@@ -111,8 +107,6 @@ def main() -> None:
     parser.add_argument("senteval", type=Path)
     parser.add_argument("embeddings", type=Path)
     parser.add_argument("--every", type=int, default=1)
-    stacked = [name for name, p in PROTOCOLS.items() if isinstance(p.train, Stacked)]
-    parser.add_argument("--protocol", default="senteval", choices=stacked)
     parser.add_argument("--tasks", nargs="+", default=list(TRANSFER_NAMES), choices=TRANSFER_NAMES)
     options = parser.parse_args()
     every = load_transfer(options.senteval)
@@ -126,7 +120,7 @@ def main() -> None:
     def encode(texts: Sequence[str]) -> np.ndarray:
         return vectors[[row[text] for text in texts]]
 
-    pairs = [compare(encode, task, options.protocol, options.every) for task in tasks.values()]
+    pairs = [compare(encode, task, options.every) for task in tasks.values()]
     loop, ours = map(sum, zip(*pairs, strict=True))
     print(f"all: the loop takes {loop / ours:.1f} times as long")
 

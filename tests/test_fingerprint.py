@@ -25,7 +25,7 @@ from isospace.config import TrainConfig
 from isospace.corpus.lines import tokenise
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation import geometry, own, retrieval, sts
-from isospace.evaluation.classifiers import PROTOCOLS, nested_k_fold
+from isospace.evaluation.classifiers import nested_k_fold
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.pairs import ScoredPairs, TextPairs
 from isospace.objectives import OBJECTIVES
@@ -116,7 +116,7 @@ def classifier(x: np.ndarray) -> list[float]:
     """SentEval's nested folds, on labels that one direction of the vectors says in part."""
     noisy = x[:, 0] + np.random.default_rng(2).standard_normal(len(x))
     y = (noisy > np.median(noisy)).astype(int)
-    outcome = nested_k_fold(PROTOCOLS["senteval-fast"], x.astype(np.float32), y)
+    outcome = nested_k_fold(x.astype(np.float32), y)
     return [outcome.dev, outcome.test]
 
 

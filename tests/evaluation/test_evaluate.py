@@ -113,19 +113,15 @@ def test_a_loaded_model_is_scored_as_it_is(toy_model, tmp_path, texts):
 
 def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, capsys):
     finished = finish(write_run(tmp_path / "run"))
-    scores = TransferResult(
-        (TransferScore("MR", "sklearn", "all", 81.5, 80.0, None, 10, 10, 1111),)
-    )
+    scores = TransferResult((TransferScore("MR", "all", 81.5, 80.0, None, 10, 10, 1111),))
     evaluation = Evaluation(Conditions("m", "cls", "float32"), {"transfer": scores})
     monkeypatch.setattr("isospace.evaluation.evaluate.evaluate_models", lambda *_: [evaluation])
     words = ["evaluate", finished.folder, "--json", "--transfer"]
     for other in (["--pooling", "mean"], ["--precision", "bf16"]):
-        assert run(capsys, *words, "sklearn", *other)[0] == 0
+        assert run(capsys, *words, *other)[0] == 0
         assert finished.transfer == {}  # not what the run shipped
-    for protocol in ("sklearn", "senteval"):
-        assert run(capsys, *words, protocol)[0] == 0
-    content = json.loads(json.dumps(scores.to_json()))
-    assert finished.transfer == {"sklearn": content, "senteval": content}
+    assert run(capsys, *words)[0] == 0
+    assert finished.transfer == json.loads(json.dumps(scores.to_json()))
     assert run(capsys, "evaluate", "minilm", "--json")[0] == 0  # no folder to keep anything in
 
 
@@ -135,7 +131,7 @@ def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, cap
         ([], "--own FILE"),
         (["--geometry"], "--geometry: needs texts"),
         (["--own", "bad.tsv"], "bad.tsv:2: 1 column; expected 2"),
-        (["--own", "small.tsv", "--transfer", "sklearn"], "--transfer: "),
+        (["--own", "small.tsv", "--transfer"], "--transfer: "),
     ],
 )
 def test_what_is_refused_before_a_model_is_loaded(

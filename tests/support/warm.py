@@ -35,7 +35,6 @@ SERVER.set_forkserver_preload(
         "pydantic",
         "bm25s",
         "scipy.stats",
-        "sklearn.linear_model",
         "altair",
         "rich.progress",
         "tyro",

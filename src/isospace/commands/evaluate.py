@@ -54,11 +54,11 @@ class Evaluate(LoadsModels, CallsEndpoints):
                 print_table(title, rows, note)
         for model, evaluation in zip(self.models, evaluations, strict=True):
             run, transfer = run_of(model), evaluation.scores.get("transfer")
-            if transfer is not None and self.config.transfer is not None and run is not None:
+            if transfer is not None and run is not None:
                 # The run did not measure its model with another pooling or precision.
                 own = self.config.pooling in (None, run.finished.training.pooling)
                 if own and self.config.precision == "float32":
-                    run.write_transfer(self.config.transfer, transfer.to_json())
+                    run.write_transfer(transfer.to_json())
 
     def _compress(self) -> None:
         from isospace.training.compressing import measure_compression

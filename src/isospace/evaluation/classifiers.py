@@ -1,31 +1,39 @@
 """Logistic regressions of the transfer tasks: classifiers, folds, selection of the penalty.
 
 Source: SentEval (Conneau & Kiela 2018) with the settings of SimCSE's evaluation (Gao et al. 2021).
-SentEval trains a linear layer with cross-entropy, one classifier after the other. `Stacked` trains
-classifiers with equal training size in one tensor computation. It has the same draws, order of
-updates and stopping rule, so that the accuracies are those of SentEval.
+SentEval trains a linear layer with cross-entropy, one classifier after the other. `train_stacked`
+trains classifiers with equal training size in one tensor computation. It has the same draws, order
+of updates and stopping rule, so that the accuracies are those of SentEval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
-from torch.optim import Optimizer
 
 from isospace.statistics.influence import FloatArray
 
 IntArray: TypeAlias = NDArray[np.int64]
+Features: TypeAlias = NDArray[np.float32]
 
 SEED = 1111
 """Seed of folds, initial weights and shuffles; SentEval seeds again for every classifier."""
+FOLDS = 10
+STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2)
+"""L2 penalties to select from."""
+BATCH, EPOCHS_PER_LOOK, TENACITY = 64, 4, 5
+PROTOCOL = (
+    f"{FOLDS} folds, Adam in batches of {BATCH}, a look every {EPOCHS_PER_LOOK} epochs, tenacity "
+    f"{TENACITY}"
+)
+"""Description of the papers' protocol, for tables."""
 
 _EPOCHS = 200  # SentEval continues until more epochs than these are done
 _HELD_OUT = 0.05
@@ -40,97 +48,78 @@ class Fold:
     """Default: a twentieth of `train` is held out."""
 
 
-@dataclass(frozen=True)
-class Stacked:
-    """SentEval's training with an L2 penalty and early stopping.
+def train_stacked(x: Tensor, y: Tensor, folds: Sequence[Fold], l2: FloatArray) -> Tensor:
+    """Train a classifier for every fold and penalty, with early stopping.
 
     The accuracy on the fold's `valid` is checked every few epochs, and the best weights are kept.
-    Training ends after more than `tenacity` checks without a new best accuracy. These checks need
+    Training ends after more than `TENACITY` checks without a new best accuracy. These checks need
     not follow each other (SentEval's rule).
+
+    Args:
+        x: features `(row, dim)` float32.
+        y: labels `(row,)` int64 from 0.
+        folds: rows of each fold.
+        l2: penalties `(fold, strength)`; the strengths of a fold share their batches.
+
+    Returns:
+        Weights `(fold, strength, class, dim + 1)`, the bias last.
     """
+    weights = _initial_weights(x.shape[1], int(y.max()) + 1).repeat(*l2.shape, 1, 1)
+    x = torch.cat([x, torch.ones(len(x), 1)], dim=1)
+    sizes = np.array([len(fold.train) for fold in folds])
+    for size in np.unique(sizes):
+        equal = np.flatnonzero(sizes == size).tolist()
+        penalties = torch.from_numpy(l2[equal]).float()[..., None, None]
+        weights[equal] = _train_equal(x, y, [folds[i] for i in equal], weights[equal], penalties)
+    return weights
 
-    optimizer: Literal["Adam", "RMSprop"]
-    """A class of `torch.optim` with torch's settings; SentEval adds the penalty's gradient."""
-    batch: int
-    epochs_per_look: int
-    tenacity: int
 
-    def __str__(self) -> str:
-        return (
-            f"{self.optimizer} in batches of {self.batch}, a look every {self.epochs_per_look} "
-            f"epochs, tenacity {self.tenacity}"
-        )
+def _train_equal(
+    x: Tensor, y: Tensor, folds: Sequence[Fold], weights: Tensor, l2: Tensor
+) -> Tensor:
+    """Train folds of equal size, which share all shuffles and steps; return the best weights.
 
-    def __call__(self, x: Tensor, y: Tensor, folds: Sequence[Fold], l2: FloatArray) -> Tensor:
-        """Train a classifier for every fold and penalty strength.
-
-        Args:
-            x: features `(row, dim)` float32.
-            y: labels `(row,)` int64 from 0.
-            folds: rows of each fold.
-            l2: penalties `(fold, strength)`; the strengths of a fold share their batches.
-
-        Returns:
-            Weights `(fold, strength, class, dim + 1)`, the bias last.
-        """
-        weights = _initial_weights(x.shape[1], int(y.max()) + 1).repeat(*l2.shape, 1, 1)
-        x = torch.cat([x, torch.ones(len(x), 1)], dim=1)
-        sizes = np.array([len(fold.train) for fold in folds])
-        for size in np.unique(sizes):
-            equal = np.flatnonzero(sizes == size).tolist()
-            penalties = torch.from_numpy(l2[equal]).float()[..., None, None]
-            weights[equal] = self._train_equal(
-                x, y, [folds[i] for i in equal], weights[equal], penalties
-            )
-        return weights
-
-    def _train_equal(
-        self, x: Tensor, y: Tensor, folds: Sequence[Fold], weights: Tensor, l2: Tensor
-    ) -> Tensor:
-        """Train folds of equal size, which share all shuffles and steps; return the best weights.
-
-        A fold leaves the computation after all its strengths have stopped.
-        """
-        random = np.random.RandomState(SEED)  # the generator behind SentEval's np.random
-        train, valid = _rows(folds, random)
-        one_hot = torch.nn.functional.one_hot(y).float()
-        best = weights.clone()
-        highest = torch.full(best.shape[:2], -1.0, dtype=torch.float64)
-        misses = torch.zeros(best.shape[:2], dtype=torch.int64)
-        left = torch.arange(len(folds))
-        # Adam and RMSprop update each weight by its own history alone, so that stacked classifiers
-        # take the same steps as single ones.
-        make_optimizer: Callable[[list[Tensor]], Optimizer] = getattr(torch.optim, self.optimizer)
-        optimizer = make_optimizer([weights])
-        for _ in range(0, _EPOCHS + 1, self.epochs_per_look):
-            for _ in range(self.epochs_per_look):
-                order = torch.from_numpy(random.permutation(train.shape[1]))
-                for start in range(0, len(order), self.batch):
-                    batch = train[:, order[start : start + self.batch]]
-                    weights.grad = _gradient(weights, x, one_hot, batch).addcmul_(weights, l2)
-                    optimizer.step()
-            correct = [
-                (fold_weights @ x[valid[i]].T).argmax(dim=1) == y[valid[i]]
-                for i, fold_weights in zip(left.tolist(), weights, strict=True)
-            ]
-            accuracy = torch.stack([hits.double().mean(dim=1) for hits in correct])
-            going = misses[left] <= self.tenacity
-            better = going & (accuracy > highest[left])
-            highest[left] = torch.where(better, accuracy, highest[left])
-            best[left] = torch.where(better[..., None, None], weights, best[left])
-            misses[left] += (going & ~better).long()
-            stay = (misses[left] <= self.tenacity).any(dim=1)
-            if not stay.any():
-                break
-            if not stay.all():
-                [history] = optimizer.state.values()
-                left, train, weights, l2 = left[stay], train[stay], weights[stay], l2[stay]
-                optimizer = make_optimizer([weights])
-                # Adam has a single count of steps for all weights.
-                optimizer.state[weights] = {
-                    name: value[stay] if value.ndim else value for name, value in history.items()
-                }
-        return best
+    A fold leaves the computation after all its strengths have stopped.
+    """
+    random = np.random.RandomState(SEED)  # the generator behind SentEval's np.random
+    train, valid = _rows(folds, random)
+    one_hot = torch.nn.functional.one_hot(y).float()
+    best = weights.clone()
+    highest = torch.full(best.shape[:2], -1.0, dtype=torch.float64)
+    misses = torch.zeros(best.shape[:2], dtype=torch.int64)
+    left = torch.arange(len(folds))
+    # Adam updates each weight by its own history alone, so that stacked classifiers take the same
+    # steps as single ones. SentEval adds the penalty's gradient.
+    optimizer = torch.optim.Adam([weights])
+    for _ in range(0, _EPOCHS + 1, EPOCHS_PER_LOOK):
+        for _ in range(EPOCHS_PER_LOOK):
+            order = torch.from_numpy(random.permutation(train.shape[1]))
+            for start in range(0, len(order), BATCH):
+                batch = train[:, order[start : start + BATCH]]
+                weights.grad = _gradient(weights, x, one_hot, batch).addcmul_(weights, l2)
+                optimizer.step()
+        correct = [
+            (fold_weights @ x[valid[i]].T).argmax(dim=1) == y[valid[i]]
+            for i, fold_weights in zip(left.tolist(), weights, strict=True)
+        ]
+        accuracy = torch.stack([hits.double().mean(dim=1) for hits in correct])
+        going = misses[left] <= TENACITY
+        better = going & (accuracy > highest[left])
+        highest[left] = torch.where(better, accuracy, highest[left])
+        best[left] = torch.where(better[..., None, None], weights, best[left])
+        misses[left] += (going & ~better).long()
+        stay = (misses[left] <= TENACITY).any(dim=1)
+        if not stay.any():
+            break
+        if not stay.all():
+            [history] = optimizer.state.values()
+            left, train, weights, l2 = left[stay], train[stay], weights[stay], l2[stay]
+            optimizer = torch.optim.Adam([weights])
+            # Adam has a single count of steps for all weights.
+            optimizer.state[weights] = {
+                name: value[stay] if value.ndim else value for name, value in history.items()
+            }
+    return best
 
 
 def _initial_weights(dim: int, classes: int) -> Tensor:
@@ -162,22 +151,8 @@ def _gradient(weights: Tensor, x: Tensor, one_hot: Tensor, rows: Tensor) -> Tens
     return torch.bmm(errors.flatten(1, 2), inputs).view_as(weights)
 
 
-Features: TypeAlias = NDArray[np.float32]
-Train: TypeAlias = Callable[[Tensor, Tensor, Sequence[Fold], FloatArray], Tensor]  # see Stacked
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """Training of a classifier, and the penalty strengths to select from."""
-
-    train: Train
-    grid: tuple[float, ...]
-    folds: int = 10
-    training: str = ""
-    """Description of `train`, for tables."""
-
-    def __str__(self) -> str:
-        return f"{self.folds} folds, {self.training}"
+Train: TypeAlias = Callable[[Tensor, Tensor, Sequence[Fold], FloatArray], Tensor]
+"""`train_stacked`, or a function with the same arguments."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +164,7 @@ class Accuracies:
     predicted: IntArray
 
 
-def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Accuracies:
+def nested_k_fold(x: Features, y: IntArray, fit: Train = train_stacked) -> Accuracies:
     """Score each outer fold with the penalty strength that is best in its inner folds.
 
     `x` is `(row, dim)`, `y` `(row,)` from 0.
@@ -198,18 +173,18 @@ def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Accuracies:
         Mean accuracies over the outer folds, and the predicted label of each row.
     """
     features, labels = torch.from_numpy(x), torch.from_numpy(y)
-    splitter = StratifiedKFold(protocol.folds, shuffle=True, random_state=SEED)
+    splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=SEED)
     outer = list(splitter.split(x, y))
     inner = [
         Fold(train[part], train[valid])
         for train, _ in outer
         for part, valid in splitter.split(x[train], y[train])
     ]
-    shares = _search(protocol, features, labels, inner)
-    shares = shares.reshape(protocol.folds, protocol.folds, -1)
+    shares = _search(fit, features, labels, inner)
+    shares = shares.reshape(FOLDS, FOLDS, -1)
     dev = _per_cent(shares.mean(axis=1))
-    strengths = np.array(protocol.grid)[dev.argmax(axis=1), None]
-    weights = protocol.train(features, labels, [Fold(train) for train, _ in outer], strengths)
+    strengths = np.array(STRENGTHS)[dev.argmax(axis=1), None]
+    weights = fit(features, labels, [Fold(train) for train, _ in outer], strengths)
     predicted = np.empty_like(y)
     for (_, test), weight in zip(outer, weights, strict=True):
         predicted[test] = predict(weight, features[test])[0]
@@ -219,66 +194,39 @@ def nested_k_fold(protocol: Protocol, x: Features, y: IntArray) -> Accuracies:
 
 
 def k_fold_then_test(
-    protocol: Protocol, x: Features, y: IntArray, x_test: Features, y_test: IntArray
+    x: Features,
+    y: IntArray,
+    x_test: Features,
+    y_test: IntArray,
+    fit: Train = train_stacked,
 ) -> Accuracies:
     """Score the test rows with the penalty strength that is best in folds of the training rows."""
     features, labels = torch.from_numpy(x), torch.from_numpy(y)
-    splitter = StratifiedKFold(protocol.folds, shuffle=True, random_state=SEED)
+    splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=SEED)
     folds = [Fold(train, valid) for train, valid in splitter.split(x, y)]
-    dev = _per_cent(_search(protocol, features, labels, folds).mean(axis=0))
-    strength = np.array([[protocol.grid[dev.argmax()]]])
-    weights = protocol.train(features, labels, [Fold(np.arange(len(y)))], strength)
+    dev = _per_cent(_search(fit, features, labels, folds).mean(axis=0))
+    strength = np.array([[STRENGTHS[dev.argmax()]]])
+    weights = fit(features, labels, [Fold(np.arange(len(y)))], strength)
     return _accuracies(dev, weights[0], x_test, y_test)
 
 
 def given_split(
-    protocol: Protocol,
     x: Features,
     y: IntArray,
     x_dev: Features,
     y_dev: IntArray,
     x_test: Features,
     y_test: IntArray,
+    fit: Train = train_stacked,
 ) -> Accuracies:
     """Score the test rows with the penalty strength that is best on the dev rows."""
     features = torch.from_numpy(np.concatenate([x, x_dev]))
     labels = torch.from_numpy(np.concatenate([y, y_dev]))
     train, valid = np.split(np.arange(len(labels)), [len(y)])
-    weights = protocol.train(features, labels, [Fold(train, valid)], np.array([protocol.grid]))[0]
+    weights = fit(features, labels, [Fold(train, valid)], np.array([STRENGTHS]))[0]
     dev = _per_cent((predict(weights, features[valid]) == y_dev).mean(axis=1))
     # SentEval trains the best classifier again with the same seed, which gives the same classifier.
     return _accuracies(dev, weights[[dev.argmax()]], x_test, y_test)
-
-
-def train_sklearn(x: Tensor, y: Tensor, folds: Sequence[Fold], c: FloatArray) -> Tensor:
-    """Train scikit-learn's logistic regression to convergence.
-
-    Arguments as for `Stacked.__call__`, except `c`: inverse penalty strengths `(fold, strength)`.
-    """
-    features, labels = x.numpy(), y.numpy()
-    weights = torch.zeros(*c.shape, int(y.max()) + 1, x.shape[1] + 1)
-    for i, fold in enumerate(folds):
-        # One strength's weights are a good start for the next.
-        model = LogisticRegression(max_iter=1000, warm_start=True)
-        for j, strength in enumerate(c[i]):
-            model.set_params(C=strength).fit(features[fold.train], labels[fold.train])
-            fitted = np.column_stack([model.coef_, model.intercept_])
-            # With two classes only the second has weights.
-            weights[i, j, -len(fitted) :] = torch.from_numpy(fitted)
-    return weights
-
-
-_L2 = (1e-5, 1e-4, 1e-3, 1e-2)
-_PAPERS = Stacked("Adam", batch=64, epochs_per_look=4, tenacity=5)
-_FAST = Stacked("RMSprop", batch=128, epochs_per_look=2, tenacity=3)
-
-PROTOCOLS: dict[str, Protocol] = {
-    "senteval": Protocol(_PAPERS, _L2, training=str(_PAPERS)),
-    "senteval-fast": Protocol(_FAST, _L2, folds=5, training=str(_FAST)),
-    "sklearn": Protocol(train_sklearn, (0.25, 1.0, 4.0, 16.0), training="to convergence"),
-}
-"""`senteval` is the protocol of the papers. `senteval-fast` is SentEval's advice for prototypes
-(SimCSE's modes dev and fasttest). `sklearn` has the papers' folds and another classifier."""
 
 
 def predict(weights: Tensor, x: Tensor) -> IntArray:
@@ -287,9 +235,9 @@ def predict(weights: Tensor, x: Tensor) -> IntArray:
     return np.asarray(logits.argmax(dim=1))
 
 
-def _search(protocol: Protocol, x: Tensor, y: Tensor, folds: Sequence[Fold]) -> FloatArray:
+def _search(fit: Train, x: Tensor, y: Tensor, folds: Sequence[Fold]) -> FloatArray:
     """Return the accuracy of each strength on each fold's `valid` rows, `(fold, strength)`."""
-    weights = protocol.train(x, y, folds, np.tile(protocol.grid, (len(folds), 1)))
+    weights = fit(x, y, folds, np.tile(STRENGTHS, (len(folds), 1)))
     shares = [
         (predict(weight, x[fold.valid]) == y[fold.valid].numpy()).mean(axis=1)
         for fold, weight in zip(folds, weights, strict=True)

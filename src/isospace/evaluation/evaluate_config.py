@@ -12,7 +12,6 @@ from isospace.operators.fusion import WEIGHT
 from isospace.system.settings import NameOrPath, refuse_idle, settings
 
 DataKind = Literal["pairs", "scored", "labelled"]
-ProtocolName = Literal["senteval", "senteval-fast", "sklearn"]
 
 COMPRESS_READS = (
     "own", "kind", "split", "pooling", "query_prompt", "document_prompt", "precision",
@@ -50,10 +49,9 @@ class EvaluateConfig:
     document_prompt: str | None = None
     """Put before its other texts, in the same way. Default: the model's own
     document, passage or corpus prompt."""
-    transfer: ProtocolName | None = None
-    """Also train classifiers on the vectors, and score them on the seven transfer tasks in
-    `data`. senteval is the papers' classifier, senteval-fast the same with SentEval's quick
-    settings, sklearn a faster one."""
+    transfer: bool = False
+    """Also train the papers' classifiers on the vectors, and score them on the seven transfer tasks
+    in `data`."""
     geometry: bool = False
     """Also measure the isotropy of the vectors, on STS-B dev or on the files of `own`."""
     precision: Precision = "float32"

@@ -19,14 +19,17 @@ from sklearn.metrics import f1_score
 
 from isospace.errors import UserError
 from isospace.evaluation.classifiers import (
-    PROTOCOLS,
+    FOLDS,
+    PROTOCOL,
     SEED,
     Accuracies,
     Features,
     IntArray,
+    Train,
     given_split,
     k_fold_then_test,
     nested_k_fold,
+    train_stacked,
 )
 from isospace.evaluation.pairs import Encode, encode_distinct
 from isospace.evaluation.senteval import (
@@ -48,12 +51,11 @@ from isospace.evaluation.task import (
 from isospace.statistics.counts import number_of
 
 _SCHEMES: dict[tuple[str, ...], tuple[str, Callable[..., Accuracies]]] = {
-    ("all",): ("nested {}-fold", nested_k_fold),
-    ("train", "test"): ("{}-fold on train, then test", k_fold_then_test),
+    ("all",): (f"nested {FOLDS}-fold", nested_k_fold),
+    ("train", "test"): (f"{FOLDS}-fold on train, then test", k_fold_then_test),
     ("train", "dev", "test"): ("train, dev, test", given_split),
 }
-_FOLDS = max(protocol.folds for protocol in PROTOCOLS.values())
-_FEWEST = 2 * _FOLDS  # examples of a label, so that every inner fold of a protocol has one
+_FEWEST = 2 * FOLDS  # examples of a label, so that every inner fold has one
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,12 @@ class TransferScore:
     """Accuracies of one task in per cent, rounded as in SentEval, with their protocol.
 
     Attributes:
-        protocol: training of the classifiers, a name in `classifiers.PROTOCOLS`.
         test: accuracy on test rows; with nested folds the mean over the outer folds.
         dev: accuracy of the selected penalty on the validation rows.
         f1: F1 of label 1 on the test rows, in per cent (MRPC only).
     """
 
     task: str
-    protocol: str
     splits: str
     test: float
     dev: float
@@ -122,10 +122,8 @@ class TransferResult:
     @property
     def protocol(self) -> str:
         """Description of the row's protocol."""
-        names = sorted({score.protocol for score in self.scores})
-        protocols = ", ".join(f"{name} ({PROTOCOLS[name]})" for name in names)
         return (
-            f"test accuracy in per cent, {protocols}, seed {SEED}; "
+            f"test accuracy in per cent, SentEval ({PROTOCOL}), seed {SEED}; "
             "Avg: plain mean of the seven columns"
         )
 
@@ -135,12 +133,11 @@ class TransferResult:
 
 
 def transfer_task(request: Request) -> Callable[[Subject], TransferResult] | None:
-    """Score the seven transfer tasks by the selected protocol; optional."""
-    protocol = request.config.transfer
-    if protocol is None or request.folder is None:
+    """Score the seven transfer tasks; optional."""
+    if not request.config.transfer or request.folder is None:
         return None
     sets = load_transfer(request.folder)
-    return lambda subject: evaluate_transfer(subject.encode_afresh, sets, protocol)
+    return lambda subject: evaluate_transfer(subject.encode_afresh, sets)
 
 
 def load_transfer(folder: Path) -> dict[str, TransferSet]:
@@ -150,12 +147,9 @@ def load_transfer(folder: Path) -> dict[str, TransferSet]:
 
 
 def evaluate_transfer(
-    encode: Encode, sets: Mapping[str, TransferSet], protocol: str = "sklearn"
+    encode: Encode, sets: Mapping[str, TransferSet], fit: Train = train_stacked
 ) -> TransferResult:
-    """Score an encoder on the tasks; each distinct sentence is encoded once, in one call.
-
-    `protocol` is a name in `classifiers.PROTOCOLS`; "senteval" is the papers'.
-    """
+    """Score an encoder on the tasks; each distinct sentence is encoded once, in one call."""
     splits = [split for transfer_set in sets.values() for split in transfer_set.splits.values()]
     rows, embeddings = encode_distinct(
         encode, (text for split in splits for side in split.sides for text in side)
@@ -163,17 +157,16 @@ def evaluate_transfer(
     scores = []
     for transfer_set in sets.values():
         features = [_features(rows, embeddings, split) for split in transfer_set.splits.values()]
-        scores.append(_score(transfer_set, features, protocol))
+        scores.append(_score(transfer_set, features, fit))
     return TransferResult(tuple(scores))
 
 
-def _score(transfer_set: TransferSet, features: Sequence[Features], protocol: str) -> TransferScore:
+def _score(transfer_set: TransferSet, features: Sequence[Features], fit: Train) -> TransferScore:
     """Score one task, given the features of its splits."""
     splits, scheme = _SCHEMES[tuple(transfer_set.splits)]
-    settings = PROTOCOLS[protocol]
     labels = [split.labels for split in transfer_set.splits.values()]
     features_and_labels = [array for split in zip(features, labels, strict=True) for array in split]
-    accuracies = scheme(settings, *features_and_labels)
+    accuracies = scheme(*features_and_labels, fit)
     test_labels = labels[-1]
     dev_labels = labels[1] if "dev" in transfer_set.splits else labels[0]
     f1 = None
@@ -181,8 +174,7 @@ def _score(transfer_set: TransferSet, features: Sequence[Features], protocol: st
         f1 = round(100 * f1_score(test_labels, accuracies.predicted, zero_division=0.0), 2)
     return TransferScore(
         task=transfer_set.name,
-        protocol=protocol,
-        splits=splits.format(settings.folds),
+        splits=splits,
         test=accuracies.test,
         dev=accuracies.dev,
         f1=f1,
@@ -212,7 +204,7 @@ def _load_set(root: Path, name: str) -> TransferSet:
             files = " and ".join(map(str, training_files(root, name)))
             raise UserError(
                 f"{files}: {number_of(counts[label], 'examples')} of {name}'s label {label}. "
-                f"Expected at least {_FEWEST}, to cut them into {_FOLDS} folds twice"
+                f"Expected at least {_FEWEST}, to cut them into {FOLDS} folds twice"
             )
     return TransferSet(name, {split: _labelled(rows) for split, rows in splits.items()})
 

@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 
 from isospace.config import objective_name
-from isospace.evaluation.classifiers import PROTOCOLS
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.other_text import PROTOCOL
 from isospace.evaluation.scores import (
@@ -270,28 +269,24 @@ def transfer_table(run_set: RunSet) -> Table | None:
     so.
     """
     groups = {
-        (group if adapted else f"base model, kept by {group}", protocol): scored
+        group if adapted else f"base model, kept by {group}": scored
         for group, runs in run_set.groups().items()
         for adapted in (True, False)
-        for protocol in PROTOCOLS
         if (
             scored := [
-                run
-                for run in runs
-                if run.results and protocol in run.transfer and _is_adapted(run) == adapted
+                run for run in runs if run.results and run.transfer and _is_adapted(run) == adapted
             ]
         )
     }
     if not groups:
         return None
     ours, protocols = [], []
-    for (group, protocol), runs in groups.items():
-        scores = [run.transfer[protocol] for run in runs]
+    for group, runs in groups.items():
+        scores = [run.transfer for run in runs]
         protocols += [score["row_protocol"] for score in scores]
         row = _means(group, TRANSFER_COLUMNS, [score["row"] for score in scores])
         labels = finished(runs)[0].labels if _is_adapted(runs[0]) else None
-        source = f"{_ours(labels)}, {protocol}"
-        ours.append(row | {"base model": ", ".join(_encoder(runs)), "source": source})
+        ours.append(row | {"base model": ", ".join(_encoder(runs)), "source": _ours(labels)})
     note = f"x 100, {MEAN_SD}. Ours by: {'; '.join(dict.fromkeys(protocols))}. {_QUOTED}"
     published = _published(
         groups.values(), TRANSFER_COLUMNS, lambda recipe: recipe.published_transfer

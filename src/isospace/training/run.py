@@ -219,16 +219,15 @@ class Run:
 
     @property
     def transfer(self) -> dict[str, Any]:
-        """Protocol -> scores of the transfer tasks; empty if they were not measured."""
+        """Scores of the transfer tasks; empty if they were not measured."""
         content: dict[str, Any] = (
             read_json(self.transfer_path) if self.transfer_path.is_file() else {}
         )
         return content
 
-    def write_transfer(self, protocol: str, scores: Mapping[str, Any]) -> None:
-        """Write the scores of one protocol into transfer.json."""
-        content = {**self.transfer, protocol: scores}
-        write_text(self.transfer_path, json.dumps(content, indent=2) + "\n")
+    def write_transfer(self, scores: Mapping[str, Any]) -> None:
+        """Write the scores of the transfer tasks into transfer.json."""
+        write_text(self.transfer_path, json.dumps(scores, indent=2) + "\n")
 
     def log(self, kind: str, values: Mapping[str, Any]) -> None:
         """Append a line to metrics.jsonl."""
