@@ -21,9 +21,10 @@ from isospace.training.results import CorpusFacts, write_results
 from isospace.training.run import Run
 from isospace.training.selection import Choice
 
-RESULTS = replace(
-    results_of(mrr=0.5, gain=0.125),
-    corpus=CorpusFacts(1234, "d1gest", {"read": 2000, "too short": 0}, 32),
+RESULTS = results_of(
+    mrr=0.5,
+    gain=0.125,
+    corpus=CorpusFacts(1234, "d1gest", {"read": 2000, "too short": 0}),
     pooling="mean",
     steps=20,
     model_step=20,
