@@ -178,15 +178,6 @@ def test_a_little_too_little_time_is_no_reason_to_train_nothing(config, clock, m
     assert finished.results.training.steps == FEWEST_UPDATES
 
 
-def test_too_little_time_by_far_is(config, clock, monkeypatch):
-    monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 12.0)
-    finished = adapt(replace(config, budget=(1, "minutes")))
-    [told] = read_candidates(finished.run.folder).notes
-    assert "Nothing was trained: a budget of 1 minute is too little for 10 updates" in told
-    assert "Give about 3 minutes." in told
-    assert finished.results.training.steps == 0
-
-
 def test_what_was_stopped_goes_on_as_it_was_planned_by_then(config, clock, monkeypatch):
     """Whatever the speed is now; a training for which no time was left is not made either."""
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 2.0)

@@ -33,8 +33,7 @@ from isospace.report.write import write_report
 from isospace.statistics.gains import Gain
 from isospace.statistics.verdict import Difference, Verdict, VerdictKind
 from isospace.system import typed_json
-from isospace.training.origin import Origin
-from isospace.training.results import CorpusFacts, RunResults, TrainingFacts, write_results
+from isospace.training.results import CorpusFacts, Origin, RunResults, TrainingFacts, write_results
 from isospace.training.run import Run
 from isospace.training.selection import Choice
 

@@ -216,6 +216,14 @@ def test_an_existing_folder_is_not_overwritten(config, monkeypatch):
     assert (config.output / "thesis.txt").read_text() == "precious"
 
 
+@pytest.mark.parametrize("name", ["FSDP", "DEEPSPEED"])
+def test_settings_of_accelerate_that_divide_the_weights_are_refused(config, monkeypatch, name):
+    monkeypatch.setenv(f"ACCELERATE_USE_{name}", "true")
+    with pytest.raises(UserError, match=f"asks for {name}"):
+        train(config)
+    assert not config.output.exists()
+
+
 def test_pairs_of_documents_train_and_say_what_judges(toy_model, tmp_path, caplog):
     """Relations, both directions, length by the corpus, a budget in tokens, in parts."""
     text = CorpusConfig(

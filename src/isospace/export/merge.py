@@ -17,7 +17,7 @@ from isospace.errors import UserError
 from isospace.objectives.base import Paper
 from isospace.system.files import expanded, require_new
 from isospace.training.card import Usage, classic_usage, heading
-from isospace.training.origin import Origin
+from isospace.training.results import Origin
 
 _PAPER = Paper("xiao-etal-2024-lm")
 

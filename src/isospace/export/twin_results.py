@@ -12,7 +12,7 @@ from isospace.statistics.verdict import counted
 from isospace.system import typed_json
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading
-from isospace.training.origin import Origin
+from isospace.training.results import Origin
 
 FILE = "distill.json"
 ENCODER, TWIN, QUERIES = "encoder", "static twin", "static queries"

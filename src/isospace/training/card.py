@@ -23,8 +23,7 @@ from isospace.evaluation.sts import PAPER_PROTOCOL
 from isospace.statistics.counts import number_of
 from isospace.system.files import atomic_path
 from isospace.system.tables import markdown_table
-from isospace.training.origin import Origin
-from isospace.training.results import RunResults
+from isospace.training.results import Origin, RunResults
 
 
 @dataclass(frozen=True)

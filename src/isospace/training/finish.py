@@ -20,9 +20,8 @@ from isospace.system.cache import cache_folder
 from isospace.system.devices import environment
 from isospace.system.progress import Progress
 from isospace.training.card import how_to_load, model_card, usage_of
-from isospace.training.origin import Origin
 from isospace.training.prepare import Data, base_encoder
-from isospace.training.results import CorpusFacts, RunResults, TrainingFacts, write_results
+from isospace.training.results import CorpusFacts, Origin, RunResults, TrainingFacts, write_results
 from isospace.training.run import Run
 
 BEFORE = "before training, x 100"

@@ -21,7 +21,7 @@ from isospace.statistics.verdict import Verdict, VerdictKind
 from isospace.system import typed_json
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading
-from isospace.training.origin import Origin
+from isospace.training.results import Origin
 from isospace.whiten.whiten_config import By, Power
 
 FILE = "whitening.json"

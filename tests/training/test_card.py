@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isospace.training.card import CLASSIC, plain_card
-from isospace.training.origin import Origin
+from isospace.training.results import Origin
 
 
 @pytest.mark.parametrize(
