@@ -1,14 +1,12 @@
-"""Made-up views for the tests of objectives, and InfoNCE as a loop."""
+"""Made-up views for the tests of objectives."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cosine_similarity
 
 from isospace.objectives import OBJECTIVES, Objective
 from isospace.views import Views
@@ -38,11 +36,3 @@ def cosine(a: Tensor, b: Tensor) -> float:
 def loss(objective: Objective, *projected: Tensor) -> float:
     views = torch.stack(projected)
     return sum(t.item() for t in objective(Views(views[: len(objective.views)], views)).values())
-
-
-def looped_info_nce(a: Tensor, b: Tensor, tau: float) -> float:
-    total = 0.0
-    for i in range(len(a)):
-        row = [math.exp(cosine_similarity(a[i], y, dim=0).item() / tau) for y in b]
-        total -= math.log(row[i] / sum(row))
-    return total / len(a)

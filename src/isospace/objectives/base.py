@@ -119,13 +119,8 @@ class Objective(ABC):
 
     @property
     def tokens_needed(self) -> int:
-        """The tokens that a text must have, special ones not counted."""
+        """The tokens that a text must have, special ones not counted; 0 of texts that are cut."""
         return max(view.edit.needs if view.edit else 0 for view in self.views)
-
-    @property
-    def reads_whole_texts(self) -> bool:
-        """True where texts are read whole, not cut to the run's `max_length`."""
-        return any(view.edit is not None and view.edit.whole for view in self.views)
 
     @property
     def training_head(self) -> heads.Head:

@@ -100,7 +100,6 @@ class Span(Edit):
     positive: int | None = None
     masked: float = 0.0
     targets: bool = False
-    whole = True
 
     @property
     def needs_mask(self) -> bool:  # type: ignore[override]

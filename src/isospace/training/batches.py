@@ -112,7 +112,7 @@ class Batches:
 
 def longest_read(config: TrainConfig) -> int | None:
     """Return the number of tokens to which training cuts texts; `None` for whole texts."""
-    return None if config.objective.reads_whole_texts else config.max_length
+    return None if config.objective.tokens_needed else config.max_length
 
 
 _AT_ONCE = 1 << 16

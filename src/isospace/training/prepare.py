@@ -165,7 +165,7 @@ def _tokenise(
 
     With crops, texts are only cut to the encoder's limit; `Batches` cuts them after cropping.
     """
-    whole = config.objective.reads_whole_texts
+    whole = config.objective.tokens_needed > 0
     longest = config.max_length if examples.cropped is None else None
     return tokenise(
         examples.texts,
@@ -189,7 +189,7 @@ def _length(config: TrainConfig, corpus: Corpus, encoder: Encoder, found: Covera
 def _length_note(config: TrainConfig, found: Coverage) -> str | None:
     """Return a note on the length of texts, if much is cut off or the corpus determined it."""
     half, most, longest = found.lengths[0.5], found.lengths[0.95], config.max_length
-    if config.objective.reads_whole_texts or longest is None or longest == LENGTH_OF_LINES >= half:
+    if config.objective.tokens_needed or longest is None or longest == LENGTH_OF_LINES >= half:
         return None
     return (
         f"half of the texts have {half} tokens or more, 95 % up to {most}; training cuts "

@@ -125,7 +125,7 @@ class Sources:
     def _fitting(self, edit: Edit, ids: Ids) -> Ids:
         """Return a text cut so that its edited version fits the encoder's limit."""
         limit = self.encoder.max_length
-        if limit is None or edit.whole:
+        if limit is None or edit.needs:
             return ids
         words = self.vocabulary.inner(ids)
         # One word at a time, because the number of added tokens depends on the length.
@@ -138,8 +138,7 @@ class Sources:
 
 def _source(view: View, place: int) -> _Source:
     drawn = view.edit is not None or view.perturb is not None
-    names = [change.stream for change in (view.edit, view.perturb) if change is not None]
-    name = " ".join(filter(None, names))
+    name = view.edit.stream if view.edit else ""
     stream = crc32((name or f"{place}").encode()) if drawn else 0
     return _Source(view.text, view.edit, view.perturb, stream, view.changes_embeddings)
 

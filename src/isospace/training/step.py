@@ -49,7 +49,9 @@ def update(
         group["lr"] = learning_rate
     training.optimizer.step()
     training.optimizer.zero_grad(set_to_none=True)
-    tell_auxiliaries(training, found)
+    if found.seen is not None:
+        for one in training.observers:
+            one.after_update(training.encoder, found.seen)
     return found.terms, norm
 
 
@@ -180,13 +182,6 @@ def loss_terms(training: Training, ways: Sequence[Views]) -> dict[str, Tensor]:
     """Return the terms of the loss, each the mean over the directions of the plan."""
     terms = [training.config.objective(views) for views in ways]
     return {name: torch.stack([own[name] for own in terms]).mean() for name in terms[0]}
-
-
-def tell_auxiliaries(training: Training, found: Gradient) -> None:
-    """Pass the update's views to the auxiliary networks."""
-    if found.seen is not None:
-        for one in training.observers:
-            one.after_update(training.encoder, found.seen)
 
 
 def gather(local: Tensor) -> Tensor:

@@ -74,25 +74,14 @@ class Edit(ABC):
     needs_mask = False
     """True if the tokenizer must have a mask token."""
     needs = 0
-    """Least number of tokens of a text, without special tokens."""
-    whole = False
-    """True if the edit reads the whole text, not cut to the run's `max_length`; then all edits of a
-    plan must."""
+    """Least number of tokens of a text, without special tokens, of an edit that reads whole texts,
+    not cut to the run's `max_length`; then all edits of a plan must. Others need 0."""
     moves = False
     """True if tokens have positions other than their places."""
 
     @abstractmethod
     def __call__(self, ids: Ids, random: np.random.Generator, vocabulary: Vocabulary) -> Ids:
-        """Edit one sentence.
-
-        Args:
-            ids: (token,) with the special tokens.
-            random: generator of the draws.
-            vocabulary: vocabulary of the encoder's tokenizer.
-
-        Returns:
-            (token',) with the special tokens.
-        """
+        """Edit one sentence, (token,) to (token',); both have the special tokens."""
 
     def positions(self, ids: Ids, vocabulary: Vocabulary) -> Ids:
         """Return the positions (token',) of the edited tokens, if the edit `moves` them."""
@@ -105,9 +94,7 @@ class Edit(ABC):
 
 @dataclass(frozen=True)
 class Perturbation:
-    """A change of a sentence's embeddings before the first layer; `stream` is that of `Edit`."""
-
-    stream: str = field(default="", kw_only=True)
+    """A change of a sentence's embeddings before the first layer."""
 
     def positions(self, length: int, random: np.random.Generator) -> NDArray[np.int64]:
         """Return the position (length,) of each token; by default its place."""
