@@ -10,7 +10,6 @@ from isospace.objectives.consert import ConSERT as ConSERT
 from isospace.objectives.ct import CT as CT, CTInBatch as CTInBatch
 from isospace.objectives.declutr import DeCLUTR as DeCLUTR
 from isospace.objectives.diffcse import DiffCSE as DiffCSE
-from isospace.objectives.esimcse import ESimCSE as ESimCSE
 from isospace.objectives.further_negatives import (
     DCLR as DCLR,
     GSInfoNCE as GSInfoNCE,
@@ -18,7 +17,7 @@ from isospace.objectives.further_negatives import (
 )
 from isospace.objectives.is_bert import ISBERT as ISBERT
 from isospace.objectives.iso import Iso as Iso
-from isospace.objectives.mocose import MoCoSE as MoCoSE
+from isospace.objectives.momentum_queue import ESimCSE as ESimCSE, MoCoSE as MoCoSE
 from isospace.objectives.pcl import PCL as PCL
 from isospace.objectives.promptbert import PromptBERT as PromptBERT
 from isospace.objectives.rankcse import RankCSE as RankCSE
