@@ -10,11 +10,7 @@ import pytest
 from report_runs import results_of
 
 from isospace.evaluation.benchmark import Benchmark
-from isospace.evaluation.scores import (
-    GAIN,
-    recommendation,
-    table_rows,
-)
+from isospace.evaluation.scores import GAIN, recommendation, table_rows
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
 from isospace.statistics.selection import SelectedAmong, gain_of_selected

@@ -5,16 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from report_runs import (
-    LOST,
-    STS,
-    change,
-    finish,
-    page_of,
-    results_of,
-    write_comparison,
-    write_run,
-)
+from report_runs import LOST, STS, change, finish, page_of, results_of, write_comparison, write_run
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.comparison.results import read_results

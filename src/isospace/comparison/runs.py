@@ -20,11 +20,7 @@ from isospace.comparison.results import (
 from isospace.errors import UserError
 from isospace.evaluation.other_text import STS, gains_over
 from isospace.evaluation.retrieval import Items
-from isospace.evaluation.scores import (
-    BASE,
-    BenchmarkScores,
-    PairScores,
-)
+from isospace.evaluation.scores import BASE, BenchmarkScores, PairScores
 from isospace.evaluation.sts import PAPER_PROTOCOL, UnseenItems
 from isospace.statistics.counts import number_of
 from isospace.statistics.gains import Gain, gain

@@ -11,26 +11,9 @@ from isospace.corpus.corpus import Corpus
 from isospace.corpus.dedup import without_words_of
 from isospace.corpus.relations import SUMMARY_NEXT
 from isospace.errors import TooLittle, UserError
-from isospace.evaluation.held_out import (
-    HeldOut,
-    candidate_passages,
-    held_out_halves,
-    natural_pairs,
-)
-from isospace.evaluation.hybrid import (
-    NO_SHARED,
-    BaselineRanks,
-    rank_pairs,
-    select_weight,
-)
-from isospace.evaluation.pairs import (
-    Asked,
-    Encode,
-    ScoredPairs,
-    TextPairs,
-    hash_texts,
-    remembering,
-)
+from isospace.evaluation.held_out import HeldOut, candidate_passages, held_out_halves, natural_pairs
+from isospace.evaluation.hybrid import NO_SHARED, BaselineRanks, rank_pairs, select_weight
+from isospace.evaluation.pairs import Asked, Encode, ScoredPairs, TextPairs, hash_texts, remembering
 from isospace.evaluation.retrieval import DISPLACEMENT, RetrievalScores, mrr_scores
 from isospace.evaluation.scores import (
     HYBRID_ADAPTED,
@@ -40,12 +23,7 @@ from isospace.evaluation.scores import (
     PairScores,
 )
 from isospace.evaluation.senteval import STSSet
-from isospace.evaluation.sts import (
-    STSResult,
-    evaluate_sts,
-    paper_cosines,
-    sts_test_pairs,
-)
+from isospace.evaluation.sts import STSResult, evaluate_sts, paper_cosines, sts_test_pairs
 from isospace.operators.fusion import WEIGHT
 from isospace.statistics.gains import CONFIDENCE, Gain, gain
 from isospace.statistics.influence import Scores

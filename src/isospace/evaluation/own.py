@@ -14,12 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import normalized_mutual_info_score
 
 from isospace.evaluation.evaluate_config import DataKind
-from isospace.evaluation.geometry import (
-    NEIGHBOURS,
-    Embeddings,
-    as_array,
-    normalised,
-)
+from isospace.evaluation.geometry import NEIGHBOURS, Embeddings, as_array, normalised
 from isospace.evaluation.hybrid import (
     BM25Comparison,
     compare_judged,
@@ -27,22 +22,10 @@ from isospace.evaluation.hybrid import (
     gains_over_first,
 )
 from isospace.evaluation.own_data import LabelledSentences, OwnData
-from isospace.evaluation.pairs import (
-    Encode,
-    ScoredPairs,
-    TextPairs,
-    encode_columns,
-    sided,
-)
+from isospace.evaluation.pairs import Encode, ScoredPairs, TextPairs, encode_columns, sided
 from isospace.evaluation.ranking import JudgedQueries
 from isospace.evaluation.sts import pair_cosines
-from isospace.evaluation.task import (
-    Conditions,
-    Request,
-    Subject,
-    TitledRows,
-    percent_cells,
-)
+from isospace.evaluation.task import Conditions, Request, Subject, TitledRows, percent_cells
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import other_products, shares_of_places, unit_rows
 from isospace.statistics.influence import pearson, spearman

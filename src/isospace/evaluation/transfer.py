@@ -40,14 +40,7 @@ from isospace.evaluation.senteval import (
     read_labelled,
     training_files,
 )
-from isospace.evaluation.task import (
-    Conditions,
-    Request,
-    Subject,
-    TitledRows,
-    cells,
-    with_average,
-)
+from isospace.evaluation.task import Conditions, Request, Subject, TitledRows, cells, with_average
 from isospace.statistics.counts import number_of
 
 _SCHEMES: dict[tuple[str, ...], tuple[str, Callable[..., Accuracies]]] = {

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from isospace.comparison.results import (
-    ComparisonProtocol,
-    ComparisonResults,
-    RowGain,
-    SeedScores,
-)
+from isospace.comparison.results import ComparisonProtocol, ComparisonResults, RowGain, SeedScores
 from isospace.evaluation.hybrid import NO_SHARED
 from isospace.evaluation.other_text import PROTOCOL
 from isospace.evaluation.ranking import MEASURES

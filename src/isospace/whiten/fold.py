@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import torch
-from sentence_transformers.sentence_transformer.modules import (
-    Dense,
-    Module,
-    Normalize,
-    Router,
-)
+from sentence_transformers.sentence_transformer.modules import Dense, Module, Normalize, Router
 from torch import nn
 
 from isospace.encoders.encoder import Encoder

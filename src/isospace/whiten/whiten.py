@@ -37,12 +37,7 @@ from isospace.training.lifecycle import stoppable
 from isospace.training.prepare import Data, base_encoder, load_data
 from isospace.whiten.fitting import Fitted, Maps, fit_maps, fit_texts, refusing
 from isospace.whiten.fold import FittedMap, drop_normalize, fold, through
-from isospace.whiten.results import (
-    WhiteningResults,
-    model_card,
-    name_of,
-    write_results,
-)
+from isospace.whiten.results import WhiteningResults, model_card, name_of, write_results
 from isospace.whiten.whiten_config import Power, WhitenConfig
 
 _COMPARED = 100  # held-out sentences to verify that the folder gives the measured vectors
