@@ -233,10 +233,7 @@ def _scored_before(folder: Path, baselines: Mapping[str, str]) -> dict[str, Base
 
 
 def _score(
-    baselines: Mapping[str, str],
-    scored: Mapping[str, Baseline],
-    data: Data,
-    progress: Progress,
+    baselines: Mapping[str, str], scored: Mapping[str, Baseline], data: Data, progress: Progress
 ) -> dict[str, Baseline]:
     """Score the baselines that were not scored on these items."""
     found = {}

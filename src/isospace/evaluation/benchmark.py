@@ -210,10 +210,7 @@ class Benchmark:
         return detectable_gain(self.pair_scores(before.retrieval), self.pairs.unit)
 
     def bm25_gains(
-        self,
-        before: BenchmarkResult,
-        after: BenchmarkResult,
-        among: SelectedAmong | None = None,
+        self, before: BenchmarkResult, after: BenchmarkResult, among: SelectedAmong | None = None
     ) -> dict[str, Gain]:
         """Return way of search with BM25 -> gain over the base model alone.
 

@@ -194,11 +194,7 @@ def nested_k_fold(x: Features, y: IntArray, fit: Train = train_stacked) -> Accur
 
 
 def k_fold_then_test(
-    x: Features,
-    y: IntArray,
-    x_test: Features,
-    y_test: IntArray,
-    fit: Train = train_stacked,
+    x: Features, y: IntArray, x_test: Features, y_test: IntArray, fit: Train = train_stacked
 ) -> Accuracies:
     """Score the test rows with the penalty strength that is best in folds of the training rows."""
     features, labels = torch.from_numpy(x), torch.from_numpy(y)

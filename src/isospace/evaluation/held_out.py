@@ -121,9 +121,7 @@ def natural_pairs(
 
 
 def candidate_passages(
-    corpus: Corpus,
-    places: NDArray[np.int64] | None,
-    distractors: NDArray[np.int64] | None = None,
+    corpus: Corpus, places: NDArray[np.int64] | None, distractors: NDArray[np.int64] | None = None
 ) -> Candidates | None:
     """Return the candidate passages for the held-out pairs of a corpus; `None` without documents.
 

@@ -57,10 +57,7 @@ class OwnScores:
 
 
 def evaluate_own(
-    encode: Encode,
-    data: OwnData,
-    bm25_weight: float = WEIGHT,
-    encode_afresh: Encode | None = None,
+    encode: Encode, data: OwnData, bm25_weight: float = WEIGHT, encode_afresh: Encode | None = None
 ) -> OwnScores:
     """Score a user's file or folder.
 

@@ -89,11 +89,7 @@ class OwnData:
                 return list(dict.fromkeys((*self.content.first, *self.content.second)))
 
 
-def load_own(
-    path: Path | str,
-    kind: DataKind | None = None,
-    split: str | None = None,
-) -> OwnData:
+def load_own(path: Path | str, kind: DataKind | None = None, split: str | None = None) -> OwnData:
     """Read a user's file, or a folder of judged queries.
 
     `kind` is that of a file's rows (default: recognised by the columns), `split` that of a folder.
@@ -224,10 +220,7 @@ class UserFile:
 
 
 def read_user_file(
-    path: Path | str,
-    kind: DataKind | None = None,
-    group: str | None = None,
-    trains: bool = False,
+    path: Path | str, kind: DataKind | None = None, group: str | None = None, trains: bool = False
 ) -> UserFile:
     """Read a file of pairs, scored pairs or labelled sentences.
 

@@ -79,12 +79,7 @@ class Picture:
 
 
 def picture(
-    chart: Chart,
-    name: str,
-    description: str,
-    title: str,
-    caption: str = "",
-    width: int = WIDTH,
+    chart: Chart, name: str, description: str, title: str, caption: str = "", width: int = WIDTH
 ) -> Picture:
     """Draw a chart for a page.
 
