@@ -30,10 +30,7 @@ def strings(rows):
     return [list(map(str, row)) for row in rows]
 
 
-@pytest.mark.parametrize(
-    ("kind", "rows"),
-    [("scored", SCORED), ("pairs", PAIRS)],
-)
+@pytest.mark.parametrize(("kind", "rows"), [("scored", SCORED), ("pairs", PAIRS)])
 def test_the_kind_is_known_without_names(tmp_path, kind, rows):
     text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
     (tmp_path / "f.txt.gz").write_bytes(gzip.compress(text.encode()))

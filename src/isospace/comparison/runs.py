@@ -285,9 +285,7 @@ def _bm25_rows(rows: Mapping[str, _Row], shared: UnseenItems) -> dict[str, BM25R
             found["BM25"] = BM25Row(_pair_columns([known[0].bm25]), None, words)
         hybrid = shared.ranked(row.items, "fused")
         found[f"{row.name} + BM25"] = BM25Row(
-            _pair_columns([one.hybrid for one in known]),
-            known[0].weight,
-            gain(hybrid, base),
+            _pair_columns([one.hybrid for one in known]), known[0].weight, gain(hybrid, base)
         )
     return found
 

@@ -145,10 +145,7 @@ def _judged_protocol(judged: JudgedQueries) -> str:
 
 def _score_scored_pairs(encode: Encode, pairs: ScoredPairs) -> _Scored:
     cosines = next(pair_cosines(encode, [pairs]))
-    values = {
-        "Spearman": spearman(cosines, pairs.gold),
-        "Pearson": pearson(cosines, pairs.gold),
-    }
+    values = {"Spearman": spearman(cosines, pairs.gold), "Pearson": pearson(cosines, pairs.gold)}
     return "scored", len(pairs), f"correlation of cosine and score, {len(pairs):,} pairs", values
 
 

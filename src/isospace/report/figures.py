@@ -240,10 +240,7 @@ def candidates(best: Values) -> Chart:
             "BM25"); with an interval also low and high.
     """
     names = [one["name"] for one in best]
-    states, colours = (
-        [BASE, "candidate", "selected", "BM25"],
-        [_BEFORE, AFTER, _COLOURS[2], INK],
-    )
+    states, colours = ([BASE, "candidate", "selected", "BM25"], [_BEFORE, AFTER, _COLOURS[2], INK])
     known = {one["state"] for one in best}
     shown = [(state, c) for state, c in zip(states, colours, strict=True) if state in known]
     domain, own = map(list, zip(*shown, strict=True))
