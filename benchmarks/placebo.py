@@ -33,7 +33,7 @@ from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.pairs import TextPairs
-from isospace.evaluation.retrieval import RetrievalScores, rank_scores
+from isospace.evaluation.retrieval import RetrievalScores, Targets
 from isospace.evaluation.sts import PAPER_COLUMNS, load_sts_data
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.nearest import product_blocks, unit_rows
@@ -269,8 +269,9 @@ def rank(
     """Each first vector ranks all second ones."""
     places = np.arange(len(first))
     halves = (places if groups is None else groups) % 2 == 1
-    blocks = product_blocks(unit_rows(first), unit_rows(second))
-    return rank_scores(blocks, len(second), places, second_half=halves)
+    names, nowhere = tuple(map(str, places)), np.full(len(places), -1)
+    targets = Targets(names, places, None, nowhere, halves, bearers=places, described="")
+    return targets.rank(product_blocks(unit_rows(first), unit_rows(second)))
 
 
 # ---- truth that is known ----

@@ -7,9 +7,8 @@ import pytest
 from ranks import rank_targets
 
 from isospace.evaluation.pairs import remembering
-from isospace.evaluation.retrieval import halves, rank_scores
+from isospace.evaluation.retrieval import halves
 from isospace.operators import nearest
-from isospace.operators.nearest import product_blocks, unit_rows
 
 
 def rank_rows(queries, targets):
@@ -56,8 +55,7 @@ def test_queries_among_the_targets_are_left_out():
     targets = np.random.default_rng(3).integers(-1, 2, (20, 3)).astype(float)
     itself, own = np.arange(8), np.arange(8, 16)
     left_out = [np.array([i, right]) for i, right in zip(itself, own, strict=True)]
-    blocks = product_blocks(unit_rows(targets[itself]), unit_rows(targets))
-    found = rank_scores(blocks, len(targets), own, left_out)
+    found = rank_targets(targets[itself], targets, own, left_out)
     for i, rank in enumerate(found.ranks):
         others = np.delete(targets, i, axis=0)  # the right one, i + 8, is now in place i + 7
         mine = np.tile(targets[i], (19, 1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,73 +68,6 @@ class RetrievalScores:
         } | {f"R@{k}": float((self.ranks <= k).mean()) for k in (1, 10, 100)}
 
 
-def rank_scores(
-    blocks: Iterable[tuple[int, NDArray[Any]]],
-    candidates: int,
-    own: NDArray[np.int64],
-    left_out: Sequence[NDArray[np.int64]] | None = None,
-    second_half: NDArray[np.bool_] | None = None,
-    score: str = "cosine",
-    bearers: NDArray[np.int64] | None = None,
-    own_scores: NDArray[Any] | None = None,
-) -> RetrievalScores:
-    """Rank the target of each query, by the scores (query, target) in blocks.
-
-    Ties (within `nearest.TIE`) have their mean rank, `1 + better + tied / 2`. So a collapsed
-    encoder, with one vector for all texts, gets the middle rank.
-
-    Args:
-        blocks: the scores; they are overwritten.
-        candidates: number of targets.
-        own: (query,) position of each query's right target.
-        left_out: for each query the positions of other targets that are not ranked for it.
-        second_half: (query,) true for queries of the second half. The halves should be
-            independent. Default: the later half of the rows.
-        score: name of the scores, for the protocol.
-        bearers: (target,) the query that has the displacement by a target, or -1 if the target is
-            not part of the sample; default: the first query with this target.
-        own_scores: (query,) scores of the right targets, instead of those in the blocks.
-    """
-    ranks, displacement = np.empty(len(own)), np.zeros((2, candidates))
-    if second_half is None:
-        second_half = np.arange(len(own)) >= len(own) / 2
-    halves_of = np.stack([~second_half, second_half]).astype(np.float64)
-    for start, scores in blocks:
-        block = slice(start, start + len(scores))
-        right = np.take_along_axis(scores, own[block, None], axis=1)
-        if own_scores is not None:
-            right = own_scores[block, None].astype(scores.dtype)
-        if left_out is not None:
-            for row, places in zip(scores, left_out[block], strict=True):
-                row[places] = -np.inf
-        np.put_along_axis(scores, own[block, None], right, axis=1)
-        better, tied = scores > right + TIE, np.abs(scores - right) <= TIE
-        rank = 1 + better.sum(1) + (tied.sum(1) - 1) / 2
-        ranks[block] = rank
-        np.put_along_axis(tied, own[block, None], False, axis=1)
-        for before, place in ((better, 1.0), (tied, 0.5)):
-            # Without a better candidate a target gains one place; without a tied one half a place.
-            loss = np.where(before.any(1), 1 / np.maximum(rank - place, 0.5) - 1 / rank, 0.0)
-            displacement += (halves_of[:, block] * loss) @ before
-    protocol = (
-        f"{score}, {len(own)} queries ranked among {candidates} distinct targets, ties at "
-        "their mean rank"
-    )
-    if bearers is None:
-        bearers = _first_queries(own, candidates)
-    borne = bearers >= 0
-    of_queries = [np.bincount(bearers[borne], half[borne], len(own)) for half in displacement]
-    return RetrievalScores(ranks, candidates, protocol, np.stack(of_queries))
-
-
-def _first_queries(own: NDArray[np.int64], targets: int) -> NDArray[np.int64]:
-    """Return (target,) the first query that each target is right for, or -1."""
-    first_queries = np.full(targets, -1)
-    found, first = np.unique(own, return_index=True)
-    first_queries[found] = first
-    return first_queries
-
-
 @dataclass(frozen=True)
 class Targets:
     """Texts that are ranked for the first texts of pairs: second texts and other candidates.
@@ -171,7 +104,9 @@ class Targets:
         answers: dict[str, set[int]] = {}
         for query, place in zip(pairs.first, own.tolist(), strict=True):
             answers.setdefault(query, set()).add(place)
-        bearers = _first_queries(own, len(place_of))
+        bearers = np.full(len(place_of), -1)
+        found, first = np.unique(own, return_index=True)
+        bearers[found] = first
         if among is not None:
             for query, places in answers.items():
                 places |= {place_of[others[at]] for at in among.right.get(query, ())}
@@ -202,23 +137,45 @@ class Targets:
         score: str = "cosine",
         own_scores: NDArray[Any] | None = None,
     ) -> RetrievalScores:
-        """Rank the right targets by the scores in blocks, as `rank_scores` does."""
-        found = rank_scores(
-            blocks,
-            len(self.texts),
-            self.own,
-            self.left_out,
-            self.second_half,
-            score,
-            self.bearers,
-            own_scores,
+        """Rank each pair's second text by the scores (pair, target) in blocks, and overwrite these.
+
+        Ties (within `nearest.TIE`) have their mean rank, `1 + better + tied / 2`. So a collapsed
+        encoder, with one vector for all texts, gets the middle rank. `own_scores` (pair,) replace
+        the scores of the second texts. `score` is the name of the scores, for the protocol.
+        """
+        own = self.own
+        ranks, displacement = np.empty(len(own)), np.zeros((2, len(self.texts)))
+        halves_of = np.stack([~self.second_half, self.second_half]).astype(np.float64)
+        for start, scores in blocks:
+            block = slice(start, start + len(scores))
+            right = np.take_along_axis(scores, own[block, None], axis=1)
+            if own_scores is not None:
+                right = own_scores[block, None].astype(scores.dtype)
+            if self.left_out is not None:
+                for row, places in zip(scores, self.left_out[block], strict=True):
+                    row[places] = -np.inf
+            np.put_along_axis(scores, own[block, None], right, axis=1)
+            better, tied = scores > right + TIE, np.abs(scores - right) <= TIE
+            rank = 1 + better.sum(1) + (tied.sum(1) - 1) / 2
+            ranks[block] = rank
+            np.put_along_axis(tied, own[block, None], False, axis=1)
+            for before, place in ((better, 1.0), (tied, 0.5)):
+                # Without a better candidate a target gains one place; without a tied one half one.
+                loss = np.where(before.any(1), 1 / np.maximum(rank - place, 0.5) - 1 / rank, 0.0)
+                displacement += (halves_of[:, block] * loss) @ before
+        borne = self.bearers >= 0
+        of_queries = [
+            np.bincount(self.bearers[borne], half[borne], len(own)) for half in displacement
+        ]
+        protocol = (
+            f"{score}, {len(own)} queries ranked among {len(self.texts)} distinct targets, ties at "
+            "their mean rank"
         )
-        protocol = found.protocol
         if self.left_out is not None:
             protocol += ", a query's other right targets and itself left out"
         if self.described:
             protocol += f"; candidates: {self.described}"
-        return replace(found, protocol=protocol)
+        return RetrievalScores(ranks, len(self.texts), protocol, np.stack(of_queries))
 
     def rank_vectors(self, first: NDArray[Any], texts: NDArray[Any]) -> RetrievalScores:
         """Rank the targets (target, dim) for the first texts (pair, dim) by cosine."""
