@@ -128,7 +128,6 @@ def _warn_of_unreadable(unreadable: Mapping[str, UserError]) -> None:
 
 
 def _files(sources: Iterable[Source]) -> dict[str, int]:
-    """Count the files of each format, largest first."""
     names = {"txt": "txt (lines)", "text": "txt (paragraphs)"}
     formats = Counter(names.get(source.format, source.format) for source in sources)
     del formats[DOCSTRINGS]

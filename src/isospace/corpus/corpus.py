@@ -264,7 +264,6 @@ def parser_versions() -> list[str]:
 
 
 def _version(distribution: str) -> str:
-    """Return the version of a distribution; "" if it is not installed."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

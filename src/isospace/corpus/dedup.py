@@ -71,7 +71,6 @@ def words(text: str) -> list[str]:
 
 
 def _word_of(text: str) -> re.Pattern[str]:
-    """Return the pattern that matches words of this text."""
     return _ASCII_WORD if text.isascii() else _WORD
 
 
@@ -190,7 +189,6 @@ def _possible_pairs(
 
 
 def _in_parts(texts: Texts, rows: NDArray[np.int64]) -> Iterator[list[list[str]]]:
-    """Yield the words of the texts in batches of limited size."""
     part: list[list[str]] = []
     characters = 0
     for row in rows:

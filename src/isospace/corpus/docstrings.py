@@ -160,7 +160,6 @@ def _texts(document: Document) -> list[str]:
 
 
 def _sides(pair: Pair) -> list[str]:
-    """Return both texts of a pair, and their sentences."""
     return [part for text in pair for part in (text, *docstring_sentences(text))]
 
 

@@ -510,7 +510,6 @@ def _require_text_encoder(model: SentenceTransformer, source: str) -> None:
 
 
 def _require_same_width(sides: Mapping[Side, Encoder], source: str) -> None:
-    """Refuse a model whose query and document vectors have different widths."""
     widths = {side: encoder.dim for side, encoder in sides.items()}
     if len(set(widths.values())) > 1:
         raise UserError(

@@ -219,7 +219,6 @@ Map = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 def _dense(weight: NDArray[np.float32], bias: NDArray[np.float32]) -> Dense:
-    """Return a map as a dense layer."""
     out, dim = weight.shape
     return Dense(
         dim,

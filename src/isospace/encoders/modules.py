@@ -202,5 +202,4 @@ def _before_pooling(model: SentenceTransformer) -> list[nn.Module]:
 
 
 def _reads_mask(module: WordWeights) -> bool:
-    """Return true if exactly one token has a weight."""
     return len(module.word_weights) == 1 and module.unknown_word_weight == 0

@@ -72,7 +72,6 @@ def convolved(encoder: Encoder, convolutions: Convolutions) -> Encoder:
 
 
 def _tokens(encoder: Encoder) -> list[str]:
-    """Return the token of each row of the embedding table."""
     ids = list(range(encoder.word_embeddings.num_embeddings))
     return [str(token) for token in encoder.tokenizer.convert_ids_to_tokens(ids)]
 

@@ -262,7 +262,6 @@ class FileVectors:
         return self._vectors[rows]
 
     def _rows_of(self, texts: Iterable[str]) -> list[int]:
-        """Return the row number of each text."""
         rows, missing = [], []
         for text in texts:
             row = self._rows.get(_spaced(text))
@@ -282,7 +281,6 @@ class FileVectors:
 
 
 def _read(path: Path) -> tuple[list[str], NDArray[np.float32]]:
-    """Return the texts and their vectors (text, dim)."""
     require_source(f"{PREFIX}{path}")
     try:
         table = pq.read_table(path, partitioning=None)

@@ -89,7 +89,6 @@ class _Words:
         return Bags.of_texts(self.tokenizer, texts).mean(self.table).numpy()
 
     def module(self) -> StaticEmbedding:
-        """Return the static model as a sentence-transformers module."""
         return StaticEmbedding(self.tokenizer, embedding_weights=self.table.numpy())
 
 
@@ -118,7 +117,6 @@ def distill(config: DistillConfig, progress: Progress | None = None) -> TwinResu
 
 
 def _load(config: DistillConfig, progress: Progress) -> _Task:
-    """Load model and text; refuse a model that cannot be distilled."""
     run = run_of(config.model) or maker_of(config.model)
     if run is None and not config.text.corpus:
         raise UserError(
@@ -193,7 +191,6 @@ def _train(task: _Task) -> tuple[_Words, TrainingPairs, tuple[tuple[int, float],
 
 
 def _twin(task: _Task, words: _Words) -> PromptedEncoders:
-    """Return the twin's functions that encode queries and documents."""
     documents = task.encode.documents if task.config.queries_only else words
     return PromptedEncoders(words, documents, documents)
 

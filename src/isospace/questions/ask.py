@@ -181,7 +181,6 @@ def _announce(
     address: Address,
     progress: Progress,
 ) -> None:
-    """Show the amount of the requests."""
     texts = [prompts.text(one.number, one.types, passages.shown(one.place)) for one in requests]
     new = [place for place, text in enumerate(texts) if not asker.is_kept(text)]
     queries = sum(len(one.types) for one in requests)

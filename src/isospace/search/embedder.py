@@ -157,7 +157,6 @@ class Embedder:
         return self.encode(texts, side="document", **options)
 
     def _prompted(self, prompt: str | None, side: Side | None) -> Encoder:
-        """Return the encoder, with a different prompt for a side if one is given."""
         if prompt is None:
             return self.encoder
         changed = self.encoder.prompts.with_text(side, prompt)

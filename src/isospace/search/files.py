@@ -235,7 +235,6 @@ def _add(
 
 
 def _indexed(index: SearchIndex, records: Texts, part: TextFile, name: str, row: TextRow) -> Row:
-    """Return a row of a file as a row of the index."""
     whole = _row_id(name, row)
     key = passage_id(whole, row.passage, row.passages)
     metadata = fit(index.columns, *_metadata(records, part, row))

@@ -302,7 +302,6 @@ class SearchIndex:
         return self._remove(key for key, row in known if row in rows and key not in wanted)
 
     def _remove(self, ids: Iterable[str]) -> int:
-        """Delete rows by their ids; return how many."""
         stale = list(ids)
         self._database.remove(stale)
         return len(stale)

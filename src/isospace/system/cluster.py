@@ -154,7 +154,6 @@ class _Pool:
         self._running[worker.start.remote()] = worker, task
 
     def send(self, task: _Task) -> None:
-        """Send a task to an idle worker."""
         worker = self.idle.pop()
         self._running[worker.work.remote(task.item)] = worker, task
 
@@ -183,7 +182,6 @@ class _Pool:
             self.send(self._again.popleft())
 
     def end(self) -> None:
-        """End all workers."""
         for worker in self._workers:
             self._ray.kill(worker)
 

@@ -204,7 +204,6 @@ def _encode_missing(
     shards: Shards,
     progress: Progress,
 ) -> Encoded:
-    """Write the missing shards."""
     before, done, speed = shards.rows_done, 0, 0.0
     if before:
         progress.line("encode", f"{before:,} of {shards.rows:,} rows were there already")

@@ -13,7 +13,7 @@ import math
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ from isospace.corpus.sources import DOCSTRINGS, STANDARD_INPUT, require_columns
 from isospace.corpus.streams import Source
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
+from isospace.system.progress import warn_once
 from isospace.system.unicode import without_surrogates
 from isospace.vectors.encode_config import AS_LINES, Reading
 
@@ -111,7 +112,6 @@ class Texts:
     keep: tuple[str, ...]
     reading: Reading
     cut_rows: bool
-    warned: set[str] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[TextRow]:
         for file in self.files():
@@ -191,17 +191,11 @@ class Texts:
             document = read_file(source, source.name)
         except UnreadableDocument as error:
             unread.append(str(error))
-            self._warn(f"not read: {error}")
+            warn_once(logger, f"not read: {error}")  # files are read again
             return
         passages = passages_of(document, self.reading.passage_words)
         for number, (_, passage) in enumerate(passages, 1):
             yield TextRow(passage, "", (None,) * len(self.keep), number)
-
-    def _warn(self, text: str) -> None:
-        """Log a warning once, even if the files are read again."""
-        if text not in self.warned:
-            self.warned.add(text)
-            logger.warning("%s", text)
 
 
 @contextmanager

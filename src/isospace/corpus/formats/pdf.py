@@ -234,7 +234,6 @@ def _begins(
     usual: float,
     outline: dict[str, int],
 ) -> bool:
-    """Return true if a line begins a new paragraph."""
     last = paragraph[-1]
     ended = _END.search(last.text) is not None
     if abs(line.size - last.size) > 0.1 * last.size or _BULLET.match(line.text):

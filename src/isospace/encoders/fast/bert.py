@@ -18,7 +18,6 @@ from isospace.encoders.fast.packed import Packing, current_dropout
 
 
 def _is_encoder(config: Any) -> bool:
-    """Return true for an encoder with absolute positions."""
     positions = getattr(config, "position_embedding_type", None)
     return not (config.is_decoder or config.add_cross_attention) and positions in (None, "absolute")
 

@@ -28,7 +28,6 @@ def fits(model: Any) -> bool:
 
 
 def _is_plain(layer: Any) -> bool:
-    """Return true if no part of a layer was replaced, for example by an adapter."""
     dense = (layer.attn.Wqkv, layer.attn.Wo, layer.mlp.Wi, layer.mlp.Wo)
     norms_or_nothing = (nn.LayerNorm, nn.Identity)  # the first layer gets a normed input
     return (
