@@ -15,7 +15,7 @@ from fpdf import FPDF
 
 from isospace.corpus.documents import Document, UnreadableDocument
 from isospace.corpus.formats import format_of, read_document
-from isospace.corpus.formats.boilerplate import paragraph_boilerplate, section_boilerplate
+from isospace.corpus.formats.draft import paragraph_boilerplate, section_boilerplate
 from isospace.corpus.formats.text import txt_layout
 
 FILES = Path(__file__).parent / "files"

@@ -16,8 +16,10 @@ from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.corpus.relations import (
     RELATIONS,
     Role,
+    Structure,
     neighbours,
 )
+from isospace.corpus.staging import cut_long
 from isospace.errors import UserError
 
 NOUNS = "cat dog horse tree stone river house road song book lamp ship wall fire leaf".split()
@@ -312,3 +314,24 @@ def test_rows_that_follow_each_other_with_one_id_are_one_document(tmp_path):
         CorpusConfig(corpus=(str(file),), columns=("a", "b"), document_column="doc")
     with pytest.raises(UserError, match=r"no column \"missing\".*`document_column`"):
         load_corpus(CorpusConfig(document_column="missing", **settings), tmp_path)
+
+
+P, T, H = Role.PASSAGE, Role.TITLE, Role.HEADING
+
+
+def test_a_part_ends_with_a_section_or_within_a_long_one():
+    roles = np.array([T, *[H, *[P] * 7] * 2, H, *[P] * 23, P, P], np.int8)
+    documents = np.array([0] * (len(roles) - 2) + [1, 2])
+    sections = np.repeat([-1, 0, 1, 2, 3, 4], [1, 8, 8, 24, 1, 1])
+    structure = Structure(roles, documents, sections)
+    cut, owners = cut_long(structure, np.ones(3, bool))
+    assert owners.tolist() == [0, 0, 0, 0, 0, 1, 2]
+    passages = np.bincount(cut.documents[cut.passages])
+    assert passages.tolist() == [7, 7, 10, 10, 3, 1, 1]
+    # What is another part of a section has no heading there.
+    pairs = RELATIONS["heading-section"](cut)
+    assert len(pairs) == 7 + 7 + 10
+    assert (cut.documents[pairs[:, 0]] == cut.documents[pairs[:, 1]]).all()
+    same, owners = cut_long(structure, np.array([False, True, True]))
+    assert same is structure
+    assert owners.tolist() == [0, 1, 2]

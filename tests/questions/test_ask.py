@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from chat_server import chatting, said
-from starlette.responses import JSONResponse
 from warm import isospace
 
 from isospace.cli import main
@@ -144,15 +143,6 @@ def test_answers_that_cannot_be_used_are_counted(config, first, second, fate, re
     )
 
 
-def test_wrapped_answers_are_read(config):
-    def script(text):
-        inner = good(text).replace("keywords-", "Keywords ")
-        return f"<think>Maybe {{x}}?</think>```json\n{inner}\n```"
-
-    with chatting(script) as server:
-        assert ask(replace(config, llm=server.address), Silent()).written == 30
-
-
 def test_a_server_that_hangs_stops_the_command(config):
     with chatting(lambda text: time.sleep(0.4) or "{}") as server:
         config = replace(config, llm=server.address, parallel=5, timeout=0.05)
@@ -160,18 +150,6 @@ def test_a_server_that_hangs_stops_the_command(config):
             ask(config, Silent())
         assert len(set(server.asked)) <= config.parallel + 1
     assert not config.output.exists()
-
-
-def test_rate_limits_are_waited_out(config):
-    busy = iter([True, False, True, False])
-
-    def script(text):
-        if next(busy, False):
-            return JSONResponse({"error": "busy"}, 429, {"retry-after-ms": "10"})
-        return good(text)
-
-    with chatting(script) as server:
-        assert ask(replace(config, llm=server.address), Silent()).requests["answered"] == 10
 
 
 def test_a_cut_off_answer_is_asked_for_again(tmp_path):
@@ -287,12 +265,3 @@ def test_the_command(config, folder, toy_model, capsys):
 def test_what_is_missing_is_named(folder, words, message, capsys):
     assert main(["ask", str(folder), *words]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_a_refused_key_ends_the_command(folder, toy_model, tmp_path, capsys):
-    with chatting(lambda text: JSONResponse({"error": "key"}, 401)) as server:
-        words = ["ask", str(folder), "--model", str(toy_model), "--llm", server.address]
-        assert main([*words, "-o", str(tmp_path / "a.jsonl")]) == 2
-        assert "--api-key-env" in capsys.readouterr().err
-        assert len(server.asked) <= 8
-    assert not (tmp_path / "a.jsonl").exists()

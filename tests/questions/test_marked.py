@@ -10,7 +10,6 @@ from searches import small_search
 from toy import write_documents as write_folder
 
 from isospace.adaptation.task import load_task
-from isospace.cli import main
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
@@ -113,12 +112,3 @@ def test_adapt_trains_on_them_alone(small_split, toy_model, tmp_path, small):
     mixed = write_rows(tmp_path / "mixed.jsonl", [*rows, *OWN])
     task = load_task(replace(config, pairs=mixed), Silent())
     assert list(task.data.benchmark.pairs) == [tuple(row.values()) for row in OWN]
-
-
-def test_the_command_says_what_was_left_out(toy_model, tmp_path, capsys, caplog):
-    file = write_rows(tmp_path / "mixed.jsonl", [*OWN, *MADE])
-    assert main(["evaluate", str(toy_model), "--own", str(file)]) == 0
-    assert "3 generated queries" in caplog.text
-    file = write_rows(tmp_path / "made.jsonl", MADE)
-    assert main(["evaluate", str(toy_model), "--own", str(file)]) == 2
-    assert "--queries" in capsys.readouterr().err

@@ -58,13 +58,13 @@ def test_a_loaded_model_is_a_model(toy_model, prompted):
     assert np.array_equal(cls.encode(TEXTS), wanted)
 
 
-@pytest.mark.parametrize("other", [None, 3, object(), ["minilm"]])
+@pytest.mark.parametrize("other", [None, ["minilm"]])
 def test_what_is_no_model_is_refused_by_its_type(other):
     with pytest.raises(UserError, match=f"{type(other).__name__}: not a model"):
         isospace.load(other)
 
 
-@pytest.mark.parametrize("options", [{}, {"prompt": "on "}, {"prompt": ""}])
+@pytest.mark.parametrize("options", [{"prompt": "on "}, {"prompt": ""}])
 def test_prompts_are_those_of_sentence_transformers(prompted, options):
     ours = isospace.load(prompted).encode(TEXTS, **options)
     assert np.allclose(ours, prompted.encode(TEXTS, **options), atol=1e-6)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from prompted import load_again
-from routed import write_asymmetric, write_routed
+from routed import write_routed
 from search_index import TEXTS, run
 
 from isospace.operators.nearest import unit_rows
@@ -32,17 +32,3 @@ def test_an_index_of_either_model_is_searched_by_the_other(toy_model, tmp_path, 
         found = {int(hit["id"]): hit["cosine"] for hit in json.loads(out)["queries"][0]["hits"]}
         wanted = documents @ unit_rows(load_again(model).encode_query([QUERY]))[0]
         assert np.allclose([found[row] for row in range(30)], wanted, atol=1e-5)
-
-
-def test_static_queries_search_what_a_transformer_indexed(toy_model, tmp_path, capsys):
-    model = write_asymmetric(toy_model, tmp_path / "model", "static queries")
-    (tmp_path / "texts.txt").write_text("\n".join(TEXTS[:30]), encoding="utf-8")
-    index = ["--to", tmp_path / "index"]
-    assert run(capsys, "index", tmp_path / "texts.txt", "--model", model, *index)[0] == 0
-    words = ["--index", tmp_path / "index", "-k", 30, "--exact", "--json"]
-    status, out, _ = run(capsys, "search", QUERY, *words)
-    hits = json.loads(out)["queries"][0]["hits"]
-    theirs = load_again(model)
-    wanted = theirs.encode_document([hit["text"] for hit in hits]) @ theirs.encode_query(QUERY)
-    assert (status, len(hits)) == (0, 30)
-    assert np.allclose([hit["cosine"] for hit in hits], wanted, atol=1e-5)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
-from isospace.system.cache import built_once, cache_folder, make_in_cache
+from isospace.system.cache import built_once, cache_folder
 
 
 def test_a_killed_build_is_not_used(tmp_path):
@@ -50,14 +49,6 @@ def test_no_place_for_a_cache_names_the_way_out(tmp_path, monkeypatch):
         built_once(tmp_path / "file" / "isospace" / "x", Path.mkdir, Path.exists)
     with pytest.raises(UserError, match=r"file/corpus: Not a directory.* ISOSPACE_CACHE"):
         load_corpus(CorpusConfig(corpus=("notes.txt",)), tmp_path / "file")
-
-    def read_only(**_):
-        raise PermissionError(13, "Permission denied")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(tempfile, "TemporaryFile", read_only)
-        with pytest.raises(UserError, match=r"made: Permission denied.* ISOSPACE_CACHE"):
-            make_in_cache(tmp_path / "made")
 
     def nobody() -> Path:
         raise RuntimeError("could not determine home directory")

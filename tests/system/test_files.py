@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
+from dataclasses import dataclass
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from isospace.errors import UserError
+from isospace.system import typed_json
 from isospace.system.files import atomic_folder, atomic_path
 
 
@@ -49,3 +53,26 @@ def test_what_a_killed_process_left_is_removed_and_no_more(tmp_path):
         (building / "ours").touch()
     left = {path.name for path in tmp_path.iterdir()}
     assert left == names - {".out.99999999.tmp"} | {"out"}
+
+
+@dataclass(frozen=True)
+class Told:
+    text: str
+    values: tuple[float, ...]
+    format: int = 1
+
+
+def test_texts_that_no_file_takes_and_values_that_are_no_numbers_come_back(tmp_path):
+    """Half of a surrogate pair, as JSON escapes of other languages have it."""
+    told = Told("half \ud83d of a pair, é", (0.5, math.nan))
+    typed_json.write(tmp_path / "a.json", told)
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["text"] == told.text
+    found = typed_json.read(tmp_path / "a.json", Told, "what was told")
+    assert found.text == told.text
+    assert found.values[0] == 0.5
+    assert math.isnan(found.values[1])
+
+
+def test_texts_that_no_file_takes_are_printed_with_json_s_escapes():
+    told = Told("half \ud83d of a pair", (0.5,))
+    assert json.loads(typed_json.to_json(told))["text"] == told.text

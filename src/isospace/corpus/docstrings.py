@@ -26,7 +26,7 @@ import numpy as np
 
 from isospace.corpus.dedup import near_duplicates
 from isospace.corpus.documents import Document, Section
-from isospace.corpus.formats.boilerplate import LICENCES, paragraph_boilerplate
+from isospace.corpus.formats.draft import LICENCES, paragraph_boilerplate
 from isospace.corpus.groups import DEV_PAIRS, TEST_PAIRS, Pair, Pairs, split_groups
 from isospace.corpus.prose import docstring_sentences, prose_sentences
 from isospace.corpus.relations import SUMMARY_NEXT

@@ -134,7 +134,7 @@ def read_answer(text: str, types: Sequence[str]) -> tuple[Fate, dict[str, str] |
     Returns:
         The outcome of the request, and type -> query; `None` if a second request may help.
 
-    >>> read_answer('Here: {"How to": "reset it", "title": "x"}', ["how-to"])
+    >>> read_answer('<think>{x}</think>Here: {"How to": "reset it", "title": "x"}', ["how-to"])
     ('answered', {'how-to': 'reset it'})
     >>> read_answer("{}", ["how-to"]), read_answer("I cannot help with that.", ["how-to"])
     (('empty', {}), ('refused', None))

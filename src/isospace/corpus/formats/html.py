@@ -11,8 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from isospace.corpus.documents import UnreadableDocument
-from isospace.corpus.formats.boilerplate import NAVIGATION
-from isospace.corpus.formats.draft import Draft, decode, is_text
+from isospace.corpus.formats.draft import NAVIGATION, Draft, decode, is_text
 from isospace.corpus.lines import clean
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import subprocess
 import tempfile
 
 from isospace.corpus.documents import UnreadableDocument
-from isospace.corpus.formats.boilerplate import LICENCES
-from isospace.corpus.formats.draft import Draft, decode
+from isospace.corpus.formats.draft import LICENCES, Draft, decode
 from isospace.corpus.formats.html import add_html
 
 MANDOC = "mandoc"

@@ -7,8 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from isospace.corpus.documents import UnreadableDocument
-from isospace.corpus.formats.boilerplate import NAVIGATION
-from isospace.corpus.formats.draft import Draft, is_text
+from isospace.corpus.formats.draft import NAVIGATION, Draft, is_text
 from isospace.corpus.lines import clean
 from isospace.errors import first_line
 
