@@ -357,19 +357,10 @@ class VirtualView(Seeded):
         return step
 
 
-def pair_features(u: Tensor, v: Tensor, *, product: bool = False) -> Tensor:
-    """Return `[u; v; |u - v|]`, (batch, 3 dim), or with `product` `[u; v; |u - v|; u v]`.
+class PairClassifier(nn.Module):
+    """A linear layer on `[u; v; |u - v|]`, with `product` and `u v`: logits of a relation (SBERT).
 
     Where u equals v the difference has no gradient.
-    """
-    parts = [u, v, (u - v).abs()]
-    return torch.cat([*parts, u * v] if product else parts, dim=1)
-
-
-class PairClassifier(nn.Module):
-    """A linear layer on `pair_features`: logits of the relation of two views (SBERT).
-
-    The released code has a `bias`, the paper's formula none.
     """
 
     def __init__(
@@ -387,5 +378,7 @@ class PairClassifier(nn.Module):
 
     def forward(self, views: Tensor) -> Tensor:
         """`(2, batch, dim) -> (1, batch, relations)`."""
-        out: Tensor = self.layer(pair_features(*upcast(views), product=self.product))
+        u, v = upcast(views)
+        parts = [u, v, (u - v).abs(), *([u * v] if self.product else [])]
+        out: Tensor = self.layer(torch.cat(parts, dim=1))
         return out[None]
