@@ -39,22 +39,6 @@ def test_pairs_are_the_authors(path):
         assert labels.tolist() == file["official_labels"].tolist()
 
 
-@files("baselines/ct_pairs")
-def test_sentence_transformers_loader_lays_the_same_pairs(path):
-    """It takes both draws, and the positive, from the shuffled list in turn."""
-    file = read(path)
-    ratio, batches = int(file["st_pos_neg_ratio"]), len(file["st_first"])
-    size = int(file["st_batch_size"]) // ratio
-    taken = file["st_order"][: batches * size * (2 * ratio - 1)].view(-1, 2 * ratio - 1)
-    draws = taken[:, 1:].unflatten(1, (-1, 2)).transpose(1, 2)
-    for found, name in zip(
-        pair_layout(taken[:, 0], draws, with_positive=False),
-        ("first", "second", "labels"),
-        strict=True,
-    ):
-        assert found.tolist() == file[f"st_{name}"].flatten().tolist()
-
-
 @precisions
 @files("baselines/ct_loss")
 def test_loss_is_the_authors(path, precision):

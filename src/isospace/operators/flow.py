@@ -89,15 +89,12 @@ class Flow(nn.Module):
         levels: number of levels; each except the last halves the vector.
         depth: number of steps in a level.
         width: width of the two hidden layers of a coupling.
-        seed: seed of the weights.
 
     Raises:
         ValueError: the dimension cannot be halved once for every level.
     """
 
-    def __init__(
-        self, dim: int, levels: int = 3, depth: int = 3, width: int = 32, seed: int = 0
-    ) -> None:
+    def __init__(self, dim: int, levels: int = 3, depth: int = 3, width: int = 32) -> None:
         super().__init__()
         if dim % 2**levels:
             raise ValueError(
@@ -107,7 +104,7 @@ class Flow(nn.Module):
         self.steps = nn.ModuleList(
             _Step(dim >> level, width) for level in range(levels) for _ in range(depth)
         )
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(0)
         for step in self._steps():
             for layer in (step.nn1, step.nn2):
                 if layer.W is not None:
