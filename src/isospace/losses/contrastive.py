@@ -146,8 +146,8 @@ def group_cross_entropy(
 
     Wu et al. 2022, "PCL".
 
-    The logits are those of `group_logits`; the first `copies` columns are own copies. As
-    `released`, probabilities are taken for logits once more.
+    The logits are those of `group_logits`; the first `copies` columns are own copies. `released`
+    takes the probabilities for logits once more, as the released code does.
     """
     labels = torch.zeros_like(logits)
     labels[:, :copies] = 1
@@ -186,9 +186,9 @@ def mixed_cosines(
     2022, "Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives"
     (MixCSE).
 
-    `weight` is lambda. As "released", left out mixes have the cosine 0. The "paper" has one mix for
-    an anchor, of its own positive and of vectors of length 1. The result is (batch, 2 batch), or
-    (batch, 1) of the paper's variant.
+    `weight` is lambda. The variant "released" gives such mixes the cosine 0; "paper" gives an
+    anchor one mix, of its own positive and of vectors of length 1. The result is (batch, 2 batch),
+    or (batch, 1) in the variant "paper".
     """
     constant = [z.detach() if stop_gradient else z for z in (z1, z2)]
     if variant == "paper":
@@ -320,8 +320,9 @@ def negative_weights(first: torch.Tensor, second: torch.Tensor, threshold: float
 
     Zhou et al. 2022 (DCLR).
 
-    Its cosine by another network is above the threshold; `first` and `second` are that network's
-    vectors, perhaps under two noises. The weights are (batch, batch), 1 on the diagonal.
+    The cosine of a false negative is above the threshold. `first` and `second` are vectors by the
+    complementary network, perhaps under two noises. The weights are (batch, batch), 1 on the
+    diagonal.
     """
     weights = (similarity.cosine_matrix(first, second) <= threshold).to(first)
     return similarity.with_diagonal(weights, torch.ones_like(weights[0]))
@@ -358,9 +359,9 @@ def angular_margin(
 
     Zhang et al. 2022, "A Contrastive Framework ... in Angular Space" (ArcCSE).
 
-    The margin u is in radians. At large angles it is kept ("paper"), has effect below 90 degrees
-    alone ("easy") or below pi - u ("cut"), or beyond pi - u becomes u sin u ("penalty"). The result
-    is (batch,).
+    The margin u is in radians. `far` says what becomes of it at large angles: "paper" keeps it,
+    "easy" applies it below 90 degrees alone, "cut" below pi - u, and "penalty" subtracts u sin u
+    beyond pi - u. The result is (batch,).
     """
     a, b = torch.nn.functional.normalize(a, dim=-1), torch.nn.functional.normalize(b, dim=-1)
     cosine = (a * b).sum(dim=-1)
