@@ -159,6 +159,7 @@ def test_few_sentences_are_enough_for_few_components() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
+        (Whitening(kind="ica"), "`kind` must be pca, zca or flow; got ica"),
         (Whitening(dim=7), r"`dim` must lie in 1\.\.6; got 7"),
         (Whitening(kind="zca", dim=2), "sorted components of `kind` pca; got zca"),
         (Whitening(shrinkage=1.5), r"`shrinkage` must lie in 0\.\.1, or be ledoit-wolf; got 1\.5"),

@@ -150,6 +150,8 @@ class Whitening:
         Raises:
             ValueError: the settings contradict each other, or do not fit the width.
         """
+        if self.kind not in ("pca", "zca", "flow"):
+            raise ValueError(f"`kind` must be pca, zca or flow; got {self.kind}")
         if self.shrinkage != "ledoit-wolf" and not 0.0 <= self.shrinkage <= 1.0:
             raise ValueError(
                 f"`shrinkage` must lie in 0..1, or be ledoit-wolf; got {self.shrinkage}"
