@@ -69,8 +69,9 @@ def working_in(folder: Path, how_to_resume: str, lock: str = ".lock") -> Iterato
         raise Stopped(f"{error}; {how_to_resume}") from error
     except torch.OutOfMemoryError as error:
         raise Stopped(
-            "out of memory. Start a new run with a smaller `batch_size` or with `pass_tokens`. "
-            f"Or continue this run: {how_to_resume}"
+            "out of memory. Start a new run with a smaller `max_length`; `isospace train` also "
+            "takes a smaller `batch_size`, and `pass_tokens`. Or continue this run: "
+            f"{how_to_resume}"
         ) from error
 
 
