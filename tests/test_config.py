@@ -78,7 +78,6 @@ def test_what_is_no_configuration_is_refused(text):
     ("change", "words"),
     [
         ({"bogus": 1}, "`bogus`: no such setting"),
-        ({"objective": {"name": "scd", "self": 1}}, "`self`: no such setting"),
         ({"text": {"held_out": "many"}}, "`held_out` 'many': expected a whole number"),
         (
             {"objective": {"name": "simsce"}},

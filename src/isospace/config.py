@@ -183,14 +183,7 @@ def as_corpus(value: Any) -> Any:
     """Return the settings of the text as they are, or made of their JSON or of one place."""
     if isinstance(value, str):
         return CorpusConfig(corpus=(value,))
-    return CorpusConfig(**_settings(value)) if isinstance(value, Mapping) else value
-
-
-def _settings(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of a file as arguments; refuse `self`, which Python would misread."""
-    if "self" in value:
-        raise UserError("`self`: no such setting")
-    return dict(value)
+    return CorpusConfig(**value) if isinstance(value, Mapping) else value
 
 
 def _objective(value: Any) -> Objective:
@@ -204,7 +197,7 @@ def _objective(value: Any) -> Objective:
         return value
     if not isinstance(value, Mapping):
         raise UserError(f"`objective` {value!r}: not an objective. Give one, such as SimCSE()")
-    options = _settings(value)
+    options = dict(value)
     name = options.pop("name", None)
     if not isinstance(name, str):
         raise UserError(f"`objective` {name!r}: expected one of {', '.join(OBJECTIVES)}")
@@ -349,7 +342,7 @@ class TrainConfig(ModelAndText):
             raise UserError("not the settings of a run: the keys text and objective are missing")
         try:
             return cls(**values)
-        except UserError as error:
+        except (UserError, TypeError) as error:  # TypeError: a key called self
             raise UserError(f"not the settings of a run: {error}") from error
 
 
