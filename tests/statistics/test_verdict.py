@@ -11,7 +11,6 @@ from isospace.statistics.verdict import (
     VerdictKind,
     detectable_gain,
     differences,
-    holm,
     kind_of,
     verdict_of,
 )
@@ -93,11 +92,6 @@ def rows_of(means, seeds=3, items=300, seed=0, seed_sd=0.002, item_sd=0.1):
         )
         for name, mean in means.items()
     }
-
-
-def test_holm_against_the_definition():
-    p = {"a": 0.011, "b": 0.2, "c": 0.012, "d": 0.9}
-    assert holm(p) == pytest.approx({"a": 0.044, "c": 0.044, "b": 0.4, "d": 0.9})
 
 
 def test_every_pair_is_tested_and_the_largest_difference_comes_first():

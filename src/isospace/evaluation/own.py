@@ -31,7 +31,6 @@ from isospace.operators.nearest import other_products, shares_of_places, unit_ro
 from isospace.statistics.influence import pearson, spearman
 
 OwnKind: TypeAlias = DataKind | Literal["retrieval"]
-_Scored: TypeAlias = tuple[DataKind, int, str, dict[str, float]]
 
 _STARTS, _SEED = 10, 0  # for k-means
 
@@ -69,23 +68,27 @@ def evaluate_own(
 
     `encode_afresh` is the encoder without a cache, for the documents of judged queries.
     """
-    content = data.content
+    content, with_bm25 = data.content, None
     kind: OwnKind
-    with_bm25 = None
     match content:
         case JudgedQueries():
             afresh = replace(sided(encode), documents=sided(encode_afresh or encode).documents)
             with_bm25 = compare_judged(afresh, content, bm25_weight)
-            kind, n, values = "retrieval", len(content), with_bm25.values["encoder"]
+            kind, values = "retrieval", with_bm25.values["encoder"]
             protocol = _judged_protocol(content)
         case ScoredPairs():
-            kind, n, protocol, values = _score_scored_pairs(encode, content)
+            kind, protocol = "scored", f"correlation of cosine and score, {len(content):,} pairs"
+            [cosines] = pair_cosines(encode, [content])
+            values = {"Spearman": spearman(cosines, content.gold)}
+            values["Pearson"] = pearson(cosines, content.gold)
         case TextPairs():
             ranks, with_bm25 = compare_pairs(encode, content, bm25_weight)
-            kind, n, protocol, values = "pairs", len(content), ranks.protocol, ranks.row()
+            kind, protocol, values = "pairs", ranks.protocol, ranks.row()
         case LabelledSentences():
-            kind, n, protocol, values = _score_labelled(encode, content)
-    return OwnScores(data.file, kind, n, f"{data.columns}; {protocol}", values, with_bm25)
+            kind = "labelled"
+            protocol, values = _score_labelled(encode, content)
+    n, protocol = len(content), f"{data.columns}; {protocol}"
+    return OwnScores(data.file, kind, n, protocol, values, with_bm25)
 
 
 @dataclass(frozen=True)
@@ -143,13 +146,7 @@ def _judged_protocol(judged: JudgedQueries) -> str:
     return "; ".join(parts)
 
 
-def _score_scored_pairs(encode: Encode, pairs: ScoredPairs) -> _Scored:
-    cosines = next(pair_cosines(encode, [pairs]))
-    values = {"Spearman": spearman(cosines, pairs.gold), "Pearson": pearson(cosines, pairs.gold)}
-    return "scored", len(pairs), f"correlation of cosine and score, {len(pairs):,} pairs", values
-
-
-def _score_labelled(encode: Encode, data: LabelledSentences) -> _Scored:
+def _score_labelled(encode: Encode, data: LabelledSentences) -> tuple[str, dict[str, float]]:
     [x] = encode_columns(encode, data.texts)
     counts = Counter(data.labels)
     commonest = max(counts.values()) / len(data.labels)
@@ -160,7 +157,7 @@ def _score_labelled(encode: Encode, data: LabelledSentences) -> _Scored:
         f"{len(counts)} clusters against the labels"
     )
     values = {"kNN accuracy": knn_accuracy(x, data.labels), "NMI": cluster_nmi(x, data.labels)}
-    return "labelled", len(data.texts), protocol, values
+    return protocol, values
 
 
 def knn_accuracy(x: Embeddings, labels: Sequence[str]) -> float:

@@ -66,6 +66,10 @@ class LabelledSentences:
     texts: tuple[str, ...]
     labels: tuple[str, ...]
 
+    def __len__(self) -> int:
+        """Return the number of sentences."""
+        return len(self.texts)
+
 
 Content: TypeAlias = TextPairs | ScoredPairs | LabelledSentences | JudgedQueries
 

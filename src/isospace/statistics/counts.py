@@ -18,6 +18,10 @@ def number_of(count: float, what: str) -> str:
     ('1 group of documents', '1 synopsis left out')
     >>> number_of(1, "batches"), number_of(1, "processes"), number_of(1, "classes less")
     ('1 batch', '1 process', '1 class less')
+    >>> number_of(1, "boxes"), number_of(1, "ties"), number_of(1, "entries"), number_of(1, "cases")
+    ('1 box', '1 tie', '1 entry', '1 case')
+    >>> number_of(1, "related to what is held out"), number_of(1, "authors and reports left out")
+    ('1 related to what is held out', '1 author and report left out')
     >>> number_of(1.0, "minutes"), number_of(1500000.0, "tokens"), number_of(0.5, "minutes")
     ('1 minute', '1,500,000 tokens', '0.5 minutes')
     """
