@@ -153,12 +153,21 @@ class BM25Comparison:
     scores: dict[Way, dict[str, Scores]]
     weight: float
     unit: str
-    protocol: str
 
     @property
     def measure(self) -> str:
         """Name of the verdict's measure."""
         return next(iter(self.scores["encoder"]))
+
+    @property
+    def protocol(self) -> str:
+        """Description of differences and ways of search."""
+        groups = np.unique(self.scores["encoder"][self.measure].groups)
+        return (
+            f"Differences with 95 % intervals over {number_of(len(groups), self.unit)}; BM25 of "
+            "words without stemming or stop words; + BM25: cosine + "
+            f"{self.weight:g} standard deviations x BM25 / its highest of the query"
+        )
 
     def over(self, start: BM25Comparison, way: Way) -> dict[str, Gain]:
         """Return measure -> gain of a way of search over the encoder alone in `start`."""
@@ -224,7 +233,7 @@ def compare_judged(encode: Encode, judged: JudgedQueries, weight: float = WEIGHT
         for way in WAYS
     }
     groups = np.arange(len(judged))
-    return _compare(
+    return BM25Comparison(
         {way: {name: float(of.mean()) for name, of in values[way].items()} for way in WAYS},
         {
             way: {name: mean_scores(values[way][name][None], groups) for name in MEASURES}
@@ -319,23 +328,7 @@ def compare_pairs(
     if others.no_shared is not None:
         values["encoder"] |= {NO_SHARED: others.no_shared.mrr}
     scores = {way: {"MRR": mrr_scores(pairs, found)} for way, found in ranks.items()}
-    return alone, _compare(values, scores, weight, pairs.unit)
-
-
-def _compare(
-    values: dict[Way, dict[str, float]],
-    scores: dict[Way, dict[str, Scores]],
-    weight: float,
-    unit: str,
-) -> BM25Comparison:
-    [first, *_] = scores["encoder"].values()
-    groups = number_of(len(np.unique(first.groups)), unit)
-    protocol = (
-        f"Differences with 95 % intervals over {groups}; BM25 of words "
-        "without stemming or stop words; + BM25: cosine + "
-        f"{weight:g} standard deviations x BM25 / its highest of the query"
-    )
-    return BM25Comparison(values, scores, weight, unit, protocol)
+    return alone, BM25Comparison(values, scores, weight, pairs.unit)
 
 
 def _searched(
