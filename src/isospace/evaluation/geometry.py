@@ -103,26 +103,18 @@ def mean_cosine(x: Embeddings) -> float:
     return float((total @ total - (units * units).sum()) / (n * (n - 1)))
 
 
-def neighbour_overlap(a: Embeddings, b: Embeddings, k: int) -> float:
-    """Return the mean share of common sentences among the k nearest in `a` and `b`.
+def neighbour_overlap(a: Embeddings, b: Embeddings) -> float:
+    """Return the mean share of common sentences among the `NEIGHBOURS` nearest in `a` and `b`.
 
     The overlap measure of Hamilton et al. 2016 (local neighbourhood change), as a plain share. The
-    sentence itself is not counted; k must be less than n.
+    sentence itself is not counted. Among equally near sentences the first are neighbours.
     """
-    return int(common_neighbours(a, b, k).sum()) / (len(a) * k)
-
-
-def common_neighbours(a: Embeddings, b: Embeddings, k: int) -> NDArray[np.int64]:
-    """Count for each sentence the common sentences of its k nearest (cosine) in `a` and in `b`.
-
-    Among equally near sentences the first are neighbours.
-    """
+    k = min(NEIGHBOURS, len(a) - 1)
     both = []
     for units in map(unit_rows, map(as_array, (a, b))):
         both.append([near.rows for near in nearest(units, units, k, np.arange(len(units)))])
     near_a, near_b = map(np.array, both)
-    counts: NDArray[np.int64] = (near_a[:, :, None] == near_b[:, None, :]).any(2).sum(1)
-    return counts
+    return int((near_a[:, :, None] == near_b[:, None, :]).any(2).sum()) / (len(a) * k)
 
 
 def as_array(x: Embeddings) -> FloatArray:

@@ -70,9 +70,7 @@ class HeldOut:
             "uniformity": geometry.uniformity(clean),
             "effective_rank": geometry.effective_rank(clean),
             "mean_cosine": geometry.mean_cosine(clean),
-            "neighbour_overlap": geometry.neighbour_overlap(
-                self._start, clean, min(geometry.NEIGHBOURS, len(clean) - 1)
-            ),
+            "neighbour_overlap": geometry.neighbour_overlap(self._start, clean),
         }
 
 

@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from isospace.errors import UserError
-from isospace.evaluation.geometry import describe
+from isospace.evaluation.geometry import NEIGHBOURS, describe, neighbour_overlap
 from isospace.explore.session import (
     LONGEST,
     LONGEST_SHOWN,
@@ -32,13 +32,11 @@ from isospace.explore.session import (
 from isospace.report.write import (
     MEASURES,
     SMALLEST_SAMPLE,
-    kept_neighbours,
     spectra_picture,
     templates,
 )
 
 HOST = "127.0.0.1"
-_NEIGHBOURS = 10
 _WORD = re.compile(r"(\w+)")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
@@ -71,7 +69,7 @@ class Pages:
 
     async def neighbours(self, request: Request) -> Response:
         """Answer with a text box, and after a query with its nearest texts by each model."""
-        query, k = request.query_params.get("q"), request.query_params.get("k", str(_NEIGHBOURS))
+        query, k = request.query_params.get("q"), request.query_params.get("k", str(NEIGHBOURS))
         neighbours, error = None, ""
         if query is not None:
             try:
@@ -142,7 +140,7 @@ def geometry_of(session: Session) -> dict[str, Any] | None:
             for key, meaning in _MEANINGS.items()
         ],
         "spectra": spectra_picture(spaces, "spectra", "Line chart: singular values"),
-        "kept": kept_neighbours(*vectors) if len(vectors) == 2 else None,
+        "kept": NEIGHBOURS * neighbour_overlap(*vectors) if len(vectors) == 2 else None,
     }
 
 

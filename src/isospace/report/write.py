@@ -10,7 +10,7 @@ import jinja2
 
 from isospace.adaptation.results import SearchResults, read_base_models, read_candidates
 from isospace.errors import Stopped, UserError
-from isospace.evaluation.geometry import NEIGHBOURS, common_neighbours, describe
+from isospace.evaluation.geometry import NEIGHBOURS, describe, neighbour_overlap
 from isospace.evaluation.scores import BASE
 from isospace.report import figures
 from isospace.report.figures import Picture
@@ -189,7 +189,7 @@ def _space(run: Run, number: int) -> dict[str, Any] | None:
             "Line chart: singular values before and after",
         ),
         "measures": Table("space", "The use of the space", measures),
-        "kept": kept_neighbours(sample.before, sample.after),
+        "kept": NEIGHBOURS * neighbour_overlap(sample.before, sample.after),
     }
 
 
@@ -197,14 +197,6 @@ def spectra_picture(spaces: Mapping[str, figures.Vectors], name: str, descriptio
     """Draw `figures.spectra` with title and caption."""
     caption = "The flatter, the more evenly the space is used; the scale is logarithmic."
     return figures.picture(figures.spectra(spaces), name, description, "Singular values", caption)
-
-
-def kept_neighbours(before: figures.Vectors, after: figures.Vectors) -> float:
-    """Return how many of its ten nearest neighbours a sentence keeps, on average.
-
-    `before` and `after` are (sentence, dim) of the same sentences.
-    """
-    return float(common_neighbours(before, after, NEIGHBOURS).mean())
 
 
 def _candidates(run: Run, number: int, split: bool) -> dict[str, Any] | None:
