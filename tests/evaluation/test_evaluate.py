@@ -113,7 +113,7 @@ def test_a_loaded_model_is_scored_as_it_is(toy_model, tmp_path, texts):
 
 def test_a_run_keeps_the_scores_of_its_transfer_tasks(tmp_path, monkeypatch, capsys):
     finished = finish(write_run(tmp_path / "run"))
-    scores = TransferResult((TransferScore("MR", "all", 81.5, 80.0, None, 10, 10, 1111),))
+    scores = TransferResult((TransferScore("MR", "all", 81.5, 80.0, None, 10, 10),))
     evaluation = Evaluation(Conditions("m", "cls", "float32"), {"transfer": scores})
     monkeypatch.setattr("isospace.evaluation.evaluate.evaluate_models", lambda *_: [evaluation])
     words = ["evaluate", finished.folder, "--json", "--transfer"]

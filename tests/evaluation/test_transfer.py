@@ -156,7 +156,7 @@ def test_every_number_carries_its_protocol(folder):
 def test_the_average_is_that_of_the_rounded_columns():
     tests = (75.97, 80.61, 91.78, 87.42, 81.44, 90.0, 72.12)
     scores = [
-        TransferScore(task, "", test, 0.0, None, 1, 1, 1111)
+        TransferScore(task, "", test, 0.0, None, 1, 1)
         for task, test in zip(TRANSFER_NAMES, tests, strict=True)
     ]
     row = TransferResult(tuple(scores)).row()

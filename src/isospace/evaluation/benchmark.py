@@ -64,7 +64,6 @@ class Benchmark:
 
     Attributes:
         pairs: test pairs with their groups; the verdict compares their mean reciprocal rank.
-        protocol: description of that measure.
         tasks: STS sets, for the papers' test pairs; empty without data.
         labels: labelled pairs that select checkpoints, or `None`.
         sample: held-out sentences whose vectors are kept.

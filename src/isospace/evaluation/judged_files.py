@@ -38,11 +38,7 @@ def load_judged(folder: Path, split: str | None = None) -> JudgedQueries:
     """Read a folder; queries without a judgement are left out.
 
     A document with the id of the query is ignored, as in BEIR, unless it is judged relevant to that
-    query.
-
-    Args:
-        folder: the folder with the three files.
-        split: name of the file in `qrels/`; default: test, else the only file.
+    query. `split` is the name of the file in `qrels/`; default: test, else the only file.
     """
     flaws: _Flaws = defaultdict(list)
     documents = _read_texts(_find(folder, "corpus.jsonl"), flaws)

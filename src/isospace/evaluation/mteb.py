@@ -28,11 +28,7 @@ class MTEBModel:
 
     mteb stores results under name and revision, and a local model has neither. Without them all
     local models would share one entry of mteb's cache, and one model would get another's scores.
-
-    Args:
-        encode: sentences -> `(sentence, dim)`, or a `PromptedEncoders`.
-        name: name of the model in mteb, "organisation/name".
-        revision: text that differs between models of the same name.
+    `name` is "organisation/name", and `revision` differs between models of the same name.
 
     Raises:
         UserError: mteb is not installed.

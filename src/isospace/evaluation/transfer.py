@@ -87,7 +87,6 @@ class TransferScore:
     f1: float | None
     n: int
     n_dev: int
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,6 @@ def _score(transfer_set: TransferSet, features: Sequence[Features], fit: Train) 
         f1=f1,
         n=len(test_labels),
         n_dev=len(dev_labels),
-        seed=SEED,
     )
 
 

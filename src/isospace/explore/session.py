@@ -170,7 +170,9 @@ class Session:
                 found = RankedNeighbour(self.texts[row], float(scores[row]), rank, shared)
                 neighbours.append(found)
             lists.append(tuple(neighbours))
-        return NeighboursByModel(query, tuple(lists), _protocol(len(self.texts)))
+        texts = number_of(len(self.texts), "distinct texts")
+        protocol = f"cosine, {texts}, the query itself left out"
+        return NeighboursByModel(query, tuple(lists), protocol)
 
     @cached_property
     def suggestion(self) -> tuple[str, ...]:
@@ -349,15 +351,6 @@ def _names(sources: Sequence[str]) -> list[str]:
     """Return the models' names, with folders by their last part unless two parts are alike."""
     short = [Path(name).absolute().name if Path(name).exists() else name for name in sources]
     return short if len(set(short)) == len(short) else list(sources)
-
-
-def _protocol(texts: int) -> str:
-    """Return the description of the search.
-
-    >>> _protocol(2000)
-    'cosine, 2,000 distinct texts, the query itself left out'
-    """
-    return f"cosine, {number_of(texts, 'distinct texts')}, the query itself left out"
 
 
 def _usable(text: str) -> str:
