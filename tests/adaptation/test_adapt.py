@@ -316,15 +316,6 @@ def test_where_the_pairs_choose_too_every_evaluation_is_a_candidate(config, monk
     assert "tried)" in results.verdict.text
 
 
-def test_what_is_interrupted_while_it_reads_has_begun_no_search(config, monkeypatch):
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("isospace.adaptation.task.load_data", stop)
-    with pytest.raises(Interrupted, match="no run was begun"):
-        adapt(replace(config, output=config.output.with_name("unread")))
-
-
 def test_a_training_that_diverges_is_told_and_the_search_goes_on(config, monkeypatch):
     def diverging(*_):
         raise Diverged(7, "info_nce", float("nan"))
@@ -458,9 +449,6 @@ def test_refusals(config, adapted, tmp_path, monkeypatch):
         adapt()
     with pytest.raises(UserError, match=r"exists already.*continue it with adapt `resume`"):
         adapt(replace(config, output=adapted.run.folder))
-    (tmp_path / "notes.txt").write_text("precious")
-    with pytest.raises(UserError, match=r"exists already. Give another folder$"):
-        adapt(replace(config, output=tmp_path / "notes.txt"))
     (adapted.run.folder / ADAPT_SETTINGS).rename(tmp_path / ADAPT_SETTINGS)
     with pytest.raises(UserError, match="a run of train"):
         adapt(resume=adapted.run.folder)

@@ -81,12 +81,6 @@ def test_the_verdict_says_what_happened_elsewhere(config, finished_run):
     assert other_text_sentence(words) in card
 
 
-def test_the_corpus_is_not_elsewhere(config):
-    with pytest.raises(UserError, match=r"^`other_text` .*:"):
-        train(replace(config, other_text=config.text.corpus))
-    assert not config.output.exists()
-
-
 def test_the_callers_random_generators_are_left_as_they_were(config):
     torch.manual_seed(5)
     before = random_state()
