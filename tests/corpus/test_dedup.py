@@ -74,12 +74,11 @@ def test_one_word_may_differ(second, near):
     assert answers([LONG, second]) == [-1, 0 if near else -1]
 
 
-@pytest.mark.parametrize("limit", ["_TEXTS_AT_ONCE", "_CHARACTERS_AT_ONCE"])
-def test_how_many_are_held_at_once_changes_nothing(monkeypatch, limit):
+def test_how_many_are_held_at_once_changes_nothing(monkeypatch):
     texts = random_texts(300)
     whole, held = answers(texts), []
     keys = dedup._band_keys
-    monkeypatch.setattr(dedup, limit, 1)
+    monkeypatch.setattr(dedup, "_CHARACTERS_AT_ONCE", 1)
     monkeypatch.setattr(dedup, "_band_keys", lambda part: held.append(len(part)) or keys(part))
     assert answers(texts) == whole
     assert held == [1] * len(texts)

@@ -32,8 +32,7 @@ words on; texts that differ by two words, from 35 words on.
 # A pair of similarity s shares a band with probability 1 - (1 - s^4)^10. That is 0.995 at the
 # threshold, 0.94 at 0.7 and 0.08 at 0.3, so few dissimilar pairs need the exact check.
 _BANDS, _ROWS = 10, 4
-_TEXTS_AT_ONCE = 8192
-_CHARACTERS_AT_ONCE = 1 << 22  # as lists of words they need 13 times as many bytes
+_CHARACTERS_AT_ONCE = 1 << 20  # as lists of words they need 13 times as many bytes
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -194,8 +193,8 @@ def _in_parts(texts: Texts, rows: NDArray[np.int64]) -> Iterator[list[list[str]]
     for row in rows:
         text = texts[row]
         part.append(words(text))
-        characters += len(text)
-        if len(part) == _TEXTS_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
+        characters += len(text) + 1
+        if characters >= _CHARACTERS_AT_ONCE:
             yield part
             part, characters = [], 0
     if part:

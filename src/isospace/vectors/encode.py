@@ -204,20 +204,16 @@ def _encode_missing(
     shards: Shards,
     progress: Progress,
 ) -> Encoded:
-    before, done, speed = shards.rows_done, 0, 0.0
+    before, done, speed, began = shards.rows_done, 0, 0.0, time.monotonic()
     if before:
         progress.line("encode", f"{before:,} of {shards.rows:,} rows were there already")
-    first_batch: tuple[float, int] | None = None  # time of its end, and its rows
     with progress.bar("encode", shards.rows, before) as advance:
 
         def on_batch(rows: int) -> None:
-            nonlocal done, speed, first_batch
-            done, now = done + rows, time.monotonic()
-            if first_batch is None and rows:
-                first_batch = now, done
-            elif first_batch is not None and now > first_batch[0]:
-                speed = (done - first_batch[1]) / (now - first_batch[0])
-            advance(rows, f"{speed:,.0f} sentences/s" if speed else "")
+            nonlocal done, speed
+            done += rows
+            speed = done / max(time.monotonic() - began, 1e-9)
+            advance(rows, f"{speed:,.0f} sentences/s")
 
         for index, digest in _written(task, encoder, missing, on_batch):
             shards.finish(index, digest)
