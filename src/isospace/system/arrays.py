@@ -49,7 +49,7 @@ def read_arrays(path: Path, prefix: str = "") -> dict[str, np.ndarray]:
         UserError: the file is damaged, or holds other things than plain arrays.
     """
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files if name.startswith(prefix)}
     # zip, zlib and numpy raise many kinds of errors; a damaged length can even exhaust memory.
     except Exception as error:
