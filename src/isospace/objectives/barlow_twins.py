@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from isospace.losses.contrastive import info_nce
 from isospace.losses.correlation import barlow_twins, correlation_terms
-from isospace.objectives import heads, simcsepp
+from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Objective, Paper, Projected, Widths
 from isospace.system.settings import settings
 from isospace.views import Views
@@ -65,7 +65,7 @@ class RankStudy(Objective):
     """w, weight of the Barlow Twins term (code)."""
     off_diagonal_weight: NonNegativeFloat = 0.012
     """lambda, weight of its redundancy part (code)."""
-    variant: simcsepp.Variant = "released"
+    variant: Literal["released", "paper"] = "released"
     """Columns standardised (released), or only normalised (paper)."""
     temperature: PositiveFloat = 0.05
     """tau, divides the cosines."""

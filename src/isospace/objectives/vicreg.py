@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat
@@ -10,7 +10,6 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from isospace.losses.contrastive import info_nce
 from isospace.losses.correlation import identity_distance, shared_variance, variance_hinge
 from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper, Projected, Widths
-from isospace.objectives.simcsepp import Variant
 from isospace.system.settings import settings
 from isospace.views import Views
 
@@ -45,7 +44,7 @@ class VICReg(Projected, Objective):
     """tau, divides the cosines of InfoNCE."""
     projector: Widths = (8192, 8192, 8192)
     """Widths of the projector; an empty list compares what the encoder gives."""
-    variant: Variant = "released"
+    variant: Literal["released", "paper"] = "released"
     """Squared distance averaged over D and variances halved (released), or neither (paper)."""
 
     paper: ClassVar[Paper] = Paper("bardes-etal-2022-vicreg")
