@@ -66,10 +66,8 @@ class Seeded(torch.nn.Module):
 class Draws(Seeded, Auxiliary):
     """Random numbers for the terms, from a saved generator.
 
-    Every process computes the terms of the whole batch, so all must draw the same numbers.
-
-    Args:
-        seed: of the generator, a CPU one on every device.
+    Every process computes the terms of the whole batch, so all must draw the same numbers. The
+    generator is a CPU one on every device.
     """
 
     def __init__(self, seed: int) -> None:

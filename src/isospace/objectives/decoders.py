@@ -251,12 +251,8 @@ def _require_room(encoder: Encoder) -> None:
 class Detector(Draws):
     """A detector of words that a generator replaced, given the sentence's vector (DiffCSE).
 
-    The discriminator is a trained copy of the encoder.
-
-    Args:
-        encoder: copied as it is.
-        language_model: the generator, (ids, mask) to logits; `None` draws words of the batch.
-        seed: of weights and draws.
+    The discriminator is a trained copy of the encoder. The generator is `language_model`, (ids,
+    mask) to logits; `None` draws words of the batch.
     """
 
     def __init__(self, encoder: Encoder, language_model: torch.nn.Module | None, seed: int) -> None:
@@ -294,12 +290,9 @@ class Detector(Draws):
     def forward(
         self, sentences: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
-        """Return logits (n, length, 2) of original and replaced.
+        """Return logits (n, length, 2) of original and replaced, of ids with replaced words.
 
-        Args:
-            sentences: (n, dim), read in the place of the first token's embedding.
-            ids: (n, length) with replaced words.
-            mask: (n, length), 1 for tokens.
+        `sentences` (n, dim) are read in the place of the first token's embedding.
         """
 
         def conditioned(embeddings: torch.Tensor) -> torch.Tensor:
