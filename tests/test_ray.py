@@ -14,7 +14,7 @@ import psutil
 import pytest
 import torch
 from encode_files import Watched, files, run
-from indexing import index_files
+from search_index import index_files
 from toy import sentences
 
 from isospace.cli import main

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from toy import sentences
-from toy_t5 import write_toy_t5
+from toy import sentences, write_toy_t5
 from transformers import AlbertConfig, AlbertModel, AutoTokenizer, GPT2Config, GPT2Model
 
 from isospace.encoders import adapters

@@ -7,7 +7,6 @@ fail is refused with what came back.
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from embedding_server import refusal, served
 from search_index import run
 from searches import write_centred, write_pairs
 from starlette.responses import Response
-from toy import sentences
+from toy import run_card, sentences
 
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
@@ -128,11 +127,8 @@ def test_adapt_tries_closed_forms_and_ships_the_map(config, server, base, tmp_pa
     documents = shipped.embed(TEXTS, side="document")
     if config.queries_only:
         assert documents.tobytes() == given.embed(TEXTS).tobytes()
-    card = (finished.model_folder / "README.md").read_text()
-    [code] = [one for one in re.findall(r"```python\n(.*?)```", card, re.S) if "safetensors" in one]
-    names = {}
-    exec(code.replace("path/to/this/folder", str(finished.model_folder)), names)
-    mapped = names["map_vectors"](given.embed(TEXTS))
+    card = run_card(finished.model_folder, "safetensors")
+    mapped = card["map_vectors"](given.embed(TEXTS))
     assert np.allclose(mapped, shipped.embed(TEXTS, side="query"), atol=1e-5)
 
 

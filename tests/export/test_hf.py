@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Pooling
-from toy_t5 import write_toy_t5
+from toy import run_card, write_toy_t5
 from transformers import BertConfig, BertModel
 
 from isospace.encoders.loading import load_encoder
@@ -17,28 +15,19 @@ from isospace.errors import UserError
 from isospace.export.hf import save_hf
 
 
-def vectors_by_the_card(folder):
-    """What the code on the card makes of its two sentences, run as it stands."""
-    card = (folder / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
-    names = {}
-    exec(code.replace("path/to/this/folder", str(folder)), names)
-    return names["vectors"].numpy()
-
-
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_the_code_on_the_card_gives_the_vectors(toy_model, tmp_path, pooling):
     encoder = load_encoder(str(toy_model), pooling, device="cpu")
     assert save_hf(encoder, tmp_path / "model", lambda usage: usage.text) <= 1e-9
     expected = encoder.embed(["one sentence", "another sentence"])
-    assert np.allclose(vectors_by_the_card(tmp_path / "model"), expected, atol=1e-6)
+    assert np.allclose(run_card(tmp_path / "model")["vectors"], expected, atol=1e-6)
 
 
 def test_t5_is_loaded_without_its_decoder(toy_model, tmp_path):
     encoder = load_encoder(str(write_toy_t5(toy_model, tmp_path / "t5")), device="cpu")
     assert save_hf(encoder, tmp_path / "model", lambda usage: usage.text) <= 1e-9
     expected = encoder.embed(["one sentence", "another sentence"])
-    assert np.allclose(vectors_by_the_card(tmp_path / "model"), expected, atol=1e-6)
+    assert np.allclose(run_card(tmp_path / "model")["vectors"], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(

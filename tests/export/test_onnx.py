@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,7 @@ from sentence_transformers.sentence_transformer.modules import (
     Pooling,
 )
 from torch import nn
-from toy import sentences, write_toy_model
+from toy import run_card, sentences, write_toy_model
 
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.parity import PROBES
@@ -64,13 +62,8 @@ def test_the_graph_gives_the_encoders_vectors(exported):
 
 def test_the_cards_code_runs_as_it_stands(exported):
     encoder, folder, _ = exported
-    text = (folder / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    names: dict[str, np.ndarray] = {}
-    exec(code.replace("path/to/this/folder", str(folder)), names)
-    assert np.allclose(
-        names["vectors"], encoder.embed(["one sentence", "another sentence"]), atol=1e-6
-    )
+    expected = encoder.embed(["one sentence", "another sentence"])
+    assert np.allclose(run_card(folder)["vectors"], expected, atol=1e-6)
 
 
 LAST_LAYER = ("cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")

@@ -214,7 +214,7 @@ def test_the_trained_head_for_masked_words_is_taken(tmp_path):
 
 
 def test_layers_of_another_kind_are_refused(toy_model, tmp_path):
-    from toy_t5 import write_toy_t5
+    from toy import write_toy_t5
 
     encoder = load_encoder(str(write_toy_t5(toy_model, tmp_path / "t5")), device="cpu")
     with pytest.raises(ValueError, match="layers of t5 are not built like BERT's"):

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from indexing import index_files
-from search_index import run
+from search_index import index_files, run
 
 from isospace.search import Changes, SearchIndex
 from isospace.search.database import Database

@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from indexing import index_files
 from row_files import write_rows
-from search_index import TEXTS, index_until_killed, run
+from search_index import TEXTS, index_files, index_until_killed, run
 from warm import WarmProcess, isospace_main
 
 from isospace.search import Changes, SearchIndex, files, index as module

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from indexing import index_files
+from search_index import index_files
 from toy import sentences
 
 from isospace.search import Changes, SearchIndex, files, index as module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import string
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
+    AutoTokenizer,
     BertConfig,
     BertForMaskedLM,
     BertForSequenceClassification,
@@ -20,6 +22,8 @@ from transformers import (
     RobertaForMaskedLM,
     RobertaModel,
     RobertaTokenizer,
+    T5Config,
+    T5EncoderModel,
 )
 
 from isospace.config import CorpusConfig, TrainConfig
@@ -174,3 +178,30 @@ def short_run(model: Path, corpus: Path, output: Path) -> TrainConfig:
         output=output,
         select="last",
     )
+
+
+def write_toy_t5(toy_model: Path, folder: Path) -> Path:
+    """T5's encoder, half of a model that transformers' `AutoModel` would make whole."""
+    tokenizer = AutoTokenizer.from_pretrained(toy_model)
+    torch.manual_seed(0)
+    config = T5Config(
+        vocab_size=len(tokenizer),
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=2,
+        num_heads=4,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    T5EncoderModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def run_card(folder: Path, having: str = "") -> dict[str, Any]:
+    """Run the code on a model's card that has these words, as it stands; return its names."""
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    [code] = [one for one in re.findall(r"```python\n(.*?)```", card, re.DOTALL) if having in one]
+    names: dict[str, Any] = {}
+    exec(code.replace("path/to/this/folder", str(folder)), names)
+    return names
