@@ -12,7 +12,7 @@ from isospace.commands.console import Console
 from isospace.commands.options import LoadsModels
 from isospace.commands.printing import print_json, print_result, print_table
 from isospace.config import DistillConfig
-from isospace.system.settings import settings
+from isospace.system.settings import settings, to_dict
 
 
 # Two settings in the form of the command line; the class below has their help.
@@ -37,8 +37,9 @@ class Distill(LoadsModels):
             from isospace.export.distill import distill
 
             results = distill(self.config, console)
+        load = results.how_to_load(self.config.output)
         if self.json:
-            print_json(results)
+            print_json(to_dict(results) | {"use": results.use, "load_it": load})
             return
         for title, rows in results.tables():
             print_table(title, rows)
@@ -46,4 +47,4 @@ class Distill(LoadsModels):
         if results.other_words:
             console.line("other text", results.other_words)
         console.line("use", results.use)
-        console.line("load it", results.how_to_load(self.config.output))
+        console.line("load it", load)

@@ -11,7 +11,7 @@ import tyro
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json, print_result, print_table
-from isospace.system.settings import settings
+from isospace.system.settings import settings, to_dict
 from isospace.whiten.whiten_config import WhitenConfig
 
 
@@ -40,8 +40,9 @@ class Whiten(LoadsModels, CallsEndpoints):
             results = whiten_model(self.config, console)
         if results is None:  # not the first process
             return
+        load = how_to_load(Path(str(self.config.output)))
         if self.json:
-            print_json(results)
+            print_json(to_dict(results) | {"use": results.recommendation, "load_it": load})
             return
         for title, rows in results.tables():
             print_table(title, rows)
@@ -52,4 +53,4 @@ class Whiten(LoadsModels, CallsEndpoints):
         console.line(
             "parity", f"largest 1 - cosine of the folder to what was measured: {results.gap:.1e}"
         )
-        console.line("load it", how_to_load(Path(str(self.config.output))))
+        console.line("load it", load)
