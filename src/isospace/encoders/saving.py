@@ -93,8 +93,7 @@ def _save_module(module: Any, folder: Path) -> None:
         }
         write_json(folder / "sentence_bert_config.json", config)
     elif isinstance(module, Pooling):
-        modes = module.pooling_mode
-        used = (modes,) if isinstance(modes, str) else modes
+        used = _modes(module)
         config = {"word_embedding_dimension": module.embedding_dimension}
         config |= {key: mode in used for mode, key in _CLASSIC_POOLING.items()}
         config["include_prompt"] = module.include_prompt
@@ -155,7 +154,13 @@ def _classic_type(module: Any) -> str:
     return f"sentence_transformers.models.{type(module).__name__}"
 
 
-def require_classic(encoder: Encoder) -> None:
+def _modes(pooling: Pooling) -> tuple[str, ...]:
+    """Return the modes whose results a pooling concatenates, in its order."""
+    modes = pooling.pooling_mode
+    return (modes,) if isinstance(modes, str) else tuple(modes)
+
+
+def require_known_modules(encoder: Encoder) -> None:
     """Refuse an encoder with custom modules."""
     model = encoder.model
     every = [*model, *modules_of(model, "query"), *modules_of(model, "document")]
@@ -167,6 +172,19 @@ def require_classic(encoder: Encoder) -> None:
             f"{', '.join(foreign)} without further code. A model may have "
             f"{', '.join(sorted(_CLASSIC_TYPES))}"
         )
+
+
+def require_classic(encoder: Encoder) -> None:
+    """Refuse modules, or orders of poolings, that older sentence-transformers do not know."""
+    require_known_modules(encoder)
+    for module in encoder.model:
+        if isinstance(module, Pooling) and list(_modes(module)) != [
+            mode for mode in _CLASSIC_POOLING if mode in _modes(module)
+        ]:
+            raise UserError(
+                f"{encoder.source}: joins poolings in the order {', '.join(_modes(module))}. "
+                f"Older sentence-transformers know only the order {', '.join(_CLASSIC_POOLING)}"
+            )
 
 
 def require_read_alike(encoder: Encoder) -> None:

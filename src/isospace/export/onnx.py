@@ -22,7 +22,7 @@ from isospace.encoders.encoder import Encoder
 from isospace.encoders.modules import require_one_way
 from isospace.encoders.parity import PROBES, TOLERANCE, require_parity, write_sums
 from isospace.encoders.prompts import Side
-from isospace.encoders.saving import require_classic
+from isospace.encoders.saving import require_known_modules
 from isospace.errors import UserError
 from isospace.system.files import atomic_folder
 from isospace.system.imports import require_extra
@@ -110,7 +110,7 @@ class _Graph(nn.Module):
 
 def _require_exportable(encoder: Encoder) -> None:
     require_one_way(encoder.prompts, encoder.source, "an ONNX graph")
-    require_classic(encoder)
+    require_known_modules(encoder)
     if getattr(encoder.tokenizer, "backend_tokenizer", None) is None:
         raise UserError(
             f"{encoder.source}: its tokenizer ({type(encoder.tokenizer).__name__}) has no "
