@@ -100,6 +100,10 @@ A sentence with a note[^1] and <https://example.org/x>.
 [^1]: The note's text.
 
 <!-- A comment that nobody reads. -->
+
+<video src="boats.mp4" />
+
+The last sentence stands after a tag that nothing closes.
 """
 
 
@@ -120,6 +124,7 @@ def test_markdown():
                 "Some HTML here.",
                 "Mind the gap between the two of them.",
                 "A sentence with a note and https://example.org/x.",
+                "The last sentence stands after a tag that nothing closes.",
             ],
         ),
     ]
@@ -242,6 +247,13 @@ def test_rst(capfd):
     assert document.left_out["signatures"] == 1
     assert "root" not in str(document)
     assert "evil" not in str(document)
+
+
+def test_rst_reads_no_picture(monkeypatch):
+    picture = ".. image:: boats.png\n   :loading: embed\n\n"
+    text = ".. topic:: Boats\n\n   All of [CIT]_ them.\n\n.. [CIT] A book.\n"
+    monkeypatch.delattr(Path, "read_bytes")
+    assert paragraphs(read(picture + text, "rst")) == ["Boats", "All of them."]
 
 
 def test_rst_leaves_docutils_as_it_was():

@@ -42,7 +42,8 @@ _NAVIGATION = (
 )
 _MARKS = (
     ".headerlink, .anchor-link, .hash-link, a.mark, [aria-hidden=true], .linenos, sup.footnote-ref,"
-    " [role=doc-noteref], a.footnote-reference, a.footnote-ref, .md-content__button"
+    " [role=doc-noteref], a.footnote-reference, a.footnote-ref, a.citation-reference,"
+    " .md-content__button"
 )
 _CODE = (
     ".highlight, .codehilite, .literal-block, div.fragment, .doctest, .sourceCode, .programlisting"
@@ -130,6 +131,18 @@ def add_html(draft: Draft, fragment: str) -> None:
         _Walk(draft, body).run()
 
 
+def closed(fragment: str) -> str:
+    """Return a fragment of HTML whose elements all end in it, so that none takes in what follows.
+
+    >>> closed("<iframe src='a' />")
+    '<body><iframe src="a"></iframe></body>'
+    """
+    from selectolax.lexbor import LexborHTMLParser
+
+    body = LexborHTMLParser(fragment).body
+    return "" if body is None else body.html or ""
+
+
 class _Walk:
     """Converter from a tree of nodes to paragraphs; a paragraph ends at the next block."""
 
@@ -182,7 +195,8 @@ class _Walk:
         """Return the name of the count if a node is left out; `None` if it is read."""
         if tag == "table" and any(is_text(cell.text()) for cell in node.css("td, th")):
             return None
-        if tag == "aside" and "admonition" in (node.attributes.get("class") or ""):
+        classes = (node.attributes.get("class") or "").split()
+        if tag == "aside" and ("admonition" in classes or "topic" in classes):
             return None
         return None if tag == "header" and node.css_first("h1") else _LEFT_OUT.get(tag)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from isospace.corpus.formats.draft import Draft, decode
-from isospace.corpus.formats.html import add_html
+from isospace.corpus.formats.html import add_html, closed
 
 # YAML, or Hugo's TOML. After three hyphens, YAML has a key, or "{{" in a template; otherwise they
 # are a rule between paragraphs.
@@ -66,6 +66,8 @@ def _as_html(text: str) -> str:
             html = '<div class="math"></div>'
         elif token.type == "inline" and _FOOTNOTE.match(token.content):
             html = '<div class="footnote"></div>'
+        elif token.type == "html_block":
+            html = closed(token.content)
         if html is not None:
             token.type, token.content = "html_block", html
         for child in token.children or ():

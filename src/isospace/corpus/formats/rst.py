@@ -79,7 +79,7 @@ def read_rst(content: bytes, encoding: str | None) -> Draft:
 
 
 def _simplify(tree: Any) -> None:
-    """Remove author and date under the title, and the types of terms; make formulas text."""
+    """Remove images, author and date under the title, and types of terms; make formulas text."""
     from docutils import nodes
 
     for node in list(tree.findall()):
@@ -91,6 +91,8 @@ def _simplify(tree: Any) -> None:
         name[:] = [nodes.Text(name.astext().split(" ")[-1])]
     for formula in list(tree.findall(nodes.math)):
         formula.parent.replace(formula, nodes.inline("", formula.astext()))
+    for image in list(tree.findall(nodes.image)):  # the writer reads the files of some
+        image.parent.remove(image)
 
 
 @contextmanager
