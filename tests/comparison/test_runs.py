@@ -184,7 +184,7 @@ def test_pairs_that_also_chose_ask_more_of_a_gain(tmp_path):
     assert "tried)" not in sts
 
 
-def test_all_runs_start_from_one_encoder(tmp_path):
+def test_all_runs_start_from_one_encoder_and_text(tmp_path):
     first, other = (write_scored(tmp_path / f"{seed}", seed) for seed in (1, 2))
     ranks = first.items("before")["MRR"]
     flipped = ranks.copy()
@@ -193,6 +193,9 @@ def test_all_runs_start_from_one_encoder(tmp_path):
     assert compare_runs({"a": [first], "b": [other]}, "MRR").scores["base model"]["MRR"].n == 1
     rewrite(other, before={"MRR": 1 / (1 / ranks + 1)})
     with pytest.raises(UserError, match=r"1 and .*2: .* different encoders"):
+        compare_runs({"a": [first], "b": [other]}, "MRR")
+    change(other, corpus=replace(other.finished.corpus, digest="of other text"))
+    with pytest.raises(UserError, match=r"1 and .*2: the text changed"):
         compare_runs({"a": [first], "b": [other]}, "MRR")
 
 

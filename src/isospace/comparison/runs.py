@@ -319,10 +319,11 @@ def _columns(scores: BenchmarkScores) -> dict[str, float]:
 def _require_one_benchmark(
     runs: Sequence[Run], baselines: Mapping[str, Sequence[Baseline]]
 ) -> None:
-    """Refuse scores of other test items, which cannot be compared one by one."""
+    """Refuse scores of other text or other test items, which cannot be compared one by one."""
     first = runs[0].finished
     for run in runs:
-        if run.finished.benchmark != first.benchmark:
+        own = run.finished
+        if (own.corpus.digest, own.benchmark) != (first.corpus.digest, first.benchmark):
             raise UserError(
                 f"{runs[0].folder} and {run.folder}: the text changed between these runs, so their "
                 "scores do not compare. Remove the runs on the old text, or give another `output`"

@@ -204,7 +204,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     if len(corpus) == 0:
         raise UserError(
             f"{', '.join(config.corpus)}: no text to train on "
-            f"({corpus.summary or 'nothing to read'}). Give texts of {config.min_chars} "
+            f"({corpus.summary}). Give texts of {config.min_chars} "
             "characters or more (`min_chars`)."
         )
     if config.group is not None and config.held_out and not corpus.held_groups:

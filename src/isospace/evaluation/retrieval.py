@@ -160,7 +160,7 @@ class Targets:
             ranks[block] = rank
             np.put_along_axis(tied, own[block, None], False, axis=1)
             for before, place in ((better, 1.0), (tied, 0.5)):
-                # Without a better candidate a target gains one place; without a tied one half one.
+                # Without a better target the own one gains a place, without a tied one half of it.
                 loss = np.where(before.any(1), 1 / np.maximum(rank - place, 0.5) - 1 / rank, 0.0)
                 displacement += (halves_of[:, block] * loss) @ before
         borne = self.bearers >= 0
