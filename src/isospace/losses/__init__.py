@@ -1,8 +1,10 @@
 """Losses as pure functions of tensors; they need torch alone.
 
-A loss returns a scalar, the mean over the batch, unless its docstring names a shape. Use them in
-any trainer: `from isospace.losses import info_nce`. Each docstring has the formula, the shapes and
-the source. The objectives of `isospace.objectives` add them up.
+Use them in any trainer: `from isospace.losses import info_nce`. Each docstring has the formula and
+the source. Unless it names other shapes, vectors are (batch, dim), scores of lists (list, n), and a
+loss is a scalar, the mean over the batch or the lists. `temperature` divides cosines, and `eps` is
+added to variances. A teacher's score is NaN for a text that is not in the list. The objectives of
+`isospace.objectives` add losses up.
 """
 
 from isospace.losses.contrastive import (
