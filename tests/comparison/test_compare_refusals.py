@@ -20,7 +20,7 @@ from isospace.training.run import Run
     ("text", "words"),
     [
         ("simsce:head=none", "simsce: no such objective. Did you mean simcse"),
-        ("simcse:temprature=1", "'temprature=1' is not FIELD=VALUE.*temperature"),
+        ("simcse:temprature=1", "temprature: no such field.*temperature"),
         ("simcse:budget=3", "'budget=3' is not"),
         ("simcse:dropout=high", "`dropout` 'high': expected a number"),
         ("scd:projector=[512,0]", "`projector` 0: expected more than 0"),

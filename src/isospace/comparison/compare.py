@@ -65,7 +65,8 @@ def candidate(text: str, base: TrainConfig) -> TrainConfig:
         key, equals, value = part.partition("=")
         if not equals or key not in own | set(_CONFIG_KEYS):
             known = ", ".join(sorted(own | set(_CONFIG_KEYS)))
-            raise UserError(f"{text}: {part!r} is not FIELD=VALUE. Fields: {known}")
+            wrong = "no such field" if equals else "expected FIELD=VALUE"
+            raise UserError(f"{text}: {key}: {wrong}. Candidates can differ in {known}")
         if key in own:
             options[key] = _parse(value)
         else:
