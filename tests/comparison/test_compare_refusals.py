@@ -21,7 +21,7 @@ from isospace.training.run import Run
     [
         ("simsce:head=none", "simsce: no such objective. Did you mean simcse"),
         ("simcse:temprature=1", "temprature: no such field.*temperature"),
-        ("simcse:budget=3", "'budget=3' is not"),
+        ("simcse:budget=3", "budget: no such field"),
         ("simcse:dropout=high", "`dropout` 'high': expected a number"),
         ("scd:projector=[512,0]", "`projector` 0: expected more than 0"),
     ],
