@@ -256,6 +256,7 @@ def test_a_folder_that_would_lie_is_removed(setting, monkeypatch):
         ({"output": Path(__file__).parent}, "exists already"),
         ({"text": CorpusConfig()}, "`corpus` is missing"),
         ({"power": 1.5}, r"`power` 1\.5: expected 1 or less or expected 'auto'"),
+        ({"power": 0, "whitening": Whitening(shrinkage=0.1)}, "no effect without a `power` above"),
         ({"whitening": Whitening(dim=33)}, r"`dim` must lie in 1\.\.32; got 33"),
         (
             {"sentences": 20, "whitening": Whitening(shrinkage=0.0)},

@@ -59,6 +59,7 @@ def test_a_flow_that_is_asked_for_is_written_and_cited(setting):
     [
         ({"power": 0.5}, r"`power` 0\.5: a flow goes all the way or not at all"),
         ({"whitening": Whitening(kind="flow", dim=8)}, "`dim` needs .*; got flow"),
+        ({"whitening": Whitening(kind="flow", shrinkage=0.1)}, "no effect without `kind` pca or"),
     ],
 )
 def test_settings_that_a_flow_does_not_have_are_refused(setting, changes, message):

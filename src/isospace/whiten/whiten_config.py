@@ -10,7 +10,7 @@ from pydantic import Field
 from isospace.config import ModelAndText
 from isospace.errors import UserError
 from isospace.operators.fitted_whitening import Whitening
-from isospace.system.settings import NameOrPath, PathOrText, settings
+from isospace.system.settings import NameOrPath, PathOrText, refuse_idle, settings
 
 Power = float | Literal["flow"] | None
 """Strength of the whitening; `None`: the unchanged model, not even centred."""
@@ -52,6 +52,10 @@ class WhitenConfig(ModelAndText):
             raise UserError(
                 f"`power` {self.power}: a flow goes all the way or not at all; give 1, or auto"
             )
+        if self.whitening.kind == "flow":
+            refuse_idle(self.whitening, "`kind` pca or zca", "shrinkage")
+        if self.power == 0:
+            refuse_idle(self.whitening, "a `power` above 0", "shrinkage")
         if self.by == "pairs" and (reason := self.why_not_pairs):
             raise UserError(f"`by` pairs: {reason}; leave it out, or give `by` texts")
 
