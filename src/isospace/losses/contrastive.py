@@ -186,9 +186,9 @@ def mixed_cosines(
     2022, "Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives"
     (MixCSE).
 
-    `weight` is lambda. The variant "released" gives such mixes the cosine 0; "paper" gives an
-    anchor one mix, of its own positive and of vectors of length 1. The result is (batch, 2 batch),
-    or (batch, 1) in the variant "paper".
+    z: `z1`, z': `z2`, lambda: `weight`. The variant "released" gives a mix that is left out the
+    cosine 0. "paper" scales vectors to length 1 and gives an anchor one mix, that of its own
+    positive. The result is (batch, 2 batch), or (batch, 1) in the variant "paper".
     """
     constant = [z.detach() if stop_gradient else z for z in (z1, z2)]
     if variant == "paper":
@@ -234,8 +234,8 @@ def contrastive_tension(a: torch.Tensor, b: torch.Tensor, labels: torch.Tensor) 
 
     Carlsson et al. 2021, "Semantic Re-tuning with Contrastive Tension".
 
-    `a` and `b` (n, dim) are by either tower; y: `labels` (n,), 1 where both are of one sentence.
-    The losses are (n,).
+    `a` (n, dim) is by the first tower, `b` (n, dim) by the second; y: `labels` (n,), 1 where both
+    are of one sentence. The losses are (n,).
     """
     products = (a * b).sum(dim=1)
     return torch.nn.functional.binary_cross_entropy_with_logits(
@@ -270,7 +270,7 @@ def off_dropout(
     Xu et al. 2023, "SimCSE++", Eq. 3, which has m before the sum over negatives instead
     (`variant="paper"`); the formula is that of the released code.
 
-    $z$: `z1`, $z'$: `z2`, both under dropout.
+    $z$: `z1` and $z'$: `z2`, both under dropout; $\hat z$: `clean`, without dropout.
     """
     positive = similarity.cosine_pairs(z1, z2) / temperature
     negatives = similarity.cosine_matrix(clean, clean) / temperature
@@ -298,8 +298,8 @@ def hardened_noise(
     Zhou et al. 2022, "Debiased Contrastive Learning of Unsupervised Sentence Representations"
     (DCLR). Rows without a gradient stay.
 
-    The noise is (m, dim). It moves `steps` times by beta, `step_size`. With `stop_gradient` it is a
-    constant.
+    $\hat z$: `noise` (m, dim), which moves `steps` times by beta, `step_size`; z: `z1`, z': `z2`.
+    The result is (m, dim), with `stop_gradient` a constant.
     """
     if stop_gradient:
         z1, z2 = z1.detach(), z2.detach()

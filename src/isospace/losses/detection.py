@@ -17,9 +17,9 @@ def replace_words(
 ) -> torch.Tensor:
     """Return the sentences with a generator's words; the first token stays.
 
-    All tensors are (n, length): ids of the sentences, the same with mask tokens, a generator's
-    `guesses`, and the mask, 1 for tokens. `everywhere` replaces all words, not the masked alone.
-    The result is 0 at the padding.
+    All tensors are (n, length): ids of the sentences, ids with mask tokens (`masked`), ids of the
+    generator (`guesses`), and `mask`, 1 for tokens. `everywhere` replaces all words, not only those
+    that were masked. The result is 0 at the padding.
     """
     stays = torch.zeros_like(mask, dtype=torch.bool)
     stays[:, 0] = True

@@ -119,7 +119,7 @@ class Objective(ABC):
 
     @property
     def tokens_needed(self) -> int:
-        """The tokens that a text must have, special ones not counted; 0 of texts that are cut."""
+        """The least number of tokens of a text, without special ones; 0 if texts may be cut."""
         return max(view.edit.needs if view.edit else 0 for view in self.views)
 
     @property

@@ -290,9 +290,10 @@ class Detector(Draws):
     def forward(
         self, sentences: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
-        """Return logits (n, length, 2) of original and replaced, of ids with replaced words.
+        """Return the logits (n, length, 2) of original and replaced.
 
-        `sentences` (n, dim) are read in the place of the first token's embedding.
+        `ids` (n, length) have replaced words; `mask` (n, length) is 1 for tokens. `sentences` (n,
+        dim) are read in the place of the first token's embedding.
         """
 
         def conditioned(embeddings: torch.Tensor) -> torch.Tensor:

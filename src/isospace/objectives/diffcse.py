@@ -27,9 +27,9 @@ class DiffCSE(Contrast):
     $x''$: the sentence with words that a frozen masked-language model filled in where $x'$ had
     masks; $D$: a copy of the encoder, trained, which reads $x''$ with the projected vector $z_i$ in
     the place of the first token's embedding; both views are used, each with masks of its own. The
-    gradient of the second term reaches the encoder through $z$ alone. Relations: without it
-    this is `simcse` with another head; SimCSE++ lays clean negatives and the contrast between
-    dimensions over it.
+    gradient of the second term reaches the encoder through $z$ alone. Relations: the first term is
+    `simcse` with another head; SimCSE++ lays clean negatives and the contrast between dimensions
+    over it.
     Paper and released code differ: the paper samples words at the masks; the code (followed here,
     since with it lambda was tuned) takes the likeliest word at every place, masked or not. The
     code's mean counts padding, which makes lambda depend on the longest sentence of a batch; here

@@ -358,9 +358,10 @@ class VirtualView(Seeded):
 
 
 class PairClassifier(nn.Module):
-    """A linear layer on `[u; v; |u - v|]`, with `product` and `u v`: logits of a relation (SBERT).
+    """A linear layer on two views: the logits of their relation (SBERT).
 
-    Where u equals v the difference has no gradient.
+    It reads `[u; v; |u - v|]`, and with `product` also `u v`. Where u equals v the difference has
+    no gradient.
     """
 
     def __init__(

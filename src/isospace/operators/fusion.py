@@ -10,7 +10,7 @@ BM25 has no upper bound and grows with the query. Divided by the query's highest
 0 (no shared word) and 1. Source for the known minimum: Bruch, Gai & Ingber 2023, ACM TOIS 42, "An
 Analysis of Fusion Functions for Hybrid Retrieval".
 
-`docs/results/fusion.md` compares it with two alternatives.
+`docs/results/fusion.md` compares this fusion with two alternatives.
 """
 
 from __future__ import annotations

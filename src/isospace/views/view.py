@@ -74,8 +74,8 @@ class Edit(ABC):
     needs_mask = False
     """True if the tokenizer must have a mask token."""
     needs = 0
-    """Least number of tokens of a text, without special tokens, of an edit that reads whole texts,
-    not cut to the run's `max_length`; then all edits of a plan must. Others need 0."""
+    """Least number of tokens of a text, without special tokens. Above 0, texts are not cut to the
+    run's `max_length`, and all edits of the plan must have it above 0."""
     moves = False
     """True if tokens have positions other than their places."""
 
