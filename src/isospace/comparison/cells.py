@@ -96,8 +96,12 @@ def _require_same_settings(cell: Cell) -> None:
         )
 
 
+_OF_EACH = {"evaluation", "verdict", "use", "kept"}
+"""Labels of lines that every cell shows."""
+
+
 class SaidOnce:
-    """Progress that shows each line and table only once, as several cells have the same."""
+    """Progress that shows lines and tables once, except the results of each cell."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._said = progress, set[str]()
@@ -107,8 +111,8 @@ class SaidOnce:
         return self._progress.bar(label, total, done)
 
     def line(self, label: str, text: str) -> None:
-        """Show a line, unless it was already shown."""
-        if self._is_new(f"{label} {text}"):
+        """Show a line, unless it was already shown and is no result."""
+        if self._is_new(f"{label} {text}") or label in _OF_EACH:
             self._progress.line(label, text)
 
     def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:

@@ -242,7 +242,7 @@ def read_user_file(
     named = ((line, tuple(row)) for line, row in rows if isinstance(row, dict))
     line, names = next(named, (1, ()))
     if len(rows) < 2:
-        raise UserError(f"{path}: {len(rows)} rows, expected at least two")
+        raise UserError(f"{path}: {number_of(len(rows), 'rows')}, expected at least two")
     if not names and source.format != "jsonl":
         _require_no_header(f"{path}:{rows[0][0]}", _values(rows[0][1]))
     kind = kind or _recognise(path, names, [row for _, row in rows])

@@ -342,8 +342,8 @@ def _split_sick(every: ScoredPairs) -> STSSet:
     starts = np.flatnonzero(match)
     if len(starts) != 1:
         raise UserError(
-            f"{every.source}: no {n:,} rows in a row are the papers' test pairs of SICK-R. Name a "
-            "SentEval folder with `data`"
+            f"{every.source}: no {n:,} consecutive rows are the papers' test pairs of SICK-R. "
+            "Name a SentEval folder with `data`"
         )
     rows = slice(starts[0], starts[0] + n)
     test = ScoredPairs(

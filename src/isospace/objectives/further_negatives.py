@@ -84,7 +84,8 @@ class MixCSE(Contrast):
     mix_weight: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """lambda, share of the positive in a mix."""
     variant: Literal["masked", "released", "paper"] = "masked"
-    """Excluded cells excluded (masked) or at logit 0 (released); or one mix per anchor (paper)."""
+    """Leave out mixes that are mostly the anchor's own positive (masked), give them the logit 0
+    (released), or make a single mix for each anchor (paper)."""
     stop_gradient: bool = True
     """Treat the mixes as constants (paper and code)."""
     head: HeadChoice = "mlp"
