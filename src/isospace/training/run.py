@@ -132,7 +132,9 @@ class Run:
         try:
             return TrainConfig.from_json(path.read_text(encoding="utf-8"))
         except (UserError, UnicodeDecodeError) as error:
-            raise UserError(f"{path}: {error}") from error
+            raise UserError(
+                f"{path}: {error}. If another version of isospace wrote the file, train again"
+            ) from error
 
     def write_config(self, config: TrainConfig) -> None:
         """Write other settings into config.json, before a training has begun."""
