@@ -163,7 +163,7 @@ class Endpoint:
         except (ValueError, TypeError, LookupError) as error:
             raise UserError(
                 f"{self.address}: expected {len(texts)} vectors from /embeddings "
-                f"({type(error).__name__}: {first_line(error)})"
+                f"({type(error).__name__}: {first_line(error)[:200]})"
             ) from None
 
     def complete(self, messages: Sequence[Mapping[str, str]], **settings: Any) -> Answer:
