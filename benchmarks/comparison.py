@@ -19,13 +19,13 @@ import archived
 import baselines
 from common import draw
 from isospace.comparison.results import ComparisonResults
-from isospace.report.scoreboard import comparison_table, differences_table, gains_table
+from isospace.report.scoreboard import comparison_table, differences_table
 from isospace.system.tables import Table, markdown_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "comparison.md"
 OBJECTIVES = ("simcse", "whitenedcse", "scd", "simcse++", "iso")
 CELLS = PAGE.with_name("comparison-cells.npz.xz")
-TABLES = (comparison_table, gains_table, differences_table)
+TABLES = (comparison_table, differences_table)
 COLUMNS = {
     "comparison": (
         "", "Avg unseen", "gain in Avg unseen", "95 % interval", "p (Holm)",
