@@ -2,7 +2,7 @@
 
     python benchmarks/selection_study.py
 
-Draws the tables from selection.json. The script of commit 0278c521 measured it: four objectives,
+Draws the page from selection.json. The script of commit 0278c521 measured it: four objectives,
 three seeds and sixteen evaluations a run, from three base models. An evaluation has what
 label-free selection may use, and the score that it should predict. "averages" are the STS averages
 (on docstrings the MRR of the test pairs) of the checkpoints that a rule picks.
@@ -20,11 +20,17 @@ import numpy as np
 
 from common import draw
 from isospace.statistics.influence import FloatArray
+from isospace.system.tables import markdown_table
 from isospace.training.selection import is_collapsed
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "selection.md"
 RESULTS = PAGE.with_suffix(".json")
-STARTS = ("mean", "cls", "docstrings")
+STARTS = {
+    "docstrings": "docstrings, mean pooling",
+    "mean": "English text, mean pooling",
+    "cls": "English text, [CLS] pooling",
+}
+"""Base model and text -> column."""
 OBJECTIVES = ("simcse", "whitenedcse", "simcse++", "iso")
 
 Evaluation = dict[str, float]
@@ -49,14 +55,17 @@ RULES: dict[str, Callable[[Evaluation], float]] = {
 
 
 def main() -> None:
-    """Draw the tables."""
+    """Draw the table and the count of collapsed evaluations."""
     records = json.loads(RESULTS.read_text(encoding="utf-8"))
-    parts = {}
-    for start in STARTS:
-        mine = [record for record in records if record["cell"][0] == start]
-        parts[f"rules {start}"] = _rules(mine)
-    parts["collapsed"] = _collapsed(records)
-    draw(PAGE, parts)
+    over = {
+        title: _over_last([record for record in records if record["cell"][0] == start])
+        for start, title in STARTS.items()
+    }
+    rows = [
+        {"rule": name, **{title: own[name] for title, own in over.items()}}
+        for name in ("best", *CRITERIA)
+    ]
+    draw(PAGE, {"rules": markdown_table(rows), "collapsed": _collapsed(records)})
 
 
 def _pick(evaluations: Sequence[Evaluation], rule: Callable[[Evaluation], float]) -> int:
@@ -76,36 +85,13 @@ def _collapsed(records: Sequence[dict[str, Any]]) -> str:
     return f"{count} of {evaluations} evaluations in {runs} runs are collapsed by that guard.\n"
 
 
-def _rules(records: Sequence[dict[str, Any]]) -> str:
-    """Draw a line for each rule.
-
-    Kendall's tau between the criterion and the score, over the evaluations of a run; points by
-    which the rule's pick is below the best and below the last evaluation.
-    """
-    lines = ["| rule | tau | below best | below last |", "|---|---|---|---|"]
+def _over_last(records: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return the points by which each rule's pick is above the last evaluation."""
     reached = {
         name: np.array([r["averages"][str(_pick(r["evaluations"], rule))] for r in records])
         for name, rule in RULES.items()
     }
-    for name in ("last", *CRITERIA):
-        tau = ""
-        if name in CRITERIA:
-            taus = [_kendall(record["evaluations"], CRITERIA[name]) for record in records]
-            tau = _with_interval(records, np.array(taus)).split()[0]
-        below = [
-            _with_interval(records, reached[other] - reached[name]) for other in ("best", "last")
-        ]
-        lines.append("| " + " | ".join([name, tau, below[0], below[1] * (name != "last")]) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _kendall(evaluations: Sequence[Evaluation], criterion: Callable[[Evaluation], float]) -> float:
-    from scipy.stats import kendalltau
-
-    tau = kendalltau(
-        [criterion(x) for x in evaluations], [RULES["best"](x) for x in evaluations]
-    ).statistic
-    return 0.0 if np.isnan(tau) else float(tau)  # a criterion that never changes knows nothing
+    return {name: _with_interval(records, own - reached["last"]) for name, own in reached.items()}
 
 
 def _means(records: Sequence[dict[str, Any]], values: FloatArray) -> dict[str, float]:
