@@ -31,14 +31,11 @@ from common import draw
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
-from isospace.evaluation.benchmark import Benchmark
-from isospace.evaluation.pairs import TextPairs
 from isospace.evaluation.retrieval import RetrievalScores, Targets
-from isospace.evaluation.sts import PAPER_COLUMNS, load_sts_data
 from isospace.operators.fitted_whitening import Moments, Whitening
 from isospace.operators.nearest import product_blocks, unit_rows
 from isospace.statistics.gains import Gain, gain, standard_error
-from isospace.statistics.influence import Scores, mean_scores, spearman, spearman_scores
+from isospace.statistics.influence import Scores, mean_scores
 from isospace.statistics.selection import SelectedAmong, best_other, best_position, gain_of_selected
 from isospace.statistics.verdict import VerdictKind, kind_of
 from isospace.system.cache import cache_folder
@@ -207,12 +204,10 @@ def main() -> None:
     }
     section("nothing", lambda: nothing(real, docstrings.modules, trained, samples, checks))
     section("skewed", lambda: skewed(real, samples))
-    section("seeds", lambda: seeds(trained, samples // 2, checks))
-    section("choosing", lambda: choosing(differences, trained, samples, checks))
+    found["seeds"] = seeds(trained, samples // 2, checks)
+    found["choosing"] = choosing(differences, trained, samples, checks)
     section("gains", lambda: true_gains(whitened, samples, checks))
-    found["candidates"] = candidates(docstrings)
     found["shares"] = shares(docstrings, start, runs)
-    found["sts"] = sts(options.sts, start, runs)
     parts["bounds"] = checks.table()
     print(parts["bounds"])
     minutes = (time.perf_counter() - began) / 60
@@ -419,11 +414,9 @@ def nothing(
     return table, as_json(cells)
 
 
-def _percent(
-    by_size: Mapping[int, Mapping[str, Share]], sizes: Sequence[int], what: str = ADAPTED
-) -> list[str]:
-    """Return the cells of some sizes; empty where a size was not tried."""
-    return [f"{100 * by_size[n][what].value:.1f}" if n in by_size else "" for n in sizes]
+def _percent(by_size: Mapping[int, Mapping[str, Share]], sizes: Sequence[int]) -> list[str]:
+    """Return the shares of false "adapted" of some sizes."""
+    return [f"{100 * by_size[n][ADAPTED].value:.1f}" for n in sizes]
 
 
 def _by_size(
@@ -503,18 +496,16 @@ def skewed(real: Mapping[str, Floats], samples: int) -> tuple[str, Any]:
     return rows(["", *(f"{size:,}" for size in shown)], lines), as_json(cells)
 
 
-def seeds(trained: Mapping[str, Floats], samples: int, checks: Checks) -> tuple[str, Any]:
+def seeds(trained: Mapping[str, Floats], samples: int, checks: Checks) -> Any:
     """Encoders of two to five seeds; the seeds' and the items' chances are those of `simcse`."""
     random = np.random.default_rng(3)
     values = trained["simcse"]
     population = tilted(values.mean(0))
     residual = values - values.mean(0) - (values.mean(1) - values.mean())[:, None]
     sd = float(values.mean(1).std(ddof=1))
-    lines, cells = [], {}
-    sizes = (50, 100, 400)
+    cells = {}
     for count in range(2, 6):
-        by_size = {}
-        for size in sizes:
+        for size in (50, 100, 400):
 
             def worlds(count: int = count, size: int = size) -> Iterator[Gain]:
                 for _ in range(samples):
@@ -524,18 +515,12 @@ def seeds(trained: Mapping[str, Floats], samples: int, checks: Checks) -> tuple[
                     after = population.values[items, 0] + signs * residual[rows_of, items]
                     yield judged(after + random.normal(0, sd, (count, 1)), np.arange(size))
 
-            cell = by_size[size] = tally(worlds())
-            cells[f"{count} seeds, {size} items"] = cell
+            cell = cells[f"{count} seeds, {size} items"] = tally(worlds())
             checks.verdicts(f"{count} seeds, {size} items", cell)
-        shown = [_percent(by_size, (50, 400), what) for what in (ADAPTED, "coverage")]
-        lines.append([count, *shown[0], *shown[1]])
-    header = ["seeds", 'false "adapted", 50 items', "400 items", "coverage, 50 items", "400 items"]
-    return rows(header, lines), as_json(cells)
+    return as_json(cells)
 
 
-def choosing(
-    powers: Floats, trained: Mapping[str, Floats], samples: int, checks: Checks
-) -> tuple[str, Any]:
+def choosing(powers: Floats, trained: Mapping[str, Floats], samples: int, checks: Checks) -> Any:
     """The best of 20 candidates: none gains, or they gain what they really do."""
     random = np.random.default_rng(4)
     runs = np.concatenate(list(trained.values()))[:CANDIDATES].T
@@ -544,7 +529,6 @@ def choosing(
         "20 powers as they are": Population(powers, np.full(len(powers), 1 / len(powers))),
         "20 runs, all alike": tilted(runs),
     }
-    lines: list[list[object]] = []
     found: dict[str, Any] = {}
     for name, population in populations.items():
         for how, size, count in (
@@ -565,10 +549,7 @@ def choosing(
             checks.made.append(("bias", where, abs(cell[2]), cell[3]))
             if np.allclose(population.truth, 0, atol=1e-6):
                 checks.share("adapted", where, cell[0])
-                cells_of = (f"{100 * share.value:.1f}" for share in cell[:2])
-                lines.append([name, how, f"{size:,}", *cells_of, f"{cell[2]:+.3f}"])
-    header = ["candidates", "selected on", "n", "false adapted, %", "coverage, %", "bias, SE"]
-    return rows(header, lines), found
+    return found
 
 
 def _chosen(
@@ -626,55 +607,6 @@ def true_gains(values: Floats, samples: int, checks: Checks) -> tuple[str, Any]:
     return rows(["true gain", "n", *kinds, '"adapted" reads'], lines), found
 
 
-def candidates(docstrings: Docstrings) -> dict[str, Any]:
-    """Return estimated over true standard errors where all queries rank the same passages.
-
-    With and without the part of the error that knows of the shared passages.
-    """
-    random = np.random.default_rng(7)
-    first, second = (unit_rows(side) for side in (docstrings.first, docstrings.second))
-    hubs = second.copy()
-    hub = random.random(len(hubs)) < 0.02
-    hubs[hub] += 0.8 * first.mean(0) / np.linalg.norm(first.mean(0))
-    cases: dict[str, tuple[Vectors, Vectors]] = {
-        "whitened": docstrings.whitened(0.5),
-        "with hubs": (first, hubs),
-    }
-    found: dict[str, Any] = {}
-    for name, after in cases.items():
-        for unit in ("pairs", "modules"):
-            for size in (100, 250, 500):
-                values, estimated, without = [], [], []
-                for _ in range(30):
-                    modules = random.permutation(docstrings.modules.max() + 1)[docstrings.modules]
-                    order = (
-                        random.permutation(len(first))
-                        if unit == "pairs"
-                        else np.argsort(modules, kind="stable")
-                    )
-                    means = []
-                    for part in np.split(order, range(size, len(order), size)):
-                        if len(part) < size:
-                            continue
-                        groups = np.arange(size) if unit == "pairs" else modules[part]
-                        ranks = [
-                            rank(a[part], b[part], groups) for a, b in (after, (first, second))
-                        ]
-                        full = [
-                            mean_scores(r.reciprocal_ranks[None], groups, r.displacement[:, None])
-                            for r in ranks
-                        ]
-                        alone = [mean_scores(r.reciprocal_ranks[None], groups) for r in ranks]
-                        means.append(ranks[0].mrr - ranks[1].mrr)
-                        estimated.append(standard_error(*full) ** 2)
-                        without.append(standard_error(*alone) ** 2)
-                    values.append(np.var(means, ddof=1))
-                true = float(np.mean(values))
-                ratios = [float(np.sqrt(np.mean(x) / true)) for x in (estimated, without)]
-                found[f"{name}, {unit}, {size}"] = ratios
-    return found
-
-
 def shares(
     docstrings: Docstrings, start: Mapping[str, Floats], runs: Mapping[str, Mapping[str, Floats]]
 ) -> dict[str, float]:
@@ -697,37 +629,6 @@ def shares(
 
 def _scores(ranks: RetrievalScores, groups: NDArray[np.int64]) -> Scores:
     return mean_scores(ranks.reciprocal_ranks[None], groups, ranks.displacement[:, None])
-
-
-def sts(
-    folder: Path, start: Mapping[str, Floats], runs: Mapping[str, Mapping[str, Floats]]
-) -> dict[str, Any]:
-    """Return the error of a gain in Spearman's correlation by influences over a bootstrap's."""
-    random = np.random.default_rng(8)
-    tasks = {name: task.test_only() for name, task in load_sts_data(str(folder)).items()}
-    none = TextPairs("none", ("a", "b"), ("c", "d"))
-    tests = Benchmark(none, "", tasks, None, ()).test_pairs()
-    found: dict[str, Any] = {}
-    for column in PAPER_COLUMNS.values():
-        gold, sentences = tests["gold"][column], tests["group"][column]
-        before, after = start[column], runs["iso"][column][0]
-        items = np.arange(len(gold))
-        alone, shared = (
-            standard_error(
-                spearman_scores(after[None], gold, groups),
-                spearman_scores(before[None], gold, groups),
-            )
-            for groups in (items, sentences)
-        )
-        resampled = []
-        for _ in range(400):
-            places = random.integers(len(gold), size=len(gold))
-            there = gold[places]
-            resampled.append(spearman(after[places], there) - spearman(before[places], there))
-        bootstrap = float(np.std(resampled, ddof=1))
-        ratio, wider = alone / bootstrap, shared / alone
-        found[column] = {"influence over bootstrap": ratio, "sentences over pairs": wider}
-    return found
 
 
 if __name__ == "__main__":
