@@ -88,7 +88,7 @@ def main() -> None:
         }
         domains = {name: _domain(config) for name, config in corpora.items()}
     encode = remembering(encoder.embed)
-    parts = {"pairs": _what(domains)}
+    parts: dict[str, str] = {}
     other: list[Row] = [["tested on", "fitted on"]]
     choosers: list[Row] = [["domain"]]
     for start in STARTS:
@@ -161,18 +161,6 @@ def _best(scores: dict[Power, float]) -> Power:
 def _table(head: Row, *rows: Row) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
-
-def _what(domains: dict[str, Domain]) -> str:
-    """How many texts there are of everything."""
-    head = ["domain", "pairs", "for validation", "for the test"]
-    return _table(
-        head,
-        *(
-            [name, own.test.name, f"{len(own.validation):,}", f"{len(own.test):,}"]
-            for name, own in domains.items()
-        ),
-    )
 
 
 def _gain(encode: Encode, maps: Maps, domain: Domain, power: Power) -> str:
