@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -20,7 +19,6 @@ from isospace.comparison.runs import compare_runs
 from isospace.config import TrainConfig
 from isospace.errors import Stopped, UserError
 from isospace.report.tables import mean_sd
-from isospace.statistics.verdict import Difference
 from isospace.system.progress import Logged
 from isospace.system.tables import markdown_table
 from isospace.training.run import Run
@@ -110,18 +108,6 @@ def judged_again(
 def means(results: ComparisonResults, column: str) -> dict[str, str]:
     """Return row -> the mean of a score over the seeds."""
     return {row: mean_sd(own[column].seeds).split()[0] for row, own in results.scores.items()}
-
-
-def difference(results: ComparisonResults, over: str, under: str) -> Difference:
-    """One row over another in the score of the verdict, tested with all pairs of the rows."""
-    for found in results.differences:
-        if (found.ahead, found.behind) == (over, under):
-            return found
-        if (found.ahead, found.behind) == (under, over):
-            gain = found.gain
-            turned = replace(gain, mean=-gain.mean, low=-gain.high, high=-gain.low)
-            return replace(found, ahead=over, behind=under, gain=turned)
-    raise KeyError((over, under))
 
 
 def gains_table(

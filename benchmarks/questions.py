@@ -147,10 +147,10 @@ def main() -> None:
         left_on(options.output / LEFT, sts)
     draw(PAGE, {"left on": _left_on_table()})
     whitened = judged(WHITENED, options.seeds)
-    draw(PAGE, groups_drawn(whitened))
+    draw(PAGE, {"groups": _gains(whitened)})
     one = {name: WHITENED[name] for name in ONE_POSITIVE.values()}
     positives = judged(one | POSITIVES, options.seeds)
-    draw(PAGE, positives_drawn(positives))
+    draw(PAGE, {"positives": _gains(positives)})
     weights = {name: row for rows in ADDED.values() for name, row in rows.items()}
     tried = judged(weights, 1)
     chosen = {
@@ -158,44 +158,13 @@ def main() -> None:
         for row, candidates in ADDED.items()
     }
     headless = judged(HEADLESS | {name: weights[name] for name in chosen.values()}, options.seeds)
-    losses = _gains(headless)
-    over = _over(headless, [(name, "contrast") for name in chosen.values()])
-    draw(PAGE, {"losses": losses, "losses over": over})
-
-
-def groups_drawn(results: ComparisonResults) -> dict[str, str]:
-    """The tables of the second question."""
-    pairs = [("1-groups", "no-whitening"), ("2-groups", "no-whitening"), (LEFT, "no-whitening")]
-    pairs += [(f"{n}-groups-shuffled", f"{n}-groups") for n in GROUPS if n > 1]
-    tested = _gains(results)
-    return {"groups": tested, "groups over": _over(results, pairs)}
-
-
-def positives_drawn(results: ComparisonResults) -> dict[str, str]:
-    """The tables of the third question."""
-    plain, whitened = (
-        [one, *(name for name in POSITIVES if name.startswith(kind))]
-        for kind, one in ONE_POSITIVE.items()
-    )
-    pairs = [*zip(whitened, plain, strict=True)]
-    pairs += [(rows[-1], rows[0]) for rows in (plain, whitened)]
-    tested = _gains(results)
-    return {"positives": tested, "positives over": _over(results, pairs)}
+    draw(PAGE, {"losses": _gains(headless)})
 
 
 def _gains(results: ComparisonResults) -> str:
     """Gains of the rows, with the scores by which their checkpoints were selected."""
     selected = {name: f"{100 * results.criterion[name]:.2f}" for name in results.gains}
     return archived.gains_table(results, {"STS-B dev": selected})
-
-
-def _over(results: ComparisonResults, pairs: Sequence[tuple[str, str]]) -> str:
-    """Differences of rows of a table."""
-    rows = []
-    for over, under in pairs:
-        found = archived.difference(results, over, under)
-        rows.append({"": f"{over} over {under}", "difference": found.gain.points})
-    return markdown_table(rows)
 
 
 def left_on(row: Path, sts: Path) -> None:
