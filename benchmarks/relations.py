@@ -76,7 +76,8 @@ def main() -> None:
             archived.run(rows, options.seeds, runs, cells_of(name), options.jobs, models, "pairs")
         corpus = Path(rows["simcse"].text.corpus[0])
         names = (*rows, WHITENED)
-        _draw(name, archived.judged_again(names, cells_of(name), corpus, Path(), "MRR"))
+        results = archived.judged_again(names, cells_of(name), corpus, Path(), "MRR")
+        draw(PAGE, {f"gains {name}": _table(results)})
 
 
 def cells_of(corpus: str) -> Path:
@@ -109,17 +110,6 @@ def _whitened(corpus: str, options: argparse.Namespace) -> dict[str, Path]:
                 config = replace(config, power=found.power, output=output)
                 process.submit(whiten_model, config).result()
     return {WHITENED: output}
-
-
-def _draw(name: str, results: ComparisonResults) -> None:
-    """Draw the verdict and the table of a corpus."""
-    draw(
-        PAGE,
-        {
-            f"verdict {name}": results.verdict.text,
-            f"gains {name}": _table(results),
-        },
-    )
 
 
 def _table(results: ComparisonResults) -> str:
