@@ -245,8 +245,8 @@ def small_rows(results: CompressionResults) -> dict[str, Any]:
 
 
 def small_tables(record: Mapping[str, Any]) -> dict[str, str]:
-    """Draw the changes of each form: over the corpora, and on each of them."""
-    means, each = [], []
+    """Draw the mean changes of each form, and the form that was selected on each corpus."""
+    means = []
     for name in FORMS:
         found = [own["forms"][name] for own in record.values() if own["forms"][name]["changes"]]
         if not found:
@@ -259,8 +259,6 @@ def small_tables(record: Mapping[str, Any]) -> dict[str, str]:
                 "nDCG@10": mean_gain([own["changes"]["nDCG@10"] for own in found]),
             }
         )
-        changes = {corpus: own["forms"][name]["changes"]["MRR"] for corpus, own in record.items()}
-        each.append({"form": name} | {corpus: gain_cell(own) for corpus, own in changes.items()})
     selected = [
         {
             "corpus": corpus,
@@ -271,7 +269,7 @@ def small_tables(record: Mapping[str, Any]) -> dict[str, str]:
         }
         for corpus, own in record.items()
     ]
-    tables = {SMALL: means, f"{SMALL}, each corpus": each, f"{SMALL}, selected": selected}
+    tables = {SMALL: means, f"{SMALL}, selected": selected}
     return {name: markdown_table(rows) for name, rows in tables.items()}
 
 
