@@ -34,8 +34,6 @@ PAGE = Path(__file__).parent.parent / "docs" / "results" / "scaling.md"
 RECORD = PAGE.parent / "scaling.json"
 ROWS = ("simcse", "whitenedcse", "scd", "esimcse", "is-bert")
 COUNTS = (1, 2, 4, 8)
-LARGER = (64, 1024, 16_384, 65_536)
-"""Batches, of which the volume is computed."""
 SENTENCES = (10**6, 10**8, 10**9)
 CORE_HOUR = 0.04
 """Dollars, about what clouds ask for a core on demand; a reader puts in their own."""
@@ -61,7 +59,7 @@ def main() -> None:
     found = json.loads(RECORD.read_text(encoding="utf-8"))
     draw(
         PAGE,
-        {"training": _measured(found), "gathers": _gathers(found), "encoding": _encoding()},
+        {"training": _measured(found), "encoding": _encoding()},
     )
 
 
@@ -155,25 +153,14 @@ def _measured(record: dict[str, Any]) -> str:
         if processes == COUNTS[-1]:
             line[f"{processes}, computed"] = f"{_computed(row, batch, processes):,.0f}"
             line["gathered vectors"] = f"{_share(row, batch):.1%}"
+            half = batch * 2 * _reduced(row) / (3 * _gathered(row, batch))
+            line["half at"] = f"{half:,.0f}"
     return f"Machine: {record['machine']}.\n\n{markdown_table(list(lines.values()))}"
 
 
 def _share(row: dict[str, Any], batch: int) -> float:
     gathers, gradients = 3 * _gathered(row, batch), 2 * _reduced(row)
     return gathers / (gathers + gradients)
-
-
-def _gathers(record: dict[str, Any]) -> str:
-    """Return the volume of the gathers by batch size, and that of the gradients."""
-    lines = []
-    for row in record["rows"]:
-        if row["processes"] == 1:
-            line = {"objective": row["objective"]}
-            for batch in LARGER:
-                line[f"batch {batch:,}"] = f"{_share(row, batch):.1%}"
-            even = BATCH * 2 * _reduced(row) / (3 * _gathered(row, BATCH))
-            lines.append({**line, "half at": f"{even:,.0f}"})
-    return markdown_table(lines)
 
 
 def _encoding() -> str:
@@ -187,8 +174,7 @@ def _encoding() -> str:
         hours = count / rate * cores / 3600
         line = {"sentences of 27 tokens": f"{count:,}", "core hours": f"{hours:,.1f}"}
         line["dollars"] = f"{hours * CORE_HOUR:,.2f}"
-        for kind, size in (("float32", 4.0), ("float16", 2.0), ("int8", 1.0), ("binary", 1 / 8)):
-            line[f"GB as {kind}"] = f"{count * dim * size / 1e9:,.2f}"
+        line["GB as float32"] = f"{count * dim * 4 / 1e9:,.2f}"
         lines.append(line)
     return markdown_table(lines)
 
