@@ -26,12 +26,10 @@ from transformers import BertConfig
 import busy
 import dev_scores
 import encoding
-import evaluating
 import families
 import operators
 import pair_training
 import reading
-import starting
 import training
 from common import BATCH, LENGTH, draw
 from contest import Result, contest, machine
@@ -268,29 +266,11 @@ def _encode(options: argparse.Namespace) -> list[dict[str, Any]]:
     ]
 
 
-def _evaluate(options: argparse.Namespace) -> list[dict[str, Any]]:
-    loop = "SentEval-style loop"
-    results = contest(
-        {
-            loop: (evaluating.senteval_loop, (options.sts,)),
-            "mteb": (evaluating.mteb_tasks, (options.sts,)),
-            "isospace float32": (evaluating.ours, (options.sts, "float32")),
-            "isospace bf16": (evaluating.ours, (options.sts, "bf16")),
-        },
-        rounds=1,  # of minutes
-        warm_up=False,
-    )
-    title = f"{', '.join(evaluating.SETS)}, end to end, minilm"
-    return [_table(title, results, loop, None, "seconds")]
-
-
 PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
     "train": _train,
     "pairs": _pairs,
-    "start": starting.tables,
     "reading": reading.tables,
     "encode": _encode,
-    "evaluate": _evaluate,
     "operators": operators.tables,
     "scores": dev_scores.tables,
     "busy": busy.tables,
