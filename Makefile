@@ -53,7 +53,7 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/speed.py $(CORPUS) $(STS)
 
 bench-gpu: .venv/bench
-	$(BIN)/python benchmarks/speed.py $(CORPUS) $(STS) --parts train operators --page speed-gpu
+	$(BIN)/python benchmarks/speed.py $(CORPUS) $(STS) --parts train --page speed-gpu
 
 comparison: .venv/test
 	$(BIN)/python benchmarks/comparison.py $(CORPUS) $(STS)

@@ -4,7 +4,7 @@
 
 CORPUS is a text file of real sentences, STS_FOLDER the seven sets in SentEval's layout. Tables go
 between their markers in the page, so that a part can be measured again alone. A candidate that
-fails is listed with its reason. Where there is a GPU, training and operators run on it.
+fails is listed with its reason. Where there is a GPU, training runs on it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ import busy
 import dev_scores
 import encoding
 import families
-import operators
 import pair_training
 import reading
 import training
@@ -49,10 +48,8 @@ OBJECTIVES = PAPERS | {
 }
 
 
-_GROUPS = ("2", "4", "48", "768 (all)")
 _NOT_SHOWN = (
-    "head", "objective", "share of the bf16 product rate", "isospace, ms", "batched eigh, ms",
-    "seeds 0, 1, 2",
+    "head", "objective", "share of the bf16 product rate", "seeds 0, 1, 2",
 )  # fmt: skip
 
 
@@ -85,7 +82,7 @@ def sections(record: dict[str, Any]) -> dict[str, str]:
     parts = {"machines": "\n".join(f"- {', '.join(n)}: {m}." for m, n in machines.items())}
     for name in PARTS:
         if name in record:
-            tables = record[name]["tables"][: 1 if name == "operators" else None]
+            tables = record[name]["tables"]
             tables = [families.joined(tables)] if name == "families" else tables
             parts[name] = "\n".join(_markdown(**table) for table in tables)
     return parts
@@ -93,8 +90,6 @@ def sections(record: dict[str, Any]) -> dict[str, str]:
 
 def _markdown(title: str, columns: list[str], rows: list[list[str]]) -> str:
     """Return what a page shows of a table; the record has the rest."""
-    if columns[0] == "batch":  # of operators
-        rows = [r for r in rows if r[0] in ("64", "4096") and r[1] == "768" and r[2] in _GROUPS]
     shown = [place for place, name in enumerate(columns) if name not in _NOT_SHOWN]
     columns, *rows = ([line[place] for place in shown] for line in (columns, *rows))
     lines = [f"**{title}**", "", "| " + " | ".join(columns) + " |"]
@@ -271,7 +266,6 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
     "pairs": _pairs,
     "reading": reading.tables,
     "encode": _encode,
-    "operators": operators.tables,
     "scores": dev_scores.tables,
     "busy": busy.tables,
     "families": families.tables,
