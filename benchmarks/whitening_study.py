@@ -65,7 +65,6 @@ class Domain:
 
     fit: Sequence[str]
     validation: TextPairs
-    halves: TextPairs
     test: TextPairs
 
 
@@ -90,17 +89,15 @@ def main() -> None:
     encode = remembering(encoder.embed)
     parts: dict[str, str] = {}
     other: list[Row] = [["tested on", "fitted on"]]
-    choosers: list[Row] = [["domain"]]
     for start in STARTS:
         encode_start = _of_start(encode, encoder, start)
         maps = {name: _fit(encode_start, domain) for name, domain in domains.items()}
         parts[f"own {start}"] = _own(encode_start, domains, maps)
         title = f"from {'mean' if start == 'mean' else '[CLS]'} pooling"
         _beside(other, [title], _other(encode_start, domains, maps, start == "mean"))
-        _beside(choosers, [title, "regret"], _choosers(encode_start, domains, maps))
         if start == "mean":
             parts["settings"] = _settings(encode_start, domains)
-    draw(PAGE, parts | {"other": _table(*other), "choosers": _table(*choosers)})
+    draw(PAGE, parts | {"other": _table(*other)})
 
 
 def _beside(table: list[Row], head: Row, rows: dict[tuple[str, ...], Row]) -> None:
@@ -135,7 +132,6 @@ def _domain(config: CorpusConfig) -> Domain:
         natural_pairs(natural.dev[:PAIRS], natural.dev_groups[:PAIRS], natural.unit)
         if natural.dev
         else first,
-        first,
         natural_pairs(natural.test[:PAIRS], natural.test_groups[:PAIRS], natural.unit)
         if natural.test
         else second,
@@ -204,20 +200,6 @@ def _other(
                 picked = _best(_mrr(encode, maps[source], domains[source].validation))
                 found = _gain(encode, maps[source], domain, picked)
                 rows[name, source] = [found if intervals else found.split()[0]]
-    return rows
-
-
-def _choosers(
-    encode: Encode, domains: dict[str, Domain], maps: dict[str, Maps]
-) -> dict[tuple[str, ...], Row]:
-    """Return what halves of sentences select where there are natural pairs, and its regret."""
-    rows = {}
-    for name, domain in domains.items():
-        if domain.validation != domain.halves:
-            tested = _mrr(encode, maps[name], domain.test)
-            picked = _best(_mrr(encode, maps[name], domain.halves))
-            regret = 100 * (max(tested.values()) - tested[picked])
-            rows[(name,)] = [name_of(picked), f"{regret:.2f}"]
     return rows
 
 
