@@ -169,16 +169,16 @@ def draw_page(record: Mapping[str, Any]) -> None:
         {
             "corpus": corpus,
             "base model, MRR": f"{100 * record[corpus]['base']:.2f}",
-            **{name: _cell(record[corpus]["rows"][name][TEST]) for name in names},
+            **{name: _cell(name, record[corpus]["rows"][name][TEST]) for name in names},
         }
         for corpus in corpora
     ]
     draw(PAGE, {"means": markdown_table(means), "each corpus": markdown_table(each)})
 
 
-def _cell(found: Sequence[float]) -> str:
-    """Return a gain with its interval; 0 without an interval where the base model was kept."""
-    return gain_cell(found) if any(found) else "+0.00"
+def _cell(name: str, found: Sequence[float]) -> str:
+    """Return a gain, and for `adapt` its interval unless the base model was kept."""
+    return gain_cell(found) if name == ADAPT and any(found) else f"{found[0]:+.2f}"
 
 
 if __name__ == "__main__":

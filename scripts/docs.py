@@ -97,7 +97,6 @@ def with_recipes(page: str) -> str:
     Ablations and larger models are left out; `isospace recipes` lists all.
     """
     rows: dict[str, list[dict[str, str]]] = {}
-    reruns = []
     for name, recipe in RECIPES.items():
         if not name.endswith("-base") or recipe.target is None:
             continue
@@ -105,13 +104,7 @@ def with_recipes(page: str) -> str:
         score = f"{published:.2f}" + ("" if measure == "STS" else f" {measure}")
         row = {"recipe": f"`{name}`", "from": recipe.table, "published": score}
         rows.setdefault(recipe.corpus, []).append(row)
-        if own := recipe.reruns:
-            low, high = recipe.reproduced or (0.0, 0.0)
-            link, span = f"[{own.words}]({own.source})", f"{low:.2f} to {high:.2f}"
-            row = {"recipe": f"`{name}`", "other runs": link, "counts as reproduced": span}
-            reruns.append(row)
     tables = [f"`FILE`: {corpus}\n\n{markdown_table(own)}\n" for corpus, own in rows.items()]
-    tables.append(f"Recipes with other runs:\n\n{markdown_table(reruns)}\n")
     return _ROWS.sub(lambda _: "\n".join(tables), page)
 
 
