@@ -7,13 +7,11 @@ slows them all, and a ratio is taken within a round before the median is taken o
 
 from __future__ import annotations
 
-import os
 import platform
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -56,7 +54,6 @@ def contest(
     candidates: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]],
     rounds: int,
     warm_up: bool = True,
-    environments: Mapping[str, Mapping[str, str | None]] | None = None,
 ) -> dict[str, Result]:
     """Let all work in turn.
 
@@ -65,17 +62,14 @@ def contest(
             and a dictionary of notes.
         rounds: that count.
         warm_up: let all do one round before that does not count.
-        environments: name -> variables that its process starts with, `None` for those it lacks.
     """
-    environments = environments or {}
     context = get_context("spawn")
     results = {name: Result() for name in candidates}
     workers = {}
     for name, (prepare, arguments) in candidates.items():
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs, prepare, arguments), daemon=True)
-        with _variables(environments.get(name, {})):
-            process.start()
+        process.start()
         theirs.close()  # held here too, its end would never be seen
         workers[name] = (process, ours)
         _receive(ours, results[name])  # prepared, or failed
@@ -92,25 +86,6 @@ def contest(
         pipe.close()
         process.join(timeout=20)
     return results
-
-
-@contextmanager
-def _variables(changes: Mapping[str, str | None]) -> Iterator[None]:
-    """Change this process's environment for as long as another one is started."""
-    before = {name: os.environ.get(name) for name in changes}
-    _set_variables(changes)
-    try:
-        yield
-    finally:
-        _set_variables(before)
-
-
-def _set_variables(values: Mapping[str, str | None]) -> None:
-    for name, value in values.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
 
 
 def _receive(pipe: Connection, result: Result) -> float | None:

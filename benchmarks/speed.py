@@ -23,7 +23,6 @@ from typing import Any
 import torch
 from transformers import BertConfig
 
-import busy
 import dev_scores
 import encoding
 import families
@@ -267,14 +266,13 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
     "reading": reading.tables,
     "encode": _encode,
     "scores": dev_scores.tables,
-    "busy": busy.tables,
     "families": families.tables,
 }
 
-_LONG = ("reading", "scores", "busy", "families")
+_LONG = ("reading", "scores", "families")
 DEFAULT = [part for part in PARTS if part not in _LONG]
-"""In 20 minutes: `scores` trains nine encoders, `busy` measures two machines, `families` eight base
-models, `reading` reads a million rows."""
+"""In 20 minutes: `scores` trains nine encoders, `families` eight base models, `reading` reads a
+million rows."""
 
 if __name__ == "__main__":
     main()
