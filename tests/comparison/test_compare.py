@@ -18,6 +18,7 @@ from sts_files import write_senteval
 from warm import isospace
 
 from isospace.cli import main
+from isospace.comparison.cells import SaidOnce
 from isospace.comparison.compare import candidate, compare
 from isospace.comparison.results import read_results
 from isospace.comparison.runs import compare_runs
@@ -27,6 +28,8 @@ from isospace.objectives import DCL, SCD, SimCSEPP
 from isospace.recipes import find
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
+from isospace.system.progress import Silent
+from isospace.training.finish import AFTER, BEFORE
 from isospace.training.run import Run
 
 
@@ -103,6 +106,20 @@ def test_all_sts_sets_are_scored_and_a_dev_set_may_select(base, tmp_path):
     assert len(columns) == 8
     assert found.protocol.checkpoints == "labels: stsb-dev"
     write_report(collect([tmp_path / "c"]))
+
+
+def test_every_cell_shows_its_results_and_the_base_model_is_shown_once():
+    shown = []
+
+    class Noting(Silent):
+        def table(self, title, rows):
+            shown.append(title)
+
+    progress = SaidOnce(Noting())
+    for _ in range(2):
+        for title in (BEFORE, AFTER):
+            progress.table(title, [{"": "base model", "MRR": "50.00"}])
+    assert shown == [BEFORE, AFTER, AFTER]
 
 
 @pytest.mark.usefixtures("warm_jobs")

@@ -21,6 +21,7 @@ from isospace.system.consent import trusts_code
 from isospace.system.jobs import Ended, Job, run_jobs
 from isospace.system.launch import is_main_process, launched
 from isospace.system.progress import Advance, Logged, Progress, Silent
+from isospace.training.finish import AFTER
 from isospace.training.run import Run, begun
 from isospace.training.train import train
 
@@ -96,8 +97,8 @@ def _require_same_settings(cell: Cell) -> None:
         )
 
 
-_OF_EACH = {"evaluation", "verdict", "use", "kept"}
-"""Labels of lines that every cell shows."""
+_OF_EACH = {"evaluation", "verdict", "use", "kept", AFTER}
+"""Labels of lines, and titles of tables, that every cell shows."""
 
 
 class SaidOnce:
@@ -116,8 +117,8 @@ class SaidOnce:
             self._progress.line(label, text)
 
     def table(self, title: str, rows: Sequence[Mapping[str, str]]) -> None:
-        """Show a table, unless it was already shown."""
-        if self._is_new(f"{title} {rows}"):
+        """Show a table, unless it was already shown and is no result."""
+        if self._is_new(f"{title} {rows}") or title in _OF_EACH:
             self._progress.table(title, rows)
 
     def _is_new(self, said: str) -> bool:

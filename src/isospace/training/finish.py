@@ -24,7 +24,8 @@ from isospace.training.prepare import Data, base_encoder
 from isospace.training.results import CorpusFacts, Origin, RunResults, TrainingFacts, write_results
 from isospace.training.run import Run
 
-BEFORE = "before training, x 100"
+BEFORE, AFTER = "before training, x 100", "before and after, x 100"
+"""Titles of tables."""
 
 
 @dataclass(frozen=True)

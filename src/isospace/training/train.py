@@ -20,6 +20,7 @@ from isospace.system.progress import Logged, Progress
 from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.finish import (
+    AFTER,
     ModelScores,
     run_results,
     show_verdict,
@@ -101,7 +102,7 @@ def _tested(fit: Fit, before: ModelScores) -> RunResults:
     )
     write_run(run, results, encoder, data, before, after)
     adapted = f"adapted ({results.selected_by}){results.not_shipped}"
-    fit.progress.table("before and after, x 100", results.before_and_after(adapted))
+    fit.progress.table(AFTER, results.before_and_after(adapted))
     fit.progress.line("kept", results.kept)
     fit.progress.line("took", f"{results.training.seconds:.0f} s; everything is in {run.folder}")
     show_verdict(run, results, fit.progress)
