@@ -276,13 +276,15 @@ class Adapted:
         progress.line("reading", corpus)
         data, same = data_of(self.run)
         own = data.corpus.pairs
-        if not same:
+        if not same and (config.pairs or data.corpus.digest != self.run.finished.corpus.digest):
             raise UserError(
                 f"{self.source}: what is held out of {corpus} is no longer what this run was "
                 "tested by; give the texts to look in (`corpus`)"
             )
         found: Iterable[str] = Targets.of_pairs(data.benchmark.pairs).texts
-        if config.pairs is None and (own.relation == FIRST_REST or not own.test):
+        if not same:  # cross-validated on all documents
+            found = dict.fromkeys(data.corpus[row] for row in data.corpus.passages)
+        elif config.pairs is None and (own.relation == FIRST_REST or not own.test):
             found = dict.fromkeys(data.corpus.held_out())
         texts = tuple(map(without_surrogates, found))  # encoders read them so too
         progress.line("corpus", f"{number_of(len(texts), 'distinct texts')} of {self.texts_name}")
