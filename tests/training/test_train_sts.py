@@ -11,6 +11,7 @@ from sts_files import write, write_senteval
 from isospace.comparison.compare import compare
 from isospace.encoders.loading import load_encoder
 from isospace.evaluation.sts import PAPER_COLUMNS, evaluate_pairs, evaluate_sts, load_sts
+from isospace.training.prepare import data_of
 from isospace.training.train import train
 
 
@@ -43,8 +44,8 @@ def test_dev_chooses_and_test_is_scored(config, folder, labels, task):
     assert abs(dev - test) > 0.1
     start, *later = outcome.results.training.evaluations
     assert start["labels_spearman"] == pytest.approx(dev)
-    chosen = outcome.results.training.choice
-    assert chosen.value == max(evaluation["labels_spearman"] for evaluation in (start, *later))
+    best = max((start, *later), key=lambda evaluation: evaluation["labels_spearman"])
+    assert outcome.results.training.choice.step == best["step"]
     scored = outcome.results.base.sts.paper_row
     only_test = {name: one.test_only() for name, one in sets.items()}
     assert scored == pytest.approx(evaluate_sts(embed, only_test).paper_row(), nan_ok=True)
@@ -52,6 +53,9 @@ def test_dev_chooses_and_test_is_scored(config, folder, labels, task):
     assert list(gold) == list(PAPER_COLUMNS.values())
     np.testing.assert_array_equal(gold[PAPER_COLUMNS[task]], sets[task].subsets["test"].gold)
     assert outcome.results.labels == labels
+    data, same = data_of(outcome.run)  # without the sets, which may be elsewhere by now
+    assert same
+    assert data.benchmark.pairs_digest() == outcome.results.pairs
 
 
 def test_a_comparison_can_be_about_the_average_of_the_sets(base, folder, tmp_path):

@@ -257,9 +257,11 @@ def load_data(config: TrainConfig, other_text_selects: bool = False, trains: boo
 def data_of(run: Run) -> tuple[Data, bool]:
     """Read the texts of a finished run again, with its test pairs, and without STS and other text.
 
-    The result is false if the texts have changed. Then all held-out pairs are test pairs.
+    The result is false if the run was tested on other pairs, because the texts have changed or it
+    was cross-validated. Then all held-out pairs are test pairs.
     """
-    data, tested = load_data(replace(run.config, data=None, other_text=())), run.finished
+    config = replace(run.config, data=None, other_text=(), select="last")  # no labels are read
+    data, tested = load_data(config, trains=False), run.finished
     pairs = data.benchmark.pairs
     fewer = pairs.take(evenly(len(pairs), tested.base.pairs.queries))  # of a short budget
     benchmark = replace(data.benchmark, pairs=fewer)
