@@ -73,6 +73,7 @@ class ArcCSE(Contrast):
     """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper("zhang-etal-2022-contrastive")
+    without_mask: ClassVar[str] = "`triplet_weight` 0"
 
     def __post_init__(self) -> None:
         """Refuse spans in the wrong order."""

@@ -88,6 +88,9 @@ class Objective(ABC):
     one_text_only: ClassVar[bool] = False
     """True where the terms do more than draw the first view and those not `of_anchor` together."""
 
+    without_mask: ClassVar[str] = ""
+    """The setting with which no view needs a mask token; empty if there is none."""
+
     @property
     def takes_pairs(self) -> bool:
         """True where the views may be of two texts that belong together."""

@@ -167,6 +167,7 @@ class DeCLUTR(Objective):
     paper: ClassVar[Paper] = Paper("giorgi-etal-2021-declutr")
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent", "masked_language")
     one_text_only: ClassVar[bool] = True
+    without_mask: ClassVar[str] = "`mlm_weight` 0"
 
     def __post_init__(self) -> None:
         """Refuse lengths in the wrong order."""

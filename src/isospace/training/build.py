@@ -125,7 +125,8 @@ def build_parts(config: TrainConfig, encoder: Encoder, classes: int = 2) -> Part
     try:
         head = objective.build_head(encoder.dim, config.seed, classes)
         auxiliaries = objective.build_auxiliaries(encoder, config.seed)
-        sources = Sources((*plan.views, *plan.inputs), encoder, config.seed)
+        views = (*plan.views, *plan.inputs)
+        sources = Sources(views, encoder, config.seed, objective.without_mask)
         match objective.shipped(auxiliaries):
             case Template() as template:
                 shipped = at_mask(encoder, template)

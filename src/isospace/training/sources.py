@@ -43,6 +43,7 @@ class Sources:
     Args:
         plan: the views of the objective, then its inputs.
         encoder: the encoder, whose tokenizer the edits need.
+        without_mask: `Objective.without_mask`, which a refusal advises.
 
     Attributes:
         of_view: (view,) number of the source that each view encodes.
@@ -52,7 +53,9 @@ class Sources:
             template, or changes embeddings that cannot be changed.
     """
 
-    def __init__(self, plan: Sequence[View], encoder: Encoder, seed: int) -> None:
+    def __init__(
+        self, plan: Sequence[View], encoder: Encoder, seed: int, without_mask: str = ""
+    ) -> None:
         self.encoder, self.seed = encoder, seed
         self.vocabulary = encoder.vocabulary
         needed = any(view.read == "mask" or (view.edit and view.edit.needs_mask) for view in plan)
@@ -60,6 +63,7 @@ class Sources:
             raise UserError(
                 f"{encoder.source}: its tokenizer has no mask token, which this objective needs. "
                 "Use an encoder that was pre-trained by masking, such as BERT's relatives"
+                f"{without_mask and f', or set {without_mask}'}"
             )
         if any(view.edit for view in plan) and encoder.pooling == "mask":
             raise UserError(
