@@ -6,13 +6,14 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from resumed import assert_same_weights
 from searches import short_search, write_documents
 
-from isospace.adaptation import cross_validation
+from isospace.adaptation import cross_validation, task
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.candidates import FOLD_SHARES, PAIR_MAPS, candidates
 from isospace.adaptation.cross_validation import FOLDS, PAIRS_EACH, Folds
@@ -22,6 +23,7 @@ from isospace.errors import Interrupted
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.retrieval import RetrievalScores
 from isospace.system.cache import cache_folder
+from isospace.system.progress import Silent
 from isospace.training.examples import Examples
 
 DOCUMENTS = 80
@@ -95,6 +97,17 @@ def test_a_pair_looks_among_the_passages_of_its_own_part(folds):
         assert set(pairs.among.groups) == set(own)
         assert len(pairs.among.texts) == 2 * len(set(own))
         assert set(pairs.second) <= set(pairs.among.texts)
+
+
+def test_all_texts_of_the_parts_are_announced_to_an_endpoint(config, folds, monkeypatch):
+    asked = []
+    frozen = SimpleNamespace(is_frozen=True, expect=lambda texts, progress: asked.extend(texts))
+    encoders = SimpleNamespace(encoder=frozen, fit_texts=(), too_few_pairs="")
+    monkeypatch.setattr(task.CandidateEncoders, "load", lambda *_: encoders)
+    task.load_base_model(task.load_task(config, Silent()), config.model, Silent())
+    announced = {text for _, texts in asked for text in texts}
+    for pairs in folds.of_part:
+        assert {*pairs.first, *pairs.among.texts} <= announced
 
 
 def test_the_ranks_of_all_parts_are_joined_in_the_order_of_the_pairs(folds):

@@ -54,6 +54,11 @@ class Task:
     folds: Folds | None
     notes: tuple[str, ...]
 
+    @property
+    def ranked(self) -> tuple[TextPairs, ...]:
+        """The pairs that candidates are validated on, with the passages that are ranked."""
+        return (self.validation,) if self.folds is None else self.folds.of_part
+
     def with_share(self, share: float) -> Task:
         """Return the task with a share (0 to 1) of its validation and test pairs.
 
@@ -106,7 +111,8 @@ def load_base_model(task: Task, model: str, progress: Progress) -> tuple[Task, C
     note = _frozen_note(config, encoders) or _coverage_note(config, encoders, corpus)
     notes = tuple(filter(None, (*task.notes, note)))
     if encoders.encoder.is_frozen:
-        asked = (*encoders.fit_texts, *task.validation.asked, *task.data.asked)
+        ranked = [one for pairs in task.ranked for one in pairs.asked]
+        asked = (*encoders.fit_texts, *ranked, *task.data.asked)
         encoders.encoder.expect(asked, progress)
     return replace(task, config=config, training=training, notes=notes), encoders
 

@@ -179,7 +179,6 @@ class Passes:
             return sum(tokens(*pairs.asked) for pairs in sets)
 
         other, benchmark = task.data.other_text, task.data.benchmark
-        parts = [task.validation] if task.folds is None else task.folds.of_part
         mapped = tokens(*encoders.fit_texts, max_length=task.training.max_length)
         if task.folds is not None:  # maps are fitted again without each part
             mapped *= 1 + FOLDS
@@ -188,7 +187,7 @@ class Passes:
         *own, sts = benchmark.asked
         others = of_sets(other.test_pairs.values()) + tokens(sts)
         return cls(
-            validating=of_sets(parts) + selecting + mapped,
+            validating=of_sets(task.ranked) + selecting + mapped,
             mapped=mapped,
             testing=tokens(*own) + others,
             other_text=selecting + others,
