@@ -201,4 +201,6 @@ def test_a_small_folder_is_cross_validated(toy_model, tmp_path):
     config = replace(config, text=replace(config.text, held_out=20), queries_only=True)
     found = adapt(config, progress=Silent())
     assert "cross-validated" in found.results.verdict.protocol
-    assert len(read_candidates(found.run.folder).candidates) == 4
+    searched = read_candidates(found.run.folder)
+    assert len(searched.candidates) == 4
+    assert "Queries are mapped, and not fine-tuned" in searched.notes[-1]

@@ -137,7 +137,8 @@ class Folds:
         """A note for the user: the verdict tests the procedure, and not the shipped model."""
         return (
             f"The verdict is about the procedure: it was tested on {FOLDS} models, each made "
-            "without a part of the documents. The model in the folder is made of all documents."
+            "without a part of the documents. The model in the folder is made of all documents, so "
+            "evaluations during its training are on text that it was trained on."
         )
 
     def data(self, own: Data, part: int) -> Data:

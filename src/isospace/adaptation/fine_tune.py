@@ -58,6 +58,10 @@ def nothing_trained(search: Search, base_mrr: float, amounts: Amounts) -> FineTu
             "little for measuring and fine-tuning. "
             f"Give about {number_of(amounts.enough, 'minutes')}.",
         )
+    elif search.encoders.of_queries and search.parts is not None:
+        notes = (
+            "Queries are mapped, and not fine-tuned, because a small folder is cross-validated.",
+        )
     rule = search.task.training.select
     choice = Choice(0, rule, PAIRS, base_mrr, base_mrr, (), "nothing was fine-tuned")
     return FineTuned(facts_of(search, choice, 0), notes=notes)
