@@ -75,9 +75,10 @@ class Work(NamedTuple):
         """Return the sums for some base models; `seconds` are those per token of each."""
         rows = []
         for (task, encoders), each in zip(bases, seconds, strict=True):
-            own = Passes.count(encoders, task)
-            trained = Passes.count(encoders, task, queries=encoders.of_queries).trained
-            counts = (own.validating + own.testing, trained, own.other_text, own.mapped)
+            own = later = Passes.count(encoders, task)
+            if encoders.of_queries:
+                later = Passes.count(encoders, task, queries=True)
+            counts = (own.validating + own.testing, later.trained, own.other_text, own.mapped)
             rows.append([each * count for count in counts])
         return cls(*map(sum, zip(*rows, strict=True)))
 
