@@ -17,9 +17,10 @@ from toy import sentences
 
 from isospace.adaptation.adapt import adapt
 from isospace.adaptation.adapt_config import AdaptConfig
+from isospace.adaptation.candidate_encoders import why_too_few_pairs
 from isospace.adaptation.candidates import QUERY_MAPS
 from isospace.adaptation.results import read_candidates
-from isospace.config import CorpusConfig
+from isospace.config import CorpusConfig, TrainConfig
 from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import UserError
 from isospace.evaluation.pairs import PromptedEncoders
@@ -181,6 +182,23 @@ def test_text_without_pairs_is_refused(config, toy_corpus, tmp_path, capsys):
     assert status == 2
     assert "--queries-only: needs 100 pairs" in err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("counts", "why"),
+    [
+        ((99, 99), "needs 100 pairs of texts that belong together, and the text gives 99"),
+        ((120, 60, 49), r"needs 50 pairs .* and without one part the text gives 49"),
+        ((120, 50, 50), ""),
+    ],
+)
+def test_too_few_pairs_are_counted_in_the_text_and_without_each_part(counts, why, monkeypatch):
+    # A corpus is its number of pairs here.
+    monkeypatch.setattr(
+        "isospace.adaptation.candidate_encoders.related_texts",
+        lambda config, corpus, most: (["text"] * corpus, ["text"] * corpus),
+    )
+    assert re.fullmatch(why, why_too_few_pairs(TrainConfig(), counts[0], counts[1:]))
 
 
 def test_a_teacher_is_refused():

@@ -65,6 +65,7 @@ class CandidateEncoders:
             are fitted on pairs. A training of both sides goes through it.
         fitted_on: largest number of pairs on which the maps are fitted.
         folder: folder for vectors of trained weights; those of the base model are in the cache.
+        too_few_pairs: why no maps are fitted on pairs; empty if they are.
     """
 
     config: TrainConfig
@@ -76,6 +77,7 @@ class CandidateEncoders:
     trained: Weights | None = None
     fitted_on: int = FITTED_ON
     folder: Path = field(default_factory=cache_folder)
+    too_few_pairs: str = ""
     _made: dict[tuple[float, bool], PromptedEncoders] = field(default_factory=dict)
     _moments: dict[float, PairMoments] = field(default_factory=dict)
 
@@ -102,20 +104,15 @@ class CandidateEncoders:
             require_trainable(config, encoder)
         drop_normalize(encoder)
         weights = {k: v.detach().clone() for k, v in encoder.model.state_dict().items()}
-        own = len(related_texts(config, corpus, FITTED_ON)[0])
-        enough = own >= FEW_PAIRS and all(
-            len(related_texts(config, part, FITTED_ON)[0]) >= FEW_PAIRS // 2 for part in parts
-        )
-        if not queries_only:
-            maps, through_map = (PAIR_MAPS, THROUGH) if enough else (TEXT_MAPS, None)
-            return cls(config, corpus, encoder, weights, maps, through_map)
-        if not enough:
+        too_few = why_too_few_pairs(config, corpus, parts)
+        if too_few and queries_only:
             raise UserError(
-                f"`queries_only`: needs {FEW_PAIRS} pairs of texts that belong together, and "
-                f"the text gives {own}. Give more documents, name the columns of pairs "
+                f"`queries_only`: {too_few}. Give more documents, name the columns of pairs "
                 "(`columns`), or adapt documents too"
             )
-        return cls(config, corpus, encoder, weights, QUERY_MAPS, QUERY_MAPS[0])
+        maps = QUERY_MAPS if queries_only else TEXT_MAPS if too_few else PAIR_MAPS
+        through_map = QUERY_MAPS[0] if queries_only else None if too_few else THROUGH
+        return cls(config, corpus, encoder, weights, maps, through_map, too_few_pairs=too_few)
 
     def with_trained(self, trained: Weights | None) -> CandidateEncoders:
         """Return these encoders with the weights of a training."""
@@ -258,3 +255,17 @@ class CandidateEncoders:
                 own = PromptedEncoders(own.queries, base.documents, base.plain)
             self._made[share, cut] = own
         return self._made[share, cut]
+
+
+def why_too_few_pairs(config: TrainConfig, corpus: Corpus, parts: Sequence[Corpus]) -> str:
+    """Return why no map can be fitted on pairs; empty if the text and all parts give enough."""
+    own, *of_parts = (len(related_texts(config, one, FITTED_ON)[0]) for one in (corpus, *parts))
+    if own < FEW_PAIRS:
+        return f"needs {FEW_PAIRS} pairs of texts that belong together, and the text gives {own}"
+    fewest = min(of_parts, default=own)
+    if fewest < FEW_PAIRS // 2:
+        return (
+            f"needs {FEW_PAIRS // 2} pairs of texts that belong together without each part of the "
+            f"documents (cross-validation), and without one part the text gives {fewest}"
+        )
+    return ""

@@ -109,7 +109,7 @@ def load_base_model(task: Task, model: str, progress: Progress) -> tuple[Task, C
             "base models that can be fine-tuned. Adapt it alone, as `model`"
         )
     note = _frozen_note(config, encoders) or _coverage_note(config, encoders, corpus)
-    notes = tuple(filter(None, (*task.notes, note)))
+    notes = tuple(filter(None, (*task.notes, note, _maps_note(training, encoders))))
     if encoders.encoder.is_frozen:
         ranked = [one for pairs in task.ranked for one in pairs.asked]
         asked = (*encoders.fit_texts, *ranked, *task.data.asked)
@@ -128,6 +128,13 @@ def _frozen_note(config: AdaptConfig, encoders: CandidateEncoders) -> str:
                 "its vectors come from a server or a file. Leave one of the two out"
             )
     return "Only linear maps are tried, because the vectors come from a server or a file."
+
+
+def _maps_note(training: TrainConfig, encoders: CandidateEncoders) -> str:
+    """Return why pairs that are trained on fit no maps; empty if they do."""
+    if training.views == "dropout" or not encoders.too_few_pairs:
+        return ""
+    return f"Whitening is fitted on single texts: on pairs it {encoders.too_few_pairs}."
 
 
 def _coverage_note(config: AdaptConfig, encoders: CandidateEncoders, corpus: Corpus) -> str:
