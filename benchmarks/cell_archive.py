@@ -64,6 +64,8 @@ def read(archive: Path) -> tuple[dict[str, Any], dict[str, Items]]:
             cell["with_bm25"] = with_bm25.get("over_base", {}) if old else with_bm25
             if "training" not in cell:
                 cell["training"] = _facts_of_training(cell)
+            for name in ("value", "base_value"):  # that nothing reads
+                cell["training"]["choice"].pop(name, None)
         else:
             cell["weights"] = cell.get("weights") or ""
     for column, rows in arrays.items():

@@ -28,7 +28,7 @@ RESULTS = results_of(
     pooling="mean",
     steps=20,
     model_step=20,
-    choice=Choice(20, "last", "step", 20.0, 0.0, (), "the last evaluation"),
+    choice=Choice(20, "last", "step", (), "the last evaluation"),
     verdict=Verdict(
         VerdictKind.ADAPTED,
         "Adapted: much better.",

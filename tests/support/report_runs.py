@@ -105,7 +105,7 @@ def results_of(
         origin=Origin("bert", None, None),
         corpus=CorpusFacts(1000, "of the text", {"read": 1234, "for training": 1000}),
         training=TrainingFacts(
-            choice=Choice(4, "label-free", "pairs_mrr", mrr + 0.04, mrr, (), "the best"),
+            choice=Choice(4, "label-free", "pairs_mrr", (), "the best"),
             evaluations=tuple(evaluations(mrr)),
             steps=4,
             longest=32,

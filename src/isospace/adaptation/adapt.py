@@ -197,7 +197,7 @@ def _search(search: Search, tried: Tried, amounts: Amounts, begins: float) -> Fi
     if config.budget[1] == "minutes" and not search.run.last_checkpoint.is_file():
         until = begins + _seconds(config)
     if frozen or not amounts.fine_tunes or (of_queries and search.parts is not None):
-        tuned = nothing_trained(search, tried.mrr[BASE_MODEL], amounts)
+        tuned = nothing_trained(search, amounts)
     else:
         tuned = (fine_tune_queries if of_queries else fine_tune)(search, until)
     search = replace(search, encoders=search.encoders.with_trained(tuned.weights))

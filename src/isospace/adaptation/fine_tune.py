@@ -49,7 +49,7 @@ class FineTuned:
     plan: TimePlan | None = None
 
 
-def nothing_trained(search: Search, base_mrr: float, amounts: Amounts) -> FineTuned:
+def nothing_trained(search: Search, amounts: Amounts) -> FineTuned:
     """Return the results of a search that fine-tunes nothing."""
     notes: tuple[str, ...] = ()
     if not amounts.fine_tunes:
@@ -63,7 +63,7 @@ def nothing_trained(search: Search, base_mrr: float, amounts: Amounts) -> FineTu
             "Queries are mapped, and not fine-tuned, because a small folder is cross-validated.",
         )
     rule = search.task.training.select
-    choice = Choice(0, rule, PAIRS, base_mrr, base_mrr, (), "nothing was fine-tuned")
+    choice = Choice(0, rule, PAIRS, (), "nothing was fine-tuned")
     return FineTuned(facts_of(search, choice, 0), notes=notes)
 
 

@@ -157,7 +157,7 @@ def fine_tune_queries(search: Search, until: float | None) -> FineTuned:
         checkpoint.save(file, _train(search, until))
     state = checkpoint.load(file)
     updates = state["updates"]
-    choice = Choice(updates, config.select, LAST, 0.0, 0.0, (), "the last update")
+    choice = Choice(updates, config.select, LAST, (), "the last update")
     facts = facts_of(search, choice, updates)
     return FineTuned(facts, state["weights"], tuple(state["notes"]))
 

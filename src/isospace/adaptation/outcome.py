@@ -139,7 +139,7 @@ def _choice(trained: Choice, selected: Candidate, verdict: Verdict, max_drop: fl
             "the base model, because of the verdict; selected on the validation pairs: "
             f"{selected.words}"
         )
-    return replace(trained, step=0, value=trained.base_value, reason=reason)
+    return replace(trained, step=0, reason=reason)
 
 
 def _changed(

@@ -141,7 +141,7 @@ class RunResults:
     environment: dict[str, str | int]
     pairs: str = ""
     candidate: str = ""
-    format: int = 13
+    format: int = 14
 
     @property
     def ships_base(self) -> bool:

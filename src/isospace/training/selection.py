@@ -43,8 +43,6 @@ class Choice:
     Attributes:
         step: the optimiser step of the checkpoint; 0 is the base model.
         criterion: name of the measurement that selected it.
-        value: that measurement of the checkpoint.
-        base_value: that measurement of the base model.
         collapsed: steps of collapsed evaluations, which the label-free rule sets aside.
         reason: one sentence for people.
     """
@@ -52,8 +50,6 @@ class Choice:
     step: int
     rule: Rule
     criterion: str
-    value: float
-    base_value: float
     collapsed: tuple[int, ...]
     reason: str
 
@@ -105,15 +101,7 @@ def select_checkpoint(
     reason = _reason(kept, start, rule, criterion, base_competes)
     if collapsed:
         reason += f"; collapsed at steps {', '.join(map(str, collapsed))}"
-    return Choice(
-        int(kept["step"]),
-        rule,
-        criterion,
-        float(kept[criterion]),
-        float(start[criterion]),
-        collapsed,
-        reason,
-    )
+    return Choice(int(kept["step"]), rule, criterion, collapsed, reason)
 
 
 def _reason(
