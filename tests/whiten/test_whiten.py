@@ -174,7 +174,7 @@ def test_where_the_same_pairs_choose_and_judge_the_interval_holds_for_every_powe
             setting, power=outcome.power, whitening=Whitening(dim=8), output=setting.output / "x"
         )
     ).verdict.gain
-    seen = outcome.after.pairs.mrr - outcome.before.pairs.mrr
+    seen = outcome.adapted.pairs.mrr - outcome.base.pairs.mrr
     assert plain.mean == pytest.approx(seen)
     assert outcome.verdict.gain.mean <= plain.mean
     assert outcome.verdict.gain.high - outcome.verdict.gain.low > plain.high - plain.low
@@ -192,7 +192,7 @@ def test_your_own_pairs_decide_and_examples_are_fitted_on_whole(setting, tmp_pat
     outcome = whiten_model(config)
     assert outcome.sentences == 100
     assert "pairs.csv" in outcome.verdict.protocol
-    assert outcome.before.pairs.queries == 30
+    assert outcome.base.pairs.queries == 30
     assert outcome.selected_on == "20 natural pairs"
 
 

@@ -34,6 +34,7 @@ class Whiten(LoadsModels, CallsEndpoints):
         """Whiten the model and print the results."""
         with Console(self.json) as console:
             console.reading(self.config.text.corpus)
+            from isospace.evaluation.other_text import other_text_words
             from isospace.training.card import how_to_load
             from isospace.whiten.whiten import whiten_model
 
@@ -47,8 +48,8 @@ class Whiten(LoadsModels, CallsEndpoints):
         for title, rows in results.tables():
             print_table(title, rows)
         print_result(f"{results.verdict.text} {results.written}")
-        if results.other_words:
-            console.line("other text", results.other_words)
+        if results.other_text_gains:
+            console.line("other text", other_text_words(results.other_text_gains))
         console.line("use", results.recommendation)
         console.line(
             "parity", f"largest 1 - cosine of the folder to what was measured: {results.gap:.1e}"

@@ -10,17 +10,7 @@ from typing import Any
 from huggingface_hub import try_to_load_from_cache
 
 from isospace.encoders.places import MINILM_HUB_NAME, folder_of, pinned, run_model, wheel_minilm
-from isospace.evaluation.other_text import OtherTextScores, other_text_sentence
-from isospace.evaluation.scores import (
-    ADAPTED,
-    BASE,
-    HYBRID_ADAPTED,
-    BenchmarkScores,
-    recommendation,
-    table_rows,
-)
-from isospace.statistics.gains import Gain
-from isospace.statistics.verdict import Verdict
+from isospace.evaluation.before_after import BeforeAndAfter
 from isospace.system import typed_json
 from isospace.system.endpoints import Address, is_address
 from isospace.system.files import expanded
@@ -106,19 +96,14 @@ class TrainingFacts:
 
 
 @dataclass(frozen=True)
-class RunResults:
+class RunResults(BeforeAndAfter):
     """All results of a finished run, each number with its protocol.
 
     Attributes:
         isospace: the version that wrote the results.
         benchmark: digest of the test items; runs with equal digests can be compared item by item.
-        base: scores of the base model.
-        adapted: scores of the selected model.
         labels: the labelled pairs that selected the checkpoint; `None` without labels.
         model_step: update whose weights are in model/; 0 if the verdict keeps the base model.
-        verdict: the verdict on the gain over the base model.
-        with_bm25: way of search with BM25 -> gain in MRR over the base model.
-        other_text: set of other text -> scores of base model and adapted model.
         split: true if the validation pairs and the test pairs are different pairs.
         candidate: post-processing of the selected weights, in words; empty without one, or if the
             base model is kept.
@@ -130,13 +115,8 @@ class RunResults:
     corpus: CorpusFacts
     training: TrainingFacts
     benchmark: str
-    base: BenchmarkScores
-    adapted: BenchmarkScores
     labels: str | None
     model_step: int
-    verdict: Verdict
-    with_bm25: dict[str, Gain]
-    other_text: dict[str, OtherTextScores]
     split: bool
     environment: dict[str, str | int]
     pairs: str = ""
@@ -153,48 +133,6 @@ class RunResults:
         """Words that follow "adapted" in tables if model/ holds the base model; else empty."""
         other = self.adapted.pairs != self.base.pairs
         return " (not shipped)" if self.ships_base and other else ""
-
-    def over_base(self, result: str = "adapted") -> dict[str, Gain]:
-        """Return the gains in MRR over the base model on the test pairs, by row of the table.
-
-        `result` is the result's name in the table. Rows are BM25, the base model with BM25, and,
-        unless the result is the base model, the result alone and with BM25.
-        """
-        found = {way.replace(ADAPTED, result): own for way, own in self.with_bm25.items()}
-        if HYBRID_ADAPTED in self.with_bm25 and self.verdict.gain is not None:
-            found[result] = self.verdict.gain
-        return found
-
-    def before_and_after(self, adapted: str, column: str = "") -> list[dict[str, str]]:
-        """Return the table with the scores of the base model and of the adapted model.
-
-        `adapted` is the name of the adapted model; an empty name leaves it out.
-        """
-        states = {BASE: self.base}
-        if adapted and self.adapted != self.base:
-            states[adapted] = self.adapted
-        return table_rows(column, states, self.over_base(adapted))
-
-    @property
-    def other_text_gains(self) -> dict[str, Gain]:
-        """Set of other text -> gain; empty if only the base model was tested."""
-        gains = {name: scores.gain for name, scores in self.other_text.items()}
-        return gains if any(one.changed for one in gains.values()) else {}
-
-    @property
-    def summary(self) -> str:
-        """The verdict, and the change on other text."""
-        other_text = other_text_sentence(self.other_text_gains)
-        return f"{self.verdict.text} {other_text}".rstrip()
-
-    @property
-    def recommendation(self) -> str:
-        """A sentence that recommends the search with the highest MRR on the test pairs."""
-        base = self.base.pairs.mrr
-        mrr = {BASE: base} | {way: base + one.mean for way, one in self.over_base().items()}
-        if self.ships_base:
-            mrr = {way: x for way, x in mrr.items() if not way.startswith(ADAPTED)}
-        return recommendation(mrr)
 
     @property
     def selected_by(self) -> str:

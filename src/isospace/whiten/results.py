@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-from isospace.evaluation.other_text import OtherTextScores, other_text_words
-from isospace.evaluation.scores import (
-    ADAPTED,
-    BASE,
-    HYBRID_ADAPTED,
-    HYBRID_BASE,
-    BenchmarkScores,
-    recommendation,
-    table_rows,
-)
+from isospace.evaluation.before_after import BeforeAndAfter
+from isospace.evaluation.scores import BASE
 from isospace.objectives.base import Paper
 from isospace.operators.fitted_whitening import Whitening
-from isospace.statistics.verdict import Verdict, VerdictKind
+from isospace.statistics.verdict import VerdictKind
 from isospace.system import typed_json
 from isospace.system.tables import markdown_table
 from isospace.training.card import CLASSIC, Usage, heading
@@ -42,15 +35,13 @@ def name_of(power: Power) -> str:
 
 
 @dataclass(frozen=True)
-class WhiteningResults:
+class WhiteningResults(BeforeAndAfter):
     """Results of a whitening, stored as whitening.json in the model's folder.
 
     Attributes:
         sentences: number of sentences or pairs that the map was fitted on.
         candidates: `name_of(power)` -> MRR on the validation pairs; empty if the user gave a power.
         selected_on: description of the validation pairs.
-        after: scores of the model whitened by `power`.
-        other_text: set of other text -> scores before and after; empty if no power was selected.
         whitened: true if the folder holds the whitened model, false for the unchanged model.
         gap: largest 1 - cosine between the folder's vectors and the measured vectors.
     """
@@ -65,13 +56,16 @@ class WhiteningResults:
     candidates: dict[str, float]
     selected_on: str
     power: Power
-    before: BenchmarkScores
-    after: BenchmarkScores
-    verdict: Verdict
-    other_text: dict[str, OtherTextScores]
     whitened: bool
     gap: float
-    format: int = 9
+    format: int = 10
+
+    adapted_model: ClassVar[str] = "whitened model"
+
+    @property
+    def ships_base(self) -> bool:
+        """True if the folder holds the unchanged model."""
+        return not self.whitened
 
     @property
     def written(self) -> str:
@@ -85,34 +79,11 @@ class WhiteningResults:
     @property
     def text(self) -> str:
         """Sentences on the verdict, the other text, and the model in the folder."""
-        other = f"On other text: {self.other_words}." if self.other_words else ""
-        return " ".join(filter(None, [self.verdict.text, other, self.written]))
-
-    @property
-    def other_words(self) -> str:
-        """Change of the scores on other text."""
-        return other_text_words({name: one.gain for name, one in self.other_text.items()})
-
-    @property
-    def recommendation(self) -> str:
-        """Recommendation of the search method with the highest MRR on the test pairs."""
-        with_bm25 = self.before.with_bm25
-        mrr = {BASE: self.before.pairs.mrr, "BM25": with_bm25.bm25.mrr}
-        mrr[HYBRID_BASE] = with_bm25.hybrid.mrr
-        if self.whitened and self.power is not None:
-            seen = self.after.pairs.mrr
-            gain = self.verdict.gain
-            mrr[ADAPTED] = seen if gain is None else mrr[BASE] + gain.mean
-            # Minus the bias of selecting on these pairs.
-            mrr[HYBRID_ADAPTED] = self.after.with_bm25.hybrid.mrr + mrr[ADAPTED] - seen
-        return recommendation(mrr, "whitened model")
+        return f"{self.summary} {self.written}"
 
     def tables(self) -> list[tuple[str, list[dict[str, str]]]]:
         """Return the titles and rows of the result tables."""
-        states = {name_of(None): self.before}
-        if self.power is not None:
-            states[name_of(self.power)] = self.after
-        rows = table_rows("model", states)
+        rows = self.before_and_after("" if self.power is None else name_of(self.power), "model")
         tables = [(f"before and after, scores x 100 ({self.verdict.protocol})", rows)]
         if self.candidates:
             row = {name: f"{100 * mrr:.2f}" for name, mrr in self.candidates.items()}

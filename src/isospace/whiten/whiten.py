@@ -170,9 +170,10 @@ def _select_and_test(config: WhitenConfig, task: _Task, fitted: Fitted) -> White
         candidates={name_of(power): mrr for power, mrr in tried.items()},
         selected_on=f"{len(task.validation):,} {task.validation.name}",
         power=power,
-        before=before.scores,
-        after=after.scores,
+        base=before.scores,
+        adapted=after.scores,
         verdict=verdict,
+        with_bm25=benchmark.bm25_gains(before, after, among),
         other_text=other_text,
         # A given power is always written; a selected power only with a gain.
         whitened=None not in maps or verdict.kind is VerdictKind.ADAPTED,
