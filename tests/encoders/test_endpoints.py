@@ -318,6 +318,18 @@ def vectors(base, tmp_path) -> Path:
     return file
 
 
+def test_only_an_address_needs_the_extra(name, vectors, monkeypatch):
+    installed = {"openai"}
+    monkeypatch.setattr(
+        "isospace.system.imports.find_spec", lambda package: package in installed or None
+    )
+    assert load_encoder(name).dim == 32
+    installed.clear()
+    assert load_encoder(f"vectors:{vectors}").dim == 32
+    with pytest.raises(UserError, match=r"needs openai: pip install 'isospace\[endpoints\]'"):
+        load_encoder(name)
+
+
 def test_a_file_of_vectors_knows_its_texts_and_no_other(vectors, base, tmp_path, capsys):
     encoder = load_encoder(f"vectors:{vectors}")
     assert np.allclose(encoder.embed(TEXTS), load_encoder(str(base)).embed(TEXTS), atol=1e-6)

@@ -83,9 +83,9 @@ def load_source(name: str, folder: str = "") -> VectorSource:
 
     `folder` is the model folder that contains the address, if the user did not give it.
     """
-    require_extra(f"{name}:", "endpoints", "openai", "onnx")
     if name.startswith(PREFIX):
         return FileVectors(name)
+    require_extra(f"{name}:", "endpoints", "openai")
     return EndpointVectors(Address.parse("model", name), folder)
 
 
