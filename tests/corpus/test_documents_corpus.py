@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -231,6 +232,19 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(
         named = tuple(map(str, folder.iterdir()))
         with pytest.raises(UserError, match=rf"{name}:{message}"):
             load_corpus(replace(config, corpus=named), tmp_path / "cache")
+
+
+@pytest.mark.skipif(not shutil.which("mandoc"), reason="no mandoc here")
+def test_man_pages_are_read_once_mandoc_is_installed(tmp_path, monkeypatch):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.md").write_text("The cat sits by the old river and waits for the boat.\n")
+    (folder / "sail.1").write_text(".TH SAIL 1\n.SH DESCRIPTION\nThe boat sails to the north.\n")
+    config = CorpusConfig(corpus=(str(folder),))
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", "")
+        assert load_corpus(config, tmp_path / "cache").counts["unreadable files"] == 1
+    assert "The boat sails to the north." in list(load_corpus(config, tmp_path / "cache"))
 
 
 def test_a_row_that_is_wrong_further_down_stops_the_reading(tmp_path):

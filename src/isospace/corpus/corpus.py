@@ -6,6 +6,7 @@ import copy
 import importlib.metadata
 import json
 import logging
+import shutil
 import tempfile
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ from isospace.config import CorpusConfig
 from isospace.corpus.build import build
 from isospace.corpus.docstrings import versions_of
 from isospace.corpus.formats import DOCUMENT_FORMATS
+from isospace.corpus.formats.man import MANDOC
 from isospace.corpus.groups import Pairs, split_groups
 from isospace.corpus.lines import Lines
 from isospace.corpus.reading import FOLDER, columns, find, places
@@ -260,7 +262,8 @@ _PARSERS = (
 
 def parser_versions() -> list[str]:
     """Return the versions of the parsers, and of the Unicode tables that define words."""
-    return [*map(_version, _PARSERS), unicodedata.unidata_version]
+    mandoc = readable_hash(Path(shutil.which(MANDOC) or ""))
+    return [*map(_version, _PARSERS), mandoc, unicodedata.unidata_version]
 
 
 def _version(distribution: str) -> str:
