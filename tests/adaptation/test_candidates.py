@@ -28,7 +28,7 @@ def test_a_map_of_each_kind_is_fitted_and_named(of_power):
     first = torch.randn(200, 4) * torch.tensor([4.0, 2.0, 1.0, 0.5])
     moments = PairMoments.from_pairs(first, first + 0.1 * torch.randn(200, 4))
     choice = of_power(0.5)
-    mapped = choice.fit(moments)(first.double())
+    mapped = choice.fit(moments.texts if choice.of_texts else moments)(first.double())
     assert mapped.shape == first.shape
     assert not torch.allclose(mapped, first.double())
     assert mapped.std(0).max() / mapped.std(0).min() < 7  # the largest direction weighs less

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -50,16 +50,74 @@ from isospace.whiten.fold import (
 Weights = Mapping[str, Tensor]
 
 
+class SharedEncoder:
+    """One encoder in memory, which loads the weights that are to encode.
+
+    Attributes:
+        encoder: the base model without a final normalisation.
+        base: the base model's weights.
+
+    Raises:
+        UserError: a base model that cannot be loaded, trained, or written as standard modules.
+    """
+
+    def __init__(self, config: TrainConfig) -> None:
+        self._config, self.encoder = config, base_encoder(config)
+        if self.encoder.is_frozen:
+            require_one_way(self.encoder.prompts, config.model, "adapting")
+        else:
+            require_trainable(config, self.encoder)
+        drop_normalize(self.encoder)
+        weights = self.encoder.model.state_dict()
+        self.base: Weights = {name: own.detach().clone() for name, own in weights.items()}
+
+    @cached_property
+    def base_whole(self) -> PromptedEncoders:
+        """Functions that encode by the base model's weights, as it is shipped."""
+        return self.by(lambda: self.base, cache_folder())
+
+    @cached_property
+    def base_cut(self) -> PromptedEncoders:
+        """Functions that encode by the base model's weights, as in training."""
+        return self.by(lambda: self.base, cache_folder(), cut=True)
+
+    @property
+    def fit_precision(self) -> Precision:
+        """Arithmetic for the texts on which maps are fitted: that of training."""
+        return "bf16" if self._config.precision != "float32" and has_bf16() else "float32"
+
+    def by(
+        self, weights: Callable[[], Weights], folder: Path, cut: bool = False
+    ) -> PromptedEncoders:
+        """Return functions that load weights before they encode, and remember the vectors.
+
+        Args:
+            weights: returns the weights; merged ones are not kept in memory.
+            folder: keeps the vectors, so that a resumed run does not encode the texts again.
+            cut: encode as in training, and not as the model that is shipped.
+        """
+        self.encoder.model.load_state_dict(weights())
+        precision: Precision = self.fit_precision if cut else "float32"
+        length = self._config.max_length if cut else None
+        encode = cached(self.encoder, folder, precision, length)
+
+        def switching(plain: Encode) -> Encode:
+            def encode_by_own_weights(texts: Sequence[str]) -> NDArray[np.float32]:
+                self.encoder.model.load_state_dict(weights())
+                return plain(texts)
+
+            return encode_by_own_weights
+
+        return remembering(encode.each(switching))
+
+
 @dataclass(frozen=True)
 class CandidateEncoders:
-    """The encoders of all candidates for one text.
-
-    One encoder is in memory, and loads the weights of the candidate that encodes. The same weights
-    never encode a text twice.
+    """The encoders of all candidates for one text; the same weights never encode a text twice.
 
     Attributes:
         config: settings; they name the base model and give the length to which texts are cut.
-        encoder: the base model without a final normalisation.
+        shared: encodes by the weights of every candidate, and of every part of the corpus.
         maps: the maps to try, not yet fitted; all on pairs, or all on single texts.
         through: the map in `maps` that trained weights are tried with first; `None` unless maps
             are fitted on pairs. A training of both sides goes through it.
@@ -70,16 +128,15 @@ class CandidateEncoders:
 
     config: TrainConfig
     corpus: Corpus
-    encoder: Encoder
-    base: Weights
+    shared: SharedEncoder
     maps: tuple[MapChoice, ...]
     through: MapChoice | None
     trained: Weights | None = None
     fitted_on: int = FITTED_ON
     folder: Path = field(default_factory=cache_folder)
     too_few_pairs: str = ""
-    _made: dict[tuple[float, bool], PromptedEncoders] = field(default_factory=dict)
-    _moments: dict[float, PairMoments] = field(default_factory=dict)
+    _made: dict[tuple[float, bool], PromptedEncoders] = field(default_factory=dict, init=False)
+    _moments: dict[float, Moments | PairMoments] = field(default_factory=dict, init=False)
 
     @classmethod
     def load(
@@ -94,17 +151,9 @@ class CandidateEncoders:
         Maps are also fitted on `parts` of the corpus (`of_part`).
 
         Raises:
-            UserError: a base model that cannot be loaded, trained, or written as standard modules;
-                too few pairs to map queries alone.
+            UserError: as for `SharedEncoder`; or too few pairs to map queries alone.
         """
-        encoder = base_encoder(config)
-        if encoder.is_frozen:
-            require_one_way(encoder.prompts, config.model, "adapting")
-        else:
-            require_trainable(config, encoder)
-        drop_normalize(encoder)
-        weights = {k: v.detach().clone() for k, v in encoder.model.state_dict().items()}
-        too_few = why_too_few_pairs(config, corpus, parts)
+        shared, too_few = SharedEncoder(config), why_too_few_pairs(config, corpus, parts)
         if too_few and queries_only:
             raise UserError(
                 f"`queries_only`: {too_few}. Give more documents, name the columns of pairs "
@@ -112,26 +161,25 @@ class CandidateEncoders:
             )
         maps = QUERY_MAPS if queries_only else TEXT_MAPS if too_few else PAIR_MAPS
         through_map = QUERY_MAPS[0] if queries_only else None if too_few else THROUGH
-        return cls(config, corpus, encoder, weights, maps, through_map, too_few_pairs=too_few)
+        return cls(config, corpus, shared, maps, through_map, too_few_pairs=too_few)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The base model without a final normalisation."""
+        return self.shared.encoder
 
     def with_trained(self, trained: Weights | None) -> CandidateEncoders:
         """Return these encoders with the weights of a training."""
-        moments = {share: own for share, own in self._moments.items() if not share}
-        return replace(
-            self,
-            trained=trained,
-            _made={(0.0, cut): self._encoder(0.0, cut) for cut in (False, True)},
-            _moments=moments,
-        )
+        return replace(self, trained=trained)
 
     def of_part(self, corpus: Corpus, trained: Weights | None = None) -> CandidateEncoders:
         """Return these encoders with other trained weights, and maps fitted on another corpus."""
-        return replace(self.with_trained(trained), corpus=corpus, _moments={})
+        return replace(self, corpus=corpus, trained=trained)
 
     def read_trained(self, file: Path) -> Weights:
         """Read the final weights of a training, without the map behind the encoder."""
         weights = checkpoint.load_weights(file)
-        return {name: weights[name] for name in self.base}
+        return {name: weights[name] for name in self.shared.base}
 
     @cached_property
     def fit_texts(self) -> tuple[Asked, ...]:
@@ -144,17 +192,14 @@ class CandidateEncoders:
         return (("document", [self.corpus[int(row)] for row in rows]),)
 
     def encode(self, candidate: Candidate) -> PromptedEncoders:
-        """Return the functions that encode texts by a candidate.
-
-        The vectors are kept on disk, so that a resumed run does not encode the texts again.
-        """
+        """Return the functions that encode texts by a candidate."""
         encode = self._encoder(candidate.share)
         if candidate.change is None:
             return encode
         fitted = candidate.change.fit(self.moments(candidate.share))
         return (through_queries if candidate.change.of_queries else through)(encode, fitted)
 
-    def moments(self, share: float) -> PairMoments:
+    def moments(self, share: float) -> Moments | PairMoments:
         """Return the moments of the vectors on which maps for these weights are fitted.
 
         Texts are cut and encoded as in training. This takes a third of the time, and gives the same
@@ -166,27 +211,19 @@ class CandidateEncoders:
                 torch.from_numpy(encode.for_side(side)(list(texts)))
                 for side, texts in self.fit_texts
             ]
-            if len(sides) == 2:
-                self._moments[share] = PairMoments.from_pairs(*sides)
-            else:
-                self._moments[share] = PairMoments(
-                    Moments.from_vectors(sides[0][:0]), Moments.from_vectors(sides[0])
-                )
+            of_pairs = len(sides) == 2
+            found = PairMoments.from_pairs(*sides) if of_pairs else Moments.from_vectors(*sides)
+            self._moments[share] = found
         return self._moments[share]
 
     def base_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the base model's vectors (text, dim) of documents, cut as in training."""
-        return self._encoder(0.0, cut=True).documents(texts)
+        return self.shared.base_cut.documents(texts)
 
     @property
     def of_queries(self) -> bool:
         """True if documents keep their vectors, and trained weights encode queries alone."""
         return self.maps[0].of_queries
-
-    @property
-    def fit_precision(self) -> Precision:
-        """Arithmetic for the texts on which maps are fitted: that of training."""
-        return "bf16" if self.config.precision != "float32" and has_bf16() else "float32"
 
     def put_behind(self, encoder: Encoder) -> None:
         """Put the map that training goes through behind a base model, before its training.
@@ -222,36 +259,18 @@ class CandidateEncoders:
 
     def _weights(self, share: float) -> Weights:
         if not share:
-            return self.base
+            return self.shared.base
         assert self.trained is not None
-        return merge(self.base, [self.trained], share)
+        return merge(self.shared.base, [self.trained], share)
 
     def _encoder(self, share: float, cut: bool = False) -> PromptedEncoders:
-        """Return functions that load weights before they encode, and remember the vectors.
-
-        Args:
-            share: share of the trained weights in the merged weights, as in `Candidate`.
-            cut: encode as in training, and not as the model that is shipped.
-        """
+        """Return functions that encode by merged weights; `cut`: as in training."""
+        base = self.shared.base_cut if cut else self.shared.base_whole
+        if not share:
+            return base
         if (share, cut) not in self._made:
-            self.encoder.model.load_state_dict(self._weights(share))
-            encode = cached(
-                self.encoder,
-                self.folder if share else cache_folder(),
-                self.fit_precision if cut else "float32",
-                self.config.max_length if cut else None,
-            )
-
-            def switching(plain: Encode) -> Encode:
-                def encode_by_own_weights(texts: Sequence[str]) -> NDArray[np.float32]:
-                    self.encoder.model.load_state_dict(self._weights(share))
-                    return plain(texts)
-
-                return encode_by_own_weights
-
-            own = remembering(encode.each(switching))
-            if share and self.of_queries:
-                base = self._encoder(0.0, cut)
+            own = self.shared.by(partial(self._weights, share), self.folder, cut)
+            if self.of_queries:
                 own = PromptedEncoders(own.queries, base.documents, base.plain)
             self._made[share, cut] = own
         return self._made[share, cut]

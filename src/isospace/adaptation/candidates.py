@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from isospace.evaluation.other_text import CARRIED
 from isospace.evaluation.scores import BASE
-from isospace.operators.fitted_whitening import PairMoments, Whitening, WhiteningMap
+from isospace.operators.fitted_whitening import Moments, PairMoments, Whitening, WhiteningMap
 from isospace.statistics.gains import Gain
 
 SHARES = (0.75, 0.5, 0.25)
@@ -25,19 +26,22 @@ FOLD_SHARES = (1.0, 0.5)
 """Shares for a small folder that is cross-validated; every part tries the same ones."""
 
 
+_OF_TEXTS = Whitening()
+
+
 @dataclass(frozen=True)
 class MapChoice:
     """A linear map to be fitted on the corpus.
 
     Attributes:
-        fit_power: returns the map from the moments of some vectors and the power.
+        fit_power: returns the map from the moments of texts or pairs, and the power.
         of_texts: true if the map is fitted on single texts, and not on pairs.
         of_queries: true if documents keep their vectors.
     """
 
     kind: str
     power: float
-    fit_power: Callable[[PairMoments, float], WhiteningMap]
+    fit_power: Callable[[Any, float], WhiteningMap]
     of_texts: bool = False
     of_queries: bool = False
 
@@ -46,7 +50,7 @@ class MapChoice:
         """Name of the map for people."""
         return f"{self.kind}, power {self.power:g}"
 
-    def fit(self, moments: PairMoments) -> WhiteningMap:
+    def fit(self, moments: Moments | PairMoments) -> WhiteningMap:
         """Fit the map to the moments of some vectors."""
         return self.fit_power(moments, self.power)
 
@@ -58,16 +62,12 @@ def by_pairs(power: float) -> MapChoice:
 
 def by_texts(power: float) -> MapChoice:
     """Return the whitening by single texts."""
-    return MapChoice("whitened by single texts", power, _fit_texts, of_texts=True)
+    return MapChoice("whitened by single texts", power, _OF_TEXTS.fit, of_texts=True)
 
 
 def queries_by_pairs(power: float) -> MapChoice:
     """Return the whitening by pairs that maps queries alone."""
     return MapChoice("queries whitened by pairs", power, PairMoments.fit_queries, of_queries=True)
-
-
-def _fit_texts(moments: PairMoments, power: float) -> WhiteningMap:
-    return Whitening().fit(moments.texts, power)
 
 
 PAIR_MAPS = tuple(map(by_pairs, (0.5, 0.75, 1.0)))

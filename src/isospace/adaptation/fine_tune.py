@@ -75,7 +75,7 @@ def facts_of(search: Search, choice: Choice, steps: int) -> TrainingFacts:
         steps=steps,
         longest=search.task.training.max_length,
         pooling=search.encoders.encoder.pooling,
-        precision=search.encoders.fit_precision,
+        precision=search.encoders.shared.fit_precision,
         seconds=search.seconds,
         memory_mb=peak_memory_mb(),
     )
@@ -169,7 +169,7 @@ def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
     if fit.accelerator.mixed_precision == "bf16":
         evaluating = seconds_per_token(encoder, task.validation.second, "bf16")
     # Maps are fitted in another precision. Count the float32 tokens that take the same time.
-    fitting = evaluating if search.encoders.fit_precision == "bf16" else token
+    fitting = evaluating if search.encoders.shared.fit_precision == "bf16" else token
     held_out = evaluation_tokens(encoder, task.data.held_out, task.training.max_length)
     return TimePlan(
         until=until,

@@ -196,7 +196,7 @@ def _train(search: Search, until: float | None) -> dict[str, Any]:
     drop_normalize(encoder)
     seconds = math.inf if until is None else until - time.monotonic()
     training = train_queries(
-        encoder, pairs, config, updates, seconds, encoders.fit_precision == "bf16"
+        encoder, pairs, config, updates, seconds, encoders.shared.fit_precision == "bf16"
     )
     done = 0
     with search.progress.bar("train", updates) as advance:
@@ -228,7 +228,9 @@ def _affordable(search: Search, examples: Examples, left: float) -> int:
     encoder, config = search.encoders.encoder, search.task.training
     sample = examples.related_texts(_SAMPLE)[1]
     each = _tokens_per_text(encoder, "document", sample, config)
-    seconds = SPARE * each * seconds_per_token(encoder, sample, search.encoders.fit_precision)
+    seconds = (
+        SPARE * each * seconds_per_token(encoder, sample, search.encoders.shared.fit_precision)
+    )
     return max(0, min(MOST_PASSAGES, int(_ENCODING * left / seconds)))
 
 
