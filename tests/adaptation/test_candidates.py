@@ -17,9 +17,11 @@ from isospace.adaptation.candidates import (
     by_texts,
     queries_by_pairs,
 )
+from isospace.adaptation.scoring import Tried, ValidationScores
 from isospace.operators.fitted_whitening import PairMoments
 from isospace.statistics.gains import gain
 from isospace.statistics.influence import mean_scores
+from isospace.statistics.verdict import GAIN_ERROR_SHARE
 
 
 @pytest.mark.parametrize("of_power", [by_pairs, by_texts, queries_by_pairs])
@@ -66,3 +68,16 @@ def test_carried_sets_are_bounded_by_their_mean_and_others_one_by_one(changes, a
     gains = {name: change(points) for name, points in changes.items()}
     found = allowed_candidates({BASE_MODEL: {}, state: gains}, max_drop=0.5)
     assert found == ([BASE_MODEL, state] if allowed else [BASE_MODEL])
+
+
+def test_the_error_of_a_gain_is_measured_where_a_candidate_beats_the_base_model():
+    values = np.random.default_rng(0).random((2, 100))
+    base, other = (
+        ValidationScores(mean_scores(row[None], np.arange(100)), {})
+        for row in (values[0], values[0] + 0.2 * values[1])
+    )
+    mapped = Candidate(0.0, PAIR_MAPS[0])
+    tried = Tried({BASE_MODEL: base, mapped: other}, max_drop=2.0)
+    assert tried.selected == mapped
+    assert 0.15 < tried.error_share < 0.25
+    assert Tried({BASE_MODEL: other, mapped: base}, max_drop=2.0).error_share == GAIN_ERROR_SHARE

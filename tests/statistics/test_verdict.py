@@ -11,6 +11,7 @@ from isospace.statistics.verdict import (
     VerdictKind,
     detectable_gain,
     differences,
+    error_share,
     kind_of,
     verdict_of,
 )
@@ -73,6 +74,12 @@ def test_one_line_says_what_the_items_can_show():
     assert documents.startswith("these 120 pairs in 40 documents can show gains from about ")
     smaller, larger = (float(text.split()[-2]) for text in (alone, documents))
     assert larger > 1.5 * smaller > 1.5
+    changed = mean_scores(values + 0.3 * random.random(120), np.arange(120))
+    share = error_share(changed, mean_scores(values, np.arange(120)))
+    assert share == pytest.approx(0.3, abs=0.05)
+    measured = detectable_gain(mean_scores(values, np.arange(120)), share=share)
+    assert float(measured.split()[-2]) == pytest.approx(smaller * share / 0.5, abs=0.1)
+    assert error_share(changed, mean_scores(np.ones((1, 120)), np.arange(120))) == 0.5
     many = mean_scores(random.random((1, 50_000)), np.arange(50_000))  # no less than a point
     assert detectable_gain(many) == "these 50,000 pairs can show gains from about 1.0 points"
     few = mean_scores(values, np.arange(120) % 19)

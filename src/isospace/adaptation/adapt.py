@@ -191,7 +191,7 @@ def _search(search: Search, tried: Tried, amounts: Amounts, begins: float) -> Fi
     progress.table(
         "candidates so far, on the validation pairs, x 100", tried.results(baselines).rows()
     )
-    progress.line("pairs", data.benchmark.detectable_gain(base.measured))
+    progress.line("pairs", data.benchmark.detectable_gain(base.measured, tried.error_share))
     frozen, of_queries = search.encoders.encoder.is_frozen, search.encoders.of_queries
     until = None  # a resumed training keeps its planned length
     if config.budget[1] == "minutes" and not search.run.last_checkpoint.is_file():

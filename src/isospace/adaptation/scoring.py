@@ -23,6 +23,7 @@ from isospace.evaluation.scores import HYBRID_BASE
 from isospace.statistics.gains import Gain, gain
 from isospace.statistics.influence import Scores
 from isospace.statistics.selection import best_position
+from isospace.statistics.verdict import GAIN_ERROR_SHARE, error_share
 from isospace.system.progress import Progress
 from isospace.system.signals import StopRequest
 from isospace.training.finish import ModelScores
@@ -110,6 +111,13 @@ class Tried:
         """The allowed candidate with the highest validation MRR."""
         mrr = self.mrr
         return self.allowed[best_position([mrr[one] for one in self.allowed])]
+
+    @property
+    def error_share(self) -> float:
+        """Ratio of the standard error of the selected candidate's gain to the base model's."""
+        if self.selected == BASE_MODEL:
+            return GAIN_ERROR_SHARE
+        return error_share(self.scores[self.selected].pairs, self.base.pairs)
 
     def results(
         self, baselines: Mapping[str, Scores], selected: Candidate | None = None

@@ -28,7 +28,13 @@ from isospace.operators.fusion import WEIGHT
 from isospace.statistics.gains import CONFIDENCE, Gain, gain
 from isospace.statistics.influence import Scores
 from isospace.statistics.selection import SelectedAmong, best_other, gain_of_selected, measured_gain
-from isospace.statistics.verdict import Verdict, base_kept, detectable_gain, verdict_of
+from isospace.statistics.verdict import (
+    GAIN_ERROR_SHARE,
+    Verdict,
+    base_kept,
+    detectable_gain,
+    verdict_of,
+)
 from isospace.system.files import hash_of
 
 SAMPLE = 1000
@@ -204,9 +210,12 @@ class Benchmark:
         """Return the MRR of the test pairs with the contribution of each pair."""
         return mrr_scores(self.pairs, ranks)
 
-    def detectable_gain(self, before: BenchmarkResult) -> str:
-        """Return a sentence on the smallest gain that the test pairs can show."""
-        return detectable_gain(self.pair_scores(before.retrieval), self.pairs.unit)
+    def detectable_gain(self, before: BenchmarkResult, share: float = GAIN_ERROR_SHARE) -> str:
+        """Return a sentence on the smallest gain that the test pairs can show.
+
+        `share` is the ratio of a gain's standard error to that of the base model's score.
+        """
+        return detectable_gain(self.pair_scores(before.retrieval), self.pairs.unit, share=share)
 
     def bm25_gains(
         self, before: BenchmarkResult, after: BenchmarkResult, among: SelectedAmong | None = None

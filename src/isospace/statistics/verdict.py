@@ -39,7 +39,7 @@ POWER = 0.8
 """The power of the test for which a number of items is advised."""
 
 GAIN_ERROR_SHARE = 0.5
-"""Ratio of a gain's standard error to that of the base model's score, if the gain is unknown.
+"""Ratio of a gain's standard error to that of the base model's score, if it cannot be measured.
 
 docs/results/placebo.md has it for real gains.
 """
@@ -150,10 +150,20 @@ def pairs_needed(gain: Gain) -> float:
     return float(gain.items * (shows / max(away, SMALLEST_GAIN / 2)) ** 2)
 
 
-def detectable_gain(base: Scores, unit: str = "groups", items: str = "pairs") -> str:
+def error_share(after: Scores, before: Scores) -> float:
+    """Return the ratio of a gain's standard error to that of the score before."""
+    error = standard_error(before)
+    if not 0 < error < math.inf:
+        return GAIN_ERROR_SHARE
+    return standard_error(after, before) / error
+
+
+def detectable_gain(
+    base: Scores, unit: str = "groups", items: str = "pairs", share: float = GAIN_ERROR_SHARE
+) -> str:
     """Return in words the gain that these items would show with `POWER`, before it is measured.
 
-    The error of a gain is estimated from the base model's score by `GAIN_ERROR_SHARE`.
+    The standard error of a gain is estimated as `share` times that of the base model's score.
     """
     count, groups = len(base.groups), len(np.unique(base.groups))
     in_groups = "" if groups == count else f" in {number_of(groups, unit)}"
@@ -162,7 +172,7 @@ def detectable_gain(base: Scores, unit: str = "groups", items: str = "pairs") ->
         return f"{these} are too few to show a gain; {FEWEST_GROUPS} {unit} or more can"
     freedom = max(1.0, base.effective_groups - 1)
     critical = stats.t.isf((1 - CONFIDENCE) / 2, freedom) + stats.t.isf(1 - POWER, freedom)
-    points = 100 * critical * GAIN_ERROR_SHARE * standard_error(base)
+    points = 100 * critical * share * standard_error(base)
     return f"{these} can show gains from about {max(points, 100 * SMALLEST_GAIN):.1f} points"
 
 
