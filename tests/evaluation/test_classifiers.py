@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -12,8 +9,11 @@ from golden_files import files
 from sklearn.model_selection import StratifiedKFold
 
 from isospace.evaluation.classifiers import (
+    BATCH,
+    EPOCHS_PER_LOOK,
     FOLDS as COUNT,
     STRENGTHS,
+    TENACITY,
     Fold,
     given_split,
     k_fold_then_test,
@@ -21,11 +21,38 @@ from isospace.evaluation.classifiers import (
     train_stacked,
 )
 
-_spec = importlib.util.spec_from_file_location(
-    "transfer_loop", Path(__file__).parents[2] / "benchmarks" / "transfer_loop.py"
-)
-transfer_loop = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(transfer_loop)
+
+def train_one(x, y, fold, l2):
+    """Train one classifier with SentEval's draws, torch's optimizer and early stopping."""
+    random = np.random.RandomState(1111)
+    torch.manual_seed(1111)
+    model = torch.nn.Linear(x.shape[1], int(y.max()) + 1)
+    # SentEval names the optimizer and no more: the learning rate is torch's.
+    optimizer = torch.optim.Adam(model.parameters(), weight_decay=l2)
+    train, valid = fold.train, fold.valid
+    if valid is None:
+        order = random.permutation(len(train))
+        cut = int(0.05 * len(train))
+        train, valid = train[order[cut:]], train[order[:cut]]
+    x_train, y_train, x_valid, y_valid = x[train], y[train], x[valid], y[valid]
+    best, kept, misses, epochs = -1.0, {}, 0, 0
+    while misses <= TENACITY and epochs <= 200:
+        for _ in range(EPOCHS_PER_LOOK):
+            order = torch.from_numpy(random.permutation(len(x_train)))
+            for start in range(0, len(order), BATCH):
+                batch = order[start : start + BATCH]
+                loss = torch.nn.functional.cross_entropy(model(x_train[batch]), y_train[batch])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        epochs += EPOCHS_PER_LOOK
+        with torch.no_grad():
+            accuracy = (model(x_valid).argmax(1) == y_valid).sum().item() / len(y_valid)
+        if accuracy > best:
+            best, kept = accuracy, {k: v.clone() for k, v in model.state_dict().items()}
+        else:
+            misses += 1
+    return torch.cat([kept["weight"], kept["bias"][:, None]], dim=1)
 
 
 def clusters(rows, classes, seed, dim=12, spread=1.0):
@@ -56,7 +83,12 @@ def test_stacked_training_equals_one_classifier_after_the_other(name, classes, s
     l2 = np.tile([1e-5, 1e-2, 1.0], (len(FOLDS[name]), 1)) * np.arange(
         1, len(FOLDS[name]) + 1
     ).reshape(-1, 1)
-    expected = transfer_loop.Loop()(x, y, FOLDS[name], l2)
+    expected = torch.stack(
+        [
+            torch.stack([train_one(x, y, fold, strength) for strength in own])
+            for fold, own in zip(FOLDS[name], l2.tolist(), strict=True)
+        ]
+    )
     found = train_stacked(x, y, FOLDS[name], l2)
     torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
 
