@@ -23,8 +23,8 @@ class Report(PrintsJson):
     ] = ()
     """Folders of runs, or the folder of a comparison."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """The page to write; its tables are put beside it, as md and tex. Default: report.html in the
-    folder of the run or of the comparison."""
+    """The page to write; its tables become md and tex files in the same folder. Default:
+    report.html in the folder of the run or of the comparison."""
 
     def run(self) -> None:
         """Write the page and the tables, and print the table of runs."""

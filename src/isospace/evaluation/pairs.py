@@ -231,7 +231,7 @@ def unit_vectors(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return vectors of length 1, (query, dim) and (document, dim).
 
-    Each distinct text is encoded once, in slices that bound the memory beside the vectors.
+    Each distinct text is encoded once, in slices, so that only the vectors need much memory.
     """
     sides = sided(encode)
     if sides.queries == sides.documents:

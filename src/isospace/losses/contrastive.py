@@ -25,7 +25,7 @@ def diagonal_cross_entropy(logits: torch.Tensor) -> torch.Tensor:
 def cell_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     r"""Return $-[y \log p + (1 - y) \log(1 - p)]$ of every cell, where p is the rows' softmax.
 
-    Where p rounds to 1, `1 - p` is taken as the smallest number that differs from 1 and has no
+    Where p rounds to 1, `1 - p` is replaced by the smallest positive difference to 1, without a
     gradient, so that the loss stays finite.
 
     The logits, the labels (0 or 1) and the losses are (n, m).

@@ -37,8 +37,8 @@ class DiffCSE(Contrast):
     masks 80 %, makes 10 % random ones and leaves 10 %, and its generator runs under dropout; here
     all of them are masked, and it runs without. The detector runs in float32, by transformers' own
     modules, on every process for the whole batch.
-    Over pairs of texts $z$ is of the anchor and $z'$ of its positive. $x$ is the anchor, whose own
-    vector $z$ is read beside both its $x''$: the positive's has other words to know of.
+    Over pairs of texts $z$ is of the anchor and $z'$ of its positive. $x$ is the anchor, and the
+    detector reads its vector $z$ with both $x''$: the positive has other words.
     """
 
     detection_weight: PositiveFloat = 0.005

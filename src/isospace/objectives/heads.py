@@ -59,7 +59,7 @@ def in_turn(*builders: Head) -> Head:
 class Projector(nn.Module):
     """Linear, batch norm and ReLU for each width, Linear alone for the last (Barlow Twins, SCD).
 
-    Batch statistics are taken view by view, in order. Only the first layer may have a bias (SCD).
+    Each view has batch statistics of its own. Only the first layer may have a bias (SCD).
     """
 
     def __init__(
@@ -306,7 +306,7 @@ class VirtualView(Seeded):
     """Two projected views of length 1, and a virtual view of the first (VaSCL).
 
     The virtual view moves every sentence by `radius` along the gradient of a contrast with its
-    `neighbours` nearest sentences. The gradient is taken `start_radius` away in a random direction.
+    `neighbours` nearest sentences. This gradient is that at a random point `start_radius` away.
     The settings are those of the objective.
     """
 

@@ -62,8 +62,8 @@ class RankCSE(Contrast):
     """tau_3, divides the teacher's scores. Default: half of `rank_temperature`; with margin-mse the
     same."""
     own_text: Literal["in", "out"] = "in"
-    """Whether a text's own positive is in its list. A text beside itself (`views` dropout) is what
-    every teacher ranks first, and little but that is learnt from it."""
+    """Whether a text's own positive is in its list. With `views` dropout every teacher ranks the
+    text itself first, and little but that is learnt from it."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
@@ -115,7 +115,7 @@ class RankCSE(Contrast):
         return terms
 
     def _distilled(self, views: Views, logits: torch.Tensor) -> torch.Tensor:
-        assert views.teacher is not None  # `Objective.__call__` has looked
+        assert views.teacher is not None  # `reads_teacher` asks for it
         temperature = self.teacher_temperature
         if temperature is None:
             of_margins = self.variant == "margin-mse"

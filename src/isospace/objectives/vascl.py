@@ -41,7 +41,7 @@ class VaSCL(Objective):
     radius: PositiveFloat = 15.0
     """Delta, length of the step from a sentence to its virtual view."""
     start_radius: PositiveFloat = 15.0
-    """xi, length of the random step at which the gradient is taken."""
+    """xi, length of the random step to the point whose gradient is followed."""
     width: PositiveInt = 128
     """Width of the head's output."""
     stop_gradient: bool = True

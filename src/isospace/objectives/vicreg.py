@@ -39,7 +39,7 @@ class VICReg(Projected, Objective):
     covariance_weight: NonNegativeFloat = 1.0
     """nu, weight of the covariances."""
     contrast_weight: NonNegativeFloat = 0.0
-    """Weight of InfoNCE beside the three; 0, the paper's, leaves it out."""
+    """Weight of InfoNCE, a fourth term; 0, the paper's, leaves it out."""
     temperature: PositiveFloat = 0.05
     """tau, divides the cosines of InfoNCE."""
     projector: Widths = (8192, 8192, 8192)

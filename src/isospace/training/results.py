@@ -143,7 +143,8 @@ class RunResults(BeforeAndAfter):
     def kept(self) -> str:
         """The checkpoint in model/, and the reason, as text."""
         if self.candidate:
-            return f"{self.candidate}; of the (first) training: {self.training.choice.reason}"
+            trained = f"; checkpoint of the training: {self.training.choice.reason}"
+            return self.candidate + (trained if self.training.steps else "")
         if self.model_step == self.training.choice.step:
             return self.training.choice.reason
         return (
