@@ -147,9 +147,9 @@ def compare(
             _require_same_text(cells, data.corpus.digest)
             if is_main_process():
                 progress.line("base model", f"scoring the encoder ({data.benchmark.protocol}) ...")
-                start = ModelScores.of_base_model(base_encoder(cells[0].config), data, progress)
-                progress.table(*start.table)
-                progress.line("pairs", _can_be_shown(start, cells[0].config, data, measure))
+                base = ModelScores.of_base_model(base_encoder(cells[0].config), data, progress)
+                progress.table(*base.table)
+                progress.line("pairs", _can_be_shown(base, cells[0].config, data, measure))
                 scored_now = _score(baselines, scored, data, progress)
         with working_in(folder, _CONTINUE):
             if missing:
@@ -252,13 +252,13 @@ def _require_average(config: TrainConfig, benchmark: Benchmark) -> None:
         raise UserError(f"`verdict_on` sts: no average of the STS sets: {shared.why_incomplete}")
 
 
-def _can_be_shown(start: ModelScores, config: TrainConfig, data: Data, measure: Measure) -> str:
+def _can_be_shown(base: ModelScores, config: TrainConfig, data: Data, measure: Measure) -> str:
     """Return a sentence on the gains that the test items can show."""
     benchmark = data.benchmark
     if measure == "pairs":
-        return benchmark.detectable_gain(start.measured)
+        return benchmark.detectable_gain(base.measured)
     shared = _unseen_items(config, benchmark)
-    scores = shared.scores([benchmark.items(start.measured)])
+    scores = shared.scores([benchmark.items(base.measured)])
     return detectable_gain(scores[shared.shown("Avg") or "Avg"], "sentences", "test pairs")
 
 

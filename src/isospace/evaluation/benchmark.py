@@ -250,8 +250,8 @@ class Benchmark:
             if among is not None and len(among.scores) > 1:
                 best = gain_of_selected(replace(among, place=best_other(among.scores)))
             return base_kept(kept, self.protocol, best)
-        result, start = (self.pair_scores(state.retrieval) for state in (after, before))
-        found = measured_gain(result, start, among, self.confidence)
+        adapted, base = (self.pair_scores(state.retrieval) for state in (after, before))
+        found = measured_gain(adapted, base, among, self.confidence)
         return verdict_of(found, self.protocol, self.pairs.unit)
 
 

@@ -133,14 +133,14 @@ def measure_forms(
     full = Compression(FULL, vectors.shape[1])
     before = test_scores(full)
     selecting_scores = test_scores if validation is None else _scorer(encode, validation)
-    start = before if validation is None else selecting_scores(full)
-    measure = next(iter(start))
+    full_selecting = before if validation is None else selecting_scores(full)
+    measure = next(iter(full_selecting))
     forms = {}
     for name in forms_for(vectors.shape[1], len(vectors)):
         compression = Compression.fit(name, vectors)
         found = test_scores(compression)
         selecting = found if validation is None else selecting_scores(compression)
-        after, base = selecting[measure], start[measure]
+        after, base = selecting[measure], full_selecting[measure]
         values = {of: scores.mean for of, scores in found.items()}
         changes, lost = {}, 0.0
         if name != FULL:

@@ -169,9 +169,9 @@ class BM25Comparison:
             f"{self.weight:g} standard deviations x BM25 / its highest of the query"
         )
 
-    def over(self, start: BM25Comparison, way: Way) -> dict[str, Gain]:
-        """Return measure -> gain of a way of search over the encoder alone in `start`."""
-        before = start.scores["encoder"]
+    def over(self, base: BM25Comparison, way: Way) -> dict[str, Gain]:
+        """Return measure -> gain of a way of search over the encoder alone in `base`."""
+        before = base.scores["encoder"]
         return {name: gain(after, before[name]) for name, after in self.scores[way].items()}
 
     def names(self, model: str) -> dict[Way, str]:
@@ -209,15 +209,15 @@ class BM25Comparison:
 
 def gains_over_first(title: str, found: Mapping[str, BM25Comparison]) -> TitledRows:
     """Return a table: the gain of each model and way of search over the first model alone."""
-    first, start = next(iter(found.items()))
+    first, base = next(iter(found.items()))
     rows: dict[str, dict[str, str]] = {}
     for model, with_bm25 in found.items():
         for way, name in with_bm25.names(model).items():
             if name != first and name not in rows:
-                gains = with_bm25.over(start, way)
+                gains = with_bm25.over(base, way)
                 rows[name] = {"model": name} | {of: gain.points for of, gain in gains.items()}
     note = (
-        f"Points, with 95 % intervals over the {start.unit}, each by itself: not corrected for how "
+        f"Points, with 95 % intervals over the {base.unit}, each by itself: not corrected for how "
         "many there are."
     )
     return TitledRows(f"{title}, over {first}", list(rows.values()), note)

@@ -236,8 +236,8 @@ def other_text_scores(
 ) -> dict[str, OtherTextScores]:
     """Return set -> scores and gain, given the results of `OtherText.measure` for both models."""
     return {
-        name: OtherTextScores(start.mean, after[name].mean, gain(after[name], start))
-        for name, start in before.items()
+        name: OtherTextScores(base.mean, after[name].mean, gain(after[name], base))
+        for name, base in before.items()
     }
 
 
@@ -285,9 +285,9 @@ def gains_over(after: Sequence[Items], before: Items) -> dict[str, Gain]:
 
     A set is left out if the base model was scored on other pairs.
     """
-    found, start = scores_of(after), scores_of([before])
+    found, base = scores_of(after), scores_of([before])
     return {
-        name: gain(scores, start[name])
+        name: gain(scores, base[name])
         for name, scores in found.items()
         if _same(name, after[0], before)
     }

@@ -122,9 +122,9 @@ def gain_of_selected(among: SelectedAmong, measured: tuple[Scores, Scores] | Non
     `measured` are scores of the selected candidate and of the base model, if they were measured
     again more precisely.
     """
-    start, others = among.scores[0], among.scores[1:]
-    after, before = measured or (among.scores[among.place], start)
-    influences = np.stack([influence_of_gain(scores, start) for scores in others])
+    base, others = among.scores[0], among.scores[1:]
+    after, before = measured or (among.scores[among.place], base)
+    influences = np.stack([influence_of_gain(scores, base) for scores in others])
     sizes = np.linalg.norm(influences, axis=1)
     varied = sizes > ROUNDING
     if not varied.any():

@@ -157,7 +157,7 @@ def make_lists(
     config: TrainConfig,
     corpus: Corpus,
     examples: Examples,
-    start: Encoder,
+    base_model: Encoder,
     select_weight: Callable[[Encoder], float],
     cache: Path,
     progress: Progress,
@@ -181,8 +181,8 @@ def make_lists(
     began = time.monotonic()
     teacher, description = None, "the base model ranks, and nothing teaches"
     if config.teacher is not None:
-        teacher, description = _teacher(config, start, sides, cosines, select_weight)
-    ranker = teacher if teacher is not None and teacher.ranks_all else cosines(start)
+        teacher, description = _teacher(config, base_model, sides, cosines, select_weight)
+    ranker = teacher if teacher is not None and teacher.ranks_all else cosines(base_model)
     size = len(np.union1d(sides.queries, sides.texts))
     progress.line(
         "teacher",
@@ -263,7 +263,7 @@ def names_of(teacher: str) -> list[str]:
 
 def _teacher(
     config: TrainConfig,
-    start: Encoder,
+    base_model: Encoder,
     sides: LinesBySide,
     cosines: Callable[[Encoder], Cosines],
     select_weight: Callable[[Encoder], float],
@@ -281,13 +281,15 @@ def _teacher(
                 f"`teacher` {cross}: a cross-encoder scores mined texts, and none are mined. Set "
                 "`mined`, such as 4"
             )
-        scorer = CrossEncoderTeacher(cross, str(start.device), sides.read)
+        scorer = CrossEncoderTeacher(cross, str(base_model.device), sides.read)
         return scorer, f"cross-encoder {cross}"
     for name in names_of(config.teacher):
-        base = name.removesuffix(BM25)
-        encoder = start if base == "base" else load_encoder(base, device=str(start.device))
-        made, description = cosines(encoder), base
-        if base == name:
+        own = name.removesuffix(BM25)
+        encoder = base_model
+        if own != "base":
+            encoder = load_encoder(own, device=str(base_model.device))
+        made, description = cosines(encoder), own
+        if own == name:
             teachers.append(made)
         else:
             weight = select_weight(encoder)

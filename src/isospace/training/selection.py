@@ -54,10 +54,10 @@ class Choice:
     reason: str
 
 
-def is_collapsed(evaluation: Mapping[str, float], start: Mapping[str, float]) -> bool:
+def is_collapsed(evaluation: Mapping[str, float], base: Mapping[str, float]) -> bool:
     """Return true if the space has collapsed, compared with the base model's (see the module)."""
     return not (
-        evaluation["effective_rank"] >= SMALLEST_RANK_SHARE * start["effective_rank"]
+        evaluation["effective_rank"] >= SMALLEST_RANK_SHARE * base["effective_rank"]
         and evaluation["neighbour_overlap"] >= SMALLEST_NEIGHBOUR_OVERLAP
     )
 
@@ -78,15 +78,15 @@ def select_checkpoint(
         base_competes: select the base model if no other is better; if false, only if all others
             are set aside.
 
-    >>> start = {"step": 0, "pairs_mrr": 0.4, "effective_rank": 90.0, "neighbour_overlap": 1.0}
+    >>> base = {"step": 0, "pairs_mrr": 0.4, "effective_rank": 90.0, "neighbour_overlap": 1.0}
     >>> later = {"step": 9, "pairs_mrr": 0.3, "effective_rank": 95.0, "neighbour_overlap": 0.7}
-    >>> [select_checkpoint([start, later], "label-free", natural).step for natural in (True, False)]
+    >>> [select_checkpoint([base, later], "label-free", natural).step for natural in (True, False)]
     [0, 9]
     """
     criterion = {"labels": LABELS, "last": LAST}.get(rule, PAIRS if natural_pairs else LAST)
-    start = evaluations[0]
+    base = evaluations[0]
     collapsed = tuple(
-        int(evaluation["step"]) for evaluation in evaluations[1:] if is_collapsed(evaluation, start)
+        int(evaluation["step"]) for evaluation in evaluations[1:] if is_collapsed(evaluation, base)
     )
 
     usable = [
@@ -96,9 +96,9 @@ def select_checkpoint(
         and (rule != "label-free" or int(evaluation["step"]) not in collapsed)
     ]
     if base_competes or not usable:
-        usable.insert(0, start)
+        usable.insert(0, base)
     kept = usable[selection.best_position([evaluation[criterion] for evaluation in usable])]
-    reason = _reason(kept, start, rule, criterion, base_competes)
+    reason = _reason(kept, base, rule, criterion, base_competes)
     if collapsed:
         reason += f"; collapsed at steps {', '.join(map(str, collapsed))}"
     return Choice(int(kept["step"]), rule, criterion, collapsed, reason)
@@ -106,7 +106,7 @@ def select_checkpoint(
 
 def _reason(
     kept: Mapping[str, float],
-    start: Mapping[str, float],
+    base: Mapping[str, float],
     rule: Rule,
     criterion: str,
     base_competes: bool,
@@ -115,11 +115,11 @@ def _reason(
     if step == 0 and (criterion == LAST or not base_competes):
         return "every checkpoint has collapsed, or none was reached"
     if step == 0:
-        return f"no checkpoint beats the base model by {criterion} ({start[criterion]:.4f})"
+        return f"no checkpoint beats the base model by {criterion} ({base[criterion]:.4f})"
     if criterion == LAST:
         why = "" if rule == "last" else ", because the corpus has no natural pairs"
         return f"the last checkpoint (step {step}){why}"
     return (
         f"step {step} has the best {criterion}: {kept[criterion]:.4f}, "
-        f"base model {start[criterion]:.4f}"
+        f"base model {base[criterion]:.4f}"
     )
