@@ -96,6 +96,8 @@ def _as_list(value: Any) -> Any:
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 Files = Annotated[Names, AfterValidator(lambda names: tuple(map(with_home, names)))]
 """Names of files, folders and URLs, and of docstrings."""
+Output = Annotated[PathOrText | None, tyro.conf.arg(aliases=["-o"])]
+"""A file or folder to write, which the command line also calls -o."""
 
 
 _NO_DOCUMENTS = "Rows of `columns` are neither cut nor documents; `column` names single texts"
@@ -312,7 +314,7 @@ class TrainConfig(ModelAndText):
     labels: NameOrPath = "stsb-dev"
     """Labelled pairs for `select` labels: stsb-dev or sickr-dev of `data`, or a file with the
     columns sentence1, sentence2, score."""
-    output: PathOrText | None = None
+    output: Output = None
     """The folder of the run. Default: a new folder in runs/, named by date, objective and model."""
     checkpoint_minutes: NonNegativeFloat = 2.0
     """Most minutes between two checkpoints, and so the most that an interruption can cost."""
@@ -373,7 +375,7 @@ class DistillConfig:
         UserError: a setting has an invalid value; the message names the setting.
     """
 
-    model: NameOrPath = "minilm"
+    model: Annotated[NameOrPath, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = "minilm"
     """The encoder to replace: the folder of a run of adapt or train, which names its corpus; or any
     other model, with `corpus`."""
     text: CorpusConfig = field(default_factory=CorpusConfig)
@@ -383,5 +385,5 @@ class DistillConfig:
     encoder."""
     seed: int = 0
     """Seed of the order of the training pairs."""
-    output: PathOrText | None = None
+    output: Output = None
     """The folder to write the twin to."""

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, Strict
 
-from isospace.config import Files, ModelAndText, PrecisionChoice, TrainConfig, amount_of
+from isospace.config import Files, ModelAndText, Output, PrecisionChoice, TrainConfig, amount_of
 from isospace.errors import UserError
 from isospace.recipes import find
 from isospace.system import typed_json
@@ -58,7 +58,7 @@ class AdaptConfig(ModelAndText):
     """Arithmetic of training. auto takes bf16 where the processor has it."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 42
     """Random seed of the training."""
-    output: PathOrText | None = None
+    output: Output = None
     """The folder of the run. Default: a new folder in runs/, named by date and model."""
 
     def __post_init__(self) -> None:

@@ -13,15 +13,6 @@ from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_finished
 from isospace.commands.train import require_no_settings
-from isospace.system.settings import settings
-
-
-# The form of the command line; the class below has the help.
-@settings
-class _Arguments(AdaptConfig):
-    """Adapt a base model to a text within a budget of time."""
-
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
 
 
 @dataclass(frozen=True)
@@ -31,7 +22,7 @@ class Adapt(LoadsModels, CallsEndpoints):
     corpus: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")] = ()
     """The text to adapt to: folders or files, or docstrings for those of installed Python
     packages."""
-    config: _Arguments = field(default_factory=_Arguments)
+    config: AdaptConfig = field(default_factory=AdaptConfig)
     resume: Path | None = None
     """Continue the run in this folder with its own settings."""
 
@@ -42,7 +33,7 @@ class Adapt(LoadsModels, CallsEndpoints):
             text = replace(config.text, corpus=(*self.corpus, *config.text.corpus))
             config = replace(config, text=text)
         if self.resume:
-            require_no_settings(self.resume, config, _Arguments())
+            require_no_settings(self.resume, config, AdaptConfig())
         with Console(self.json) as console:
             console.reading(config.text.corpus, self.resume)
             from isospace.adaptation.adapt import adapt

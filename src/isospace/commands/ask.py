@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -13,15 +12,6 @@ from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json
 from isospace.questions.ask_config import AskConfig
-from isospace.system.settings import settings
-
-
-# The form of the command line; the class below has the help.
-@settings
-class _Arguments(AskConfig):
-    """The text to ask about, and the language model."""
-
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
 
 
 @dataclass(frozen=True)
@@ -31,7 +21,7 @@ class Ask(LoadsModels, CallsEndpoints):
     corpus: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")] = ()
     """The text whose passages the queries are for: folders or files, or docstrings for those of
     installed Python packages."""
-    config: _Arguments = field(default_factory=_Arguments)
+    config: AskConfig = field(default_factory=AskConfig)
 
     def run(self) -> None:
         """Generate, filter and write the queries."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -12,7 +12,6 @@ from isospace.commands.options import LoadsModels
 from isospace.commands.printing import print_json, print_table
 from isospace.config import CorpusConfig
 from isospace.errors import TooLittle, UserError
-from isospace.system.settings import settings
 
 if TYPE_CHECKING:
     from isospace.corpus.corpus import Corpus as LoadedCorpus
@@ -21,18 +20,13 @@ _SHOWN = 160
 """Number of printed characters of an example."""
 
 
-@settings
-class _Arguments(CorpusConfig):
-    """The text to read, and the settings of its cleaning."""
-
-    corpus: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-
-
 @dataclass(frozen=True)
 class Corpus(LoadsModels):
     """Options of `isospace corpus`."""
 
-    config: _Arguments
+    corpus: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")] = ()
+    """The text to read: documents, tables, folders of these, URLs, - or docstrings."""
+    config: CorpusConfig = field(default_factory=CorpusConfig)
     model: str = "minilm"
     """The encoder whose tokenizer is asked about the text: minilm, a model folder, the folder of a
     run, or a Hub name."""
@@ -49,12 +43,12 @@ class Corpus(LoadsModels):
         from isospace.system.cache import cache_folder
         from isospace.training.prepare import require_enough
 
-        if not self.config.corpus:
+        text = replace(self.config, corpus=(*self.corpus, *self.config.corpus))
+        if not text.corpus:
             raise UserError("give files or a folder to look at: isospace corpus FOLDER")
         resolve(self.model)  # before the corpus is read
         with Console(self.json) as console:
-            console.reading(self.config.corpus)
-            text = CorpusConfig(**vars(self.config))
+            console.reading(text.corpus)
             corpus = load_corpus(text, cache_folder())
             texts = sample(corpus)
             shares, pairs = languages(texts), describe_pairs(corpus)

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from isospace.commands.console import Console
 from isospace.commands.options import LoadsModels
 from isospace.commands.printing import print_json, print_result, print_table
 from isospace.config import DistillConfig
-from isospace.system.settings import settings, to_dict
-
-
-# Two settings in the form of the command line; the class below has their help.
-@settings
-class _Arguments(DistillConfig):
-    """The model to distill, and the corpus."""
-
-    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = DistillConfig.model
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+from isospace.system.settings import to_dict
 
 
 @dataclass(frozen=True)
 class Distill(LoadsModels):
     """Options of `isospace distill`."""
 
-    config: _Arguments = field(default_factory=_Arguments)
+    config: DistillConfig = field(default_factory=DistillConfig)
 
     def run(self) -> None:
         """Make the twin and print the results."""

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict, dataclass, field
-from typing import Annotated
-
-import tyro
 
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
-from isospace.system.settings import settings
 from isospace.vectors.encode_config import IndexConfig
-
-
-# A setting in the form of the command line; `IndexConfig` has its help.
-@settings
-class _Arguments(IndexConfig):
-    """The files to index, and the folder of the index."""
-
-    inputs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
 
 
 @dataclass(frozen=True)
 class Index(LoadsModels, CallsEndpoints):
     """Options of `isospace index`."""
 
-    config: _Arguments = field(default_factory=_Arguments)
+    config: IndexConfig = field(default_factory=IndexConfig)
     delete: str | None = None
     """Delete the rows that match this SQL condition on id, text and the columns that were kept."""
 
@@ -69,7 +57,7 @@ class Index(LoadsModels, CallsEndpoints):
         from isospace.search import SearchIndex
 
         config = self.config
-        given, usual = (vars(one) | vars(one.reading) for one in (config, _Arguments()))
+        given, usual = (vars(one) | vars(one.reading) for one in (config, IndexConfig()))
         names = [name for name in usual if name not in ("to", "reading")]
         changed = [name for name in names if given[name] != usual[name]]
         ignored = ["files" if name == "inputs" else f"`{name}`" for name in changed]

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from isospace.commands.console import Console
 from isospace.commands.options import CallsEndpoints, LoadsModels
 from isospace.commands.printing import print_json, print_result, print_table
-from isospace.system.settings import settings, to_dict
+from isospace.system.settings import to_dict
 from isospace.whiten.whiten_config import WhitenConfig
-
-
-# The form of the command line; the class below has the help.
-@settings
-class _Arguments(WhitenConfig):
-    """The model to whiten, the texts or pairs, and the power."""
-
-    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = WhitenConfig.model
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
 
 
 @dataclass(frozen=True)
 class Whiten(LoadsModels, CallsEndpoints):
     """Options of `isospace whiten`."""
 
-    config: _Arguments = field(default_factory=_Arguments)
+    config: WhitenConfig = field(default_factory=WhitenConfig)
 
     def run(self) -> None:
         """Whiten the model and print the results."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt
 
-from isospace.config import CorpusConfig, as_corpus
+from isospace.config import CorpusConfig, Output, as_corpus
 from isospace.errors import UserError
 from isospace.system.settings import NameOrPath, PathOrText, settings
 
@@ -39,7 +39,7 @@ class AskConfig:
     """Seconds in which a request must be answered."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 42
     """Random seed of the selection of passages and examples."""
-    output: PathOrText | None = None
+    output: Output = None
     """The file to write, such as queries.jsonl. Counts are written beside it, with the ending
     .json."""
 

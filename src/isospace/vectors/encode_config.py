@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
+import tyro
 from pydantic import PositiveInt
 
 from isospace.config import CorpusConfig, Files, Layout, Names
@@ -50,13 +51,13 @@ AS_LINES = Reading(layout="lines")
 class EncodeConfig:
     """Settings of `encode`: texts, model and output."""
 
-    model: NameOrPath
+    model: Annotated[NameOrPath, tyro.conf.Positional]
     """minilm, a model folder, a run's folder, a Hub name, or an endpoint (http://HOST/v1#NAME)."""
-    inputs: Files
+    inputs: Annotated[Files, tyro.conf.Positional]
     """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
     standard input, or docstrings. Every row and every passage gets a vector; an empty line gets
     that of the empty text."""
-    output: PathOrText
+    output: Annotated[PathOrText, tyro.conf.arg(aliases=["-o"])]
     """A folder of shards, or one file if it ends in .parquet or .npy."""
     column: str = "text"
     """Which column of jsonl, csv, tsv and parquet files holds the texts."""
@@ -77,7 +78,7 @@ class EncodeConfig:
     """Rows of a shard, a multiple of 4096. A kill costs each worker one shard at most."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one vector of the text; default: the model's own."""
-    side: Side | None = None
+    side: Annotated[Side | None, tyro.conf.arg(name="as")] = None
     """Whether the texts are queries or documents; the model's prompt for them is put before each
     text. Default: neither, with the model's default prompt if it has one."""
     query_prompt: str | None = None
@@ -151,7 +152,7 @@ class EncodeConfig:
 class IndexConfig:
     """Settings of `index`: files to add to a new or an existing index."""
 
-    inputs: Files = ()
+    inputs: Annotated[Files, tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
     """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
     standard input, or docstrings. A row without an id gets the id FILE:ROW, its passages FILE:ROW#1
     and on; indexing the file again replaces them."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated, Literal
 
+import tyro
 from pydantic import Field
 
-from isospace.config import ModelAndText
+from isospace.config import ModelAndText, Output
 from isospace.errors import UserError
 from isospace.operators.fitted_whitening import Whitening
-from isospace.system.settings import NameOrPath, PathOrText, refuse_idle, settings
+from isospace.system.settings import NameOrPath, refuse_idle, settings
 
 Power = float | Literal["flow"] | None
 """Strength of the whitening; `None`: the unchanged model, not even centred."""
@@ -30,7 +31,7 @@ class WhitenConfig(ModelAndText):
         UserError: a setting has an invalid value; the message names the setting.
     """
 
-    model: NameOrPath = "minilm"
+    model: Annotated[NameOrPath, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = "minilm"
     """The base model: minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word
     vectors, http://HOST/v1#NAME for an endpoint, or vectors:FILE for vectors in Parquet."""
     by: By | None = None
@@ -44,7 +45,7 @@ class WhitenConfig(ModelAndText):
     sentences: Annotated[int, Field(ge=2)] | None = None
     """Number of texts or pairs to fit on, spread over the corpus. Default: all texts, or at most
     6,000 pairs."""
-    output: PathOrText | None = None
+    output: Output = None
     """The folder to write the model to."""
 
     def __post_init__(self) -> None:
