@@ -23,6 +23,7 @@ for words in [[], *([command] for command in COMMANDS), ["train", "whitenedcse"]
     heavy = {"torch._C", "transformers", "sklearn", "lancedb"} & set(sys.modules)
     assert status == 0 and not heavy, f"{words}: {status}, {heavy}"
     assert " ".join(["isospace", *words]) in out.getvalue()
+    assert "config options" not in out.getvalue(), words
     if words[:1] != ["train"] or len(words) == 1:
         assert all(COMMANDS[one] in out.getvalue() for one in words or COMMANDS), words
         assert not words or "--json" in out.getvalue(), words

@@ -131,10 +131,13 @@ def _fields(kind: type[Any], base: Any, group: str = "") -> Iterator[_Field]:
             value = getattr(base, one.name)
         else:
             value = one.default if one.default_factory is MISSING else one.default_factory()
+        annotation = types[one.name]
+        if one.name in _TITLES and value is MISSING:
+            yield from _fields(annotation, None, _TITLES[one.name])
+            continue
         if one.name in _TITLES and is_dataclass(value):
             yield from _fields(type(value), value, _TITLES[one.name])
             continue
-        annotation = types[one.name]
         if value is None or value == () or isinstance(value, bool):  # such a default says nothing
             annotation = Annotated[annotation, tyro.conf.arg(help_behavior_hint="")]
         shown: Any = field(metadata=one.metadata)

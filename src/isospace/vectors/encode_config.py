@@ -51,9 +51,9 @@ AS_LINES = Reading(layout="lines")
 class EncodeConfig:
     """Settings of `encode`: texts, model and output."""
 
-    model: Annotated[NameOrPath, tyro.conf.Positional]
+    model: Annotated[NameOrPath, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """minilm, a model folder, a run's folder, a Hub name, or an endpoint (http://HOST/v1#NAME)."""
-    inputs: Annotated[Files, tyro.conf.Positional]
+    inputs: Annotated[Files, tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
     """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
     standard input, or docstrings. Every row and every passage gets a vector; an empty line gets
     that of the empty text."""
