@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isospace.adaptation.candidate_encoders import CandidateEncoders
-from isospace.adaptation.candidates import Candidate
+from isospace.adaptation.candidates import BASE_MODEL, Candidate
 from isospace.adaptation.changed_queries import first_texts
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
@@ -271,15 +271,21 @@ class CrossValidated:
         """Return the scores of all pairs, each by the candidate made without its document."""
         return mrr_scores(self.folds.pairs, self.folds.joined(self._found[candidate]))
 
+    def selected(self, candidate: Candidate, allowed: Sequence[Candidate]) -> list[Candidate]:
+        """Return the candidates that test a candidate, one for each part.
+
+        For the base model it is the base model. Otherwise the pairs of the other parts select among
+        the `allowed` candidates.
+        """
+        if candidate == BASE_MODEL:
+            return [BASE_MODEL] * FOLDS
+        values = np.concatenate([self.scores(one).values for one in allowed])
+        return [allowed[place] for place in best_by_others(values, self.folds.parts)]
+
     def selected_scores(self, selected: Sequence[Candidate]) -> Scores:
         """Return the scores of all pairs, each by the candidate that was selected for its part."""
         found = [self._found[candidate][part] for part, candidate in enumerate(selected)]
         return mrr_scores(self.folds.pairs, self.folds.joined(found))
-
-    def selected(self, allowed: Sequence[Candidate]) -> list[Candidate]:
-        """Select a candidate for each part by the pairs of the other parts."""
-        values = np.concatenate([self.scores(candidate).values for candidate in allowed])
-        return [allowed[place] for place in best_by_others(values, self.folds.parts)]
 
     def measured(
         self,
@@ -293,13 +299,9 @@ class CrossValidated:
         `selected` has the candidate for each part. `encode` is made from all documents, and encodes
         the STS sets and the sample of `benchmark`.
         """
-        alone, others = zip(
-            *(
-                rank_pairs(own, self.folds.of_part[part], weight)
-                for part, own in enumerate(self._selected_encoders(selected))
-            ),
-            strict=True,
-        )
+        ranked = zip(self._selected_encoders(selected), self.folds.of_part, strict=True)
+        ranks = (rank_pairs(own, pairs, weight) for own, pairs in ranked)
+        alone, others = zip(*ranks, strict=True)
         no_shared = [one.no_shared for one in others if one.no_shared is not None]
         joined = self.folds.joined
         with_bm25 = BaselineRanks(

@@ -14,7 +14,7 @@ from isospace.adaptation.candidates import BASE_MODEL, Candidate
 from isospace.adaptation.changed_queries import changed_places, changed_queries, first_texts
 from isospace.adaptation.fine_tune import FineTuned
 from isospace.adaptation.results import ChangedQuery, SearchResults, write_results
-from isospace.adaptation.scoring import Search, Tried, score_test, selected_of_parts
+from isospace.adaptation.scoring import Search, Tried, score_test
 from isospace.evaluation.scores import ADAPTED, SAME_PAIRS
 from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS
 from isospace.statistics.influence import Scores
@@ -155,7 +155,7 @@ def _changed(
     first = [
         first_texts(search.encoders.encode(candidate), pairs, better + worse)
         if parts is None
-        else parts.first_texts(selected_of_parts(parts, candidate, tried), better + worse)
+        else parts.first_texts(parts.selected(candidate, tried.allowed), better + worse)
         for candidate in (BASE_MODEL, selected)
     ]
     return (

@@ -14,7 +14,7 @@ from isospace.adaptation.candidates import (
     allowed_candidates,
     candidates,
 )
-from isospace.adaptation.cross_validation import FOLDS, CrossValidated
+from isospace.adaptation.cross_validation import CrossValidated
 from isospace.adaptation.results import BaseModels, CandidateScores, SearchResults
 from isospace.adaptation.task import Task
 from isospace.evaluation.hybrid import rank_baselines
@@ -192,7 +192,7 @@ def score_test(search: Search, candidate: Candidate, tried: Tried, weight: float
     data, encode = search.task.data, search.encoders.encode(candidate)
     if search.parts is None:
         return ModelScores.measure(encode, data, weight)
-    selected = selected_of_parts(search.parts, candidate, tried)
+    selected = search.parts.selected(candidate, tried.allowed)
     measured = search.parts.measured(selected, data.benchmark, encode, weight)
     return ModelScores(measured, data.other_text.measure(encode, measured=measured))
 
@@ -201,10 +201,6 @@ def score_test_pairs(search: Search, candidate: Candidate, tried: Tried) -> Scor
     """Return a candidate's scores on the test pairs alone; arguments as for `score_test`."""
     pairs = search.task.data.benchmark.pairs
     if search.parts is not None:
-        return search.parts.selected_scores(selected_of_parts(search.parts, candidate, tried))
+        selected = search.parts.selected(candidate, tried.allowed)
+        return search.parts.selected_scores(selected)
     return mrr_scores(pairs, evaluate_retrieval(search.encoders.encode(candidate), pairs))
-
-
-def selected_of_parts(parts: CrossValidated, candidate: Candidate, tried: Tried) -> list[Candidate]:
-    """Return the candidate to test in each part: the base model, or the part's own selection."""
-    return [BASE_MODEL] * FOLDS if candidate == BASE_MODEL else parts.selected(tried.allowed)

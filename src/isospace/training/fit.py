@@ -87,10 +87,9 @@ class Fit:
         self.progress = progress if self.main else Silent()
         data, self.loop = prepare(config, self.accelerator, self.progress, data)
         self.data, self.benchmark = data, data.benchmark
-        self.held_out, self.corpus = data.held_out, data.corpus
         self.training = self.loop.training
         self.encoder = self.training.encoder
-        self.evaluations = Evaluations(config, self.held_out, self.benchmark, base_competes)
+        self.evaluations = Evaluations(config, data.held_out, self.benchmark, base_competes)
         self.paces, self._budget = Paces(), Budget(self.loop)
         self.evaluated = 0
         self._saved_step, self._saved_at = 0, time.monotonic()
@@ -98,7 +97,7 @@ class Fit:
         self._state: dict[str, Any] | None = None
         """The state of the checkpoint, until it is restored."""
         self._digests = {
-            "corpus": self.corpus.digest,
+            "corpus": data.corpus.digest,
             **self._file_digests(),
             "model": weights_hash(self.encoder, *SIDES),
             **self.training.digests,
@@ -255,7 +254,7 @@ class Fit:
             measurements = run_evaluation(
                 replace(settings, max_length=settings.max_length + room),
                 encoder,
-                self.held_out,
+                self.data.held_out,
                 self.benchmark,
                 self.accelerator.mixed_precision,
                 self._vectors if step else cache_folder(),
