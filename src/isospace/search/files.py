@@ -229,7 +229,7 @@ def _add(
                 numbered_ids.update(key for key in cut if key.startswith(begin))
 
     changes = index.add_slices(slices(), advance, on_cluster)
-    if not part.unread:  # rows of an unread source stay
+    if part.name not in records.unread:  # its rows stay
         deleted += index.delete_numbered(name, has)
     return changes + Changes(deleted=deleted)
 

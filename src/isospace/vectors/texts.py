@@ -13,7 +13,7 @@ import math
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +36,6 @@ from isospace.corpus.sources import DOCSTRINGS, STANDARD_INPUT, require_columns
 from isospace.corpus.streams import Source
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
-from isospace.system.progress import warn_once
 from isospace.system.unicode import without_surrogates
 from isospace.vectors.encode_config import AS_LINES, Reading
 
@@ -66,14 +65,12 @@ class TextRow(NamedTuple):
 class TextFile(NamedTuple):
     """A file, or the docstrings.
 
-    The rows can be read once. If reading fails, `unread` then holds the reason. Docstrings,
-    standard input and copies from a URL have no path.
+    The rows can be read once. Docstrings, standard input and copies from a URL have no path.
     """
 
     name: str
     format: str
     rows: Iterator[TextRow]
-    unread: list[str]
     path: Path | None
 
 
@@ -103,7 +100,8 @@ class RowsSeen:
 class Texts:
     """The rows of some files in order; every iteration reads the files again.
 
-    With `cut_rows` long rows are cut into passages.
+    With `cut_rows` long rows are cut into passages. `unread` receives the names of documents that
+    cannot be read.
     """
 
     sources: Sequence[Source]
@@ -112,6 +110,7 @@ class Texts:
     keep: tuple[str, ...]
     reading: Reading
     cut_rows: bool
+    unread: set[str] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[TextRow]:
         for file in self.files():
@@ -120,16 +119,15 @@ class Texts:
     def files(self) -> Iterator[TextFile]:
         """Yield the files with their rows."""
         for source in self.sources:
-            unread: list[str] = []
             if source.format == DOCSTRINGS:
                 rows = self._docstrings(source)
             elif source.format in DOCUMENT_FORMATS:
-                rows = self._passages(source, unread)
+                rows = self._passages(source)
             else:
                 rows = self._rows(source)
             no_file = source.format == DOCSTRINGS or source.name == STANDARD_INPUT
             path = None if no_file or "://" in source.name else source.path
-            yield TextFile(source.name, source.format, rows, unread, path)
+            yield TextFile(source.name, source.format, rows, path)
 
     def scan(self) -> RowsSeen:
         """Count and hash the rows; this reads all files once, so that errors come first."""
@@ -185,13 +183,14 @@ class Texts:
                 parts = passages
         return [f"{title} {part}" if part.strip() else title for part in parts] if title else parts
 
-    def _passages(self, source: Source, unread: list[str]) -> Iterator[TextRow]:
-        """Yield the passages of a document; if it cannot be read, add the reason to `unread`."""
+    def _passages(self, source: Source) -> Iterator[TextRow]:
+        """Yield the passages of a document; warn once if it cannot be read."""
         try:
             document = read_file(source, source.name)
         except UnreadableDocument as error:
-            unread.append(str(error))
-            warn_once(logger, f"not read: {error}")  # files are read again
+            if source.name not in self.unread:  # files are read again
+                logger.warning("not read: %s", error)
+            self.unread.add(source.name)
             return
         passages = passages_of(document, self.reading.passage_words)
         for number, (_, passage) in enumerate(passages, 1):
