@@ -94,7 +94,7 @@ def _read_rows(ending: str, content: bytes, folder: Path) -> None:
     for encoding in ("utf-8", "utf-16", "latin-1"):
         config = CorpusConfig((str(path),), title_column="title", group="group", encoding=encoding)
         with _refusals():
-            sources = reading.find(config.corpus, folder, config)
+            sources = reading.find(config.corpus, folder, encoding, None)
             unreadable(sources, reading.columns(config))
             list(reading.read_documents(sources, config, {}, {}))
     for read in (rows_of_queries, load_own, load_pairs, load_scored_pairs):

@@ -11,6 +11,7 @@ from search_index import index_files, run
 from isospace.search import Changes, SearchIndex
 from isospace.search.database import Database
 from isospace.system.progress import Silent
+from isospace.vectors.encode_config import Reading
 
 TEXTS = {
     name: f"The {name} sits by the old river and waits." for name in ("cat", "dog", "bird", "it's")
@@ -74,7 +75,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("name", ["write", "remove_files"])
 @pytest.mark.parametrize("before", [True, False])
 def test_after_a_kill_the_same_command_syncs_the_rest(kb, toy_model, monkeypatch, name, before):
-    options = {"id_column": "key", "progress": Silent()}
+    options = {"reading": Reading(id_column="key"), "progress": Silent()}
     Path("old.csv").write_text("key,text\na,the cat\nb,a dog\nc,a tree\n")
     index_files("old.csv", "new", str(toy_model), **options)
     Path("old.csv").rename("new.csv")

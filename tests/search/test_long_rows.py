@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,9 +48,10 @@ def indexed(toy_model, tmp_path, monkeypatch):
     """Index a file of these rows by these options; what changed."""
     monkeypatch.chdir(tmp_path)
 
-    def index(*rows, name="t.jsonl", reading=CUT, **options) -> Changes:
+    def index(*rows, name="t.jsonl", reading=CUT, id_column=None, **options) -> Changes:
         write(Path(name), *rows)
         model = None if Path("index").exists() else str(toy_model)
+        reading = replace(reading, id_column=id_column)
         options = {"progress": Silent(), "reading": reading, **options}
         return index_files(name, "index", model, **options).changes
 

@@ -20,6 +20,7 @@ from isospace.commands.encode import Encode
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
 from isospace.vectors import encode as module
+from isospace.vectors.encode_config import Reading
 
 
 @pytest.fixture
@@ -124,7 +125,8 @@ def test_ids_are_written_instead_of_texts(config, tmp_path, toy_model, name):
     rows = [{"id": 7, "words": "the cat"}, {"id": 70, "words": ""}, {"id": 3, "words": "a dog"}]
     file = write_rows(tmp_path / name, rows)
     output = tmp_path / "o.parquet"
-    run(replace(config, inputs=(str(file),), column="words", id_column="id", output=output))
+    reading = Reading(column="words", id_column="id")
+    run(replace(config, inputs=(str(file),), reading=reading, output=output))
     table = pq.read_table(output)
     assert table.column_names == ["id", "vector"]
     assert table["id"].to_pylist() == ["7", "70", "3"]

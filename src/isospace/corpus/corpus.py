@@ -26,7 +26,7 @@ from isospace.corpus.lines import Lines
 from isospace.corpus.reading import FOLDER, columns, find, places
 from isospace.corpus.records import unreadable
 from isospace.corpus.relations import Related
-from isospace.corpus.sources import DOCSTRINGS, listed, require_columns
+from isospace.corpus.sources import DOCSTRINGS, find_sources, listed, require_columns
 from isospace.corpus.streams import Source
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
@@ -192,7 +192,10 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
     remove_stale(folder, ".input-*")
     excluded = sorted(set(exclude))
     with tempfile.TemporaryDirectory(prefix=".input-", dir=folder) as spool:
-        sources = find(config.corpus, Path(spool), config)
+        if config.columns:
+            sources = find_sources(config.corpus, Path(spool), config.encoding)
+        else:
+            sources = find(config.corpus, Path(spool), config.encoding, config.layout)
         _check(config, sources, bool(excluded))
         options = {name: value for name, value in asdict(config).items() if name not in _NO_TEXT}
         inputs = [

@@ -30,12 +30,10 @@ _LOOKED_AT = 400
 """Number of lines that decide between the layouts paragraphs and lines."""
 
 
-def find(files: Iterable[str], spool: Path, config: CorpusConfig) -> list[Source]:
-    """Find the files to read, each with its format; for txt files also detect the layout."""
-    if config.columns:
-        return find_sources(files, spool, config.encoding)
-    sources = find_sources(files, spool, config.encoding, documents=True)
-    return [_with_layout(source, config.layout) for source in sources]
+def find(files: Iterable[str], spool: Path, encoding: str, layout: Layout | None) -> list[Source]:
+    """Find documents and files of rows, each with its format; for txt files detect the layout."""
+    sources = find_sources(files, spool, encoding, documents=True)
+    return [_with_layout(source, layout) for source in sources]
 
 
 def _with_layout(source: Source, layout: Layout | None) -> Source:

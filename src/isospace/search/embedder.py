@@ -19,6 +19,7 @@ from isospace.operators.nearest import nearest, unit_rows
 from isospace.system.consent import consenting, current_consent, trusting_code
 from isospace.system.progress import Logged, Progress
 from isospace.system.unicode import require_strings
+from isospace.vectors.encode_config import Reading
 from isospace.vectors.texts import open_texts
 
 TextsOrVectors: TypeAlias = str | Sequence[str] | np.ndarray
@@ -188,7 +189,7 @@ class Embedder:
             UserError: the file cannot be read.
         """
         if isinstance(corpus, str | Path):
-            with open_texts([str(corpus)], column, None, "utf-8") as rows:
+            with open_texts([str(corpus)], Reading(column=column, layout="lines")) as rows:
                 corpus = [row.text for row in rows]
         texts = list(corpus)
         require_strings("text", texts)

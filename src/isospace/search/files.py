@@ -87,10 +87,9 @@ def index_files(
     if not config.inputs:
         return _finish(SearchIndex.open(to, config.model), Changes(), config.sync, progress)
     root = (to / about.root if about else Path.cwd()).resolve()
-    columns_read = config.column, config.id_column, config.encoding, keep
     with (
         connected(config.engine),
-        open_texts(config.inputs, *columns_read, config.reading, cut_rows=True) as records,
+        open_texts(config.inputs, config.reading, keep, cut_rows=True) as records,
     ):
         progress.line("reading", ", ".join(config.inputs))
         known = about.columns if about else None
@@ -212,7 +211,7 @@ def _add(
     numbered_ids: set[str] = set()  # ids SOURCE:NUMBER, of rows without an id in the column
 
     def has(key: str) -> bool:
-        if records.id_column is None:
+        if records.reading.id_column is None:
             return int(key.removeprefix(begin)) <= last_number
         return key in numbered_ids
 
@@ -225,7 +224,7 @@ def _add(
             deleted += index.delete_other_passages(cut)
             kept = (row for row in batch if row.passages == cut[_row_id(name, row)])
             yield [_indexed(index, records, part, name, row) for row in kept]
-            if records.id_column is not None:
+            if records.reading.id_column is not None:
                 numbered_ids.update(key for key in cut if key.startswith(begin))
 
     changes = index.add_slices(slices(), advance, on_cluster)

@@ -74,11 +74,7 @@ def encode(config: EncodeConfig, progress: Progress | None = None) -> Encoded:
     """
     progress = progress or Logged()
     _require_room(config)
-    columns = config.column, config.id_column, config.encoding
-    with (
-        connected(config.engine),
-        open_texts(config.inputs, *columns, reading=config.reading) as texts,
-    ):
+    with connected(config.engine), open_texts(config.inputs, config.reading) as texts:
         encoder = _load(config)
         if prompt := encoder.prompts.for_side(config.side):
             progress.line("prompt", f"{prompt!r} before every text")
@@ -164,7 +160,7 @@ def _layout(config: EncodeConfig, encoder: Encoder, compression: Compression | N
         "model": weights_hash(encoder, config.side),
         "precision": config.precision,
     }
-    key: Key = "text" if config.id_column is None else "id"
+    key: Key = "text" if config.reading.id_column is None else "id"
     queries = config.side == "query"
     return FileLayout(config.file_format, encoder.dim, key, about, compression, queries)
 
@@ -229,7 +225,7 @@ def _missing(texts: Texts, shards: Shards, seen: RowsSeen) -> Iterator[_Shard]:
             return  # the text is shorter now, and the digest of `seen` differs
         if index not in shards.done:
             contents = [row.text for row in shard]
-            keys = contents if texts.id_column is None else [row.key for row in shard]
+            keys = contents if texts.reading.id_column is None else [row.key for row in shard]
             yield _Shard(index, shards.path(index), contents, keys)
 
 

@@ -28,8 +28,15 @@ _OTHER_FILES = (
 
 @settings
 class Reading:
-    """Settings for reading files, except the encoding and the columns of texts and ids."""
+    """Settings for reading texts from files."""
 
+    column: str = "text"
+    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
+    id_column: str | None = None
+    """Which column holds ids. Files of vectors hold them instead of the texts; in an index, a row
+    replaces earlier rows with the same id."""
+    encoding: str = "utf-8"
+    """Encoding of the text files."""
     title_column: str | None = None
     """Which column of jsonl, csv, tsv and parquet files holds a title, to be put before the text of
     its row, and before each passage of it."""
@@ -59,12 +66,6 @@ class EncodeConfig:
     that of the empty text."""
     output: Annotated[PathOrText, tyro.conf.arg(aliases=["-o"])]
     """A folder of shards, or one file if it ends in .parquet or .npy."""
-    column: str = "text"
-    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
-    id_column: str | None = None
-    """Which column holds ids, to be written instead of the texts."""
-    encoding: str = "utf-8"
-    """Encoding of the text files."""
     compress: NameOrPath | None = None
     """Form of the stored vectors: float16, int8, binary, or a smaller form such as pca-256-int8.
     The form is fitted on the texts and saved with the vectors. For queries (`as` query), give the
@@ -126,7 +127,7 @@ class EncodeConfig:
             raise UserError(
                 f"`format` {self.format}: does not fit `output`, which ends in {self.output.suffix}"
             )
-        if self.id_column is not None and self.file_format == "npy":
+        if self.reading.id_column is not None and self.file_format == "npy":
             raise UserError(
                 "`id_column`: npy files hold only vectors, in the order of the rows. Leave "
                 "`id_column` out, or write parquet"
@@ -161,14 +162,8 @@ class IndexConfig:
     model: NameOrPath | None = None
     """minilm, a model folder, a run's folder, a Hub name, an endpoint (http://HOST/v1#NAME), or
     vectors:FILE; default: the model of the index, and minilm for a new one."""
-    column: str = "text"
-    """Which column of jsonl, csv, tsv and parquet files holds the texts."""
-    id_column: str | None = None
-    """Which column holds ids. A row replaces earlier rows with the same id."""
     keep: Names = ()
     """Other columns to keep, to filter by and to show; default: those of the index."""
-    encoding: str = "utf-8"
-    """Encoding of the text files."""
     reading: Reading = AS_IT_LOOKS
     pooling: PoolingName | None = None
     """For a new index: how token vectors become one vector of the text. Default: the model's own

@@ -37,7 +37,7 @@ from isospace.corpus.streams import Source
 from isospace.errors import UserError
 from isospace.system.cache import cache_folder
 from isospace.system.unicode import without_surrogates
-from isospace.vectors.encode_config import AS_LINES, Reading
+from isospace.vectors.encode_config import Reading
 
 logger = logging.getLogger(__name__)
 
@@ -105,10 +105,8 @@ class Texts:
     """
 
     sources: Sequence[Source]
-    column: str
-    id_column: str | None
-    keep: tuple[str, ...]
     reading: Reading
+    keep: tuple[str, ...]
     cut_rows: bool
     unread: set[str] = field(default_factory=set)
 
@@ -139,12 +137,12 @@ class Texts:
     @property
     def columns(self) -> list[Column]:
         """Columns to read from a file: texts, columns to keep, titles, ids."""
-        columns = [Column(self.column, "`column`")]
+        columns = [Column(self.reading.column, "`column`")]
         columns += [Column(name, "`keep`", text=False, required=False) for name in self.keep]
         if self.reading.title_column is not None:
             columns.append(Column(self.reading.title_column, "`title_column`"))
-        if self.id_column is not None:
-            columns.append(Column(self.id_column, "`id_column`", text=False))
+        if self.reading.id_column is not None:
+            columns.append(Column(self.reading.id_column, "`id_column`", text=False))
         return columns
 
     def _rows(self, source: Source) -> Iterator[TextRow]:
@@ -152,7 +150,7 @@ class Texts:
         rows = records.read_records(source, self.columns)
         for number, (_, values) in enumerate(rows, 1):
             title = None if self.reading.title_column is None else values[kept]
-            key = "" if self.id_column is None else _key(values[-1])
+            key = "" if self.reading.id_column is None else _key(values[-1])
             parts = self._parts(_text(values[0] or ""), _text(title or "").strip())
             for passage, part in enumerate(parts, 1):
                 yield TextRow(
@@ -199,13 +197,7 @@ class Texts:
 
 @contextmanager
 def open_texts(
-    inputs: Sequence[str],
-    column: str,
-    id_column: str | None,
-    encoding: str,
-    keep: tuple[str, ...] = (),
-    reading: Reading = AS_LINES,
-    cut_rows: bool = False,
+    inputs: Sequence[str], reading: Reading, keep: tuple[str, ...] = (), cut_rows: bool = False
 ) -> Iterator[Texts]:
     """Find the files and check the beginning of each; standard input is kept while this is open.
 
@@ -216,16 +208,15 @@ def open_texts(
         UserError: an input cannot be read; the message has the reason.
     """
     with tempfile.TemporaryDirectory(prefix="isospace-") as spool:
-        as_corpus = CorpusConfig(encoding=encoding, layout=reading.layout)
-        sources = find(inputs, Path(spool), as_corpus)
+        sources = find(inputs, Path(spool), reading.encoding, reading.layout)
         without_columns = [source.name for source in sources if not source.has_columns]
-        if id_column is not None and without_columns:
+        if reading.id_column is not None and without_columns:
             raise UserError(
-                f"`id_column` {id_column}: {without_columns[0]} has no columns. "
+                f"`id_column` {reading.id_column}: {without_columns[0]} has no columns. "
                 "Expected csv, tsv, jsonl or parquet files"
             )
         require_columns(sources, inputs, "title_column", reading.title_column)
-        texts = Texts(sources, column, id_column, keep, reading, cut_rows)
+        texts = Texts(sources, reading, keep, cut_rows)
         unreadable = records.unreadable(sources, texts.columns)
         for error in unreadable.values():
             logger.warning("not read: %s", error)
