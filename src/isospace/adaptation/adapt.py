@@ -24,6 +24,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from isospace.adaptation.adapt_config import AdaptConfig
@@ -92,50 +93,61 @@ def adapt(
             text, so that keeping the base model is best.
         Stopped: a signal (then `Interrupted`), a full disk, or a loss that diverged.
     """
-    started, shown = time.monotonic(), progress or Logged()
+    begin = partial(_begin, time.monotonic(), progress or Logged())
+    return start_or_resume(config, resume, _settings, begin)
 
-    def search(config: AdaptConfig, run: Run | None, stop: StopRequest) -> FinishedRun:
-        compared = None if run is None else read_base_models(run.folder)
-        names = config.models or (config.model,)
-        text = load_task(config, shown)
-        goes_on = names if compared is None else (compared.selected,)
-        bases = [load_base_model(text, name, shown) for name in goes_on]
-        begins = counted_from(started, time.monotonic(), _seconds(config))
-        if run is None:
-            settings = replace(bases[0][0].training, output=config.output)
-            run = Run.create(settings, "adapt", config.to_json(), len(names))
-        with working_in(run.folder, run.how_to_resume):
-            kept = run.folder / _KEPT
-            paces = measure_paces(bases, shown) if len(bases) > 1 else []
-            amounts = _amounts(bases, paces, kept, begins)
-            if words := amounts.words(config):
-                shown.line("budget", words)
 
-            began = started - amounts.seconds
+def _begin(
+    started: float, progress: Progress, config: AdaptConfig, run: Run | None, stop: StopRequest
+) -> FinishedRun:
+    """Read the texts, load the base models, and search in the folder of the run.
 
-            def search_of(task: Task, encoders: CandidateEncoders) -> Search:
-                task = task.with_share(amounts.share)
-                encoders = replace(encoders, folder=kept, fitted_on=amounts.fitted_on)
-                parts = CrossValidated(task.folds, encoders, shown) if task.folds else None
-                return Search(task, run, encoders, parts, began, shown, stop, compared)
+    `started` is the start of the command by the monotonic clock.
+    """
+    compared = None if run is None else read_base_models(run.folder)
+    names = config.models or (config.model,)
+    text = load_task(config, progress)
+    goes_on = names if compared is None else (compared.selected,)
+    bases = [load_base_model(text, name, progress) for name in goes_on]
+    budget_began = counted_from(started, time.monotonic(), _seconds(config))
+    if run is None:
+        settings = replace(bases[0][0].training, output=config.output)
+        run = Run.create(settings, "adapt", config.to_json(), len(names))
+    with working_in(run.folder, run.how_to_resume):
+        kept = run.folder / _KEPT
+        paces = measure_paces(bases, progress) if len(bases) > 1 else []
+        amounts = _amounts(bases, paces, kept, budget_began)
+        if words := amounts.words(config):
+            progress.line("budget", words)
+        began = started - amounts.seconds
+        try:
+            searches = [
+                _planned(
+                    Search(task, encoders, run, None, began, progress, stop, compared), amounts
+                )
+                for task, encoders in bases
+            ]
+            if paces:
+                search, tried = compare_base_models(searches, paces)
+            else:
+                search, tried = searches[0], try_closed_forms(searches[0])
+            if config.models:
+                run.write_config(replace(search.task.training, output=config.output))
+            del bases, searches  # the models that were not selected take memory
+            return _search(search, tried, amounts, budget_began)
+        finally:
+            if kept.is_dir():  # the search was stopped
+                with suppress(OSError):
+                    seconds = time.monotonic() - began
+                    typed_json.write(kept / _AMOUNTS, replace(amounts, seconds=seconds))
 
-            try:
-                searches = [search_of(*base) for base in bases]
-                if paces:
-                    search, tried = compare_base_models(searches, paces)
-                else:
-                    search, tried = searches[0], try_closed_forms(searches[0])
-                if config.models:
-                    run.write_config(replace(search.task.training, output=config.output))
-                del bases, searches  # the models that were not selected take memory
-                return _search(search, tried, amounts, begins)
-            finally:
-                if kept.is_dir():  # the search was stopped
-                    with suppress(OSError):
-                        seconds = time.monotonic() - began
-                        typed_json.write(kept / _AMOUNTS, replace(amounts, seconds=seconds))
 
-    return start_or_resume(config, resume, _settings, search)
+def _planned(search: Search, amounts: Amounts) -> Search:
+    """Return a search with the planned amounts, and with the parts of a small folder."""
+    task, folder = search.task.with_share(amounts.share), search.run.folder / _KEPT
+    encoders = replace(search.encoders, folder=folder, fitted_on=amounts.fitted_on)
+    parts = CrossValidated(task.folds, encoders, search.progress) if task.folds else None
+    return replace(search, task=task, encoders=encoders, parts=parts)
 
 
 def _settings(run: Run) -> AdaptConfig:
@@ -154,7 +166,7 @@ def _amounts(
     bases: Sequence[tuple[Task, CandidateEncoders]],
     paces: Sequence[Pace],
     kept: Path,
-    begins: float,
+    budget_began: float,
 ) -> Amounts:
     """Plan how much is measured, or read the plan of a run to resume."""
     task, encoders = bases[0]
@@ -167,7 +179,7 @@ def _amounts(
         tokens = [pace.token for pace in paces]
         if not paces:
             tokens = [seconds_per_token(encoders.encoder, task.validation.second, "float32")]
-        left = begins + _seconds(config) - time.monotonic()
+        left = budget_began + _seconds(config) - time.monotonic()
         natural, minutes = task.data.held_out.natural, config.budget[0]
         if paces:  # whether there is time to fine-tune depends on the model that is selected
             left *= MOST_COMPARING
@@ -178,7 +190,7 @@ def _amounts(
     return amounts
 
 
-def _search(search: Search, tried: Tried, amounts: Amounts, begins: float) -> FinishedRun:
+def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float) -> FinishedRun:
     """Validate the baselines and trained candidates, select one, test it, and write the run."""
     config, data, progress = search.task.config, search.task.data, search.progress
     notes = list(search.task.notes)
@@ -195,7 +207,7 @@ def _search(search: Search, tried: Tried, amounts: Amounts, begins: float) -> Fi
     frozen, of_queries = search.encoders.encoder.is_frozen, search.encoders.of_queries
     until = None  # a resumed training keeps its planned length
     if config.budget[1] == "minutes" and not search.run.last_checkpoint.is_file():
-        until = begins + _seconds(config)
+        until = budget_began + _seconds(config)
     if frozen or not amounts.fine_tunes or (of_queries and search.parts is not None):
         tuned = nothing_trained(search, amounts)
     else:

@@ -41,8 +41,8 @@ class Search:
     """
 
     task: Task
-    run: Run
     encoders: CandidateEncoders
+    run: Run
     parts: CrossValidated | None
     began: float
     progress: Progress
