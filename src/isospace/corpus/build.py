@@ -49,7 +49,6 @@ from isospace.corpus.lines import clean, stage, write_lines
 from isospace.corpus.passages import document_sentences, language_of
 from isospace.corpus.prose import docstring_sentences
 from isospace.corpus.reading import columns, own_rows, read_documents
-from isospace.corpus.records import unreadable
 from isospace.corpus.relations import SUMMARY_NEXT, Related, barred_lines, evaluation_pairs
 from isospace.corpus.sources import DOCSTRINGS, listed
 from isospace.corpus.staging import Staging, alike_documents, document_groups
@@ -90,9 +89,15 @@ class _Built:
     classes: list[str] = field(default_factory=list)
 
 
-def build(folder: Path, config: CorpusConfig, sources: list[Source], excluded: list[str]) -> None:
-    """Write all files of a corpus into a folder."""
-    builder = _Builder(folder, config, sources, excluded)
+def build(
+    folder: Path,
+    config: CorpusConfig,
+    sources: list[Source],
+    excluded: list[str],
+    unreadable: dict[str, UserError],
+) -> None:
+    """Write all files of a corpus into a folder; `unreadable` sources are left out."""
+    builder = _Builder(folder, config, sources, excluded, unreadable)
     built = builder.of_examples() if config.columns else builder.of_documents()
     if builder.unreadable:
         builder.counts["unreadable files"] = len(builder.unreadable)
@@ -141,16 +146,16 @@ class _Builder:
     Attributes:
         folder: the folder of the corpus.
         excluded: texts that must not be trained on.
+        unreadable: name -> error of the files that are left out; reading adds documents.
         counts: what happened to the lines -> number of lines.
-        unreadable: name -> error of the files that were left out.
     """
 
     folder: Path
     config: CorpusConfig
     sources: list[Source]
     excluded: list[str]
+    unreadable: dict[str, UserError]
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
-    unreadable: dict[str, UserError] = field(default_factory=dict)
 
     def _references(self, judged: Sequence[str] = ()) -> list[str]:
         """Return the clean texts that must not be trained on, and their sentences.
@@ -286,7 +291,6 @@ class _Builder:
         """
         config, counts = self.config, self.counts
         wanted, width = columns(config), len(config.columns)
-        self.unreadable |= unreadable(self.sources, wanted)
         for source in self.sources:
             if source.name in self.unreadable:
                 continue

@@ -197,6 +197,7 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
         else:
             sources = find(config.corpus, Path(spool), config.encoding, config.layout)
         _check(config, sources, bool(excluded))
+        bad = unreadable(sources, columns(config))
         options = {name: value for name, value in asdict(config).items() if name not in _NO_TEXT}
         inputs = [
             (source.format, source.compression, source.in_folder, _hash(source), place)
@@ -204,7 +205,9 @@ def load_corpus(config: CorpusConfig, cache: Path, exclude: Iterable[str] = ()) 
         ]
         read_by = code_hashes(*_CODE), parser_versions()
         key = hash_of(repr((read_by, options, inputs, excluded)).encode())
-        corpus = built_once(folder / key, lambda new: build(new, config, sources, excluded), Corpus)
+        corpus = built_once(
+            folder / key, lambda new: build(new, config, sources, excluded, bad), Corpus
+        )
     logger.info("corpus: %s", corpus.summary)
     if len(corpus) == 0:
         raise UserError(
@@ -229,7 +232,7 @@ def _hash(source: Source) -> str:
 
 
 def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
-    """Raise an error for settings without effect and for bad files, before any file is read whole.
+    """Raise an error if a setting needs columns, and some text or all texts have none.
 
     With `own_pairs` the caller brings evaluation pairs. Their files may be the only ones with the
     columns of `group`, `title_column` and `document_column`.
@@ -237,24 +240,18 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
     if not own_pairs:
         for setting in ("title_column", "document_column"):
             require_columns(sources, config.corpus, setting, getattr(config, setting))
-    _require_columns_of_all(config, sources, own_pairs)
-    unreadable(sources, columns(config))
-
-
-def _require_columns_of_all(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None:
-    """Raise an error if a setting needs columns and some text has none."""
     lines = [s.name for s in sources if s.format == "txt"]
     if config.group != FOLDER:
         lines += [s.name for s in sources if s.format in DOCUMENT_FORMATS]
     lines += [s.name for s in sources if s.format == DOCSTRINGS]
-    setting = f"`columns` {' '.join(config.columns)}" if config.columns else None
+    what = f"`columns` {' '.join(config.columns)}" if config.columns else None
     if config.group is not None and not own_pairs:
-        setting = setting or f"`group` {config.group}"
-    if setting and lines:
+        what = what or f"`group` {config.group}"
+    if what and lines:
         wanted = "Expected csv, tsv, jsonl or parquet files."
         if config.group == FOLDER and not config.columns:
             wanted = "Expected documents; with `layout` paragraphs every txt file is one."
-        raise UserError(f"{setting}: {lines[0]} has no columns. {wanted}")
+        raise UserError(f"{what}: {lines[0]} has no columns. {wanted}")
 
 
 _PARSERS = (

@@ -110,13 +110,11 @@ def read_documents(
 ) -> Iterator[Document]:
     """Yield the documents of the files in order.
 
-    `unreadable` receives name -> error of files that were left out.
+    `unreadable` has name -> error of files to leave out, and receives those of documents.
 
     Raises:
-        UserError: the only file, or a file of rows that the user named, cannot be read; or a row of
-            any file is wrong.
+        UserError: the only file cannot be read, or a row of any file is wrong.
     """
-    unreadable |= records.unreadable(sources, columns(config))
     for source, place in zip(sources, places(sources), strict=True):
         if source.name in unreadable:
             continue
