@@ -56,7 +56,10 @@ def change_model(config, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (damage_manifest, "manifest.json is damaged"),
+        (
+            damage_manifest,
+            "manifest.json: cannot be read as the manifest of shards.*The file is damaged. Remove ",
+        ),
         (damage_shard, "part-00001.parquet is damaged"),
         (change_text, "begun with another text to encode"),
         (change_model, "begun with another model \\("),

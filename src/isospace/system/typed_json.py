@@ -38,7 +38,7 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path} is damaged (not valid JSON: {error})") from error
 
 
-def first_problem(error: ValidationError) -> str:
+def _first_problem(error: ValidationError) -> str:
     """Return the message for the first invalid field: its name, and the reason."""
     first = error.errors(include_url=False, include_input=False)[0]
     return ": ".join([".".join(map(str, first["loc"])), first["msg"]]).removeprefix(": ")
@@ -67,7 +67,7 @@ def read(path: Path, kind: type[T], what: str) -> T:
         value: T = adapter(anything).validate_python(content)
         return value
     except ValidationError as error:
-        reason = first_problem(error)
+        reason = _first_problem(error)
     except (OSError, ValueError, TypeError, RecursionError) as error:
         reason = str(error)
     raise UserError(f"{path}: cannot be read as the {what}: {reason}. The file is damaged")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
 import time
@@ -30,7 +29,6 @@ from isospace.system.files import (
     remove_building,
     remove_torn,
     require_writable,
-    write_text,
 )
 from isospace.system.progress import Logged, Progress
 from isospace.vectors.compression_file import (
@@ -299,8 +297,7 @@ def _join(config: EncodeConfig, layout: FileLayout, shards: Shards) -> None:
     parts = [shards.path(index) for index in range(len(shards))]
     layout.join(parts, shards.rows, config.output)
     if config.file_format == "npy":  # a Parquet file holds its settings
-        about = json.dumps(shards.to_json(), indent=2) + "\n"
-        write_text(config.output.with_name(f"{config.output.name}.json"), about)
+        shards.write_manifest(config.output.with_name(f"{config.output.name}.json"))
     if layout.compression is not None:
         write_compression(beside(config.output), layout.compression)
     finished = building_of(config.shard_folder)

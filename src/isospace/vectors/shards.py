@@ -6,19 +6,16 @@ entry, left by a kill, is made again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from isospace.errors import UserError
-from isospace.system.files import file_hash, locked, remove_torn, write_text
-from isospace.system.typed_json import first_problem, read_json
+from isospace.system import typed_json
+from isospace.system.files import file_hash, locked, remove_torn
 
 MANIFEST = "manifest.json"
 _LOCK = ".lock"
@@ -42,7 +39,11 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class _Manifest:
+class Manifest:
+    """Content of the manifest: the settings and the finished shards."""
+
+    isospace: str
+    complete: bool
     settings: dict[str, Any]
     shards: tuple[Shard, ...]
 
@@ -66,7 +67,7 @@ class Shards:
         if (folder / MANIFEST).is_file():
             self._read()
         else:
-            self._write()
+            self.write_manifest(folder / MANIFEST)
         remove_torn(folder)
 
     def __len__(self) -> int:
@@ -88,27 +89,19 @@ class Shards:
     def finish(self, index: int, digest: str) -> None:
         """Enter a written shard in the manifest."""
         self.done[index] = Shard(self.path(index).name, self.size(index), digest)
-        self._write()
+        self.write_manifest(self.folder / MANIFEST)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the content of the manifest."""
-        return {
-            "isospace": version("isospace"),
-            "complete": len(self.done) == len(self),
-            "settings": self._settings,
-            "shards": [asdict(self.done[index]) for index in sorted(self.done)],
-        }
-
-    def _write(self) -> None:
-        write_text(self.folder / MANIFEST, json.dumps(self.to_json(), indent=2) + "\n")
+    def write_manifest(self, path: Path) -> None:
+        """Write settings and finished shards to a JSON file."""
+        shards = tuple(self.done[index] for index in sorted(self.done))
+        complete = len(shards) == len(self)
+        typed_json.write(path, Manifest(version("isospace"), complete, self._settings, shards))
 
     def _read(self) -> None:
         path = self.folder / MANIFEST
         way_out = f"Remove {self.folder}, or give another `output`"
         try:
-            manifest = TypeAdapter(_Manifest).validate_python(read_json(path))
-        except ValidationError as error:
-            raise UserError(f"{path} is damaged ({first_problem(error)}). {way_out}") from error
+            manifest = typed_json.read(path, Manifest, "manifest of shards")
         except UserError as error:
             raise UserError(f"{error}. {way_out}") from error
         self._require_same(manifest.settings)
