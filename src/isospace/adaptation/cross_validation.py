@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 
 from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.candidates import BASE_MODEL, Candidate
-from isospace.adaptation.changed_queries import first_texts
 from isospace.config import TrainConfig
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.examples import evenly
@@ -41,7 +40,12 @@ from isospace.evaluation.benchmark import Benchmark, BenchmarkResult
 from isospace.evaluation.held_out import HeldOut
 from isospace.evaluation.hybrid import BaselineRanks, rank_pairs
 from isospace.evaluation.pairs import Candidates, PromptedEncoders, TextPairs
-from isospace.evaluation.retrieval import RetrievalScores, evaluate_retrieval, mrr_scores
+from isospace.evaluation.retrieval import (
+    RetrievalScores,
+    evaluate_retrieval,
+    first_texts,
+    mrr_scores,
+)
 from isospace.evaluation.sts import evaluate_sts
 from isospace.statistics.counts import number_of
 from isospace.statistics.gains import FEWEST_GROUPS

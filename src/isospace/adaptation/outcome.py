@@ -11,13 +11,13 @@ import numpy as np
 from scipy import stats
 
 from isospace.adaptation.candidates import BASE_MODEL, Candidate
-from isospace.adaptation.changed_queries import changed_places, changed_queries, first_texts
 from isospace.adaptation.fine_tune import FineTuned
 from isospace.adaptation.results import ChangedQuery, SearchResults, write_results
 from isospace.adaptation.scoring import Search, Tried, score_test
+from isospace.evaluation.retrieval import first_texts
 from isospace.evaluation.scores import ADAPTED, SAME_PAIRS
 from isospace.statistics.gains import CONFIDENCE, FEWEST_GROUPS
-from isospace.statistics.influence import Scores
+from isospace.statistics.influence import FloatArray, Scores
 from isospace.statistics.selection import SelectedAmong
 from isospace.statistics.verdict import (
     POWER,
@@ -36,6 +36,8 @@ from isospace.training.selection import Choice
 
 FEWEST_OWN = 2 * FEWEST_GROUPS
 """Fewest own pairs that are advised: with fewer, hardly `FEWEST_GROUPS` groups change."""
+SHOWN = 10
+"""Number of queries that gained most, and of those that lost most."""
 _DEV_SETS = "dev sets of STS, which limit the drop"
 
 
@@ -158,10 +160,33 @@ def _changed(
         else parts.first_texts(parts.selected(candidate, tried.allowed), better + worse)
         for candidate in (BASE_MODEL, selected)
     ]
-    return (
-        changed_queries(pairs, better, ranks, [own[: len(better)] for own in first]),
-        changed_queries(pairs, worse, ranks, [own[len(better) :] for own in first]),
+    found = tuple(
+        ChangedQuery(
+            pairs.first[place],
+            pairs.second[place],
+            (float(ranks[0][place]), float(ranks[1][place])),
+            (before, after),
+        )
+        for place, before, after in zip(better + worse, *first, strict=True)
     )
+    return found[: len(better)], found[len(better) :]
+
+
+def changed_places(before: FloatArray, after: FloatArray) -> tuple[list[int], list[int]]:
+    """Return the positions of the queries that gained most and lost most in reciprocal rank.
+
+    Args:
+        before: (query,) ranks by the first encoder.
+        after: (query,) ranks by the second encoder.
+
+    >>> changed_places(np.array([1.0, 9.0, 2.0]), np.array([4.0, 1.0, 2.0]))
+    ([1], [0])
+    """
+    change = 1 / after - 1 / before
+    order = np.argsort(-change, kind="stable")
+    better = [int(place) for place in order[:SHOWN] if change[place] > 0]
+    worse = [int(place) for place in order[::-1][:SHOWN] if change[place] < 0]
+    return better, worse
 
 
 def _show(search: Search, searched: SearchResults, results: RunResults) -> None:

@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from isospace.corpus.dedup import UNSPACED
 from isospace.evaluation.pairs import Encode, TextPairs, unit_vectors
-from isospace.operators.nearest import TIE, product_blocks, unit_rows
+from isospace.operators.nearest import TIE, highest, product_blocks, unit_rows
 from isospace.statistics.influence import FloatArray, Scores, mean_scores
 
 MIN_WORDS = 8
 MIN_CHARACTERS = 16
 """Shortest sentence that `halves` cuts: in words, or in characters of a script without spaces."""
+FIRST = 3
+"""Number of top texts that `first_texts` returns for a query."""
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
@@ -191,6 +193,21 @@ def evaluate_retrieval(encode: Encode, pairs: TextPairs) -> RetrievalScores:
     targets = Targets.of_pairs(pairs)
     vectors = unit_vectors(encode, pairs.first, targets.texts)
     return targets.rank(product_blocks(*vectors))
+
+
+def first_texts(encode: Encode, pairs: TextPairs, places: Sequence[int]) -> list[tuple[str, ...]]:
+    """Return the top texts of an encoder for the queries at some positions."""
+    targets = Targets.of_pairs(pairs)
+    queries, texts = unit_vectors(encode, pairs.first, targets.texts)
+    found = []
+    for place in places:
+        cosines = texts @ queries[place]
+        if targets.left_out is not None:  # other right texts of the query are not ranked for it
+            others = targets.left_out[place]
+            cosines[others[others != targets.own[place]]] = -np.inf
+        best = highest(cosines, min(FIRST, len(cosines)))
+        found.append(tuple(targets.texts[text] for text in best))
+    return found
 
 
 def mrr_scores(pairs: TextPairs, found: RetrievalScores) -> Scores:
