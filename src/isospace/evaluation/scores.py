@@ -19,18 +19,14 @@ BASE, ADAPTED = "base model", "adapted"
 """Names of both models in tables."""
 HYBRID_BASE, HYBRID_ADAPTED = f"{BASE} + BM25", f"{ADAPTED} + BM25"
 """Names of hybrid search with each model in tables."""
-_OTHER = {
-    HYBRID_ADAPTED: "hybrid search with the {}",
-    HYBRID_BASE: "hybrid without adapting",
-    ADAPTED: "vectors alone",
-    BASE: "vectors alone",
-    "BM25": "BM25 alone",
+_WAYS = {
+    HYBRID_ADAPTED: ("hybrid search with the {}", "hybrid search with the {}"),
+    HYBRID_BASE: (f"hybrid search with the {BASE}", "hybrid without adapting"),
+    ADAPTED: ("vectors of the {} alone", "vectors alone"),
+    BASE: (f"vectors of the {BASE} alone", "vectors alone"),
+    "BM25": ("BM25 alone", "BM25 alone"),
 }
-_FIRST = _OTHER | {
-    HYBRID_BASE: f"hybrid search with the {BASE}",
-    ADAPTED: "vectors of the {} alone",
-    BASE: f"vectors of the {BASE} alone",
-}
+"""Way of search -> its words if it is advised, and if it is compared with the advised way."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +111,9 @@ def recommendation(mrr: Mapping[str, float], adapted: str = "adapted model") -> 
     shown = {way: x for way, x in mrr.items() if way != BASE or ADAPTED not in mrr}
     best = max(shown, key=lambda way: shown[way])
     others = [
-        f"{_OTHER[way]}: {100 * shown[way]:.1f}" for way in _OTHER if way in shown.keys() - {best}
+        f"{_WAYS[way][1]}: {100 * shown[way]:.1f}" for way in _WAYS if way in shown.keys() - {best}
     ]
-    said = [f"Use {_FIRST[best]}: {100 * shown[best]:.1f}"]
+    said = [f"Use {_WAYS[best][0]}: {100 * shown[best]:.1f}"]
     if others:
         rest = "; ".join(others)
         said.append(rest[:1].upper() + rest[1:])

@@ -62,8 +62,8 @@ class RankCSE(Contrast):
     """tau_3, divides the teacher's scores. Default: half of `rank_temperature`; with margin-mse the
     same."""
     own_text: Literal["in", "out"] = "in"
-    """Whether a text's own positive is in its list. With `views` dropout every teacher ranks the
-    text itself first, and little but that is learnt from it."""
+    """A text's own positive is in its list, or left out. With `views` dropout every teacher ranks
+    the text itself first, and little but that is learnt from it."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
