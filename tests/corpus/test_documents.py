@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import shutil
+import zipfile
 from pathlib import Path
 
 import docx
+import numpy as np
 import pytest
 from docutils.core import publish_string
 from docx.oxml import parse_xml
@@ -17,6 +20,10 @@ from isospace.corpus.documents import Document, UnreadableDocument
 from isospace.corpus.formats import format_of, read_document
 from isospace.corpus.formats.draft import paragraph_boilerplate, section_boilerplate
 from isospace.corpus.formats.text import txt_layout
+from isospace.corpus.reading import read_file
+from isospace.corpus.sources import file_source
+from isospace.errors import UserError
+from isospace.system.arrays import read_arrays, write_arrays
 
 FILES = Path(__file__).parent / "files"
 needs_mandoc = pytest.mark.skipif(not shutil.which("mandoc"), reason="no mandoc here")
@@ -804,3 +811,19 @@ def test_what_has_no_paragraph_is_refused():
         read("# A\n\n## B\n\n## C\n", "markdown")
     with pytest.raises(UnreadableDocument, match="besides the name of another man page"):
         read(".so man1/gzip.1\n", "man")
+
+
+def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr("isospace.system.files.SMALL_UNPACKED", 1000)
+    file = io.BytesIO()
+    docx.Document().save(file)
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as parts:
+        parts.writestr("word/media/image1.png", bytes(20_000_000))
+    (tmp_path / "a.docx").write_bytes(file.getvalue())
+    (tmp_path / "a.md.gz").write_bytes(gzip.compress(b"a " * 1_000_000))
+    for name in ("a.docx", "a.md.gz"):
+        with pytest.raises(UnreadableDocument, match="200 times its size when it is unpacked"):
+            read_file(file_source(tmp_path / name, documents=True), name)
+    write_arrays(tmp_path / "a.npz", a=np.zeros(1_000_000))
+    with pytest.raises(UserError, match=r"a\.npz: cannot be read .*8,\d+,\d+ bytes when"):
+        read_arrays(tmp_path / "a.npz")

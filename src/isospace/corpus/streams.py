@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from isospace.corpus.documents import UnreadableDocument
 from isospace.errors import UserError, first_line
+from isospace.system.files import most_unpacked
 
 FORMATS = ("txt", "jsonl", "csv", "tsv", "parquet")
 """Formats of files of rows; each is also the ending of the file's name."""
@@ -24,6 +25,7 @@ COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
 
 _UNREADABLE = (OSError, lzma.LZMAError, EOFError, UnicodeError)
 """Errors of a file that cannot be read or decompressed; UnicodeError: its name is no text."""
+TOO_LARGE = "It has more than 200 times its size when it is unpacked. Unpack it yourself."
 _ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that were not decoded
 
 
@@ -61,10 +63,16 @@ def read_bytes(source: Source) -> bytes:
         UnreadableDocument: the file cannot be read or decompressed.
     """
     try:
+        if source.compression is None:
+            return source.path.read_bytes()
+        most = most_unpacked(source.path.stat().st_size)
         with open_bytes(source) as raw:
-            return raw.read()
+            content = raw.read(most + 1)
     except _UNREADABLE as error:
         raise UnreadableDocument(f"It {_why_unreadable(source, error)}") from error
+    if len(content) > most:
+        raise UnreadableDocument(TOO_LARGE)
+    return content
 
 
 def read_lines(source: Source) -> list[str]:

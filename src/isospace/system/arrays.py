@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isospace.errors import UserError, first_line
-from isospace.system.files import atomic_path
+from isospace.system.files import atomic_path, most_unpacked
 
 
 def write_arrays(path: Path, **arrays: Any) -> None:
@@ -50,6 +50,9 @@ def read_arrays(path: Path, prefix: str = "") -> dict[str, np.ndarray]:
     """
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            size = sum(part.file_size for part in arrays.zip.infolist())
+            if size > most_unpacked(path.stat().st_size):
+                raise ValueError(f"{size:,} bytes when it is unpacked")
             found = {name: arrays[name] for name in arrays.files if name.startswith(prefix)}
     # zip, zlib and numpy raise many kinds of errors; a damaged length can even exhaust memory.
     except Exception as error:

@@ -184,6 +184,15 @@ def require_new(folder: Path | None, setting: str = "output") -> Path:
     return folder
 
 
+SMALL_UNPACKED, MOST_TIMES = 1 << 28, 200
+"""A file may have this number of bytes unpacked, or this number of times its packed bytes."""
+
+
+def most_unpacked(packed: int) -> int:
+    """Return the largest unpacked size of a file of `packed` bytes; a bomb exceeds it."""
+    return max(SMALL_UNPACKED, MOST_TIMES * packed)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file atomically; bytes that are not valid text are escaped."""
     with atomic_path(path) as temporary:

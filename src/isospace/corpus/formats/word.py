@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import re
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats.draft import NAVIGATION, Draft, is_text
 from isospace.corpus.lines import clean
+from isospace.corpus.streams import TOO_LARGE
 from isospace.errors import first_line
+from isospace.system.files import most_unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,9 +42,15 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
             "Word documents need python-docx; install it: pip install 'isospace[documents]'"
         ) from None
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as parts:
+            size = sum(part.file_size for part in parts.infolist())
+        if size > most_unpacked(len(content)):
+            raise UnreadableDocument(TOO_LARGE)
         document = docx.Document(io.BytesIO(content))
         named = clean(document.core_properties.title or "")
         return _draft(list(_read(document, document.element.body)), named)
+    except UnreadableDocument:
+        raise
     except Exception as error:  # zip, XML, missing parts: python-docx has no error of its own
         kind = type(error).__name__
         raise UnreadableDocument(
