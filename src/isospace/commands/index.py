@@ -23,8 +23,6 @@ class Index(LoadsModels, CallsEndpoints):
 
     def run(self) -> None:
         """Index texts or delete rows, and print what changed."""
-        from isospace.encoders.places import resolve
-        from isospace.search.columns import check_names
         from isospace.search.files import index_files
         from isospace.training.lifecycle import stoppable
         from isospace.training.run import selected_weight
@@ -37,9 +35,6 @@ class Index(LoadsModels, CallsEndpoints):
             kept = f"{config.to} keeps what it has; " if config.to.exists() else ""
             return f"{kept}the same command resumes"
 
-        check_names(config.keep)  # before the files are read
-        if config.model is not None:
-            resolve(config.model)
         weight = None if config.model is None else selected_weight(config.model)
         with console, stoppable(what_is_left):
             indexed = index_files(config, console, weight)

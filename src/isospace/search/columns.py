@@ -40,16 +40,6 @@ def check_names(names: Iterable[str]) -> None:
             )
 
 
-def in_words(columns: Mapping[str, ColumnType]) -> str:
-    """Return the columns that a filter can use, for messages.
-
-    >>> in_words({"year": "int"})
-    'id (text), text (text), year (whole numbers)'
-    """
-    every_column: dict[str, ColumnType] = {"id": "str", "text": "str", **columns}
-    return ", ".join(f"{name} ({_WORDS[type_]})" for name, type_ in every_column.items())
-
-
 def plain(value: Any, cell: bool) -> Value:
     """Return a value of a file as one of the four types; `None` for a missing value.
 
@@ -159,7 +149,7 @@ def _widest(a: ColumnType | None, b: ColumnType) -> ColumnType:
     return "float" if {a, b} == {"int", "float"} else "str"
 
 
-def condition_of(where: str | None, columns: Mapping[str, ColumnType]) -> str | None:
+def condition_of(where: str | None) -> str | None:
     """Return a filter in parentheses, since LanceDB ignores an end that it cannot parse.
 
     Without them, it would read `year > 3 ADN kind = 'a'` as `year > 3`.
@@ -175,8 +165,10 @@ def condition_of(where: str | None, columns: Mapping[str, ColumnType]) -> str | 
 
 
 def bad_filter(where: str, error: Exception, columns: Mapping[str, ColumnType]) -> UserError:
-    """Return the error for an invalid filter."""
+    """Return the error for an invalid filter, with the columns that a filter can use."""
+    usable: dict[str, ColumnType] = {"id": "str", "text": "str", **columns}
+    names = ", ".join(f"{name} ({_WORDS[type_]})" for name, type_ in usable.items())
     return UserError(
-        f"filter {where!r} ({first_line(error)}): give an SQL condition on the columns "
-        f"{in_words(columns)}, such as id = 'a'"
+        f"filter {where!r} ({first_line(error)}): give an SQL condition on the columns {names}, "
+        "such as id = 'a'"
     )

@@ -175,7 +175,7 @@ class Database:
 
     def count(self, where: str | None = None) -> int:
         """Return the number of rows, or of rows that match a filter."""
-        condition = condition_of(where, self.columns)
+        condition = condition_of(where)
         with self._working("read", where):
             return int(self._table.count_rows(condition))
 
@@ -272,7 +272,7 @@ class Database:
 
     def delete(self, where: str) -> int:
         """Delete the rows that match a filter; return their number."""
-        condition = condition_of(where, self.columns)
+        condition = condition_of(where)
         with self._working("written", where):
             return int(self._table.delete(condition).num_deleted_rows)
 
@@ -283,7 +283,7 @@ class Database:
 
         With `approximate`, use the approximate index; rows that are not in it are compared exactly.
         """
-        condition, form = condition_of(where, self.columns), self.compression.form
+        condition, form = condition_of(where), self.compression.form
         with self._working("searched", where):
             if form.bits:
                 return self._nearest_by_bits(vector, k, condition)
@@ -394,7 +394,7 @@ class Database:
 
         `vector` is the text's vector, (dim,) of length 1, for the cosines of the hits.
         """
-        condition = condition_of(where, self.columns)
+        condition = condition_of(where)
         with self._working("searched", where):
             match = self._lancedb.query.MatchQuery(text, "text")
             query = self._table.search(match, query_type="fts").limit(k)

@@ -12,12 +12,13 @@ from typing import Any
 from isospace.corpus.overview import SAMPLE, coverage
 from isospace.corpus.sources import DOCSTRINGS
 from isospace.encoders.encoder import Encoder
+from isospace.encoders.places import resolve
 from isospace.encoders.prompts import Prompts
 from isospace.errors import UserError
 from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.forms import FULL
 from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
-from isospace.search.columns import ColumnType, TypeGuess, fit
+from isospace.search.columns import ColumnType, TypeGuess, check_names, fit
 from isospace.search.database import SLICE, Changes, Row, passage_id
 from isospace.search.index import SearchIndex
 from isospace.statistics.counts import number_of
@@ -67,6 +68,9 @@ def index_files(
             "nothing to index. Give one or more files, or - for standard input, or `sync`, or "
             "`delete` FILTER"
         )
+    check_names(config.keep)
+    if config.model is not None:
+        resolve(config.model)  # before the files are read
     about = About.read(to) if (to / ABOUT).exists() or not config.inputs else None
     keep = tuple(dict.fromkeys(config.keep)) or tuple(about.columns if about else ())
     prompts = config.query_prompt, config.document_prompt
@@ -97,7 +101,7 @@ def index_files(
         if about is None:
             index = SearchIndex.create(
                 to,
-                config.model_if_new,
+                config.model or "minilm",
                 columns,
                 *prompts,
                 bm25_weight=bm25_weight,

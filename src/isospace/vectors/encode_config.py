@@ -189,8 +189,3 @@ class IndexConfig:
         """Refuse `workers` without a cluster."""
         if self.engine == "local":
             refuse_idle(self, "`engine` ray", "workers")
-
-    @property
-    def model_if_new(self) -> str:
-        """Model of the index, if the index does not exist yet."""
-        return self.model or "minilm"
