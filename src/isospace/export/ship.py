@@ -15,7 +15,7 @@ from isospace.encoders.saving import CLASSIC_TOLERANCE, save_model
 from isospace.errors import UserError
 from isospace.export.hf import save_hf
 from isospace.export.onnx import save_onnx
-from isospace.system.files import expanded, require_writable
+from isospace.system.files import expanded, require_new
 from isospace.system.progress import Logged, Progress
 from isospace.training.card import Usage, classic_usage, model_card, plain_card, usage_of
 from isospace.training.run import Run, maker_of
@@ -68,9 +68,7 @@ def export(
     run = maker_of(model)
     folder = run.folder / to if run else Path(f"{Path(model).resolve().name}-{to}")
     folder = folder if output is None else expanded(output)
-    if folder.exists():
-        raise UserError(f"{folder}: exists already. Remove it, or give another `output`")
-    require_writable(folder)
+    require_new(folder)
     encoder = load_encoder(model, pooling, None, query_prompt, document_prompt)
     if encoder.prompts.summary:
         file = "config_sentence_transformers.json" if to == "st" else "the card"
