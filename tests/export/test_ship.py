@@ -89,7 +89,7 @@ def test_a_start_that_is_gone_is_no_model_of_the_hub(run, tmp_path, monkeypatch)
 def test_nothing_is_overwritten(run, tmp_path):
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "mine.txt").touch()
-    with pytest.raises(UserError, match="`output` .*there: exists already"):
+    with pytest.raises(UserError, match=r"`output` .*there: exists already"):
         export(str(run.folder), "st", tmp_path / "there")
 
 
