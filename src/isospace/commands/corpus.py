@@ -55,15 +55,12 @@ class Corpus(LoadsModels):
             found = relations(corpus)
             tokens = coverage(load_encoder(self.model), texts)
         if self.json:
-            keys = ("train", "held_out", "examples")
             about = {
                 "counts": corpus.counts,
                 "files": corpus.files,
                 "texts": len(corpus.passages),
                 "languages": shares,
-                "relations": {
-                    name: dict(zip(keys, one, strict=True)) for name, one in found.items()
-                },
+                "relations": {name: asdict(one) for name, one in found.items()},
                 "test_pairs": pairs,
                 "model": self.model,
                 "tokens": asdict(tokens),
@@ -85,14 +82,14 @@ class Corpus(LoadsModels):
         except TooLittle as error:
             console.line("warning", f"train and adapt have too little here: {error}")
         rows = [
-            {"relation": name, "train": f"{train:,}", "held out": f"{held_out:,}"}
-            for name, (train, held_out, _) in found.items()
+            {"relation": name, "train": f"{one.train:,}", "held out": f"{one.held_out:,}"}
+            for name, one in found.items()
         ]
         if rows:
             print_table("relations of the documents", rows)
-        for name, (_, _, examples) in found.items():
-            if examples:
-                print_table(name, [_example(name, *pair) for pair in examples])
+        for name, one in found.items():
+            if one.examples:
+                print_table(name, [_example(name, *pair) for pair in one.examples])
 
 
 def _files(found: LoadedCorpus) -> str:

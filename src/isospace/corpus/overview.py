@@ -28,8 +28,17 @@ def sample(corpus: Corpus) -> list[str]:
     return [corpus[passages[place]] for place in evenly(len(passages), SAMPLE)]
 
 
-def relations(corpus: Corpus) -> dict[str, tuple[int, int, list[tuple[str, str]]]]:
-    """Return relation -> (pairs to train on, held-out pairs, examples), if there are documents."""
+@dataclass(frozen=True)
+class RelationPairs:
+    """Numbers of the pairs of a relation to train on and held out, and some to train on."""
+
+    train: int
+    held_out: int
+    examples: list[tuple[str, str]]
+
+
+def relations(corpus: Corpus) -> dict[str, RelationPairs]:
+    """Return relation -> its pairs; empty without documents."""
     related = corpus.related
     if related is None:
         return {}
@@ -39,7 +48,7 @@ def relations(corpus: Corpus) -> dict[str, tuple[int, int, list[tuple[str, str]]
         pairs = related.to_train(name)
         places = evenly(len(pairs), EXAMPLES)
         examples = [(corpus[a], corpus[b]) for a, b in pairs[places].tolist()]
-        found[name] = len(pairs), held[name], examples
+        found[name] = RelationPairs(len(pairs), held[name], examples)
     return found
 
 

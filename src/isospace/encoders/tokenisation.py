@@ -117,7 +117,16 @@ class Tokenisation:
         limit = self._limit(max_length, whole, side)
         prompt = self.prompts.for_side(side)
         prompted = [without_surrogates(prompt + text) for text in texts]
-        return self._tokenise(prompted, limit)
+        encoded = self.tokenizer(
+            prompted,
+            truncation=limit is not None,
+            max_length=limit,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,  # no warning about whole texts above the model's limit
+        )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
 
     def cut(self, ids: np.ndarray, max_length: int, side: Side | None = None) -> np.ndarray:
         """Truncate (token,) ids as `ids` truncates a text to `max_length`."""
@@ -172,18 +181,6 @@ class Tokenisation:
                 "Give a larger number"
             )
         return limit
-
-    def _tokenise(self, texts: list[str], limit: int | None) -> list[list[int]]:
-        encoded = self.tokenizer(
-            texts,
-            truncation=limit is not None,
-            max_length=limit,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            verbose=False,  # no warning about whole texts above the model's limit
-        )
-        ids: list[list[int]] = encoded["input_ids"]
-        return ids
 
 
 @functools.lru_cache(maxsize=4)
