@@ -11,7 +11,7 @@ from huggingface_hub.errors import RevisionNotFoundError
 
 import isospace
 from isospace.cli import main
-from isospace.comparison.cells import resume_command
+from isospace.comparison.cells import command_of_cell
 from isospace.encoders import places
 from isospace.encoders.loading import load_encoder
 from isospace.encoders.places import Place, resolve
@@ -136,9 +136,9 @@ def test_no_file_can_say_that_code_is_trusted(modules_folder, toy_model, ran, tm
 
 
 def test_processes_that_are_started_trust_what_this_one_trusts():
-    assert "--trust-remote-code" not in resume_command(Path("run"))
+    assert "--trust-remote-code" not in command_of_cell(Path("run"))
     with trusting_code():
-        assert resume_command(Path("run"))[-1] == "--trust-remote-code"
+        assert command_of_cell(Path("run"))[-1] == "--trust-remote-code"
 
 
 def test_export_refuses_modules_that_not_every_server_loads(modules_folder, tmp_path, capsys):

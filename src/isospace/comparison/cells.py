@@ -139,7 +139,7 @@ def _one_by_one(cells: Sequence[Cell], progress: Progress) -> None:
                 raise KeyboardInterrupt from error
 
 
-def resume_command(run: Path) -> list[str]:
+def command_of_cell(run: Path) -> list[str]:
     """Return the command that resumes a run in another process with the same trust in its code."""
     words = [sys.executable, "-m", "isospace", "train", "--resume", str(run)]
     return words + ["--trust-remote-code"] * trusts_code()
@@ -161,7 +161,7 @@ def _side_by_side(cells: Sequence[Cell], jobs: int, engine: Engine, progress: Pr
         return cell
 
     def begin_job(cell: Cell) -> Job:
-        return Job(resume_command(begin(cell).folder), cell.log)
+        return Job(command_of_cell(begin(cell).folder), cell.log)
 
     def end(cell: Cell, ended: Ended) -> None:
         results = Run(cell.folder).results
