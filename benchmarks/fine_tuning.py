@@ -64,6 +64,8 @@ BATCH_TOKENS = 1 << 15
 """Tokens that a GPU encodes at once."""
 MINED = RankCSE(head="none", temperature=0.05, consistency_weight=0, distillation_weight=0)
 """SimCSE with the texts that were mined for an example among its negatives."""
+FOLLOWING = RankCSE(head="none", temperature=0.05, consistency_weight=0)
+"""SimCSE that also follows a teacher's ranking."""
 AS_NOW, ALONE, BEHIND = "the plain encoder", "alone", "then whitened"
 FITTED_AGAIN = "map fitted again"
 
@@ -105,6 +107,12 @@ WAYS = {
     "twice the tokens, half the rate": Way(tokens=2.0, rate=0.5),
     "through the fixed map, temperature 0.03": Way(
         {"objective": SimCSE(head="none", temperature=0.03)}, map="fixed"
+    ),
+    "through the fixed map, a teacher": Way(
+        {"objective": FOLLOWING, "teacher": "base+bm25"}, map="fixed"
+    ),
+    "through the fixed map, a teacher, mined negatives": Way(
+        {"objective": FOLLOWING, "teacher": "base+bm25", "mined": 2}, map="fixed"
     ),
     "five times the tokens": Way(tokens=5.0),
     "five times the tokens, batches of 256": Way(
