@@ -21,8 +21,8 @@ from common import draw
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.encoders.loading import load_encoder
+from isospace.evaluation.bm25 import BM25
 from isospace.evaluation.held_out import natural_pairs
-from isospace.evaluation.hybrid import BM25
 from isospace.evaluation.pairs import Encode, TextPairs, encode_columns
 from isospace.evaluation.retrieval import Targets
 from isospace.operators.fusion import fuse

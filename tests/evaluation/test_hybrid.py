@@ -8,11 +8,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from isospace.evaluation.bm25 import BM25, bm25_terms
 from isospace.evaluation.hybrid import (
-    BM25,
     NO_SHARED,
     WEIGHTS,
-    bm25_terms,
     compare_judged,
     compare_pairs,
     gains_over_first,

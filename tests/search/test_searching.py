@@ -12,7 +12,7 @@ from search_index import TEXTS, YEARS, run
 from toy import sentences
 
 from isospace.errors import UserError
-from isospace.evaluation.hybrid import bm25_terms
+from isospace.evaluation.bm25 import bm25_terms
 from isospace.search import Changes, SearchIndex, index as module
 from isospace.search.about import About
 

@@ -12,7 +12,7 @@ from toy import sentences, short_run, write_documents
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
-from isospace.evaluation.hybrid import BM25
+from isospace.evaluation.bm25 import BM25
 from isospace.objectives import RankCSE, SimCSE
 from isospace.system.progress import Silent
 from isospace.training.examples import Examples

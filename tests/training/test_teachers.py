@@ -20,7 +20,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from isospace.config import CorpusConfig
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.evaluation.hybrid import BM25
+from isospace.evaluation.bm25 import BM25
 from isospace.objectives import RankCSE, SimCSE
 from isospace.operators.fusion import fuse
 from isospace.system.progress import Silent

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Literal
 
 from isospace.corpus.lines import clean
-from isospace.evaluation.hybrid import bm25_terms
+from isospace.evaluation.bm25 import bm25_terms
 from isospace.questions.prompts import Prompts
 from isospace.system.cache import make_in_cache
 from isospace.system.endpoints import Answer, Endpoint, EndpointError

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from isospace.corpus.corpus import Corpus
 from isospace.corpus.dedup import near_duplicates
 from isospace.corpus.relations import RELATIONS
-from isospace.evaluation.hybrid import bm25_terms, rank_baselines
+from isospace.evaluation.bm25 import bm25_terms
+from isospace.evaluation.hybrid import rank_baselines
 from isospace.evaluation.pairs import Candidates, Encode, TextPairs
 
 DEPTH = 20

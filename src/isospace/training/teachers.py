@@ -23,7 +23,7 @@ from isospace.encoders.places import loading, resolve
 from isospace.encoders.prompts import Side
 from isospace.encoders.vector_sources import is_frozen_name
 from isospace.errors import UserError
-from isospace.evaluation.hybrid import BM25
+from isospace.evaluation.bm25 import BM25
 from isospace.evaluation.own_data import load_scored_pairs
 from isospace.evaluation.vector_cache import fingerprint
 from isospace.operators.fusion import fuse
