@@ -82,17 +82,14 @@ def _parse(arguments: Sequence[str]) -> Any:
         if not set(WORDS).isdisjoint(words):
             show_help(kind, command, COMMANDS[command], words, kwargs.get("default"))
         words = checked_words(kind, command, words)
-        try:
-            return tyro.cli(
-                kind,
-                prog=f"isospace {command}",
-                description=COMMANDS[command],
-                args=words,
-                config=MARKERS,
-                **kwargs,
-            )
-        except ValueError as error:  # an objective's own check of its hyper-parameters
-            raise UserError(str(error)) from error
+        return tyro.cli(
+            kind,
+            prog=f"isospace {command}",
+            description=COMMANDS[command],
+            args=words,
+            config=MARKERS,
+            **kwargs,
+        )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

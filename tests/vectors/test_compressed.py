@@ -83,7 +83,6 @@ def test_a_damaged_shard_is_made_again_with_the_first_ranges(config):
         ({"compress": "int7"}, "neither a form"),
         ({"compress": "pca-128"}, "32 dimensions"),
         ({"compress": "int8", "side": "query"}, "fitted on documents"),
-        ({"compress": "binary-rescored", "format": "npy"}, "no place for bits"),
     ],
 )
 def test_what_cannot_be_compressed_is_refused(config, change, message):

@@ -158,6 +158,7 @@ def test_bad_input_is_refused(config, tmp_path, monkeypatch, change, message):
         ),
         ({"output": Path("a.npy"), "format": "parquet"}, "ends in .npy"),
         ({"output": Path("a.csv")}, "`output` a.csv"),
+        ({"compress": "binary-rescored", "format": "npy"}, "no place for bits"),
     ],
 )
 def test_settings_that_cannot_be_meant(config, change, message):

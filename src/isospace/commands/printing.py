@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import codecs
 import json
-import math
 import sys
 from collections.abc import Collection
-from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -61,10 +59,7 @@ def print_json(content: Any) -> None:
 
     Non-ASCII characters are escaped unless standard output is UTF-8.
     """
-    if is_dataclass(content):
-        text = to_json(content)
-    else:
-        text = json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False)
+    text = to_json(content)
     if codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8":
         text = json.dumps(json.loads(text), indent=2)
     print_result(text)
@@ -86,14 +81,6 @@ def _cut(cell: str, room: int) -> str:
     text = Text(cell)
     text.truncate(room, overflow="ellipsis")
     return text.plain
-
-
-def _finite(content: Any) -> Any:
-    if isinstance(content, dict):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return list(map(_finite, content))
-    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def print_table(title: str, rows: Rows, note: str = "", texts: Collection[str] = ()) -> None:

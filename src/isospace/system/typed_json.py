@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def to_json(value: object) -> str:
-    """Return a dataclass as JSON text."""
+    """Return a dataclass, or values of JSON's types, as JSON text; NaN and infinities are null."""
     kind: Any = type(value)
     try:
         return adapter(kind).dump_json(value, indent=2).decode()

@@ -12,7 +12,7 @@ from isospace.config import CorpusConfig, Files, Layout, Names
 from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
-from isospace.operators.forms import FormName
+from isospace.operators.forms import FORMS, FormName
 from isospace.system.cluster import Engine
 from isospace.system.settings import NameOrPath, PathOrText, refuse_idle, settings
 
@@ -127,6 +127,9 @@ class EncodeConfig:
             raise UserError(
                 f"`format` {self.format}: does not fit `output`, which ends in {self.output.suffix}"
             )
+        form = next((form for name, form in FORMS.items() if name == self.compress), None)
+        if form is not None and form.rescored and self.file_format == "npy":
+            raise UserError(f"`compress` {self.compress}: npy has no place for bits; write parquet")
         if self.reading.id_column is not None and self.file_format == "npy":
             raise UserError(
                 "`id_column`: npy files hold only vectors, in the order of the rows. Leave "
