@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 from importlib.metadata import version
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from toy import sentences
 
 from isospace.cli import _parse, main
 from isospace.commands.doctor import Doctor
+from isospace.errors import UserError, in_words
 from isospace.objectives import OBJECTIVES
 
 
@@ -165,6 +168,20 @@ def test_an_error_is_one_line_that_cannot_steer_the_terminal(capsys, tmp_path):
     assert "te [2Jxt second" in err
     assert [line.split()[0] for line in err.splitlines()] == ["reading", "isospace:"]
     assert err.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_an_objective_takes_its_own_choices(name):
+    """Several objectives have an option `variant`, each with choices of its own."""
+    for field, hint in get_type_hints(OBJECTIVES[name]).items():
+        if get_origin(hint) is Literal:
+            option = f"--{field.replace('_', '-')}"
+            words = ["train", "--corpus", "x", name, option, "nonsense"]
+            with pytest.raises(
+                UserError, match=re.escape(f"{option} nonsense: expected")
+            ) as refused:
+                _parse(words)
+            assert in_words(get_args(hint), "or") in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,8 @@ def _dataclasses(annotation: Any) -> Iterator[type[Any]]:
         yield from _dataclasses(part)
 
 
+Option = tuple[Sequence[str], Any, int]
+"""Choices of an option, the reader of an amount, and the number of values."""
 _MANY = 1_000_000
 """Number of values of an option that takes any number of values."""
 
@@ -155,8 +157,8 @@ def checked_words(kind: type[Any], command: str, words: Sequence[str]) -> list[s
         name, equals, value = word.partition("=")
         option = name.replace("_", "-")
         if not option.startswith("-") or option == "-":
-            if names_objective and values == 0:
-                _require_objective(word)
+            if names_objective and values != 1:
+                known |= _options_of_objective(word, required=values == 0)
             values -= 1
             continue
         if not option.startswith("--"):
@@ -178,11 +180,15 @@ def checked_words(kind: type[Any], command: str, words: Sequence[str]) -> list[s
     return found
 
 
-def _require_objective(word: str) -> None:
+def _options_of_objective(word: str, required: bool) -> dict[str, Option]:
+    """Return the options that the name of an objective brings; other objectives may share names."""
     from isospace.objectives import OBJECTIVES  # imports torch
 
-    if word not in OBJECTIVES:
+    if word in OBJECTIVES:
+        return dict(_options(OBJECTIVES[word]))
+    if required:
         raise UserError(no_such("objective", word, OBJECTIVES))
+    return {}
 
 
 def _require_choice(name: str, value: str, choices: Sequence[str]) -> None:
@@ -199,8 +205,8 @@ def _amount_words(first: Sequence[str], rest: deque[str]) -> list[str]:
     return given
 
 
-def _options(kind: type[Any]) -> Iterator[tuple[str, tuple[Sequence[str], Any, int]]]:
-    """Yield every option: its choices, the reader of an amount, and its number of values."""
+def _options(kind: type[Any]) -> Iterator[tuple[str, Option]]:
+    """Yield the name of every option with the option."""
     types = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         parts = list(_dataclasses(types[field.name]))
