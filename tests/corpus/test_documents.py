@@ -155,6 +155,15 @@ def test_markdown_front_matter(front, title):
     assert (document.title, paragraphs(document)) == (title, ["The text.", "More."])
 
 
+def test_a_sidebar_of_a_page_is_text_and_that_of_its_frame_is_not():
+    page = "The text.\n\n.. sidebar:: A boat\n\n   It sails.\n"
+    assert paragraphs(read(page, "rst")) == ["The text.", "A boat", "It sails."]
+    html = publish_string(page, writer="html5").decode()
+    assert paragraphs(read(html, "html")) == ["The text.", "A boat", "It sails."]
+    frame = "<aside class=sidebar><p>Menu</p></aside><div class=sidebar>Menu</div><p>The text."
+    assert paragraphs(read(frame, "html")) == ["The text."]
+
+
 RST = """
 =====
 Title

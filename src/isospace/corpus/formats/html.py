@@ -37,9 +37,10 @@ _SILENT = frozenset(
 _NAVIGATION = (
     "[role=navigation], [role=search], [role=banner], [role=contentinfo], .related, .sphinxsidebar,"
     " .toctree-wrapper, #toc, .toc, .contents, .breadcrumb, .breadcrumbs, .navheader, .navfooter,"
-    " .navigation, .nav-panel, .sidebar, .footer, .sub-title, .inherited-list, .genindex-jumpbox,"
-    " .modindex-jumpbox"
+    " .navigation, .nav-panel, .footer, .sub-title, .inherited-list, .genindex-jumpbox,"
+    " .modindex-jumpbox, .sidebar:not(:has(> .sidebar-title))"
 )
+"""Selectors of navigation; a sidebar with a title of its own is text of a Sphinx page."""
 _MARKS = (
     ".headerlink, .anchor-link, .hash-link, a.mark, [aria-hidden=true], .linenos, sup.footnote-ref,"
     " [role=doc-noteref], a.footnote-reference, a.footnote-ref, a.citation-reference,"
@@ -196,7 +197,7 @@ class _Walk:
         if tag == "table" and any(is_text(cell.text()) for cell in node.css("td, th")):
             return None
         classes = (node.attributes.get("class") or "").split()
-        if tag == "aside" and ("admonition" in classes or "topic" in classes):
+        if tag == "aside" and not {"admonition", "topic", "sidebar"}.isdisjoint(classes):
             return None
         return None if tag == "header" and node.css_first("h1") else _LEFT_OUT.get(tag)
 
