@@ -96,8 +96,15 @@ def _as_list(value: Any) -> Any:
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 Files = Annotated[Names, AfterValidator(lambda names: tuple(map(with_home, names)))]
 """Names of files, folders and URLs, and of docstrings."""
-Output = Annotated[PathOrText | None, tyro.conf.arg(aliases=["-o"])]
-"""A file or folder to write, which the command line also calls -o."""
+# How the command line writes some settings; no other module of settings knows tyro.
+NamedO = tyro.conf.arg(aliases=["-o"])
+NamedAs = tyro.conf.arg(name="as")
+Output = Annotated[PathOrText | None, NamedO]
+"""A file or folder to write, on the command line also -o."""
+FirstModel = Annotated[NameOrPath, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+"""A model, on the command line a word without an option's name."""
+Inputs = Annotated[Files, tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
+"""Files to read, on the command line words without an option's name."""
 
 
 _NO_DOCUMENTS = "Rows of `columns` are neither cut nor documents; `column` names single texts"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, get_args
 
-import tyro
 from pydantic import PositiveInt
 
-from isospace.config import CorpusConfig, Files, Layout, Names
+from isospace.config import CorpusConfig, FirstModel, Inputs, Layout, NamedAs, NamedO, Names
 from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
@@ -58,13 +57,13 @@ AS_LINES = Reading(layout="lines")
 class EncodeConfig:
     """Settings of `encode`: texts, model and output."""
 
-    model: Annotated[NameOrPath, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    model: FirstModel
     """minilm, a model folder, a run's folder, a Hub name, or an endpoint (http://HOST/v1#NAME)."""
-    inputs: Annotated[Files, tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
+    inputs: Inputs
     """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
     standard input, or docstrings. Every row and every passage gets a vector; an empty line gets
     that of the empty text."""
-    output: Annotated[PathOrText, tyro.conf.arg(aliases=["-o"])]
+    output: Annotated[PathOrText, NamedO]
     """A folder of shards, or one file if it ends in .parquet or .npy."""
     compress: NameOrPath | None = None
     """Form of the stored vectors: float16, int8, binary, or a smaller form such as pca-256-int8.
@@ -79,7 +78,7 @@ class EncodeConfig:
     """Rows of a shard, a multiple of 4096. A kill costs each worker one shard at most."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one vector of the text; default: the model's own."""
-    side: Annotated[Side | None, tyro.conf.arg(name="as")] = None
+    side: Annotated[Side | None, NamedAs] = None
     """Whether the texts are queries or documents; the model's prompt for them is put before each
     text. Default: neither, with the model's default prompt if it has one."""
     query_prompt: str | None = None
@@ -156,7 +155,7 @@ class EncodeConfig:
 class IndexConfig:
     """Settings of `index`: files to add to a new or an existing index."""
 
-    inputs: Annotated[Files, tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
+    inputs: Inputs = ()
     """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
     standard input, or docstrings. A row without an id gets the id FILE:ROW, its passages FILE:ROW#1
     and on; indexing the file again replaces them."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Annotated, Literal
 
-import tyro
 from pydantic import Field
 
-from isospace.config import ModelAndText, Output
+from isospace.config import FirstModel, ModelAndText, Output
 from isospace.errors import UserError
 from isospace.operators.fitted_whitening import Whitening
-from isospace.system.settings import NameOrPath, refuse_idle, settings
+from isospace.system.settings import refuse_idle, settings
 
 Power = float | Literal["flow"] | None
 """Strength of the whitening; `None`: the unchanged model, not even centred."""
@@ -31,7 +30,7 @@ class WhitenConfig(ModelAndText):
         UserError: a setting has an invalid value; the message names the setting.
     """
 
-    model: Annotated[NameOrPath, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")] = "minilm"
+    model: FirstModel = "minilm"
     """The base model: minilm, a model folder, the folder of a run, a Hub name, glove:FILE for word
     vectors, http://HOST/v1#NAME for an endpoint, or vectors:FILE for vectors in Parquet."""
     by: By | None = None
