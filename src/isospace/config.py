@@ -103,7 +103,9 @@ Output = Annotated[PathOrText | None, NamedO]
 """A file or folder to write, on the command line also -o."""
 FirstModel = Annotated[NameOrPath, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
 """A model, on the command line a word without an option's name."""
-Inputs = Annotated[Files, tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
+Inputs = Annotated[
+    Files, tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...", help_behavior_hint="")
+]
 """Files to read, on the command line words without an option's name."""
 
 
