@@ -187,7 +187,7 @@ def test_text_without_pairs_is_refused(config, toy_corpus, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("counts", "why"),
     [
-        ((99, 99), "needs 100 pairs of texts that belong together, and the text gives 99"),
+        ((99, 99), "needs 100 pairs of different texts .* and the text gives 99"),
         ((120, 60, 49), r"needs 50 pairs .* and without one part the text gives 49"),
         ((120, 50, 50), ""),
     ],
@@ -196,9 +196,22 @@ def test_too_few_pairs_are_counted_in_the_text_and_without_each_part(counts, why
     # A corpus is its number of pairs here.
     monkeypatch.setattr(
         "isospace.adaptation.candidate_encoders.related_texts",
-        lambda config, corpus, most: (["text"] * corpus, ["text"] * corpus),
+        lambda config, corpus, most: (["query"] * corpus, ["text"] * corpus),
     )
     assert re.fullmatch(why, why_too_few_pairs(TrainConfig(), counts[0], counts[1:]))
+
+
+def test_pairs_of_equal_texts_are_no_pairs(config, tmp_path):
+    file = tmp_path / "equal.jsonl"
+    rows = [json.dumps({"query": text, "answer": text}) for text in sentences(700, seed=3)]
+    file.write_text("\n".join(rows))
+    text = replace(config.text, corpus=(str(file),))
+    again = replace(config, text=text, output=tmp_path / "run")
+    with pytest.raises(UserError, match=r"needs 100 pairs of different texts .* gives 0"):
+        adapt(again, progress=Silent())
+    found = adapt(replace(again, queries_only=False), progress=Silent())
+    notes = read_candidates(found.run.folder).notes
+    assert any(note.startswith("Whitening is fitted on single texts: ") for note in notes)
 
 
 def test_a_teacher_is_refused():

@@ -278,13 +278,19 @@ class CandidateEncoders:
 
 def why_too_few_pairs(config: TrainConfig, corpus: Corpus, parts: Sequence[Corpus]) -> str:
     """Return why no map can be fitted on pairs; empty if the text and all parts give enough."""
-    own, *of_parts = (len(related_texts(config, one, FITTED_ON)[0]) for one in (corpus, *parts))
+    own, *of_parts = (_different_pairs(config, one) for one in (corpus, *parts))
+    needed = "pairs of different texts that belong together"
     if own < FEW_PAIRS:
-        return f"needs {FEW_PAIRS} pairs of texts that belong together, and the text gives {own}"
+        return f"needs {FEW_PAIRS} {needed}, and the text gives {own}"
     fewest = min(of_parts, default=own)
     if fewest < FEW_PAIRS // 2:
         return (
-            f"needs {FEW_PAIRS // 2} pairs of texts that belong together without each part of the "
-            f"documents (cross-validation), and without one part the text gives {fewest}"
+            f"needs {FEW_PAIRS // 2} {needed} without each part of the documents "
+            f"(cross-validation), and without one part the text gives {fewest}"
         )
     return ""
+
+
+def _different_pairs(config: TrainConfig, corpus: Corpus) -> int:
+    both = zip(*related_texts(config, corpus, FITTED_ON), strict=True)
+    return sum(first != second for first, second in both)
