@@ -18,6 +18,7 @@ from isospace.explore.session import (
     LONGEST,
     MOST_NEIGHBOURS,
     MOST_SENTENCES,
+    one_or_two,
     open_session,
     read_corpus,
 )
@@ -252,3 +253,7 @@ def test_of_documents_passages_are_searched(tmp_path):
     (tmp_path / "a.md").write_text(parts)
     found = list(read_corpus([str(tmp_path)]))
     assert found == ["One cat sat here. It slept.", "Two dogs ran off."]
+
+
+def test_a_model_that_is_named_twice_is_one():
+    assert one_or_two(["runs/a", "runs/a"]) == ["runs/a"]

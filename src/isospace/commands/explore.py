@@ -46,17 +46,17 @@ class Explore(Encodes):
 
     def run(self) -> None:
         """Read and encode the texts, and serve the page until Ctrl-C."""
-        from isospace.explore.session import Adapted, open_session, read_corpus, require_one_or_two
+        from isospace.explore.session import Adapted, one_or_two, open_session, read_corpus
 
-        require_one_or_two(self.models)
-        adapted = Adapted.open(self.models[0]) if len(self.models) == 1 else None
+        models = one_or_two(self.models)
+        adapted = Adapted.open(models[0]) if len(models) == 1 else None
         if not self.corpus and adapted is None:
             raise UserError("give a corpus (--corpus FILE, or --corpus docstrings)")
         require_extra("explore", "explore", "starlette", "uvicorn")
         from isospace.encoders.places import resolve
         from isospace.explore.app import HOST, listen, make_server
 
-        for model in self.models:
+        for model in models:
             resolve(model)  # before the corpus is read
         console = Console(self.json)
         names = ", ".join(Path(name).name or name for name in self.corpus)
@@ -69,7 +69,7 @@ class Explore(Encodes):
             if adapted is not None and adapted.kept_base:
                 console.line("adapt", "it kept the base model, which is shown alone")
             session = open_session(
-                self.models if adapted is None else adapted.models(),
+                models if adapted is None else adapted.models(),
                 texts,
                 names,
                 precision=self.precision,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,8 @@ MOST_SENTENCES = 40
 """Largest number of sentences in a heat map."""
 SAMPLE = 1000
 """Number of texts for measuring the geometry; a run keeps as many."""
+
+Name = TypeVar("Name")
 
 _EXAMPLES, _CANDIDATES = 5, 50
 _EXAMPLE_LENGTH = 60  # characters: enough for a meaning, and fits into a line
@@ -297,12 +300,13 @@ def _shown(one: ChangedQuery) -> ChangedQuery:
     return replace(one, query=query, right=right)
 
 
-def require_one_or_two(models: Sequence[object]) -> None:
-    """Refuse a number of distinct models other than one or two."""
-    models = list(dict.fromkeys(models))
-    if not 1 <= len(models) <= 2:
-        named = ", ".join(map(str, models))
+def one_or_two(models: Sequence[Name]) -> list[Name]:
+    """Return the distinct models; refuse a number other than one or two."""
+    distinct = list(dict.fromkeys(models))
+    if not 1 <= len(distinct) <= 2:
+        named = ", ".join(map(str, distinct))
         raise UserError(f"models {named or 'none'}: expected one, or two to compare")
+    return distinct
 
 
 def open_session(
@@ -325,8 +329,7 @@ def open_session(
         UserError: there are not one or two models, or a model cannot be loaded.
     """
     progress = progress or Logged()
-    require_one_or_two(models)
-    models = list(dict.fromkeys(models))
+    models = one_or_two(models)
     encoders = [as_encoder(model, pooling, None, query_prompt, document_prompt) for model in models]
     names = _names([encoder.source for encoder in encoders])
     texts = list(texts)
