@@ -365,3 +365,9 @@ def test_installed_packages_are_read(monkeypatch):
     found = read_docstrings("docstrings")
     assert {one.group.partition("/")[0] for one in found} == {"tqdm"}
     assert "tqdm.gui.tqdm_gui" in {one.id for one in found}
+
+
+def test_a_package_whose_modules_are_gone_has_no_docstrings(monkeypatch):
+    monkeypatch.setattr(docstrings, "DISTRIBUTIONS", {"no_such_module": "numpy"})
+    assert "no_such_module" in docstrings.installed_packages()
+    assert list(docstrings._installed_files("no_such_module")) == []

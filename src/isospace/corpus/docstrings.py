@@ -94,8 +94,8 @@ def _installed_files(package: str) -> Iterator[tuple[Path, str]]:
         library = Path(sysconfig.get_path("stdlib"))
         return _modules(library, library)
     spec = importlib.util.find_spec(package)
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"No package {package}")
+    if spec is None or spec.origin is None:  # a removal left the metadata of the package
+        return iter(())
     root = Path(spec.origin).parent
     return _modules(root, root.parent)
 
