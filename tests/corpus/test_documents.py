@@ -51,10 +51,10 @@ def paragraphs(document: Document) -> list[str]:
     ("path", "format"),
     [
         ("a/b.md", "markdown"),
-        ("x.rst.gz", "rst"),
+        ("x.rst", "rst"),
         ("ls.1", "man"),
         ("printf.3p", "man"),
-        ("CA.pl.1ssl.gz", "man"),
+        ("CA.pl.1ssl", "man"),
         ("notes.txt", "text"),
         ("a.docx", "word"),
         ("README", None),

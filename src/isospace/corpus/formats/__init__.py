@@ -16,7 +16,6 @@ from isospace.corpus.formats.pdf import read_pdf
 from isospace.corpus.formats.rst import read_rst
 from isospace.corpus.formats.text import read_text
 from isospace.corpus.formats.word import read_word
-from isospace.corpus.streams import COMPRESSION
 
 
 class Format(NamedTuple):
@@ -48,14 +47,12 @@ _MAN_PAGE = re.compile(r"(?<!\.so)(?<!\.log)\.([1-8][a-z]{0,8}|[1-8]x11|[ln])$",
 
 
 def format_of(path: str) -> str | None:
-    """Return the format of a file, compressed or not, from its name; `None` if not a document.
+    """Return the format of a file that is not compressed from its name; `None` if not a document.
 
-    >>> format_of("docs/index.HTML.gz"), format_of("man3/printf.3p"), format_of("README")
+    >>> format_of("docs/index.HTML"), format_of("man3/printf.3p"), format_of("README")
     ('html', 'man', None)
     """
     name = PurePath(path)
-    if name.suffix.lower() in COMPRESSION:
-        name = name.with_suffix("")
     if _MAN_PAGE.search(name.name):
         return "man"
     return ENDINGS.get(name.suffix.lower())
