@@ -19,7 +19,7 @@ from typing import Any
 
 from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats.draft import Draft
-from isospace.corpus.formats.text import columns, joined, vocabulary
+from isospace.corpus.formats.text import display_width, joined, vocabulary
 from isospace.corpus.lines import clean
 from isospace.errors import first_line
 from isospace.system.progress import log_level
@@ -167,7 +167,7 @@ def _add(draft: Draft, pages: Sequence[list[_Line]], outline: dict[str, int]) ->
     larger = sorted({round(line.size) for line in lines if line.size > HEADING_SIZE * body})[::-1]
     # If the usual size rounds to 0, all lines are larger.
     usual_lines = [line for line in lines if line.size <= HEADING_SIZE * body] or lines
-    usual = median(columns(line.text) for line in usual_lines)
+    usual = median(display_width(line.text) for line in usual_lines)
     gap = _usual_gap(pages)
     paragraph: list[_Line] = []
     first = lines[0]
@@ -243,13 +243,13 @@ def _begins(
     if line.bold and not last.bold and ended:
         return True
     # A heading does not fill its last line; bold words that begin a paragraph do.
-    if last.bold and not line.bold and columns(last.text) < 0.75 * usual:
+    if last.bold and not line.bold and display_width(last.text) < 0.75 * usual:
         return True
     if not same_page:
         return ended
     if last.y - line.y > 1.35 * gap or line.y - last.y > gap:  # a wide gap, or the next column
         return ended or line.y < last.y
-    return ended and (columns(last.text) < 0.75 * usual or line.x > last.x + line.size)
+    return ended and (display_width(last.text) < 0.75 * usual or line.x > last.x + line.size)
 
 
 def _body_size(lines: Iterable[_Line]) -> float:

@@ -80,7 +80,7 @@ def _underlined(lines: Sequence[str]) -> bool:
     return (
         all(map(_UNDERLINE.fullmatch, (*above, line)))
         and not _UNDERLINE.fullmatch(heading)
-        and abs(columns(line.strip()) - columns(heading.strip())) <= 2
+        and abs(display_width(line.strip()) - display_width(heading.strip())) <= 2
     )
 
 
@@ -144,10 +144,10 @@ _NEXT_WORD = re.compile(r"\w+")
 _WORD = re.compile(r"\w+(?:-\w+)*")
 
 
-def columns(text: str) -> int:
+def display_width(text: str) -> int:
     """Return the width of a text in terminal columns; East Asian characters take two.
 
-    >>> columns("abc"), columns("日本")
+    >>> display_width("abc"), display_width("日本")
     (3, 4)
     """
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
