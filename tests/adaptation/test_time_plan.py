@@ -178,6 +178,13 @@ def test_a_little_too_little_time_is_no_reason_to_train_nothing(config, clock, m
     assert finished.results.training.steps == FEWEST_UPDATES
 
 
+def test_a_machine_that_was_busy_at_the_start_trains_all_the_same(config, clock, monkeypatch):
+    speeds = iter([3600.0])
+    monkeypatch.setattr(module, "seconds_per_token", lambda *_: next(speeds, 1e-9))
+    finished = adapt(replace(config, budget=(1, "minutes")))
+    assert finished.results.training.steps >= FEWEST_UPDATES
+
+
 def test_what_was_stopped_goes_on_as_it_was_planned_by_then(config, clock, monkeypatch):
     """Whatever the speed is now; a training for which no time was left is not made either."""
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 2.0)

@@ -20,6 +20,7 @@ them is fine-tuned (`base_models.py`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -57,7 +58,10 @@ from isospace.adaptation.scoring import (
 )
 from isospace.adaptation.task import Task, load_base_model, load_task
 from isospace.adaptation.time_plan import (
+    MOST_LATE,
+    SPARE,
     Amounts,
+    Passes,
     TimePlan,
     Work,
     counted_from,
@@ -181,11 +185,9 @@ def _amounts(
             tokens = [seconds_per_token(encoders.encoder, task.validation.second, "float32")]
         left = budget_began + _seconds(config) - time.monotonic()
         natural, minutes = task.data.held_out.natural, config.budget[0]
-        if paces:  # whether there is time to fine-tune depends on the model that is selected
+        if paces:
             left *= MOST_COMPARING
         amounts = Amounts.planned(Work.of(bases, tokens), minutes, left, whole=not natural)
-        if paces:
-            amounts = replace(amounts, fine_tunes=True, enough=0)
     typed_json.write(file, amounts)
     return amounts
 
@@ -208,8 +210,9 @@ def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float)
     until = None  # a resumed training keeps its planned length
     if config.budget[1] == "minutes" and not search.run.last_checkpoint.is_file():
         until = budget_began + _seconds(config)
-    if frozen or not amounts.fine_tunes or (of_queries and search.parts is not None):
-        tuned = nothing_trained(search, amounts)
+    enough = 0 if frozen or until is None else _enough_minutes(search, until)
+    if frozen or enough or (of_queries and search.parts is not None):
+        tuned = nothing_trained(search, enough)
     else:
         tuned = (fine_tune_queries if of_queries else fine_tune)(search, until)
     search = replace(search, encoders=search.encoders.with_trained(tuned.weights))
@@ -219,6 +222,21 @@ def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float)
         tried, left_out = _validate_trained(search, tried, tuned.plan)
         notes += left_out
     return finish(search, tried, baselines, tuned, base, weight, [*notes, *tuned.notes])
+
+
+def _enough_minutes(search: Search, until: float) -> int:
+    """Return the minutes that would allow fine-tuning; 0 if the search can end by `until`.
+
+    Only the measuring after a training is counted here; `fine_tune` plans the training itself.
+    """
+    task = search.task
+    if task.folds is not None or not task.data.held_out.natural:
+        return 0
+    passes = Passes.count(search.encoders, task, queries=search.encoders.of_queries)
+    token = seconds_per_token(search.encoders.encoder, task.validation.second, "float32")
+    late = time.monotonic() + SPARE * token * passes.trained - until
+    minutes = task.config.budget[0]
+    return 0 if late <= MOST_LATE * 60 * minutes else math.ceil(minutes + late / 60)
 
 
 def _cross_validate(search: Search, parts: CrossValidated, tried: Tried, tuned: FineTuned) -> Tried:

@@ -14,7 +14,6 @@ from isospace.adaptation.time_plan import (
     EARLIEST,
     MOST_LATE,
     SPARE,
-    Amounts,
     Passes,
     TimePlan,
     evaluation_tokens,
@@ -49,14 +48,17 @@ class FineTuned:
     plan: TimePlan | None = None
 
 
-def nothing_trained(search: Search, amounts: Amounts) -> FineTuned:
-    """Return the results of a search that fine-tunes nothing."""
+def nothing_trained(search: Search, enough: int) -> FineTuned:
+    """Return the results of a search that fine-tunes nothing.
+
+    `enough` is the minutes that would allow fine-tuning, if the budget is too short; else 0.
+    """
     notes: tuple[str, ...] = ()
-    if not amounts.fine_tunes:
+    if enough:
         notes = (
             f"Nothing was trained: a budget of {number_of(*search.task.config.budget)} is too "
             "little for measuring and fine-tuning. "
-            f"Give about {number_of(amounts.enough, 'minutes')}.",
+            f"Give about {number_of(enough, 'minutes')}.",
         )
     elif search.encoders.of_queries and search.parts is not None:
         notes = (

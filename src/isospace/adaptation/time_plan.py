@@ -9,12 +9,12 @@ many tokens, and the encoder cuts long texts.
 
 from __future__ import annotations
 
-import math
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from statistics import median
 from typing import NamedTuple
 
 from isospace.adaptation.adapt_config import AdaptConfig
@@ -51,22 +51,20 @@ FITTING = 0.05
 FEWEST_FITTED, LEAST_SHARE = 300, 0.25
 """Fewest pairs to fit on, and smallest share of pairs to measure, however short the budget: 300
 pairs give most of the gain of a map."""
-_WARM, _TIMED = 32, 256  # texts encoded to warm up, and to time; small batches are slower
+_WARM, _TIMED, _TURNS = 32, 128, 3  # texts to warm up, texts of a timed turn, and turns
 _AT_ONCE = 4096  # texts that are tokenized at a time, to limit memory
 
 
 class Work(NamedTuple):
-    """Seconds that the encoder works to score the candidates, without a reserve.
+    """Seconds that the encoder works to score the base models, without a reserve.
 
     Attributes:
         base: seconds to validate and to test each base model.
-        trained: seconds to validate `TRIED` trained weights, and to test one.
         other_text: the part of `base` that is other text.
         mapped: the part of `base` that encodes the texts that maps are fitted on.
     """
 
     base: float
-    trained: float
     other_text: float
     mapped: float
 
@@ -75,10 +73,8 @@ class Work(NamedTuple):
         """Return the sums for some base models; `seconds` are those per token of each."""
         rows = []
         for (task, encoders), each in zip(bases, seconds, strict=True):
-            own = later = Passes.count(encoders, task)
-            if encoders.of_queries:
-                later = Passes.count(encoders, task, queries=True)
-            counts = (own.validating + own.testing, later.trained, own.other_text, own.mapped)
+            own = Passes.count(encoders, task)
+            counts = (own.validating + own.testing, own.other_text, own.mapped)
             rows.append([each * count for count in counts])
         return cls(*map(sum, zip(*rows, strict=True)))
 
@@ -90,17 +86,13 @@ class Amounts:
     Attributes:
         fitted_on: largest number of pairs on which maps are fitted.
         share: the share of the validation and test pairs, and of their passages, that is used.
-        fine_tunes: true if fine-tuning is expected to fit the budget.
-        enough: minutes that would allow fine-tuning, if the budget is too short; else 0.
         seconds: seconds of earlier sessions of a resumed run; a killed session adds none.
     """
 
     fitted_on: int = FITTED_ON
     share: float = 1.0
-    fine_tunes: bool = True
-    enough: int = 0
     seconds: float = 0.0
-    format: int = 2
+    format: int = 3
 
     @classmethod
     def planned(cls, work: Work, minutes: float, left: float, whole: bool) -> Amounts:
@@ -112,23 +104,20 @@ class Amounts:
             left: seconds left of the budget.
             whole: measure all pairs, however long it takes.
 
-        >>> work = Work(base=15, trained=25, other_text=5, mapped=3)
+        >>> work = Work(base=15, other_text=5, mapped=3)
         >>> Amounts.planned(work, minutes=1, left=50, whole=False)
-        Amounts(fitted_on=3000, share=1.0, fine_tunes=True, enough=0, seconds=0.0, format=2)
-        >>> work = Work(base=60, trained=100, other_text=20, mapped=12)
+        Amounts(fitted_on=3000, share=1.0, seconds=0.0, format=3)
+        >>> work = Work(base=60, other_text=20, mapped=12)
         >>> found = Amounts.planned(work, minutes=1, left=50, whole=False)
-        >>> found.fitted_on, round(found.share, 2), found.fine_tunes, found.enough
-        (1909, 0.64, False, 4)
+        >>> found.fitted_on, round(found.share, 2)
+        (1909, 0.64)
         """
-        late = SPARE * (work.base + work.trained) - left
-        fine_tunes = whole or late <= MOST_LATE * 60 * minutes
-        enough = 0 if fine_tunes else math.ceil(minutes + late / 60)
         share = (left / SPARE - work.other_text) / max(work.base - work.other_text, 1e-9)
         if share >= 1:
             affordable = FITTING * 60 * minutes * FITTED_ON / max(work.mapped, 1e-9)
-            return cls(int(min(max(FITTED_ON, affordable), MOST_PAIRS)), 1.0, fine_tunes, enough)
+            return cls(int(min(max(FITTED_ON, affordable), MOST_PAIRS)), 1.0)
         fitted_on = max(FEWEST_FITTED, int(share * FITTED_ON))
-        return cls(fitted_on, 1.0 if whole else max(share, LEAST_SHARE), fine_tunes, enough)
+        return cls(fitted_on, 1.0 if whole else max(share, LEAST_SHARE))
 
     def words(self, config: AdaptConfig) -> str:
         """Return a sentence on what a short budget leaves out; empty if it leaves out nothing."""
@@ -221,13 +210,19 @@ def tokens_of(encoder: Encoder, *asked: Asked, max_length: int | None = None) ->
 
 
 def seconds_per_token(encoder: Encoder, texts: Sequence[str], precision: Precision) -> float:
-    """Return the seconds that the encoder takes per token, timed on some of the texts."""
+    """Return the seconds that the encoder takes per token, timed on some of the texts.
+
+    It is the median of a few turns: other work on the machine may slow one of them.
+    """
     timed = [texts[place] for place in evenly(len(texts), _TIMED)]
     tokens = sum(map(len, encoder.tokens.ids(timed, side="document")))
     encoder.embed(timed[:_WARM], precision=precision, side="document")  # allocates memory
-    started = time.monotonic()
-    encoder.embed(timed, precision=precision, side="document")
-    return (time.monotonic() - started) / max(1, tokens)
+    seconds = []
+    for _ in range(_TURNS):
+        started = time.monotonic()
+        encoder.embed(timed, precision=precision, side="document")
+        seconds.append(time.monotonic() - started)
+    return median(seconds) / max(1, tokens)
 
 
 @dataclass(frozen=True)
