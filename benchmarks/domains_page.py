@@ -164,11 +164,9 @@ def _regret(corpora: Mapping[str, Any]) -> str:
 
 
 _SELECTIONS = {
-    "as selected": lambda found: next(one for one in found if one["selected"]),
-    "among the validation passages alone": lambda found: max(
-        found, key=lambda one: one["validation"]
-    ),
-    "always the last": lambda found: found[-1],
+    "selected by adapt": lambda found: next(one for one in found if one["selected"]),
+    "without the training passages": lambda found: max(found, key=lambda one: one["validation"]),
+    "always the last tried": lambda found: found[-1],
 }
 
 

@@ -99,8 +99,8 @@ def finish(
 
 def _why_base(max_drop: float) -> str:
     return (
-        f"no candidate finds more of the validation pairs and drops at most {max_drop:g} points on "
-        "other text"
+        "no candidate both beats the base model on the validation pairs and drops at most "
+        f"{max_drop:g} points on other text"
     )
 
 

@@ -106,8 +106,8 @@ class Coverage:
         else:
             return None
         return (
-            f"the encoder's tokenizer was not made for this text: {what}. Start from an encoder "
-            "that was trained on the language (`model`)"
+            f"the encoder's tokenizer was not made for this text: {what}. Choose a base "
+            "model that was trained on the language (`model`)"
         )
 
 

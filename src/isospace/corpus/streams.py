@@ -25,7 +25,7 @@ COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
 
 _UNREADABLE = (OSError, lzma.LZMAError, EOFError, UnicodeError)
 """Errors of a file that cannot be read or decompressed; UnicodeError: its name is no text."""
-TOO_LARGE = "It has more than 200 times its size when it is unpacked. Unpack it yourself."
+TOO_LARGE = "Unpacked, it is more than 200 times as large. If you trust it, unpack it yourself."
 _ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that were not decoded
 
 
