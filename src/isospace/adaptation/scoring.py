@@ -171,13 +171,15 @@ def _validation_scores(search: Search, candidate: Candidate) -> ValidationScores
     return ValidationScores(scores, search.task.data.other_text.measure(encode, "validation"))
 
 
-def validate_baselines(search: Search, weight: float, base: ModelScores) -> dict[str, Scores]:
+def validate_baselines(
+    search: Search, weight: float, base: ModelScores | None
+) -> dict[str, Scores]:
     """Score BM25, and BM25 with the base model, on the validation pairs.
 
-    After cross-validation they are the test pairs, on which `base` has the scores.
+    After cross-validation they are the test pairs, on which `base` has the scores; else `None`.
     """
     pairs = search.task.validation
-    if search.parts is None:
+    if base is None:
         bm25, hybrid = rank_baselines(search.encoders.encode(BASE_MODEL), pairs, weight)
     else:
         bm25, hybrid = base.measured.with_bm25.bm25, base.measured.with_bm25.hybrid
