@@ -107,13 +107,6 @@ def test_a_fine_tuned_encoder_of_queries_is_tried_merged_and_mapped(tuned):
     assert ("safetensors" in card) == (tuned.run.folder / "query_map.safetensors").exists()
 
 
-def test_a_removed_model_is_made_again(adapted, config):
-    shutil.rmtree(adapted.model_folder)
-    again = adapt(resume=config.output, progress=Silent())
-    assert again.results.verdict == adapted.results.verdict
-    assert load_again(again.model_folder).encode_query(TEXTS).shape == (len(TEXTS), 32)
-
-
 def test_the_loader_of_the_card_maps_vectors_of_the_base_model(adapted, config):
     card = (adapted.model_folder / "README.md").read_text(encoding="utf-8")
     assert "## How to deploy" in card

@@ -173,9 +173,11 @@ class Run:
     def complete(self) -> RunResults | None:
         """Results of the run; `None` if it is not finished or its model was removed.
 
-        A removed model is made again when the run is resumed.
+        A removed model is made again from the kept weights when the run is resumed.
         """
-        results = self.results if self.model_folder.is_dir() else None
+        if not self.model_folder.is_dir() and self.last_checkpoint.is_file():
+            return None
+        results = self.results
         if results is not None:
             require_undamaged(self.model_folder)
         return results
