@@ -143,7 +143,7 @@ def _begin(
             if kept.is_dir():  # the search was stopped
                 with suppress(OSError):
                     seconds = time.monotonic() - began
-                    typed_json.write(kept / _AMOUNTS, replace(amounts, seconds=seconds))
+                    typed_json.write(kept / _AMOUNTS, replace(_kept_amounts(kept), seconds=seconds))
 
 
 def _planned(search: Search, amounts: Amounts) -> Search:
@@ -176,7 +176,7 @@ def _amounts(
     task, encoders = bases[0]
     file, config = kept / _AMOUNTS, task.config
     if file.is_file():
-        return typed_json.read(file, Amounts, "amounts of a search")
+        return _kept_amounts(kept)
     amounts = Amounts()
     trains = not encoders.encoder.is_frozen
     if config.budget[1] == "minutes" and task.folds is None and trains:
@@ -190,6 +190,10 @@ def _amounts(
         amounts = Amounts.planned(Work.of(bases, tokens), minutes, left, whole=not natural)
     typed_json.write(file, amounts)
     return amounts
+
+
+def _kept_amounts(kept: Path) -> Amounts:
+    return typed_json.read(kept / _AMOUNTS, Amounts, "amounts of a search")
 
 
 def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float) -> FinishedRun:
@@ -213,7 +217,11 @@ def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float)
     until = None  # a resumed training keeps its planned length
     if config.budget[1] == "minutes" and not search.run.last_checkpoint.is_file():
         until = budget_began + _seconds(config)
-    enough = 0 if frozen or until is None else _enough_minutes(search, until)
+    enough = amounts.enough
+    if enough is None:  # a resumed search keeps the decision
+        enough = 0 if frozen or until is None else _enough_minutes(search, until)
+        decided = replace(amounts, enough=enough)
+        typed_json.write(search.run.folder / _KEPT / _AMOUNTS, decided)
     if frozen or enough or (of_queries and search.parts is not None):
         tuned = nothing_trained(search, enough)
     else:
@@ -228,7 +236,7 @@ def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float)
 
 
 def _enough_minutes(search: Search, until: float) -> int:
-    """Return the minutes that would allow fine-tuning; 0 if the search can end by `until`.
+    """Return the fewest minutes that may allow fine-tuning; 0 if the search can end by `until`.
 
     Only the measuring after a training is counted here; `fine_tune` plans the training itself.
     """

@@ -51,14 +51,14 @@ class FineTuned:
 def nothing_trained(search: Search, enough: int) -> FineTuned:
     """Return the results of a search that fine-tunes nothing.
 
-    `enough` is the minutes that would allow fine-tuning, if the budget is too short; else 0.
+    `enough` is the fewest minutes that may allow fine-tuning, if the budget is too short; else 0.
     """
     notes: tuple[str, ...] = ()
     if enough:
         notes = (
             f"Nothing was trained: a budget of {number_of(*search.task.config.budget)} is too "
             "little for measuring and fine-tuning. "
-            f"Give about {number_of(enough, 'minutes')}.",
+            f"Give {number_of(enough, 'minutes')} or more.",
         )
     elif search.encoders.of_queries and search.parts is not None:
         notes = (
