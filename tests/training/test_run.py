@@ -9,6 +9,7 @@ import pytest
 
 from isospace.encoders.places import ADAPT_SETTINGS
 from isospace.errors import UserError
+from isospace.system.arrays import write_arrays
 from isospace.training.lifecycle import working_in
 from isospace.training.run import Run
 from isospace.training.train import train
@@ -80,6 +81,17 @@ def test_a_damaged_file_is_named_with_the_reason(finished_copy, name, damage, re
         read_all(finished_copy)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
+
+
+def test_a_long_sentence_leaves_the_sample_readable(finished_copy, monkeypatch):
+    monkeypatch.setattr("isospace.system.files.SMALL_UNPACKED", 1 << 20)
+    texts, vectors = ["a " * 3000, *map(str, range(999))], np.ones((1000, 4))
+    finished_copy.write_sample(texts, vectors, vectors)
+    assert finished_copy.sample.sentences == tuple(texts)
+    other = {"before": vectors, "after": vectors, "sentences": np.array(texts[1:])}
+    write_arrays(finished_copy.sample_path, **other)
+    with pytest.raises(UserError, match=r"sample\.npz: its sentences are not JSON"):
+        _ = finished_copy.sample
 
 
 def read_all(run):

@@ -197,13 +197,13 @@ class Run:
         return {name.removeprefix(f"{part}/"): array for name, array in arrays.items()}
 
     def write_sample(self, sentences: Sequence[str], before: np.ndarray, after: np.ndarray) -> None:
-        """Write sample.npz, in half precision if the values fit.
+        """Write sample.npz, in half precision if the values fit; sentences are bytes of JSON.
 
         `before` and `after` are the vectors (n, dim) of base model and result.
         """
         write_arrays(
             self.sample_path,
-            sentences=np.array(sentences, dtype=np.str_),
+            sentences=np.frombuffer(json.dumps(list(sentences)).encode(), np.uint8),
             before=_half(before),
             after=_half(after),
         )
@@ -214,8 +214,15 @@ class Run:
         if not self.sample_path.is_file():
             return None
         arrays = read_arrays(self.sample_path)
+        try:
+            sentences = json.loads(arrays["sentences"].tobytes())
+        except ValueError as error:
+            raise UserError(
+                f"{self.sample_path}: its sentences are not JSON. The file is damaged, or another "
+                "version of isospace wrote it"
+            ) from error
         return Sample(
-            tuple(map(str, arrays["sentences"])),
+            tuple(sentences),
             *(arrays[state].astype(np.float32) for state in ("before", "after")),
         )
 
