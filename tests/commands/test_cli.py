@@ -170,13 +170,14 @@ def test_an_error_is_one_line_that_cannot_steer_the_terminal(capsys, tmp_path):
     assert err.replace("\n", "").isprintable()
 
 
+@pytest.mark.parametrize("before", [["--corpus", "x"], ["-o", "x"], ["-o=x"], ["-ox"]])
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_an_objective_takes_its_own_choices(name):
+def test_an_objective_takes_its_own_choices(name, before):
     """Several objectives have an option `variant`, each with choices of its own."""
     for field, hint in get_type_hints(OBJECTIVES[name]).items():
         if get_origin(hint) is Literal:
             option = f"--{field.replace('_', '-')}"
-            words = ["train", "--corpus", "x", name, option, "nonsense"]
+            words = ["train", *before, name, option, "nonsense"]
             with pytest.raises(
                 UserError, match=re.escape(f"{option} nonsense: expected")
             ) as refused:

@@ -162,7 +162,7 @@ def checked_words(kind: type[Any], command: str, words: Sequence[str]) -> list[s
             values -= 1
             continue
         if not option.startswith("--"):
-            values = 1
+            values = int(re.fullmatch("-[a-z]", name) is not None and not equals)
             continue
         if option not in known:
             raise UserError(no_such("option", name, known, f"isospace {command} --help"))
