@@ -830,8 +830,8 @@ def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch):
         parts.writestr("word/media/image1.png", bytes(20_000_000))
     (tmp_path / "a.docx").write_bytes(file.getvalue())
     (tmp_path / "a.md.gz").write_bytes(gzip.compress(b"a " * 1_000_000))
-    for name in ("a.docx", "a.md.gz"):
-        with pytest.raises(UnreadableDocument, match="200 times as large"):
+    for name, way_out in (("a.docx", "save it again in a word"), ("a.md.gz", "unpack it yourself")):
+        with pytest.raises(UnreadableDocument, match=f"200 times as large.* {way_out}"):
             read_file(file_source(tmp_path / name, documents=True), name)
     write_arrays(tmp_path / "a.npz", a=np.zeros(1_000_000))
     with pytest.raises(

@@ -25,7 +25,6 @@ COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
 
 _UNREADABLE = (OSError, lzma.LZMAError, EOFError, UnicodeError)
 """Errors of a file that cannot be read or decompressed; UnicodeError: its name is no text."""
-TOO_LARGE = "Unpacked, it is more than 200 times as large. If you trust it, unpack it yourself."
 _ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that were not decoded
 
 
@@ -71,7 +70,9 @@ def read_bytes(source: Source) -> bytes:
     except _UNREADABLE as error:
         raise UnreadableDocument(f"It {_why_unreadable(source, error)}") from error
     if len(content) > most:
-        raise UnreadableDocument(TOO_LARGE)
+        raise UnreadableDocument(
+            "Unpacked, it is more than 200 times as large. If you trust it, unpack it yourself."
+        )
     return content
 
 
