@@ -160,8 +160,14 @@ def test_a_sidebar_of_a_page_is_text_and_that_of_its_frame_is_not():
     assert paragraphs(read(page, "rst")) == ["The text.", "A boat", "It sails."]
     html = publish_string(page, writer="html5").decode()
     assert paragraphs(read(html, "html")) == ["The text.", "A boat", "It sails."]
-    frame = "<aside class=sidebar><p>Menu</p></aside><div class=sidebar>Menu</div><p>The text."
-    assert paragraphs(read(frame, "html")) == ["The text."]
+    menu, title = "<ul><li>Intro<li>Usage</ul>", "<p class=sidebar-title>Menu</p>"
+    frame = [menu, "Menu", f"{title}{menu}", f"{title}<div><nav>{menu}</nav></div>"]
+    html = "".join(f"<aside class=sidebar>{one}</aside>" for one in frame)
+    assert paragraphs(read(f"{html}<p>The text.", "html")) == ["The text."]
+    html = html.replace("aside", "div")
+    assert paragraphs(read(f"{html}<p>The text.", "html")) == ["The text."]
+    html = f"<aside class=sidebar>{title}<p>Two:</p>{menu}</aside><p>The text."
+    assert paragraphs(read(html, "html")) == ["Menu", "Two:", "Intro; Usage", "The text."]
 
 
 RST = """

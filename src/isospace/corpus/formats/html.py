@@ -38,9 +38,12 @@ _NAVIGATION = (
     "[role=navigation], [role=search], [role=banner], [role=contentinfo], .related, .sphinxsidebar,"
     " .toctree-wrapper, #toc, .toc, .contents, .breadcrumb, .breadcrumbs, .navheader, .navfooter,"
     " .navigation, .nav-panel, .footer, .sub-title, .inherited-list, .genindex-jumpbox,"
-    " .modindex-jumpbox, .sidebar:not(:has(> .sidebar-title))"
+    " .modindex-jumpbox, .sidebar:not(:has(> .sidebar-title)), .sidebar:has(nav),"
+    " .sidebar:has(> .sidebar-title:first-child + ul:last-child),"
+    " .sidebar:has(> .sidebar-title:first-child + ol:last-child)"
 )
-"""Selectors of navigation; a sidebar with a title of its own is text of a Sphinx page."""
+"""Selectors of navigation; a sidebar with a title of its own is text of a Sphinx page, if it has
+more than one list."""
 _MARKS = (
     ".headerlink, .anchor-link, .hash-link, a.mark, [aria-hidden=true], .linenos, sup.footnote-ref,"
     " [role=doc-noteref], a.footnote-reference, a.footnote-ref, a.citation-reference,"
