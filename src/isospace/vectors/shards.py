@@ -46,6 +46,7 @@ class Manifest:
     complete: bool
     settings: dict[str, Any]
     shards: tuple[Shard, ...]
+    format: int = 1
 
 
 class Shards:
