@@ -212,7 +212,7 @@ def save_model(encoder: Encoder, folder: Path, card: str = "", replace: bool = T
 
     Raises:
         UserError: a module needs custom code, the reloaded folder gives different vectors, or the
-            folder exists and must not be replaced.
+            folder has content and must not be replaced.
     """
     if not isinstance(encoder, FrozenEncoder):
         require_classic(encoder)

@@ -38,14 +38,14 @@ _HELD = (Transformer, WeightedLayerPooling, Pooling, Normalize, Dropout)
 
 
 def save_hf(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> float:
-    """Write an encoder as a new Hugging Face folder, atomically.
+    """Write an encoder as a Hugging Face folder, new or empty, atomically.
 
     `card` returns the text of README.md for the usage of the folder. The result is the largest
     1 - cosine between the encoder's vectors and those of the folder with the card's pooling.
 
     Raises:
         UserError: the folder cannot represent a module after the transformer, `transformers` alone
-            cannot load the folder, the vectors differ, or the folder exists.
+            cannot load the folder, the vectors differ, or the folder has content.
     """
     require_one_way(encoder.prompts, encoder.source, "a Hugging Face folder")
     pooling = _pooling(encoder)

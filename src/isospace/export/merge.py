@@ -40,7 +40,8 @@ def merge_models(
         The largest 1 - cosine between the vectors of the merged encoder and of the folder.
 
     Raises:
-        UserError: there are no models to merge, the models do not match, or the folder exists.
+        UserError: there are no models to merge, the models do not match, or the folder has
+            content.
     """
     folder, several = expanded(to), [models] if isinstance(models, str | Path) else models
     names = list(map(str, (base, *several)))

@@ -36,11 +36,11 @@ _BATCH = 32
 
 
 def save_onnx(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> float:
-    """Write an encoder as a new folder with an ONNX graph and its tokenizer.
+    """Write an encoder as a folder with an ONNX graph and its tokenizer.
 
     Args:
         encoder: the encoder to export; it is moved to the CPU.
-        folder: the new folder, with model.onnx, tokenizer.json and README.md.
+        folder: the folder, new or empty, with model.onnx, tokenizer.json and README.md.
         card: function from the usage of the folder to the text of README.md.
 
     Returns:
@@ -48,7 +48,7 @@ def save_onnx(encoder: Encoder, folder: Path, card: Callable[[Usage], str]) -> f
 
     Raises:
         UserError: packages are missing, the encoder cannot be written as one graph, the graph
-            gives different vectors, or the folder exists.
+            gives different vectors, or the folder has content.
     """
     require_extra("`to` onnx", "onnx", "onnx", "onnxscript", "onnxruntime")
     _require_exportable(encoder)

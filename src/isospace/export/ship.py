@@ -52,15 +52,15 @@ def export(
         model: a run's folder, a model folder, minilm, or a Hub name.
         to: "st" for the classic sentence-transformers folder, "onnx" for one graph, "hf" for a
             Hugging Face folder.
-        output: the new folder; default: RUN/TARGET for a run, or MODEL-TARGET in the working
-            directory.
+        output: the folder, new or empty; default: RUN/TARGET for a run, or MODEL-TARGET in the
+            working directory.
         progress: shows the progress; default: the log.
         query_prompt: query prompt to store in the folder, as for `load_encoder`.
         document_prompt: document prompt to store in the folder, as for `load_encoder`.
         pooling: pooling of the vectors; default: the model's own.
 
     Raises:
-        UserError: the model is missing, the folder exists, or the folder would give different
+        UserError: the model is missing, the folder has content, or the folder would give different
             vectors.
     """
     if to not in get_args(Target):
