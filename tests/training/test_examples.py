@@ -75,6 +75,17 @@ def test_related_texts_are_two_that_differ_and_no_crop(base, corpus):
     assert (few[0][0], few[1][0]) == (first[0], second[0])
 
 
+def test_pairs_of_equal_texts_are_not_related_texts():
+    numbers = np.arange(1000)
+    texts = [f"{n} a" for n in numbers] + [f"{n} {'b' if n % 10 == 3 else 'a'}" for n in numbers]
+    found = Examples(np.stack([numbers, numbers + 1000], axis=1), texts)
+    first, second = found.related_texts(1000)
+    assert first == [f"{n} a" for n in range(3, 1000, 10)]
+    assert second == [f"{n} b" for n in range(3, 1000, 10)]
+    assert found.related_texts(400) == (first, second)
+    assert found.related_texts(50) == (first[::2], second[::2])
+
+
 def test_a_crop_counts_as_the_share_of_its_text_that_is_drawn():
     tokens = SimpleNamespace(lengths=np.array([10, 20, 40, 50]))
     rows = np.array([[0, 1], [2, 2], [3, 3]])

@@ -225,6 +225,17 @@ def test_rows_of_pairs_are_whitened_by_their_differences(of_columns, tmp_path):
     np.testing.assert_allclose(written @ written.T, cosines, atol=1e-5)
 
 
+def test_pairs_of_equal_texts_are_no_pairs(setting, tmp_path):
+    path = tmp_path / "equal.jsonl"
+    rows = [json.dumps({"query": text, "answer": text}) for text in sentences(300, seed=7)]
+    path.write_text("\n".join(rows))
+    text = CorpusConfig(corpus=(str(path),), columns=("query", "answer"))
+    setting = replace(setting, text=text, power=0.5)
+    assert whiten_model(setting).by == "texts"
+    with pytest.raises(UserError, match=r"`by` pairs: .* different texts .* gives 0"):
+        whiten_model(replace(setting, by="pairs", output=tmp_path / "pairs"))
+
+
 def test_pairs_that_are_asked_for_must_be_there(setting, of_columns, tmp_path):
     assert whiten_model(replace(setting, power=0.5)).by == "texts"
     with pytest.raises(UserError, match=r"`by` pairs: .* gives 0"):

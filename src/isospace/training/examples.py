@@ -272,10 +272,19 @@ class Examples:
         no two different texts that belong together.
         """
         rows = self.rows if self.cropped is None else self.rows[~self.cropped]
-        rows = rows[rows[:, 0] != rows[:, 1]]  # a query without an answer is on both sides
-        kept = rows[evenly(len(rows), most), :2].tolist()
-        first, second = ([self.texts[row[side]] for row in kept] for side in (0, 1))
+        rows = rows[rows[:, 0] != rows[:, 1], :2]  # a query without an answer is on both sides
+        kept = self._differing(rows[evenly(len(rows), most)])
+        if len(kept) < most < len(rows):
+            rows = self._differing(rows)
+            kept = rows[evenly(len(rows), most)]
+        first, second = ([self.texts[row] for row in side] for side in kept.T.tolist())
         return first, second
+
+    def _differing(self, pairs: Rows) -> Rows:
+        """Return the pairs (n, 2) whose two texts differ."""
+        differ = [self.texts[first] != self.texts[second] for first, second in pairs.tolist()]
+        found: Rows = pairs[np.array(differ, bool)]
+        return found
 
 
 def related_texts(config: TrainConfig, corpus: Corpus, most: int) -> tuple[list[str], list[str]]:

@@ -132,8 +132,9 @@ def _pairs(config: WhitenConfig, corpus: Corpus) -> tuple[list[str], list[str]] 
     if config.by != "pairs":
         return None
     raise UserError(
-        f"`by` pairs: whitening needs {FEW_PAIRS} pairs of texts that belong together, and the "
-        f"text gives {len(first)}. Give documents, or name the columns of pairs (`columns`)"
+        f"`by` pairs: whitening needs {FEW_PAIRS} pairs of different texts that belong "
+        f"together, and the text gives {len(first)}. Give documents, or name the columns of pairs "
+        "(`columns`)"
     )
 
 
