@@ -58,7 +58,7 @@ def change_model(config, tmp_path):
     [
         (
             damage_manifest,
-            "manifest.json: cannot be read as the manifest of shards.*The file is damaged. Remove ",
+            "manifest.json: cannot be read as the entries of a manifest.*The file is damaged. Remove ",
         ),
         (damage_shard, "part-00001.parquet is damaged"),
         (change_text, "begun with another text to encode"),

@@ -102,7 +102,7 @@ class Shards:
         path = self.folder / MANIFEST
         way_out = f"Remove {self.folder}, or give another `output`"
         try:
-            manifest = typed_json.read(path, Manifest, "facts about shards")
+            manifest = typed_json.read(path, Manifest, "entries of a manifest")
         except UserError as error:
             raise UserError(f"{error}. {way_out}") from error
         self._require_same(manifest.settings)
