@@ -40,6 +40,16 @@ HYBRID = "hybrid"
 HYBRID_GAIN = "hybrid over base + BM25"
 ON_THE_PAGE = ("by pairs, power 0.75", "queries alone, power 0.5")
 """The rows that the page of domains.py shows too."""
+ON_EACH_CORPUS = (
+    "BM25",
+    "by pairs, power 0.5",
+    "by pairs, power 0.75",
+    "by pairs, power 1",
+    "by 300 pairs, power 0.75",
+    "queries alone, power 0.5",
+    "by 12,000 single texts, power 0.5",
+    "by dropout pairs, power 0.75",
+)
 CLOSED_FORMS = ("by ", "queries alone")
 """How the names of their rows begin."""
 HIDDEN = (
@@ -103,12 +113,17 @@ def _projection(queries: torch.Tensor) -> WhiteningMap:
 
 
 def draw_page(record: Mapping[str, Any]) -> None:
-    """Draw the table and the picture of what was measured."""
+    """Draw the tables and the picture of what was measured."""
     names = list(
         dict.fromkeys(row for own in record.values() for row in own["rows"] if _is_row(row))
     )
     means = [_over_corpora(record, row) for row in names if not row.startswith(HIDDEN)]
-    draw(PAGE, {"gains": markdown_table(means)})
+    each = [
+        {"": row} | {corpus: f"{own['rows'][row][TEST][0]:+.2f}" for corpus, own in record.items()}
+        for row in names
+        if row in ON_EACH_CORPUS
+    ]
+    draw(PAGE, {"gains": markdown_table(means), "each corpus": markdown_table(each)})
     _draw_trade(record)
 
 
