@@ -97,9 +97,9 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 Files = Annotated[Names, AfterValidator(lambda names: tuple(map(with_home, names)))]
 """Names of files, folders and URLs, and of docstrings."""
 # How the command line writes some settings; no other module of settings knows tyro.
-NamedO = tyro.conf.arg(aliases=["-o"])
-NamedAs = tyro.conf.arg(name="as")
-Output = Annotated[PathOrText | None, NamedO]
+ALSO_O = tyro.conf.arg(aliases=["-o"])
+NAMED_AS = tyro.conf.arg(name="as")
+Output = Annotated[PathOrText | None, ALSO_O]
 """A file or folder to write, on the command line also -o."""
 FirstModel = Annotated[NameOrPath, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
 """A model, on the command line a word without an option's name."""

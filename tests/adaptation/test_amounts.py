@@ -121,7 +121,7 @@ def test_a_budget_in_minutes_leaves_the_tokens_of_measuring_out(
 ):
     """An hour a token: what measuring takes is all that counts, in a small folder of all parts."""
     counts = []
-    note_results(monkeypatch, fine_tune.Passes, "count", counts)
+    note_results(monkeypatch, Passes, "count", counts)
     note_results(monkeypatch, fine_tune, "evaluation_tokens", counts)
     if not small:
         monkeypatch.setattr(Folds, "divide", lambda *_: None)

@@ -42,7 +42,7 @@ def test_what_is_measured_and_shipped_has_the_trained_convolutions(toy_model, to
     encoder = load_encoder(str(toy_model), device="cpu")
     encoder.model.load_state_dict(state["encoder"])
     layers = config.objective.build_auxiliaries(encoder, 1)["convolutions"]
-    named = {n.removeprefix("convolutions."): w for n, w in state["beside"].items()}
+    named = {n.removeprefix("convolutions."): w for n, w in state["auxiliaries"].items()}
     layers.load_state_dict(named)
     batch = encoder.tokens.collate(encoder.tokens.ids(sample.sentences))
     with torch.no_grad():

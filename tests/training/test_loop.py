@@ -85,7 +85,7 @@ def test_a_checkpoint_has_no_network_that_never_changes(tmp_path, objective):
     first = make_loop(model, tmp_path, config)
     next(iter(first))
     state = {**first.state(), "random": checkpoint.random_state()}
-    older = {**state, "beside": first.training.modules.state_dict()}
+    older = {**state, "auxiliaries": first.training.modules.state_dict()}
     sizes, weights_of = [], []
     for i, content in enumerate((older, state)):
         checkpoint.save(tmp_path / f"{i}.pt", content)

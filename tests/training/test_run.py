@@ -84,7 +84,6 @@ def test_a_damaged_file_is_named_with_the_reason(finished_copy, name, damage, re
 
 
 def test_a_long_sentence_leaves_the_sample_readable(finished_copy, monkeypatch):
-    monkeypatch.setattr("isospace.system.files.SMALL_UNPACKED", 1 << 20)
     texts, vectors = ["a " * 3000, *map(str, range(999))], np.ones((1000, 4))
     finished_copy.write_sample(texts, vectors, vectors)
     assert finished_copy.sample.sentences == tuple(texts)

@@ -61,7 +61,6 @@ from isospace.adaptation.time_plan import (
     MOST_LATE,
     SPARE,
     Amounts,
-    Passes,
     TimePlan,
     Work,
     counted_from,
@@ -204,8 +203,8 @@ def _search(search: Search, tried: Tried, amounts: Amounts, budget_began: float)
         notes.append(search.base_models.verdict)
     notes += filter(None, [amounts.words(config)])
     weight = data.benchmark.select_weight(search.encoders.encode(BASE_MODEL), data.held_out)
-    # The test takes as long as all before it, so it follows the first table. The baselines of a
-    # small folder are of the test pairs.
+    # The test may take a minute, so it follows the first table. Only the baselines of a small
+    # folder need it before, because they are scored on the test pairs.
     base = None if search.parts is None else score_test(search, BASE_MODEL, tried, weight)
     baselines = validate_baselines(search, weight, base)
     progress.table(
@@ -243,9 +242,8 @@ def _enough_minutes(search: Search, until: float) -> int:
     task = search.task
     if task.folds is not None or not task.data.held_out.natural:
         return 0
-    passes = Passes.count(search.encoders, task, queries=search.encoders.of_queries)
     token = seconds_per_token(search.encoders.encoder, task.validation.second, "float32")
-    late = time.monotonic() + SPARE * token * passes.trained - until
+    late = time.monotonic() + SPARE * token * search.passes.trained - until
     minutes = task.config.budget[0]
     return 0 if late <= MOST_LATE * 60 * minutes else math.ceil(minutes + late / 60)
 

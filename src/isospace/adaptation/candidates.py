@@ -26,9 +26,6 @@ FOLD_SHARES = (1.0, 0.5)
 """Shares for a small folder that is cross-validated; every part tries the same ones."""
 
 
-_OF_TEXTS = Whitening()
-
-
 @dataclass(frozen=True)
 class MapChoice:
     """A linear map to be fitted on the corpus.
@@ -58,6 +55,9 @@ class MapChoice:
 def by_pairs(power: float) -> MapChoice:
     """Return the whitening by pairs of texts."""
     return MapChoice("whitened by pairs", power, PairMoments.fit)
+
+
+_OF_TEXTS = Whitening()  # one for all: candidates are equal if their functions are
 
 
 def by_texts(power: float) -> MapChoice:

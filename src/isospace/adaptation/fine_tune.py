@@ -14,7 +14,6 @@ from isospace.adaptation.time_plan import (
     EARLIEST,
     MOST_LATE,
     SPARE,
-    Passes,
     TimePlan,
     evaluation_tokens,
     seconds_per_token,
@@ -165,8 +164,7 @@ def _seconds_per_token(search: Search) -> float:
 
 
 def _time_plan(search: Search, fit: Fit, until: float) -> TimePlan:
-    task, encoder = search.task, search.encoders.encoder
-    passes = Passes.count(search.encoders, task)
+    task, encoder, passes = search.task, search.encoders.encoder, search.passes
     token = evaluating = _seconds_per_token(search)
     if fit.accelerator.mixed_precision == "bf16":
         evaluating = seconds_per_token(encoder, task.validation.second, "bf16")

@@ -26,7 +26,7 @@ from torch.nn import functional
 
 from isospace.adaptation.fine_tune import FineTuned, facts_of
 from isospace.adaptation.scoring import Search
-from isospace.adaptation.time_plan import SPARE, Passes, seconds_per_token, tokens_of
+from isospace.adaptation.time_plan import SPARE, seconds_per_token, tokens_of
 from isospace.config import TrainConfig
 from isospace.corpus.examples import evenly
 from isospace.encoders.encoder import Encoder
@@ -218,9 +218,8 @@ def _nothing(notes: Sequence[str], reason: str) -> dict[str, Any]:
 
 
 def _measuring(search: Search) -> float:
-    passes = Passes.count(search.encoders, search.task, queries=True)
     token = seconds_per_token(search.encoders.encoder, search.task.validation.first, "float32")
-    return SPARE * token * passes.trained
+    return SPARE * token * search.passes.trained
 
 
 def _affordable(search: Search, examples: Examples, left: float) -> int:

@@ -17,6 +17,7 @@ from isospace.adaptation.candidates import (
 from isospace.adaptation.cross_validation import CrossValidated
 from isospace.adaptation.results import BaseModels, CandidateScores, SearchResults
 from isospace.adaptation.task import Task
+from isospace.adaptation.time_plan import Passes
 from isospace.evaluation.hybrid import rank_baselines
 from isospace.evaluation.retrieval import evaluate_retrieval, mrr_scores
 from isospace.evaluation.scores import HYBRID_BASE
@@ -48,6 +49,11 @@ class Search:
     progress: Progress
     stop: StopRequest
     base_models: BaseModels | None = None
+
+    @cached_property
+    def passes(self) -> Passes:
+        """Tokens that trained weights process: those of queries alone, if only they are trained."""
+        return Passes.count(self.encoders, self.task, queries=self.encoders.of_queries)
 
     @property
     def seconds(self) -> float:

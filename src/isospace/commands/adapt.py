@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.commands.console import Console
-from isospace.commands.options import CallsEndpoints, LoadsModels
+from isospace.commands.options import CallsEndpoints, Corpora, LoadsModels
 from isospace.commands.printing import print_finished
 from isospace.commands.train import require_no_settings
 
@@ -19,7 +16,7 @@ from isospace.commands.train import require_no_settings
 class Adapt(LoadsModels, CallsEndpoints):
     """Options of `isospace adapt`."""
 
-    corpus: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")] = ()
+    corpus: Corpora = ()
     """The text to adapt to: folders or files, or docstrings for those of installed Python
     packages."""
     config: AdaptConfig = field(default_factory=AdaptConfig)

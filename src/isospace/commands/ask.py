@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field, replace
-from typing import Annotated
-
-import tyro
 
 from isospace.commands.console import Console
-from isospace.commands.options import CallsEndpoints, LoadsModels
+from isospace.commands.options import CallsEndpoints, Corpora, LoadsModels
 from isospace.commands.printing import print_json
 from isospace.questions.ask_config import AskConfig
 
@@ -18,7 +15,7 @@ from isospace.questions.ask_config import AskConfig
 class Ask(LoadsModels, CallsEndpoints):
     """Options of `isospace ask`."""
 
-    corpus: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")] = ()
+    corpus: Corpora = ()
     """The text whose passages the queries are for: folders or files, or docstrings for those of
     installed Python packages."""
     config: AskConfig = field(default_factory=AskConfig)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated
-
-import tyro
+from typing import TYPE_CHECKING
 
 from isospace.commands.console import Console
-from isospace.commands.options import LoadsModels
+from isospace.commands.options import Corpora, LoadsModels
 from isospace.commands.printing import print_json, print_table
 from isospace.config import CorpusConfig
 from isospace.errors import TooLittle, UserError
@@ -24,7 +22,7 @@ _SHOWN = 160
 class Corpus(LoadsModels):
     """Options of `isospace corpus`."""
 
-    corpus: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")] = ()
+    corpus: Corpora = ()
     """The text to read: documents, tables, folders of these, URLs, - or docstrings."""
     config: CorpusConfig = field(default_factory=CorpusConfig)
     model: str = "minilm"

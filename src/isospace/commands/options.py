@@ -134,6 +134,8 @@ def _dataclasses(annotation: Any) -> Iterator[type[Any]]:
         yield from _dataclasses(part)
 
 
+Corpora = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CORPUS")]
+"""Texts of a command, without an option's name."""
 Option = tuple[Sequence[str], Any, int]
 """Choices of an option, the reader of an amount, and the number of values."""
 _MANY = 1_000_000

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from isospace.corpus.documents import UnreadableDocument
 from isospace.errors import UserError, first_line
-from isospace.system.files import most_unpacked
+from isospace.system.files import MOST_TIMES, most_unpacked
 
 FORMATS = ("txt", "jsonl", "csv", "tsv", "parquet")
 """Formats of files of rows; each is also the ending of the file's name."""
@@ -25,6 +25,8 @@ COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
 
 _UNREADABLE = (OSError, lzma.LZMAError, EOFError, UnicodeError)
 """Errors of a file that cannot be read or decompressed; UnicodeError: its name is no text."""
+TOO_LARGE = f"Unpacked, it is more than {MOST_TIMES} times as large. If you trust it"
+"""How the reason of a file that may be a bomb begins."""
 _ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that were not decoded
 
 
@@ -70,9 +72,7 @@ def read_bytes(source: Source) -> bytes:
     except _UNREADABLE as error:
         raise UnreadableDocument(f"It {_why_unreadable(source, error)}") from error
     if len(content) > most:
-        raise UnreadableDocument(
-            "Unpacked, it is more than 200 times as large. If you trust it, unpack it yourself."
-        )
+        raise UnreadableDocument(f"{TOO_LARGE}, unpack it yourself.")
     return content
 
 

@@ -74,6 +74,11 @@ FULL: FormName = "float32"
 """The form without loss, which the other forms are compared with."""
 
 
+def form_named(name: str) -> FormName | None:
+    """Return the name of a form if it is one; `None` for other words, such as a path."""
+    return next((known for known in FORMS if known == name), None)
+
+
 def forms_for(width: int, texts: int) -> list[FormName]:
     """Return the forms that suit vectors of this width and this number of texts to fit on."""
     return [

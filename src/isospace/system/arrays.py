@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from isospace.errors import UserError, first_line
-from isospace.system.files import atomic_path, most_unpacked
+from isospace.system.files import atomic_path
 
 
 def write_arrays(path: Path, **arrays: Any) -> None:
@@ -46,20 +46,11 @@ def read_arrays(path: Path, prefix: str = "") -> dict[str, np.ndarray]:
     """Read the arrays of an npz file whose names begin with a prefix.
 
     Raises:
-        UserError: the file is damaged, is too large when it is unpacked, or holds other things
-            than plain arrays.
+        UserError: the file is damaged, or holds other things than plain arrays.
     """
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            size = sum(part.file_size for part in arrays.zip.infolist())
-            if size > most_unpacked(path.stat().st_size):
-                raise UserError(
-                    f"{path}: cannot be read. It has {size:,} bytes when it is unpacked, more than "
-                    "such a file may have. Make it again"
-                )
             found = {name: arrays[name] for name in arrays.files if name.startswith(prefix)}
-    except UserError:
-        raise
     # zip, zlib and numpy raise many kinds of errors; a damaged length can even exhaust memory.
     except Exception as error:
         reason = f"{type(error).__name__}: {first_line(error)}"

@@ -148,7 +148,7 @@ class Loop:
             "total_steps": self.total_steps,
             "falls_from": self._falls_from,
             "encoder": adapters.trained_state(self.training.encoder.model),
-            "beside": self._auxiliary_state(),
+            "auxiliaries": self._auxiliary_state(),
             "optimizer": self.training.optimizer.state_dict(),
             "first_terms": self._first_terms,
         }
@@ -158,7 +158,7 @@ class Loop:
         self.step, self.total_steps = state["step"], state["total_steps"]
         self._falls_from = state["falls_from"]
         adapters.load_trained(self.training.encoder.model, state["encoder"])
-        self._load_auxiliary(state["beside"])
+        self._load_auxiliary(state["auxiliaries"])
         self.training.optimizer.load_state_dict(state["optimizer"])
         self._first_terms = dict(state["first_terms"])
 

@@ -21,7 +21,7 @@ from isospace.encoders.loading import load_encoder, weights_hash
 from isospace.errors import Stopped, UserError
 from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.compression import Compression
-from isospace.operators.forms import FORMS
+from isospace.operators.forms import FORMS, form_named
 from isospace.system.cluster import connected, map_on_cluster, require_seen
 from isospace.system.files import (
     building_of,
@@ -127,9 +127,9 @@ def _compression(
     config: EncodeConfig, encoder: Encoder, texts: Texts, rows: int, progress: Progress
 ) -> Compression | None:
     """Return the compression of the output: an earlier one, or one fitted on texts of the input."""
-    form = next((name for name in FORMS if name == config.compress), None)
     if config.compress is None:
         return None
+    form = form_named(config.compress)
     if form is None:
         compression = read_compression(find_compression(config.compress))
     elif (earlier := config.shard_folder / FILE).is_file():

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import PositiveInt
 
-from isospace.config import CorpusConfig, FirstModel, Inputs, Layout, NamedAs, NamedO, Names
+from isospace.config import ALSO_O, NAMED_AS, CorpusConfig, FirstModel, Inputs, Layout, Names
 from isospace.encoders.pooling import PoolingName, Precision
 from isospace.encoders.prompts import Side
 from isospace.errors import UserError
-from isospace.operators.forms import FORMS, FormName
+from isospace.operators.forms import FORMS, FormName, form_named
 from isospace.system.cluster import Engine
 from isospace.system.settings import NameOrPath, PathOrText, refuse_idle, settings
 
@@ -63,7 +63,7 @@ class EncodeConfig:
     """Files (txt, jsonl, csv, tsv, parquet, documents; .gz, .zst or .xz), folders, URLs, - for
     standard input, or docstrings. Every row and every passage gets a vector; an empty line gets
     that of the empty text."""
-    output: Annotated[PathOrText, NamedO]
+    output: Annotated[PathOrText, ALSO_O]
     """A folder of shards, or one file if it ends in .parquet or .npy."""
     compress: NameOrPath | None = None
     """Form of the stored vectors: float16, int8, binary, or a smaller form such as pca-256-int8.
@@ -78,7 +78,7 @@ class EncodeConfig:
     """Rows of a shard, a multiple of 4096. A kill costs each worker one shard at most."""
     pooling: PoolingName | None = None
     """How the vectors of tokens become one vector of the text; default: the model's own."""
-    side: Annotated[Side | None, NamedAs] = None
+    side: Annotated[Side | None, NAMED_AS] = None
     """Whether the texts are queries or documents; the model's prompt for them is put before each
     text. Default: neither, with the model's default prompt if it has one."""
     query_prompt: str | None = None
@@ -126,8 +126,8 @@ class EncodeConfig:
             raise UserError(
                 f"`format` {self.format}: does not fit `output`, which ends in {self.output.suffix}"
             )
-        form = next((form for name, form in FORMS.items() if name == self.compress), None)
-        if form is not None and form.rescored and self.file_format == "npy":
+        form = self.compress and form_named(self.compress)
+        if form and FORMS[form].rescored and self.file_format == "npy":
             raise UserError(f"`compress` {self.compress}: npy has no place for bits; write parquet")
         if self.reading.id_column is not None and self.file_format == "npy":
             raise UserError(

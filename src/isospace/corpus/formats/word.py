@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from isospace.corpus.documents import UnreadableDocument
 from isospace.corpus.formats.draft import NAVIGATION, Draft, is_text
 from isospace.corpus.lines import clean
+from isospace.corpus.streams import TOO_LARGE
 from isospace.errors import first_line
 from isospace.system.files import most_unpacked
 
@@ -44,10 +45,7 @@ def read_word(content: bytes, encoding: str | None) -> Draft:
         with zipfile.ZipFile(io.BytesIO(content)) as parts:
             size = sum(part.file_size for part in parts.infolist())
         if size > most_unpacked(len(content)):
-            raise UnreadableDocument(
-                "Unpacked, it is more than 200 times as large. If you trust it, save it again in a "
-                "word processor, or as text."
-            )
+            raise UnreadableDocument(f"{TOO_LARGE}, save it again in a word processor, or as text.")
         document = docx.Document(io.BytesIO(content))
         named = clean(document.core_properties.title or "")
         return _draft(list(_read(document, document.element.body)), named)
