@@ -146,7 +146,10 @@ def _over_corpora(record: Mapping[str, Any], row: str) -> dict[str, str]:
 
 def _draw_trade(record: Mapping[str, Any]) -> None:
     """Draw the gain on the corpus against the change on definitions, a line a corpus."""
-    kinds = {"both sides": "by pairs, power {:g}", "queries alone": "queries alone, power {:g}"}
+    kinds = {
+        "queries and documents (solid)": "by pairs, power {:g}",
+        "queries alone (dashed)": "queries alone, power {:g}",
+    }
     points = [
         {
             "corpus": corpus,
@@ -166,10 +169,17 @@ def _draw_trade(record: Mapping[str, Any]) -> None:
         .encode(
             alt.X("other text:Q").title("change on definitions, points of MRR"),
             alt.Y("gain:Q").title("gain on the corpus, points of MRR"),
-            alt.Color("corpus:N"),
+            alt.Color("corpus:N").scale(scheme="tableau10"),
             alt.StrokeDash("kind:N")
+            .scale(domain=list(kinds), range=[[1, 0], [4, 2]])
             .title(None)
-            .legend(symbolType="stroke", symbolStrokeColor="black", symbolSize=400),
+            .legend(
+                symbolType="stroke",
+                symbolStrokeColor="black",
+                symbolStrokeWidth=2,
+                symbolSize=400,
+                labelLimit=0,
+            ),
             alt.Order("power:Q"),
         )
         .properties(width=420, height=320)

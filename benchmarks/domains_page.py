@@ -203,7 +203,8 @@ def _draw_gains(corpora: Mapping[str, Any]) -> None:
             for gain, low, high in [own["rows"][row][TEST]]
         ]
         panels.append(_panel(points, corpus))
-    chart = styled(alt.concat(*panels, columns=2, spacing=16))
+    # One scale for all corpora, so that equal gains have equal lengths.
+    chart = styled(alt.concat(*panels, columns=2, spacing=16).resolve_scale(x="shared"))
     with atomic_path(PICTURE) as temporary:
         chart.save(str(temporary), format="svg")
 

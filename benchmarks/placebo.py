@@ -604,7 +604,7 @@ def true_gains(values: Floats, samples: int, checks: Checks) -> tuple[str, Any]:
             if round(truth, 4) in (0.008, 0.0281) and size in (50, 200, 2000):
                 lines.append([*line, *(f"{100 * cell[kind].value:.1f}" for kind in kinds), reads])
             found[f"{truth:.4f}, {size}"] = as_json(cell) | {"reads": reads}
-    return rows(["true gain", "n", *kinds, '"adapted" reads'], lines), found
+    return rows(["true gain", "n", *kinds, "reported gain"], lines), found
 
 
 def shares(

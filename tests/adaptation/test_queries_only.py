@@ -181,7 +181,7 @@ def test_text_without_pairs_is_refused(config, toy_corpus, tmp_path, capsys):
     ("counts", "why"),
     [
         ((99, 99), "needs 100 pairs of different texts .* and the text gives 99"),
-        ((120, 60, 49), r"needs 50 pairs .* and one of them gives 49"),
+        ((120, 60, 49), r"needs 50 pairs .* and the smallest part gives 49"),
         ((120, 50, 50), ""),
     ],
 )

@@ -285,8 +285,8 @@ def why_too_few_pairs(config: TrainConfig, corpus: Corpus, parts: Sequence[Corpu
     fewest = min(of_parts, default=own)
     if fewest < FEW_PAIRS // 2:
         return (
-            f"needs {FEW_PAIRS // 2} {needed} in every four fifths of the documents, because a "
-            f"small folder is cross-validated, and one of them gives {fewest}"
+            f"needs {FEW_PAIRS // 2} {needed} in every training part of a small folder, which is "
+            f"cross-validated, and the smallest part gives {fewest}"
         )
     return ""
 

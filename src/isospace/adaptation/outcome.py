@@ -112,8 +112,9 @@ def _rejected_note(tried: Tried) -> list[str]:
         return []
     lost = ", ".join(f"{n} {100 * one.mean:+.2f}" for n, one in tried.other_text(best).items())
     return [
-        f"On other text the best drops more than {tried.max_drop:g} points: {best.words}, "
-        f"{100 * (mrr[best] - mrr[BASE_MODEL]):+.2f} points on validation pairs; {lost}."
+        f"The best candidate on the validation pairs drops more than {tried.max_drop:g} points on "
+        f"other text: {best.words}, {100 * (mrr[best] - mrr[BASE_MODEL]):+.2f} points on the "
+        f"validation pairs; {lost}."
     ]
 
 

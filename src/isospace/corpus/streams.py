@@ -25,7 +25,7 @@ COMPRESSION = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
 
 _UNREADABLE = (OSError, lzma.LZMAError, EOFError, UnicodeError)
 """Errors of a file that cannot be read or decompressed; UnicodeError: its name is no text."""
-TOO_LARGE = f"Unpacked, it is more than {MOST_TIMES} times as large. If you trust it"
+TOO_LARGE = f"The unpacked file is more than {MOST_TIMES} times as large. If you trust the file"
 """How the reason of a file that may be a bomb begins."""
 _ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that were not decoded
 

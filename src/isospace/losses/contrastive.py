@@ -186,7 +186,7 @@ def mixed_cosines(
     2022, "Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives"
     (MixCSE).
 
-    z: `z1`, z': `z2`, lambda: `weight`. The variant "released" gives a mix that is left out the
+    z: `z1`, z': `z2`, lambda: `weight`. In the variant "released", an excluded mix has the
     cosine 0. "paper" scales vectors to length 1 and gives an anchor one mix, that of its own
     positive. The result is (batch, 2 batch), or (batch, 1) in the variant "paper".
     """

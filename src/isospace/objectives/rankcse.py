@@ -63,7 +63,7 @@ class RankCSE(Contrast):
     same."""
     own_text: Literal["in", "out"] = "in"
     """A text's own positive is in its list, or left out. With `views` dropout every teacher ranks
-    the text itself first, and little but that is learnt from it."""
+    the text itself first, so the encoder learns little else."""
     head: HeadChoice = "mlp"
     """Tanh MLP on the encoder while training, or none."""
 
