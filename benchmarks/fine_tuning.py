@@ -320,7 +320,7 @@ def _rows(on: OnCorpus, way: Way, name: str, loop: Loop) -> Iterator[tuple[str, 
         tuned: State = {n: x.detach().cpu() for n, x in encoder.model.state_dict().items()}
         start = base_encoder(on.config).model.state_dict()
         for share in SHARES:
-            encoder.model.load_state_dict(merge(start, [tuned], share))
+            encoder.model.load_state_dict(merge(start, tuned, share))
             encode = _encodes(encoder)
             yield f"{share:g} of the way", encode
             mapped = through(encode, _map(_encodes(encoder, longest), on.fit))

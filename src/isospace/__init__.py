@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from isospace.evaluation.evaluate import evaluate as evaluate
     from isospace.evaluation.evaluate_config import EvaluateConfig as EvaluateConfig
     from isospace.export.distill import distill as distill
-    from isospace.export.merge import merge_models as merge_models
     from isospace.objectives import OBJECTIVES as OBJECTIVES
     from isospace.questions.ask import ask as ask
     from isospace.questions.ask_config import AskConfig as AskConfig
@@ -54,7 +53,6 @@ _MODULES = {
     "distill": "export.distill",
     "evaluate": "evaluation.evaluate",
     "load": "search.embedder",
-    "merge_models": "export.merge",
     "train": "training.train",
     "whiten_model": "whiten.whiten",
 }

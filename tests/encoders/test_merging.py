@@ -1,4 +1,4 @@
-"""Weights between a base model and its results; what may be merged."""
+"""Weights between a base model and a fine-tuned one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bits(tensor: torch.Tensor) -> bytes:
 def test_the_ends_are_start_and_result_bit_for_bit(share):
     start, result = state(0), state(1)
     result["zeros"] = torch.tensor([-0.0, 0.0, 1e38, 1e-38])
-    merged = merge(start, [result], share)
+    merged = merge(start, result, share)
     end = (start, result)[int(share)]
     for name in ("weight", "half", "zeros"):
         assert bits(merged[name]) == bits(end[name])
@@ -34,10 +34,9 @@ def test_the_ends_are_start_and_result_bit_for_bit(share):
     assert merged["positions"].tolist() == start["positions"].tolist()
 
 
-def test_between_them_is_the_weighted_mean_of_start_and_results():
-    start, results = state(0), [state(1), state(2), state(3)]
-    merged = merge(start, results, 0.75)
-    mean = sum(result["weight"].double() for result in results) / 3
-    by_hand = 0.25 * start["weight"].double() + 0.75 * mean
+def test_between_them_is_the_weighted_mean():
+    start, result = state(0), state(1)
+    merged = merge(start, result, 0.75)
+    by_hand = 0.25 * start["weight"].double() + 0.75 * result["weight"].double()
     torch.testing.assert_close(merged["weight"].double(), by_hand, rtol=1e-6, atol=1e-7)
     assert merged["half"].dtype == torch.float16

@@ -261,7 +261,7 @@ class CandidateEncoders:
         if not share:
             return self.shared.base
         assert self.trained is not None
-        return merge(self.shared.base, [self.trained], share)
+        return merge(self.shared.base, self.trained, share)
 
     def _encoder(self, share: float, cut: bool = False) -> PromptedEncoders:
         """Return functions that encode by merged weights; `cut`: as in training."""

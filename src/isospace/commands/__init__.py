@@ -20,7 +20,6 @@ COMMANDS = {
     "explore": "Show one or two models in the browser: neighbours, similarities, geometry.",
     "whiten": "Whiten a model's vectors by a text, and say whether that helped.",
     "distill": "Make a much faster static copy of an encoder for one corpus, and measure its loss.",
-    "merge": "Average the weights of a model and of what was trained from it.",
     "export": "Write a model in a format for others to load, and check the copy.",
     "encode": "Turn text of any size into files of vectors; a stopped run can be resumed.",
     "index": "Make text of any size searchable on disk, add to it, or delete from it.",

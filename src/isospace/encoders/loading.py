@@ -190,14 +190,14 @@ def weights_hash(encoder: Encoder, *sides: Side | None) -> str:
     ways = dict.fromkeys(encoder.of_side(side) for side in passed.values())
     poolings = dict.fromkeys(way.pooling for way in ways)
     built: list[dict[str, Any]] = []
-    for settings in map(architecture, ways):
+    for settings in map(_architecture, ways):
         built += [settings] if settings not in built else []
     about = [*of_texts, *poolings, *names, *built]
     every = dict.fromkeys(module for modules in passed for module in modules)
     return state_hash(nn.Sequential(*every), json.dumps(about, sort_keys=True, default=str))
 
 
-def architecture(encoder: Encoder) -> dict[str, Any]:
+def _architecture(encoder: Encoder) -> dict[str, Any]:
     """Return the transformer settings that, with the weights, determine its output.
 
     Word vectors have no settings.
