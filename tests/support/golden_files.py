@@ -31,12 +31,13 @@ DTYPES = {"f64": torch.float64, "f32": torch.float32}
 File = dict[str, Tensor]
 
 
-def files(prefix: str) -> pytest.MarkDecorator:
-    """Parametrise over every golden file whose name begins with `prefix`."""
-    found = {"small": sorted(SUBSET.rglob(f"{prefix}*.npz"))}
-    found["golden"] = sorted(GOLDEN.rglob(f"{prefix}*.npz"))
+def files(*prefixes: str) -> pytest.MarkDecorator:
+    """Parametrise over every golden file whose name begins with one of the prefixes."""
     params = [
-        pytest.param(path, id=f"{k}-{path.stem}") for k, paths in found.items() for path in paths
+        pytest.param(path, id=f"{kind}-{path.stem}")
+        for kind, folder in (("small", SUBSET), ("golden", GOLDEN))
+        for prefix in prefixes
+        for path in sorted(folder.rglob(f"{prefix}*.npz"))
     ]
     if not GOLDEN.is_dir():
         reason = f"{GOLDEN} is not there; set ISOSPACE_GOLDEN to the folder of golden files"

@@ -87,7 +87,7 @@ def close(value: float, relative: float = 1e-9) -> Any:
 ALIKE = [
     ESimCSE(), ESimCSE(clean_negatives=True, dimension_weight=0.1, group_whitening=True),
     DCLR(noise_times=0.0, threshold=PHI), DCLR(noise_times=0.0, threshold=PHI, variant="released"),
-    ArcCSE(), ArcCSE(clean_negatives=True, dimension_weight=0.1), ArcCSE(negatives="same-view"),
+    ArcCSE(), ArcCSE(clean_negatives=True, dimension_weight=0.1),
     MoCoSE(head_dropout=0.0),
     ConSERT(), ConSERT(first="token-cutoff", second="element-cutoff"),
     CTInBatch(), PromptBERT(), PCL(), PCL(peer="frozen", copies=1),

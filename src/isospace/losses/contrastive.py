@@ -176,26 +176,25 @@ def mixed_cosines(
     weight: float = 0.2,
     *,
     variant: Literal["masked", "released", "paper"] = "masked",
-    stop_gradient: bool = True,
 ) -> torch.Tensor:
     r"""Return the cosines of anchors with mixed negatives, further columns of InfoNCE.
 
-    $$\cos(z_i, m'_j), \quad \cos(m_i, z'_j), \qquad m_j = \lambda z_j + (1 - \lambda) z_{j+1}$$
+    $$\cos(z_i, m'_j), \quad \cos(m_i, z'_j), \qquad
+      m_j = \mathrm{sg}(\lambda z_j + (1 - \lambda) z_{j+1})$$
 
     A mix that is mostly the anchor's own positive is left out, at minus infinity. Zhang et al.
     2022, "Unsupervised Sentence Representation via Contrastive Learning with Mixing Negatives"
     (MixCSE).
 
-    z: `z1`, z': `z2`, lambda: `weight`. In the variant "released", an excluded mix has the
-    cosine 0. "paper" scales vectors to length 1 and gives an anchor one mix, that of its own
+    z: `z1`, z': `z2`, lambda: `weight`; sg: a constant. In the variant "released", an excluded mix
+    has the cosine 0. "paper" scales vectors to length 1, and an anchor has one mix, that of its own
     positive. The result is (batch, 2 batch), or (batch, 1) in the variant "paper".
     """
-    constant = [z.detach() if stop_gradient else z for z in (z1, z2)]
     if variant == "paper":
-        own = mix(torch.nn.functional.normalize(constant[1], dim=1), weight)
+        own = mix(torch.nn.functional.normalize(z2.detach(), dim=1), weight)
         return similarity.cosine_pairs(z1, own)[:, None]
     left_out = 0.0 if variant == "released" else -torch.inf
-    first, second = (mix(z, weight) for z in constant)
+    first, second = mix(z1.detach(), weight), mix(z2.detach(), weight)
     own = torch.eye(len(z1), dtype=torch.bool, device=z1.device)
     parts = [
         similarity.cosine_matrix(z1, second).masked_fill(own.roll(-1, dims=1), left_out),
@@ -289,7 +288,6 @@ def hardened_noise(
     temperature: float,
     steps: int = 4,
     step_size: float = 1e-3,
-    stop_gradient: bool = True,
 ) -> torch.Tensor:
     r"""Move noise uphill on InfoNCE, in which it serves as further negatives.
 
@@ -299,20 +297,16 @@ def hardened_noise(
     (DCLR). Rows without a gradient stay.
 
     $\hat z$: `noise` (m, dim), which moves `steps` times by beta, `step_size`; z: `z1`, z': `z2`.
-    The result is (m, dim), with `stop_gradient` a constant.
+    The result is (m, dim), a constant.
     """
-    if stop_gradient:
-        z1, z2 = z1.detach(), z2.detach()
-    with torch.enable_grad():
-        noise = noise.detach().requires_grad_()
-        for _ in range(steps):
-            loss = info_nce(z1, z2, temperature, noise)
-            (uphill,) = torch.autograd.grad(loss, noise, create_graph=not stop_gradient)
-            smallest = torch.finfo(uphill.dtype).tiny
-            noise = noise + step_size * torch.nn.functional.normalize(uphill, eps=smallest)
-            if stop_gradient:
-                noise = noise.detach().requires_grad_()
-    return noise.detach() if stop_gradient else noise
+    for _ in range(steps):
+        with torch.enable_grad():
+            start = noise.detach().requires_grad_()
+            loss = info_nce(z1.detach(), z2.detach(), temperature, start)
+        (uphill,) = torch.autograd.grad(loss, start)
+        smallest = torch.finfo(uphill.dtype).tiny
+        noise = noise + step_size * torch.nn.functional.normalize(uphill, eps=smallest)
+    return noise.detach()
 
 
 def negative_weights(first: torch.Tensor, second: torch.Tensor, threshold: float) -> torch.Tensor:
@@ -349,32 +343,20 @@ def weighted_cross_entropy(
     return diagonal_cross_entropy(logits + log_weights).mean()
 
 
-def angular_margin(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    margin: float = math.pi / 18,
-    far: Literal["paper", "easy", "cut", "penalty"] = "paper",
-) -> torch.Tensor:
+def angular_margin(a: torch.Tensor, b: torch.Tensor, margin: float = math.pi / 18) -> torch.Tensor:
     r"""Return $\cos(\theta_i + u)$ of the angles between rows; a positive's logit in ArcCon.
 
     Zhang et al. 2022, "A Contrastive Framework ... in Angular Space" (ArcCSE).
 
-    The margin u is in radians. `far` says what becomes of it at large angles: "paper" keeps it,
-    "easy" applies it below 90 degrees alone, "cut" below pi - u, and "penalty" subtracts u sin u
-    beyond pi - u. The result is (batch,).
+    The margin u is in radians. The result is (batch,).
     """
     a, b = torch.nn.functional.normalize(a, dim=-1), torch.nn.functional.normalize(b, dim=-1)
     cosine = (a * b).sum(dim=-1)
     # As sqrt(1 - cos^2) the sine of a small angle has no digits and an infinite slope.
     difference, total = (torch.linalg.vector_norm(x, dim=-1) for x in (a - b, a + b))
     sine = difference * total / 2
-    further: torch.Tensor = cosine * math.cos(margin) - sine * math.sin(margin)
-    if far == "paper":
-        return further
-    if far == "easy":
-        return torch.where(cosine > 0, further, cosine)
-    penalty = margin * math.sin(margin) if far == "penalty" else 0.0
-    return torch.where(cosine > -math.cos(margin), further, cosine - penalty)
+    shifted: torch.Tensor = cosine * math.cos(margin) - sine * math.sin(margin)
+    return shifted
 
 
 def masking_triplet(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field, NonNegativeFloat
@@ -12,7 +12,7 @@ from pydantic import Field, NonNegativeFloat
 from isospace.errors import UserError
 from isospace.losses.contrastive import angular_margin, masking_triplet
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Paper
+from isospace.objectives.base import MLPOrNone, Paper
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -23,7 +23,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 @settings
-class ArcCSE(Contrast):
+class ArcCSE(Contrast, MLPOrNone):
     r"""InfoNCE with an angle as margin on the positive (ArcCon), and a triplet of masked sentences.
 
     $$\ell_i = -\log \frac{e^{\cos(\theta_{ii} + u)/\tau}}
@@ -44,23 +44,15 @@ class ArcCSE(Contrast):
       special tokens is equally likely, and each token of a span becomes a mask token. In a sentence
       of one or two tokens both spans are one token, and the triplet asks nothing.
     - The paper's $\cos(\theta + u)$ grows again beyond $\pi - u$, where the margin helps a positive
-      that is as far as can be. The default is the paper's, as dropout leads nowhere near; `far`
-      has the usual remedies: the margin only at angles below 90 degrees ("easy"), only below
-      $\pi - u$ ("cut"), and beyond it $\cos\theta - u \sin u$ ("penalty").
-    - The paper's index order allows three readings of the negatives: $\theta_{ij}$ ("other-view",
-      the default, as in InfoNCE), $\theta_{ji}$ ("transposed"), and angles between $z_i$ and $z_j$
-      ("same-view").
+      that is as far as can be. It stays as printed, because dropout leads nowhere near.
+    - The paper's index order allows three readings of the negatives. Here they are $\theta_{ij}$,
+      as in InfoNCE, not $\theta_{ji}$, and not the angles between $z_i$ and $z_j$.
 
     Over pairs of texts $z$ is of the anchor and $z'$ of its positive; the triplet is the anchor's.
     """
 
     margin: Annotated[NonNegativeFloat, Field(lt=math.pi / 2)] = math.pi / 18
     """u, the margin in radians; the paper's is 10 degrees."""
-    far: Literal["paper", "easy", "cut", "penalty"] = "paper"
-    """The margin at large angles: kept (paper), only below 90 degrees (easy), only below 180
-    degrees minus u (cut), and beyond that a constant instead (penalty)."""
-    negatives: Literal["other-view", "transposed", "same-view"] = "other-view"
-    """The cosines that are an anchor's negatives; `clean_negatives` has its own."""
     triplet_weight: NonNegativeFloat = 0.1
     """lambda, of the triplet; 0 leaves it out, and its three passes."""
     less: Share = 0.2
@@ -69,14 +61,11 @@ class ArcCSE(Contrast):
     """Share of the tokens in the longer masked span, which holds the shorter."""
     triplet_margin: NonNegativeFloat = 0.0
     """m, the margin between the cosines with the shorter and with the longer span masked."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper("zhang-etal-2022-contrastive")
     without_mask: ClassVar[str] = "`triplet_weight` 0"
 
     def __post_init__(self) -> None:
-        """Refuse spans in the wrong order."""
         super().__post_init__()
         if self.less >= self.more:
             raise UserError(f"`less` {self.less}: must be below `more` {self.more}")
@@ -95,16 +84,12 @@ class ArcCSE(Contrast):
         return replace(plan, views=(*plan.views, *masked))
 
     def logits(self, views: Views) -> torch.Tensor:
-        """Compare anchors with the batch, positives with the margin."""
         z1, z2 = views.projected[:2]
-        cosines = similarity.cosine_matrix(z1, z1 if self.negatives == "same-view" else z2)
-        if self.negatives == "transposed":
-            cosines = cosines.T
-        positives = angular_margin(z1, z2, self.margin, self.far)
-        return similarity.with_diagonal(cosines, positives) / self.temperature
+        cosines = similarity.cosine_matrix(z1, z2)
+        with_margin = similarity.with_diagonal(cosines, angular_margin(z1, z2, self.margin))
+        return with_margin / self.temperature
 
     def triplet(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Compute the triplet, of vectors before the head."""
         term = views.encoded.new_zeros(())
         if self.triplet_weight:
             x, less, more = views.encoded[2:]

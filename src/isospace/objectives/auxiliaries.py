@@ -118,7 +118,6 @@ class Network(Auxiliary):
         return {} if moves else {"model": self.encoder}
 
     def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
-        """Follow the encoder by momentum."""
         self._updates += 1
         if self.momentum is not None:
             m = self.momentum(int(self._updates)) if callable(self.momentum) else self.momentum
@@ -164,5 +163,4 @@ class Queue(Auxiliary):
         self._filled.copy_(torch.clamp(self._filled + len(vectors), max=len(self._rows)))
 
     def after_update(self, encoder: torch.nn.Module, views: Views) -> None:
-        """Append the view."""
         self.push(views.projected[self.view])

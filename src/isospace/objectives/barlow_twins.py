@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 from isospace.losses.contrastive import info_nce
 from isospace.losses.correlation import barlow_twins, correlation_terms
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Objective, Paper, Projected, Widths
+from isospace.objectives.base import MLPOrNone, Objective, Paper, Projected, Widths
 from isospace.system.settings import settings
 from isospace.views import Views
 
@@ -37,13 +37,12 @@ class BarlowTwins(Projected, Objective):
     term_names: ClassVar[tuple[str, ...]] = ("on_diagonal", "off_diagonal")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Compute invariance and redundancy."""
         on, off = barlow_twins(*views.projected)
         return {"on_diagonal": on, "off_diagonal": self.off_diagonal_weight * off}
 
 
 @settings
-class RankStudy(Objective):
+class RankStudy(MLPOrNone):
     r"""InfoNCE plus Barlow Twins on the same vectors, with R artificial rows that lift the rank.
 
     $$\ell = \ell_\mathrm{InfoNCE}(z, z') + w \Big( \sum_j (1 - C_{jj})^2
@@ -69,8 +68,6 @@ class RankStudy(Objective):
     """Columns standardised (released), or only normalised (paper)."""
     temperature: PositiveFloat = 0.05
     """tau, divides the cosines."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "on_diagonal", "off_diagonal")
@@ -86,7 +83,6 @@ class RankStudy(Objective):
         )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast sentences, and apply Barlow Twins to batch and artificial rows."""
         z1, z2, *packed = views.projected
         rows = torch.cat([z1[:0], *packed])[: self.rows]
         with_rows = (torch.cat([z1, rows]), torch.cat([z2, rows]))

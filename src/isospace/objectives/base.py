@@ -191,14 +191,15 @@ class Objective(ABC):
         return to_dict(self)
 
 
-class MLPOrNone:
-    """A mixin for objectives whose field `head` chooses the tanh MLP or no head."""
+@settings
+class MLPOrNone(Objective):
+    """Base of objectives with the tanh MLP as a head, or with no head."""
 
-    head: HeadChoice  # no field here: this is no dataclass
+    head: HeadChoice = "mlp"
+    """Tanh MLP on the encoder while training, or none; it is dropped for inference."""
 
     @property
     def training_head(self) -> heads.Head:
-        """The tanh MLP, or no head."""
         return heads.mlp_or_none(self.head)
 
 

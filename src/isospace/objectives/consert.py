@@ -52,7 +52,6 @@ class ConSERT(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("nt_xent",)
 
     def __post_init__(self) -> None:
-        """Refuse views that are the same."""
         if self.first == self.second == "none" and not self.with_dropout:
             raise UserError(
                 "`first` none `second` none: without `with_dropout` both views are identical. "
@@ -70,11 +69,9 @@ class ConSERT(Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """The sentence twice, with two changes of its embeddings."""
         rate = None if self.with_dropout else 0.0
         return tuple(View(rate, perturb=self._change(name)) for name in (self.first, self.second))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast both views in both directions."""
         z1, z2 = views.projected
         return {"nt_xent": nt_xent(z1, z2, self.temperature)}

@@ -88,14 +88,11 @@ def with_dimension_contrast(
     return replace(plan, further=(*plan.further, "dimension_contrast"), terms=terms)
 
 
-def with_group_whitening(
-    plan: Plan, groups: int | None, *, eps: float = 1e-5, stop_gradient: bool = True
-) -> Plan:
+def with_group_whitening(plan: Plan, groups: int | None) -> Plan:
     """Whiten every view in shuffled groups before the head (WhitenedCSE)."""
 
     def whitening(dim: int, generator: torch.Generator) -> torch.nn.Module:
-        count = heads.group_count(dim, groups)
-        return heads.GroupWhitening(dim, count, generator, eps=eps, stop_gradient=stop_gradient)
+        return heads.GroupWhitening(dim, heads.group_count(dim, groups), generator)
 
     return replace(plan, head=heads.in_turn(whitening, plan.head))
 
@@ -132,10 +129,6 @@ class Contrast(Objective):
     def plan(self) -> Plan:
         """The objective's own plan, without overlays."""
 
-    def whitened(self, plan: Plan) -> Plan:
-        """Wrap a plan by group whitening, with this objective's settings."""
-        return with_group_whitening(plan, self.groups)
-
     @property
     def composed(self) -> Plan:
         """The plan with the overlays that the fields ask for."""
@@ -149,24 +142,20 @@ class Contrast(Objective):
                 self.dimension_temperature,
                 before_head=self.group_whitening,
             )
-        return self.whitened(plan) if self.group_whitening else plan
+        return with_group_whitening(plan, self.groups) if self.group_whitening else plan
 
     @property
     def views(self) -> tuple[View, ...]:
-        """The passes of the composed plan."""
         return self.composed.views
 
     @property
     def term_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The terms of the composed plan."""
         plan = self.composed
         return (plan.name, *plan.further)
 
     @property
     def training_head(self) -> heads.Head:
-        """The head of the composed plan."""
         return self.composed.head
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Compute the terms of the composed plan."""
         return self.composed.loss(views)

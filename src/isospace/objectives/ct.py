@@ -51,16 +51,13 @@ class CT(Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Return one clean view by each tower."""
         return (View(dropout=0.0), View(dropout=0.0, by="second"))
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """Build the second tower and the draws of the negatives."""
         second = auxiliaries.Network(encoder, trained=True)
         return {"second": second, "pairs": auxiliaries.Draws(seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Compute the loss over the drawn pairs, in a term for each label."""
         a, b = views.encoded
         own = torch.arange(len(a))
         draws = views.auxiliaries["pairs"]
@@ -96,16 +93,13 @@ class CTInBatch(Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Return one view under dropout by each tower."""
         return (View(), View(by="second"))
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """Build the second tower and the scale."""
         scale = torch.nn.ParameterDict({"log": torch.tensor(self.scale).log()})
         return {"second": auxiliaries.Network(encoder, trained=True), "scale": scale}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Compute half the cross-entropy in each direction."""
         scale = views.auxiliaries["scale"]["log"].to(views.encoded).exp()
         logits = scale * similarity.cosine_matrix(*views.encoded)
         directions = zip(self.term_names, (logits, logits.T), strict=True)

@@ -170,7 +170,6 @@ class DeCLUTR(Objective):
     without_mask: ClassVar[str] = "`mlm_weight` 0"
 
     def __post_init__(self) -> None:
-        """Refuse lengths in the wrong order."""
         if self.min_span >= self.max_span:
             raise UserError(f"`min_span` {self.min_span}: must be below `max_span` {self.max_span}")
 
@@ -201,7 +200,6 @@ class DeCLUTR(Objective):
         return [Span("spans", self._sampling, i, masked=masked) for i in range(self.anchors)]
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """Build the masked-language head, if it has a weight."""
         limit = encoder.max_length
         if limit is not None and self.max_span + 2 > limit:
             raise ValueError(
@@ -212,7 +210,6 @@ class DeCLUTR(Objective):
         return {"masked_language": decoders.MaskedHead(encoder.word_embeddings, encoder.dim)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast all anchors of the batch, and guess their masked tokens."""
         vectors, (_, batch, dim) = views.projected, views.projected.shape
         positives = vectors[self.anchors :].view(self.anchors, self.positives, batch, dim)
         contrast = nt_xent(

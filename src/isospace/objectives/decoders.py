@@ -268,7 +268,6 @@ class Detector(Draws):
 
     @property
     def frozen(self) -> Mapping[str, torch.nn.Module]:
-        """Return the generator, if it is a model."""
         return {} if self.language_model is None else {"generator": self.language_model}
 
     def guesses(self, original: TokenIds, masked: TokenIds, *, sampled: bool) -> torch.Tensor:

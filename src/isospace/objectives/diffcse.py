@@ -59,18 +59,15 @@ class DiffCSE(Contrast):
 
     @property
     def inputs(self) -> tuple[View, ...]:
-        """The sentence, and for each view the sentence with masks."""
         masked = View(edit=MaskTokens(rate=self.mask_rate), of_anchor=True)
         return (View(of_anchor=True), masked, masked)
 
     @property
     def plan(self) -> Plan:
-        """Two views under dropout, behind a projector with batch norm."""
         views, further = (View(), View()), ("detection",)
         return Plan(views, heads.JointProjector, self.logits, further=further, terms=self.detection)
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """Build generator and discriminator."""
         own = self.generator
         try:
             generator = None if own == "words" else encoder.language_model(own)
@@ -82,11 +79,9 @@ class DiffCSE(Contrast):
         return {"detector": decoders.Detector(encoder, generator, seed)}
 
     def logits(self, views: Views) -> torch.Tensor:
-        """Compare anchors with the batch."""
         return similarity.cosine_matrix(*views.projected) / self.temperature
 
     def detection(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Detect replaced words."""
         z1, z2 = views.projected
         known = torch.cat([z1, z1 if views.paired else z2])
         detector = views.auxiliaries["detector"]

@@ -14,7 +14,7 @@ from isospace.losses.contrastive import (
     weighted_cross_entropy,
 )
 from isospace.objectives import auxiliaries, heads
-from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
+from isospace.objectives.base import MLPOrNone, Paper
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -22,7 +22,7 @@ from isospace.views import View, Views
 
 
 @settings
-class GSInfoNCE(Contrast):
+class GSInfoNCE(Contrast, MLPOrNone):
     r"""InfoNCE whose negatives are extended by random directions.
 
     $$\ell_i = -\log \frac{e^{\cos(z_i, z'_i)/\tau}}
@@ -38,8 +38,6 @@ class GSInfoNCE(Contrast):
 
     noise_rows: PositiveInt = 192
     """M, noise vectors in a step (code; 3 times the batch of 64)."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper("wu-etal-2022-smoothed")
 
@@ -53,14 +51,13 @@ class GSInfoNCE(Contrast):
         return Plan((View(), View()), head, self.logits)
 
     def logits(self, views: Views) -> torch.Tensor:
-        """Compare anchors with the batch and the noise."""
         z1, z2, *packed = views.projected
         noise = torch.cat(packed)[: self.noise_rows]
         return similarity.cosine_matrix(z1, torch.cat([z2, noise])) / self.temperature
 
 
 @settings
-class MixCSE(Contrast):
+class MixCSE(Contrast, MLPOrNone):
     r"""InfoNCE with negatives that are mixed from the positive and another sentence.
 
     $$\ell_i = -\log \frac{e^{s(z_i, z'_i)}}{\sum_j e^{s(z_i, z'_j)} + \sum_{j \ne i-1}
@@ -86,29 +83,21 @@ class MixCSE(Contrast):
     variant: Literal["masked", "released", "paper"] = "masked"
     """Leave out mixes that are mostly the anchor's own positive (masked), give them the logit 0
     (released), or make a single mix for each anchor (paper)."""
-    stop_gradient: bool = True
-    """Treat the mixes as constants (paper and code)."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper("zhang-etal-2022-mixing")
 
     @property
     def plan(self) -> Plan:
-        """Two views under dropout."""
         return Plan((View(), View()), heads.mlp_or_none(self.head), self.logits)
 
     def logits(self, views: Views) -> torch.Tensor:
-        """Compare anchors with the batch and the mixes."""
         z1, z2 = views.projected
-        mixed = mixed_cosines(
-            z1, z2, self.mix_weight, variant=self.variant, stop_gradient=self.stop_gradient
-        )
+        mixed = mixed_cosines(z1, z2, self.mix_weight, variant=self.variant)
         return torch.cat([similarity.cosine_matrix(z1, z2), mixed], dim=1) / self.temperature
 
 
 @settings
-class DCLR(MLPOrNone, Objective):
+class DCLR(MLPOrNone):
     r"""InfoNCE with weights for the batch's negatives, and with hardened noise.
 
     $$\ell_i = -\log \frac{e^{s(z_i, z'_i)}}
@@ -148,12 +137,8 @@ class DCLR(MLPOrNone, Objective):
     """Steps that make the noise hard."""
     step_size: PositiveFloat = 1e-3
     """Length of each step."""
-    stop_gradient: bool = True
-    """Treat the hardened noise as constants (paper and code)."""
     variant: Literal["paper", "released"] = "paper"
     """False negatives left out of a softmax loss (paper), or at logit 0 of binary ones."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper("zhou-etal-2022-debiased")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
@@ -166,20 +151,17 @@ class DCLR(MLPOrNone, Objective):
         return (View(), View(), View(dropout=0.0, by="frozen"))
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """Build the frozen network and the draws of the noise."""
         return {"frozen": auxiliaries.Network(encoder), "noise": auxiliaries.Draws(seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast over the batch and the noise."""
         z1, z2 = views.projected[:2]
         frozen = views.encoded[2:].detach()
         draws = views.auxiliaries["noise"]
         count = int(self.noise_times * len(z1))
         drawn = torch.randn(count, z1.shape[1], generator=draws.generator).to(z1)
         noise = hardened_noise(
-            drawn, z1, z2, temperature=self.temperature, steps=self.steps,
-            step_size=self.step_size, stop_gradient=self.stop_gradient,
-        )  # fmt: skip
+            drawn, z1, z2, temperature=self.temperature, steps=self.steps, step_size=self.step_size
+        )
         logits = similarity.cosine_matrix(z1, torch.cat([z2, noise])) / self.temperature
         weights = negative_weights(frozen[0], frozen[-1], self.threshold)
         loss = weighted_cross_entropy(logits, weights, released=self.variant == "released")

@@ -295,7 +295,6 @@ class MomentumHead(Seeded, Auxiliary):
         return torch.stack([query, self.copied_projection(self.copied_pooler(other))])
 
     def after_update(self, encoder: nn.Module, views: Views) -> None:
-        """Move the copies by momentum."""
         self._updates += 1
         momentum = self.momentum(int(self._updates))
         follow(self.copied_pooler, self.pooler, momentum)

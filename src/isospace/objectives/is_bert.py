@@ -45,18 +45,15 @@ class ISBERT(Objective):
     term_names: ClassVar[tuple[str, ...]] = ("own_tokens", "other_tokens")
 
     def __post_init__(self) -> None:
-        """Refuse kernels without a middle."""
         even = [kernel for kernel in self.kernels if kernel % 2 == 0]
         if even:
             raise UserError(f"`kernels` {even[0]}: must be odd")
 
     @property
     def views(self) -> tuple[View, ...]:
-        """One view, of which all tokens are read."""
         return (View(read="tokens"),)
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """Build the convolutions."""
         relu, generator = self.variant == "paper", heads.seeded(seed)
         layers = decoders.Convolutions(
             encoder.dim, self.channels, self.kernels, relu=relu, generator=generator
@@ -68,7 +65,6 @@ class ISBERT(Objective):
         return built["convolutions"]
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Compute the expectations over own tokens, negated, and over other sentences' tokens."""
         tokens = views.tokens[0]
         local = views.auxiliaries["convolutions"](tokens.states, tokens.mask)
         sentence = local.sum(1) / tokens.mask.sum(1, keepdim=True)

@@ -9,7 +9,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from isospace.objectives import heads
 from isospace.objectives.base import HeadChoice, Paper
-from isospace.objectives.contrast import Contrast, Plan, with_group_whitening
+from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import View, Views
@@ -44,10 +44,6 @@ class Iso(Contrast):
     """lambda, weight of the contrast between dimensions."""
     group_whitening: bool = True
     """Whiten every view in shuffled groups; without, the dimensions are those behind the head."""
-    eps: NonNegativeFloat = 1e-5
-    """Added to every variance before whitening."""
-    stop_gradient: bool = True
-    """Treat the whitening matrix as a constant."""
     head: HeadChoice = "none"
     """Nothing after the whitening (best for trained sentence encoders), or the tanh MLP."""
 
@@ -59,14 +55,7 @@ class Iso(Contrast):
 
     @property
     def plan(self) -> Plan:
-        """The anchor against each positive, all under dropout."""
         return Plan((View(),) * self.num_views, heads.mlp_or_none(self.head), self.logits)
-
-    def whitened(self, plan: Plan) -> Plan:
-        """Wrap a plan by group whitening, with this objective's settings."""
-        return with_group_whitening(
-            plan, self.groups, eps=self.eps, stop_gradient=self.stop_gradient
-        )
 
     def logits(self, views: Views) -> torch.Tensor:
         """Compare the anchor with each positive, (positive, batch, batch)."""

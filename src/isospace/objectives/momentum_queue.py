@@ -12,7 +12,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from isospace.errors import UserError
 from isospace.losses.contrastive import info_nce
 from isospace.objectives import auxiliaries, heads
-from isospace.objectives.base import HeadChoice, Objective, Paper
+from isospace.objectives.base import MLPOrNone, Objective, Paper
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import DropoutRate, settings
@@ -21,7 +21,7 @@ from isospace.views.edits import Repeat
 
 
 @settings
-class ESimCSE(Contrast):
+class ESimCSE(Contrast, MLPOrNone):
     r"""InfoNCE with repeated words in the positive, and negatives from a queue.
 
     $$\ell_i = -\log \frac{e^{\cos(z_i, z^+_i)/\tau}}
@@ -45,27 +45,22 @@ class ESimCSE(Contrast):
     """Vectors in the queue, 2.5 batches of 64."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.995
     """m, of the network that fills the queue."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper("wu-etal-2022-esimcse")
 
     @property
     def plan(self) -> Plan:
-        """The sentence, with repeated words, and clean by the momentum network."""
         repeated = View(edit=Repeat(rate=self.repetition_rate))
         views = (View(), repeated, View(dropout=0.0, by="momentum"))
         return Plan(views, heads.mlp_or_none(self.head), self.logits)
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """Build the momentum network and the queue of its vectors."""
         return {
             "momentum": auxiliaries.Network(encoder, momentum=self.momentum),
             "queue": auxiliaries.Queue(self.queue_size, encoder.dim, view=2),
         }
 
     def logits(self, views: Views) -> torch.Tensor:
-        """Compare anchors with batch and queue."""
         z1, z2, _ = views.projected
         columns = torch.cat([z2, views.auxiliaries["queue"].rows.to(z1)])
         return similarity.cosine_matrix(z1, columns) / self.temperature
@@ -124,7 +119,6 @@ class MoCoSE(Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """One by the encoder, and a clean one by the momentum network."""
         return (View(), View(dropout=0.0, by="momentum"))
 
     def momentum_at(self, update: int) -> float:
@@ -134,11 +128,9 @@ class MoCoSE(Objective):
 
     @property
     def training_head(self) -> heads.Head:
-        """The two branches' projections, and the predictor."""
         return partial(heads.MomentumHead, dropout=self.head_dropout, momentum=self.momentum_at)
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """Build the momentum network and the queue."""
         drawn = torch.randn(self.queue_start, encoder.dim, generator=heads.seeded(seed))
         start = torch.nn.functional.normalize(drawn, dim=1)
         return {
@@ -147,7 +139,6 @@ class MoCoSE(Objective):
         }
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast over batch and queue."""
         query, keys = views.projected
         negatives = views.auxiliaries["queue"].rows.to(query)
         return {"info_nce": info_nce(query, keys, self.temperature, negatives)}

@@ -14,14 +14,14 @@ from isospace.losses.contrastive import (
     softmax_divergence,
 )
 from isospace.objectives import auxiliaries
-from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
+from isospace.objectives.base import MLPOrNone, Paper
 from isospace.system.settings import settings
 from isospace.views import Edit, View, Views
 from isospace.views.edits import DeleteTokens, InsertTokens, Reverse, Shuffle
 
 
 @settings
-class PCL(MLPOrNone, Objective):
+class PCL(MLPOrNone):
     r"""InfoNCE, a group of copies against the batch, and agreement of two networks P and Q.
 
     $$\ell = \sum_{N \in P, Q} \big[\mathrm{NCE}(N) + \mathrm{BCE}(w_{N \to N})\big]
@@ -55,8 +55,6 @@ class PCL(MLPOrNone, Objective):
     """Q learns too, or stays as P was at the start and has no loss of its own."""
     variant: Literal["paper", "released"] = "paper"
     """Binary loss of probabilities (paper), or of their sigmoid (released)."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on both networks while training, or none."""
 
     paper: ClassVar[Paper] = Paper("wu-etal-2022-pcl")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "group", "kl_within", "kl_cross")
@@ -79,11 +77,9 @@ class PCL(MLPOrNone, Objective):
         )
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """Build the peer."""
         return {"peer": auxiliaries.Network(encoder, trained=self.peer == "trained")}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Compute each kind of loss, summed over the networks."""
         p, q = views.projected.chunk(2)
         if self.peer == "frozen":
             q = q.detach()

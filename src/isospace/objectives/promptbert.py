@@ -10,14 +10,14 @@ from pydantic import PositiveFloat
 from isospace.errors import UserError
 from isospace.losses.contrastive import info_nce
 from isospace.objectives import auxiliaries, heads
-from isospace.objectives.base import HeadChoice, Objective, Paper
+from isospace.objectives.base import MLPOrNone, Paper
 from isospace.system.settings import settings
 from isospace.views import View, Views
 from isospace.views.edits import Template
 
 
 @settings
-class PromptBERT(Objective):
+class PromptBERT(MLPOrNone):
     r"""InfoNCE between the states at the mask tokens of two templates, less the templates' own.
 
     $$\ell_i = -\log \frac{e^{\cos(z^1_i, z^2_i)/\tau}}{\sum_j e^{\cos(z^1_i, z^2_j)/\tau}},
@@ -42,14 +42,11 @@ class PromptBERT(Objective):
     """Template of the first view: {} is the sentence, [MASK] the encoder's own mask token."""
     second: str = 'This sentence : "{}" means [MASK].'
     """Template of the second view."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper("jiang-etal-2022-promptbert")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
 
     def __post_init__(self) -> None:
-        """Refuse templates without a place for the sentence or the mask."""
         for name, template in (("first", self.first), ("second", self.second)):
             if template.count("{}") != 1 or template.count("[MASK]") != 1:
                 raise UserError(
@@ -80,6 +77,5 @@ class PromptBERT(Objective):
         return self._templates(empty=False)[0]
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast the two templates."""
         z1, z2 = views.projected
         return {"info_nce": info_nce(z1, z2, self.temperature)}

@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from isospace.errors import UserError
 from isospace.losses.ranking import list_mle, list_net, margin_mse, ranking_divergence
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Paper
+from isospace.objectives.base import MLPOrNone, Paper
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import settings
@@ -20,7 +20,7 @@ _DISTILLATIONS = {"listnet": list_net, "listmle": list_mle, "margin-mse": margin
 
 
 @settings
-class RankCSE(Contrast):
+class RankCSE(Contrast, MLPOrNone):
     r"""InfoNCE, agreement of two views' rankings, and a teacher's ranking of every list.
 
     $$\ell = w\,\ell_\mathrm{InfoNCE} + \beta \frac1N \sum_i
@@ -64,8 +64,6 @@ class RankCSE(Contrast):
     own_text: Literal["in", "out"] = "in"
     """A text's own positive is in its list, or left out. With `views` dropout every teacher ranks
     the text itself first, so the encoder learns little else."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper("liu-etal-2023-rankcse", others=("wang-etal-2022-gpl",))
     takes_candidates: ClassVar[bool] = True
@@ -79,12 +77,10 @@ class RankCSE(Contrast):
 
     @property
     def reads_teacher(self) -> bool:
-        """True where the distillation has a weight."""
         return self.distillation_weight > 0
 
     @property
     def plan(self) -> Plan:
-        """Two views under dropout, and the rankings that have a weight."""
         weights = {
             "consistency": self.consistency_weight,
             "distillation": self.distillation_weight,
@@ -104,7 +100,6 @@ class RankCSE(Contrast):
         return torch.cat(columns, dim=1) / self.temperature
 
     def rankings(self, views: Views, logits: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Compute the agreement of the two views' rankings, and the distillation."""
         terms = {}
         if self.consistency_weight:
             batch = logits[:, : len(logits)]
@@ -128,7 +123,6 @@ class RankCSE(Contrast):
         return _DISTILLATIONS[self.variant](student, wanted)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Compute the contrast by its weight, and the rankings."""
         terms = super().terms(views)
         contrast = self.term_names[0]
         return {**terms, contrast: self.contrast_weight * terms[contrast]}

@@ -40,7 +40,6 @@ class SBERTSoftmax(Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Each of the two texts once."""
         return (View(text=0), View(text=1))
 
     def build_head(self, dim: int, seed: int, classes: int = 2) -> torch.nn.Module:
@@ -50,7 +49,6 @@ class SBERTSoftmax(Objective):
         )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Compute the cross-entropy with the labels."""
         assert views.labels is not None
         [logits] = views.projected
         return {"relation": torch.nn.functional.cross_entropy(logits, views.labels)}

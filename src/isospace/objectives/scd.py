@@ -67,11 +67,9 @@ class SCD(Projected, Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """The same sentence at a low and at a high rate."""
         return (View(dropout=self.low_dropout), View(dropout=self.high_dropout))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast the encoder's vectors with themselves, and decorrelate the projections."""
         first, second = views.encoded
         on, off = decorrelation(*views.projected, variant=self.variant)
         contrast = self_contrast(first, second, self.temperature)

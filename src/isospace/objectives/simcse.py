@@ -9,7 +9,7 @@ from pydantic import PositiveFloat
 
 from isospace.errors import UserError
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, Paper
+from isospace.objectives.base import MLPOrNone, Paper
 from isospace.objectives.contrast import Contrast, Plan
 from isospace.operators import similarity
 from isospace.system.settings import refuse_idle, settings
@@ -17,7 +17,7 @@ from isospace.views import View, Views
 
 
 @settings
-class SimCSE(Contrast):
+class SimCSE(Contrast, MLPOrNone):
     r"""InfoNCE between two views of every sentence.
 
     $$\ell_i = -\log \frac{e^{\cos(z_i, z'_i)/\tau}}
@@ -32,8 +32,6 @@ class SimCSE(Contrast):
 
     temperature: PositiveFloat = 0.05
     """tau, divides the cosines (Appendix A)."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on the encoder while training, or none; it is dropped for inference."""
     supervision: Literal["none", "triples"] = "none"
     """triples: an example has a positive and a hard negative too (Section 4), in the three
     `columns`. Pairs need no setting here: `views` pairs takes them."""
@@ -54,13 +52,11 @@ class SimCSE(Contrast):
 
     @property
     def plan(self) -> Plan:
-        """Twice the sentence; with triples each text of the example once."""
         triples = View(), View(text=1), View(text=2)
         views = triples if self.supervision == "triples" else (View(), View())
         return Plan(views, heads.mlp_or_none(self.head), self.logits)
 
     def logits(self, views: Views) -> torch.Tensor:
-        """Compare anchors with the batch, and with the hard negatives if there are any."""
         anchor, *others = views.projected
         logits = [similarity.cosine_matrix(anchor, other) / self.temperature for other in others]
         if self.supervision == "triples":

@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from isospace.losses.contrastive import diagonal_cross_entropy, info_nce, off_dropout
 from isospace.losses.correlation import dimension_contrast
 from isospace.objectives import heads
-from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper
+from isospace.objectives.base import MLPOrNone, Paper
 from isospace.operators import similarity
 from isospace.system.settings import settings
 from isospace.views import View, Views
@@ -19,7 +19,7 @@ Variant = Literal["released", "paper"]
 
 
 @settings
-class OffDropout(MLPOrNone, Objective):
+class OffDropout(MLPOrNone):
     r"""InfoNCE whose negatives are dropout-free.
 
     $$\ell_i = -\log \frac{e^{m p_i}}{e^{m p_i} + \sum_{j \ne i} e^{n_{ij}}}, \qquad
@@ -38,19 +38,15 @@ class OffDropout(MLPOrNone, Objective):
     """m, on the positive's logit (released) or on the sum over negatives (paper)."""
     variant: Variant = "released"
     """The place of m, as in the released code or in Eq. 3."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout",)
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Two passes under dropout, one clean."""
         return (View(), View(), View(dropout=0.0))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast noisy positives with clean negatives."""
         z1, z2, clean = views.projected
         return {
             "off_dropout": off_dropout(
@@ -60,7 +56,7 @@ class OffDropout(MLPOrNone, Objective):
 
 
 @settings
-class DCL(MLPOrNone, Objective):
+class DCL(MLPOrNone):
     r"""InfoNCE plus the dimension-wise contrastive loss.
 
     $$\ell = w\,\ell_\mathrm{InfoNCE} + \lambda \frac1D \sum_c -\log
@@ -85,14 +81,11 @@ class DCL(MLPOrNone, Objective):
     """tau_D, divides the correlations."""
     variant: Variant = "released"
     """Scale of the dimension-wise term: released code, or Eq. 5."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "dimension_contrast")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast sentences, and dimensions."""
         z1, z2 = views.projected
         between_dimensions = dimension_contrast(
             z1, z2, temperature=self.dimension_temperature, variant=self.variant
@@ -124,7 +117,6 @@ class SimCSEPP(OffDropout):
     term_names: ClassVar[tuple[str, ...]] = ("off_dropout", "dimension_contrast")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast noisy positives with clean negatives, and dimensions."""
         z1, z2, _ = views.projected
         between_dimensions = dimension_contrast(
             z1, z2, temperature=self.dimension_temperature, variant=self.variant
@@ -135,7 +127,7 @@ class SimCSEPP(OffDropout):
 
 
 @settings
-class NoiseStudy(Objective):
+class NoiseStudy(MLPOrNone):
     r"""InfoNCE in which one part of the softmax row has more or less noise than the rest.
 
     $$\ell_i = -\log \frac{e^{p_i}}{e^{p_i} + \sum_{j \ne i} e^{n_{ij}}}, \qquad
@@ -158,8 +150,6 @@ class NoiseStudy(Objective):
     """sigma^2 of the Gaussian (more noise only)."""
     temperature: PositiveFloat = 0.05
     """tau, divides the cosines."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper("xu-etal-2023-simcse")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce",)
@@ -174,7 +164,6 @@ class NoiseStudy(Objective):
 
     @property
     def training_head(self) -> heads.Head:
-        """The tanh MLP or nothing, then noisier copies of both views for more noise."""
         head = heads.mlp_or_none(self.head)
         if self.noise == "less":
             return head
@@ -183,7 +172,6 @@ class NoiseStudy(Objective):
         )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast, with the named part replaced."""
         plain = views.projected[:2]
         changed = [copies.mean(0) for copies in views.projected[2:].chunk(2)]
         for_positives = changed if self.part == "positives" else plain

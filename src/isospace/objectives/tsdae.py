@@ -41,19 +41,15 @@ class TSDAE(Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """The sentence with most of its words deleted."""
         return (View(edit=DeleteWords(rate=self.deletion_rate)),)
 
     @property
     def inputs(self) -> tuple[View, ...]:
-        """The whole sentence, to be rebuilt."""
         return (View(),)
 
     def build_auxiliaries(self, encoder: auxiliaries.Encoder, seed: int) -> auxiliaries.ByName:
-        """Build the decoder."""
         return {"decoder": decoders.Decoder(encoder, seed)}
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Rebuild the sentences; the mean is over the tokens of the batch."""
         [sentences] = views.projected
         return {"reconstruction": views.auxiliaries["decoder"](sentences, *views.inputs)}

@@ -54,7 +54,6 @@ class VaSCL(Objective):
 
     @property
     def training_head(self) -> heads.Head:
-        """Dense, ReLU, dense, length 1, which makes the virtual view too."""
         return partial(
             heads.VirtualView,
             width=self.width,
@@ -66,7 +65,6 @@ class VaSCL(Objective):
         )
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast over the batch, and within the neighbourhoods."""
         first, second, virtual = views.projected
         neighbours = similarity.nearest_others(views.encoded[0].detach(), self.neighbours)
         sentence = first.detach() if self.stop_gradient else first

@@ -9,7 +9,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from isospace.losses.contrastive import info_nce
 from isospace.losses.correlation import identity_distance, shared_variance, variance_hinge
-from isospace.objectives.base import HeadChoice, MLPOrNone, Objective, Paper, Projected, Widths
+from isospace.objectives.base import MLPOrNone, Objective, Paper, Projected, Widths
 from isospace.system.settings import settings
 from isospace.views import Views
 
@@ -55,7 +55,6 @@ class VICReg(Projected, Objective):
         return ("invariance", "variance", "covariance", *["info_nce"] * (self.contrast_weight > 0))
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Compute the paper's three terms, and InfoNCE where it has a weight."""
         a, b = views.projected
         distance = (a - b).square().mean()
         variance = variance_hinge(a) + variance_hinge(b)
@@ -75,7 +74,7 @@ class VICReg(Projected, Objective):
 
 
 @settings
-class CovarianceIdentity(MLPOrNone, Objective):
+class CovarianceIdentity(MLPOrNone):
     r"""InfoNCE plus a penalty on the covariance of what the encoder gives.
 
     $$\ell = w\,\ell_\mathrm{InfoNCE}(z, z')
@@ -96,14 +95,11 @@ class CovarianceIdentity(MLPOrNone, Objective):
     """w, weight of InfoNCE; 0 leaves the penalty alone."""
     covariance_weight: NonNegativeFloat = 0.01
     """lambda, weight of the penalty (ours)."""
-    head: HeadChoice = "mlp"
-    """Tanh MLP on the encoder while training, or none."""
 
     paper: ClassVar[Paper] = Paper("bardes-etal-2022-vicreg")
     term_names: ClassVar[tuple[str, ...]] = ("info_nce", "covariance")
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast after the head, and penalise before it."""
         z1, z2 = views.projected
         distances = torch.stack([identity_distance(view) for view in views.encoded])
         return {

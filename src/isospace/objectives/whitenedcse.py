@@ -90,7 +90,6 @@ class WhitenedCSE(Objective):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """One pass under dropout per view, or one for all views."""
         return (View(),) * (self.num_views if self.positives == "dropout" else 1)
 
     @property
@@ -125,7 +124,6 @@ class WhitenedCSE(Objective):
         return heads.group_count(dim, self.groups)
 
     def terms(self, views: Views) -> dict[str, torch.Tensor]:
-        """Contrast every positive, and combine by L1 or a form of L2."""
         loss = multi_positive(
             views.projected, self.temperature, form=self.loss, weight=self.positive_weight
         )
