@@ -821,8 +821,6 @@ def test_what_has_no_paragraph_is_refused():
             read(content, "html")
     with pytest.raises(UnreadableDocument, match="It has no text besides headings"):
         read("# A\n\n## B\n\n## C\n", "markdown")
-    with pytest.raises(UnreadableDocument, match="besides the name of another man page"):
-        read(".so man1/gzip.1\n", "man")
 
 
 def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch):

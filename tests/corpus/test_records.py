@@ -244,7 +244,7 @@ def test_pipes_are_not_read_and_it_is_said(tmp_path, caplog):
 
 def test_a_text_with_the_delimiter_needs_quotes(tmp_path):
     path = put(tmp_path, "a.csv", "id,text, n\n1,a; b, c; d, e; f\n")
-    with pytest.raises(UserError, match=r":2: 4 fields, the header has 3 .*Put quotes"):
+    with pytest.raises(UserError, match=r":2: 4 fields, the header has 3 .*put quotes"):
         load(path, column="id")
 
 

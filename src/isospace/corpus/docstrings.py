@@ -50,8 +50,6 @@ DISTRIBUTIONS = {
 
 
 _OF_PAIRS, _LICENCES = "sentences of evaluation pairs left out", f"{LICENCES} left out"
-
-
 _SKIPPED_FOLDERS = {"test", "tests", "testing", "site-packages", "dist-packages", "idlelib"}
 
 
@@ -132,7 +130,8 @@ def without_references(
     Such sentences repeat, or nearly repeat, one of `references`: clean texts and their sentences.
     The other sentences of a docstring stay. `counts` receives the numbers of texts left out.
     """
-    texts = list(dict.fromkeys(text for one in documents for text in _texts(one)))
+    found = (text for one in documents for text in (*prose_sentences(one), *_of_pair(one)))
+    texts = list(dict.fromkeys(found))
     rows = [*references, *texts]
     earlier = near_duplicates(rows, np.arange(len(rows)), len(references))[len(references) :]
     leaked = (earlier >= 0) & (earlier < len(references))
@@ -147,20 +146,14 @@ def without_references(
             kept = tuple(text for text in left if text and not paragraph_boilerplate(text))
             counts[_LICENCES] += sum(map(bool, left)) - len(kept)
             parts.append(replace(section, paragraphs=kept))
-        pair = document.summary_next
-        if pair is not None and barred.intersection(_sides(pair)):
-            pair = None
+        pair = None if barred.intersection(_of_pair(document)) else document.summary_next
         yield replace(document, sections=tuple(parts), summary_next=pair)
 
 
-def _texts(document: Document) -> list[str]:
-    """Return the sentences of a docstring, and the texts and sentences of its pair."""
-    pair = document.summary_next
-    return [*prose_sentences(document), *(() if pair is None else _sides(pair))]
-
-
-def _sides(pair: Pair) -> list[str]:
-    return [part for text in pair for part in (text, *docstring_sentences(text))]
+def _of_pair(document: Document) -> list[str]:
+    """Return the texts of a docstring's pair and their sentences; none without a pair."""
+    texts = document.summary_next or ()
+    return [part for text in texts for part in (text, *docstring_sentences(text))]
 
 
 def split_pairs(pairs: Iterable[tuple[str, Pair]], exclude: Sequence[str] = ()) -> Pairs:

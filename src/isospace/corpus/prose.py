@@ -14,6 +14,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import astuple
 from pathlib import Path
 
@@ -164,8 +165,14 @@ def extract(source: bytes, module: str) -> list[Document]:
 
     Each paragraph holds its sentences of prose, joined; `docstring_sentences` splits them again.
     """
+    try:
+        tree = ast.parse(source)
+        docstrings = list(_docstrings(tree, module.removesuffix(".py").replace("/", ".")))
+    # RecursionError: for example hundreds of elif. MemoryError: the parser's stack overflowed.
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
     found = []
-    for name, docstring in _docstrings(source, module.removesuffix(".py").replace("/", ".")):
+    for name, docstring in docstrings:
         prose = []
         for heading, parts in sections(docstring):
             texts = (" ".join(filter(is_prose, docstring_sentences(text))) for _, text in parts)
@@ -191,15 +198,7 @@ def prose_sentences(document: Document) -> list[str]:
     return [sentence for text in paragraphs for sentence in docstring_sentences(text)]
 
 
-def _docstrings(source: bytes, module: str) -> list[tuple[str, str]]:
-    try:
-        return list(_in_tree(ast.parse(source), module))
-    # RecursionError: for example hundreds of elif. MemoryError: the parser's stack overflowed.
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-
-
-def _in_tree(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
+def _docstrings(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
     """Yield (name, docstring), including calls like `add_docstr(torch.abs, "...")`."""
     for name, node in _statements(tree, module):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -274,15 +273,11 @@ def _main() -> None:
     """Read (path, module) pairs as JSON from standard input; write the documents as JSON."""
     gc.disable()  # syntax trees have no cycles, and the collector would use a sixth of the time
     warnings.simplefilter("ignore")  # SyntaxWarnings of other people's code
-    found = [one for path, module in json.load(sys.stdin) for one in _extract_file(path, module)]
+    found: list[Document] = []
+    for path, module in json.load(sys.stdin):
+        with suppress(OSError):  # for example a file without read permission
+            found += extract(Path(path).read_bytes(), module)
     json.dump([astuple(one) for one in found], sys.stdout)
-
-
-def _extract_file(path: str, module: str) -> list[Document]:
-    try:
-        return extract(Path(path).read_bytes(), module)
-    except OSError:  # for example a file without read permission
-        return []
 
 
 if __name__ == "__main__":

@@ -17,13 +17,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isospace.corpus.streams import (
-    FORMATS,
-    Source,
-    cannot_be_read,
-    is_empty,
-    lines_of,
-)
+from isospace.corpus.streams import FORMATS, Source, cannot_be_read, lines_of
 from isospace.errors import UserError
 from isospace.statistics.counts import number_of
 
@@ -77,7 +71,7 @@ def unreadable(sources: Sequence[Source], columns: Sequence[Column]) -> dict[str
     for source in sources:
         if source.format in FORMATS:
             try:
-                if is_empty(source):
+                if source.path.is_file() and not source.path.stat().st_size:
                     raise UserError(f"{source.name} is empty. Give a file with a sentence.")
                 next(read_records(source, columns), None)
             except UserError as error:
@@ -162,8 +156,7 @@ def read_named_rows(
     and txt files only.
 
     Raises:
-        UserError: a row is wrong, for example longer than the header; the message names file and
-            line.
+        UserError: a row is wrong, for example longer than the header.
     """
     header: list[Any] = []
     for number, (line, cells) in enumerate(read_rows(source)):
@@ -172,7 +165,7 @@ def read_named_rows(
         elif number == 0 and source.format != "jsonl" and is_header(cells):
             header = cells
             for name in header:
-                _require_once(f"{source.name}:{line}", name, header, "all but one")
+                _require_once(f"{source.name}:{line}", name, header)
         else:
             yield line, _by_name(source, line, header, cells) if header else cells
 
@@ -180,13 +173,10 @@ def read_named_rows(
 def _by_name(source: Source, line: int, header: list[str], cells: list[Any]) -> dict[str, Any]:
     """Return column -> cell of a row; refuse a row of another width than the header."""
     if len(cells) != len(header):
-        advice = "Mend this line"
-        if len(cells) > len(header):
-            quotes = 'Put quotes ("...") around' if source.format == "csv" else "Change"
-            advice = f"{quotes} a text that contains the delimiter"
         raise UserError(
             f"{source.name}:{line}: {number_of(len(cells), 'fields')}, the header has "
-            f"{len(header)} ({', '.join(header)[:300]}). {advice}."
+            f"{len(header)} ({', '.join(header)[:300]}). Mend this line; in csv files, put quotes "
+            '("...") around a text that contains the delimiter.'
         )
     return dict(zip(header, cells, strict=True))
 
@@ -268,19 +258,18 @@ def _require_columns(place: str, columns: Sequence[Column], names: Sequence[str]
     """Raise an error if a column is missing or occurs twice."""
     for column in columns:
         if column.name in names:
-            _require_once(place, column.name, names, f"them, or name another with {column.setting}")
+            _require_once(place, column.name, names)
         elif not column.optional:
             raise _no_column(place, column, names)
 
 
-def _require_once(place: str, name: str, names: Sequence[str], which: str) -> None:
+def _require_once(place: str, name: str, names: Sequence[str]) -> None:
     if names.count(name) > 1:
-        raise UserError(f'{place}: several columns are called "{name}". Rename {which}.')
+        raise UserError(f'{place}: several columns are called "{name}". Rename all but one.')
 
 
 def _no_column(place: str, column: Column, columns: Iterable[str]) -> UserError:
-    names = ", ".join(str(name) for name in columns)[:300]
-    advice = f"Name one with {column.setting}."
-    if blank := next((name for name in columns if name.strip() == column.name), None):
-        advice = f'There is one with blanks: "{blank}".'
-    return UserError(f'{place}: no column "{column.name}". Columns: {names}. {advice}')
+    names = ", ".join(columns)[:300]
+    return UserError(
+        f'{place}: no column "{column.name}". Columns: {names}. Name one with {column.setting}.'
+    )

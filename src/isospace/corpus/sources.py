@@ -20,14 +20,11 @@ from isospace.system.settings import with_home
 
 logger = logging.getLogger(__name__)
 
-
 DOCSTRINGS = "docstrings"
 """Name for the docstrings of installed packages; "docstrings:FOLDER" reads a folder's modules."""
 
 STANDARD_INPUT = "standard input"
 """Name of the source for standard input."""
-
-_PIECE = 1 << 20  # bytes to copy at a time
 
 _OUTPUTS = (
     {"config.json", "metrics.jsonl"},  # a run
@@ -37,8 +34,6 @@ _OUTPUTS = (
 )
 """Files that mark a folder as an output of isospace. Such folders are not read, because their
 reports quote held-out text."""
-
-
 _LICENCES = ("LICENSE", "LICENCE", "COPYING")
 """Names of files of folders that are not read, whatever they end in."""
 _WHY_IGNORED = "a licence, a result of isospace, or a format that isospace does not read"
@@ -224,19 +219,13 @@ def _spool_url(url: str, spool: Path, documents: bool) -> list[tuple[str, Path]]
         names = {place: posixpath.basename(place)}
         # To fsspec every page of a web server is a folder of the pages that it links to.
         if (url.endswith("/") or not url.startswith("http")) and store.isdir(place):
+            found = {path: posixpath.relpath(path, place) for path in sorted(store.find(place))}
             names = {
                 path: name
-                for path in sorted(store.find(place))
-                if _source(Path(name := posixpath.relpath(path, place)), None, documents)
+                for path, name in found.items()
+                if not name.startswith("..") and _source(Path(name), None, documents)
             }
-        for path, name in names.items():
-            if name.startswith(".."):
-                raise UserError(f"{url}: {path} is outside the folder. Remove it.")
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            with store.open(path, "rb") as stored, (folder / name).open("wb") as copy:
-                shutil.copyfileobj(stored, copy, _PIECE)
-    except UserError:
-        raise
+        store.get(list(names), [str(folder / name) for name in names.values()])
     except Exception as error:  # every store has errors of its own
         raise UserError(f"{url} cannot be read: {first_line(error)}.") from error
     if not names:

@@ -85,19 +85,6 @@ def read_lines(source: Source) -> list[str]:
     return [line.rstrip("\n").removesuffix("\r") for _, line in lines_of(source, newline="\n")]
 
 
-def is_empty(source: Source) -> bool:
-    """Return true if a file has no bytes, decompressed.
-
-    Raises:
-        UserError: the file cannot be opened or decompressed.
-    """
-    try:
-        with open_bytes(source) as raw:
-            return not raw.read(1)
-    except _UNREADABLE as error:
-        raise cannot_be_read(source, error) from error
-
-
 def lines_of(source: Source, newline: str | None = None) -> Iterator[tuple[int, str]]:
     """Yield (line number, line) with line ends."""
     encoding = source.encoding or "utf-8"

@@ -13,6 +13,7 @@ from collections import Counter
 
 from isospace.corpus.documents import Document, Section, UnreadableDocument
 from isospace.corpus.lines import clean
+from isospace.errors import first_line
 
 LICENCES = "licences"
 NAVIGATION = "navigation"
@@ -72,8 +73,6 @@ LONG_CELL = 100
 """Least number of letters for a table cell to hold text, and not data."""
 SHORT_ITEM = 40
 """If all items of a list have fewer characters, they become one paragraph, joined by "; "."""
-
-_NO_TEXT = "no text: no paragraph is in it"
 
 
 class Draft:
@@ -147,8 +146,8 @@ class Draft:
         counts = {what: count for what, count in sorted(self.left_out.items()) if count}
         if not any(section.paragraphs for section in sections):
             kinds = [*counts, *["headings"] * bool(sections)]
-            what = f"no text besides {', '.join(kinds)}" if kinds else _NO_TEXT
-            raise UnreadableDocument(f"It has {what}.")
+            besides = f" besides {', '.join(kinds)}" if kinds else ""
+            raise UnreadableDocument(f"It has no text{besides}.")
         return Document(id, self.title, tuple(sections), counts)
 
     def _add(self, text: str) -> None:
@@ -175,14 +174,10 @@ def decode(content: bytes, encoding: str | None) -> str:
         encoding = "utf-8-sig"
     try:
         text = content.decode(encoding)
-    except UnicodeDecodeError as error:
-        raise UnreadableDocument(
-            f"It is not {encoding.removesuffix('-sig')} at byte {error.start}. Convert it, or "
-            "name its encoding with `encoding`."
-        ) from None
     except (LookupError, UnicodeError) as error:
         raise UnreadableDocument(
-            f"It cannot be decoded ({error}). Name its encoding with `encoding`."
+            f"It is not {encoding.removesuffix('-sig')} ({first_line(error)}). Convert it, or "
+            "name its encoding with `encoding`."
         ) from None
     if "\0" in text:
         raise UnreadableDocument("It is not text: it contains zero bytes.")

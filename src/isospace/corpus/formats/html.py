@@ -17,7 +17,6 @@ from isospace.corpus.lines import clean
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-_MAIN = ("[role=main]", "main")
 _LEFT_OUT = {
     "nav": NAVIGATION,
     "header": NAVIGATION,
@@ -78,17 +77,10 @@ _CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w-]+)", re.IG
 _CHARSETS = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
-    "iso8859-9": "cp1254",
     "shift_jis": "cp932",
-    "x-sjis": "cp932",
-    "windows-31j": "cp932",
     "gb2312": "gb18030",
     "gbk": "gb18030",
     "euc_kr": "cp949",
-    # The declaration was found in ASCII, so the page is not UTF-16.
-    "utf-16": "utf-8",
-    "utf-16-le": "utf-8",
-    "utf-16-be": "utf-8",
 }
 """Declared charset -> charset that browsers use (WHATWG's Encoding Standard), as Python names."""
 _XML_ENCODING = re.compile(rb"\A\s*<\?xml[^>]{0,100}encoding\s*=\s*[\"']([\w-]+)")
@@ -108,7 +100,7 @@ def read_html(content: bytes, encoding: str | None) -> Draft:
     page_title = page.css_first("head > title")
     articles = _outermost(body, "article")
     only = articles[0] if len(articles) == 1 else body  # several: the posts of a blog
-    main = next(filter(None, map(body.css_first, _MAIN)), only)
+    main = body.css_first("[role=main]") or body.css_first("main") or only
     if len(main.css("p, li, dd")) == 0:  # an empty frame, filled by a script
         main = body
     _Walk(draft, main).run()
@@ -122,8 +114,9 @@ def _charset(label: str) -> str:
     try:
         name = codecs.lookup(label).name
     except LookupError:
-        name = label.lower()
-    return _CHARSETS.get(name, label)
+        return label  # `decode` refuses it
+    # The declaration was found in ASCII, so the page is not UTF-16.
+    return "utf-8" if name.startswith("utf-16") else _CHARSETS.get(name, name)
 
 
 def add_html(draft: Draft, fragment: str) -> None:

@@ -44,7 +44,6 @@ _LEFT_OUT = {
 """Kind of a section that is not prose -> name of its count."""
 _CODING = re.compile(r"-\*-.*\bcoding:\s*([\w-]+)")
 _IS_PAGE = re.compile(r"^[.'][ \t]*(?:TH|SH|Sh|Dd)\b", re.MULTILINE)
-_OTHER_PAGE = re.compile(r"^[.'][ \t]*so[ \t]", re.MULTILINE)
 _TITLE = re.compile(r'<td class="head-ltitle">(.*?)</td>')
 _WITHOUT = re.compile(r'<table class="(?:head|foot|Nm)">.*?</table>', re.DOTALL)
 _CODE = re.compile(r'<div class="Bd Bd-indent">(.*)</div>')  # a separate line
@@ -72,9 +71,7 @@ def read_man(content: bytes, encoding: str | None) -> Draft:
     text = _decoded(content, encoding)
     draft = Draft()
     if not _IS_PAGE.search(text):
-        if _OTHER_PAGE.search(text):
-            raise UnreadableDocument("It has no text besides the name of another man page.")
-        raise UnreadableDocument("It is not a man page: it has no .TH, .Dd or .so line.")
+        raise UnreadableDocument("It is not a man page, or it only names another one.")
     html = _as_html(text)
     head = _TITLE.search(html)
     # Set a title, so that no section heading becomes the title.

@@ -33,10 +33,26 @@ def txt_layout(lines: Iterable[str]) -> Literal["paragraphs", "lines"]:
 def read_text(content: bytes, encoding: str | None) -> Draft:
     """Read plain text; headings are underlined, or in capitals after a blank line."""
     text = _TERMINAL.sub("", decode(content, encoding)).expandtabs().replace("\f", "\n\n")
-    draft = Draft()
-    reader = _Plain(draft, vocabulary(text))
-    for block in _blocks(text.split("\n")):
-        reader.block(block)
+    draft, words = Draft(), vocabulary(text)
+    highest = ""  # the sign under the first heading
+    for lines in _blocks(text.split("\n")):
+        rules = [bool(_UNDERLINE.fullmatch(line.strip())) for line in lines]
+        if _underlined(lines) or rules == [False, True]:
+            sign = lines[-1].strip()[0]
+            highest = highest or sign
+            draft.heading(lines[-2], _level(sign, highest))
+        elif len(lines) == 1 and _in_capitals(lines[0], ""):
+            draft.heading(lines[0], 2)
+        elif _is_drawing(lines) or any(map(_TABLE_RULE.fullmatch, lines)):
+            draft.leave_out("tables and drawings")
+        else:
+            written = [line for line, rule in zip(lines, rules, strict=True) if not rule]
+            for piece in _pieces(written):
+                marker = _BULLET.match(piece[0])
+                if marker:
+                    piece[0] = piece[0][marker.end() :]
+                add = draft.item if marker else draft.paragraph
+                add(joined(piece, words, hyphenates=False))
     return draft
 
 
@@ -84,52 +100,25 @@ def _underlined(lines: Sequence[str]) -> bool:
     )
 
 
-class _Plain:
-    """Converter from blocks of plain text to headings, paragraphs and items."""
+def _level(sign: str, highest: str) -> int:
+    """Return the level of a heading underlined with a sign.
 
-    def __init__(self, draft: Draft, words: set[str]) -> None:
-        self._draft = draft
-        self._words = words
-        self._highest = ""  # the sign under the first heading
+    "=" is the highest, unless the first heading has "#" or "*".
+    """
+    if highest in "#*":
+        return max(1, 1 + _SIGNS.index(sign) - _SIGNS.index(highest))
+    return 1 if sign == "=" else 2
 
-    def block(self, lines: list[str]) -> None:
-        """Add the lines between two blank lines."""
-        rules = [bool(_UNDERLINE.fullmatch(line.strip())) for line in lines]
-        if _underlined(lines) or rules == [False, True]:
-            self._draft.heading(lines[-2], self._level(lines[-1].strip()[0]))
-        elif len(lines) == 1 and _in_capitals(lines[0], ""):
-            self._draft.heading(lines[0], 2)
-        elif _is_drawing(lines) or any(map(_TABLE_RULE.fullmatch, lines)):
-            self._draft.leave_out("tables and drawings")
-        else:
-            written = [line for line, rule in zip(lines, rules, strict=True) if not rule]
-            for piece in self._pieces(written):
-                marker = _BULLET.match(piece[0])
-                if marker:
-                    piece[0] = piece[0][marker.end() :]
-                    self._draft.item(joined(piece, self._words, hyphenates=False))
-                else:
-                    self._draft.paragraph(joined(piece, self._words, hyphenates=False))
 
-    def _level(self, sign: str) -> int:
-        """Return the level of a heading underlined with a sign.
-
-        "=" is the highest, unless the first heading has "#" or "*".
-        """
-        self._highest = self._highest or sign
-        if self._highest in "#*":
-            return max(1, 1 + _SIGNS.index(sign) - _SIGNS.index(self._highest))
-        return 1 if sign == "=" else 2
-
-    def _pieces(self, lines: Sequence[str]) -> Iterator[list[str]]:
-        """Yield the paragraphs and items in a block of lines."""
-        piece: list[str] = []
-        for line in lines:
-            if piece and _BULLET.match(line):
-                yield piece
-                piece = []
-            piece.append(line)
-        yield piece
+def _pieces(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the paragraphs and items in a block of lines."""
+    piece: list[str] = []
+    for line in lines:
+        if piece and _BULLET.match(line):
+            yield piece
+            piece = []
+        piece.append(line)
+    yield piece
 
 
 def _is_drawing(lines: Sequence[str]) -> bool:
