@@ -161,8 +161,13 @@ def test_after_a_kill_the_same_command_goes_on(
 
 
 def test_kill_minus_nine_and_a_clean_exit(toy_model, tmp_path):
-    (tmp_path / "t.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
-    words = ["index", str(tmp_path / "t.txt"), "--model", str(toy_model)]
+    """Of small files, which share a slice, as many are kept as are in whole slices."""
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for start in range(0, len(TEXTS), 10):
+        lines = "\n".join(TEXTS[start : start + 10])
+        (folder / f"{start:03}.txt").write_text(f"{lines}\n", encoding="utf-8")
+    words = ["index", str(folder), "--model", str(toy_model), "--layout", "lines"]
     words += ["--to", str(tmp_path / "index")]
     killed = WarmProcess(index_until_killed, words)
     assert killed.wait() == -signal.SIGKILL, killed.err
@@ -171,7 +176,7 @@ def test_kill_minus_nine_and_a_clean_exit(toy_model, tmp_path):
     assert done.wait() == 0, done.err
     assert done.out == ""
     reading, assumed, rows, *rest = done.err.splitlines()
-    assert reading.split() == ["reading", str(tmp_path / "t.txt")]
+    assert reading.split() == ["reading", str(folder)]
     assert assumed.startswith(f"WARNING {toy_model}: a plain Hugging Face model")
     assert rows.split() == ["rows", "108", "added,", "192", "unchanged"]
     assert len(rest) == 2

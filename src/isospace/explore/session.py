@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from isospace.adaptation.cross_validation import Folds
 from isospace.adaptation.results import ChangedQuery, SearchResults, read_candidates
 from isospace.config import CorpusConfig
 from isospace.corpus.corpus import load_corpus
@@ -27,7 +28,7 @@ from isospace.statistics.counts import number_of
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Logged, Progress
 from isospace.system.unicode import without_surrogates
-from isospace.training.prepare import base_encoder, data_of
+from isospace.training.prepare import Data, base_encoder, data_of
 from isospace.training.run import Run, run_of
 
 LONGEST = 2000
@@ -275,23 +276,31 @@ class Adapted:
         If the test pairs are parts of passages, the whole passages are returned.
         """
         config = self.run.config
-        corpus = " ".join(config.text.corpus)
-        progress.line("reading", corpus)
+        progress.line("reading", " ".join(config.text.corpus))
         data, same = data_of(self.run)
         own = data.corpus.pairs
-        if not same and (config.pairs or data.corpus.digest != self.run.finished.corpus.digest):
-            raise UserError(
-                f"{self.source}: what is held out of {corpus} is no longer what this run was "
-                "tested by; give the texts to look in (`corpus`)"
-            )
         found: Iterable[str] = Targets.of_pairs(data.benchmark.pairs).texts
-        if not same:  # cross-validated on all documents
+        if not same:
+            self._require_cross_validated(data)
             found = dict.fromkeys(data.corpus[row] for row in data.corpus.passages)
         elif config.pairs is None and (own.relation == FIRST_REST or not own.test):
             found = dict.fromkeys(data.corpus.held_out())
         texts = tuple(map(without_surrogates, found))  # encoders read them so too
         progress.line("corpus", f"{number_of(len(texts), 'distinct texts')} of {self.texts_name}")
         return texts
+
+    def _require_cross_validated(self, data: Data) -> None:
+        """Refuse texts if the run was not tested on pairs of all their documents."""
+        config = self.run.config
+        folds = None
+        if config.pairs is None:
+            folds = Folds.divide(data.corpus, data.benchmark, config.text.test_relation)
+        tested = folds and folds.benchmark(data.benchmark).pairs_digest()
+        if tested != self.run.finished.pairs:
+            raise UserError(
+                f"{self.source}: what is held out of {' '.join(config.text.corpus)} is no longer "
+                "what this run was tested by; give the texts to look in (`corpus`)"
+            )
 
 
 def _shown(one: ChangedQuery) -> ChangedQuery:

@@ -22,7 +22,7 @@ from isospace.operators.compression import Compression
 from isospace.operators.forms import RESCORED
 from isospace.operators.fusion import fuse
 from isospace.operators.nearest import highest, nearest
-from isospace.search.columns import ColumnType, Value, bad_filter, condition_of, fit
+from isospace.search.columns import ColumnType, Value, bad_filter, condition_of
 from isospace.system.imports import import_extra
 from isospace.system.unicode import without_surrogates
 from isospace.vectors.vector_files import as_lists
@@ -76,18 +76,20 @@ class Hit:
 
 
 class Row(NamedTuple):
-    """A text, its id, and metadata by column.
+    """A text with the id of its row, and metadata in the types of the columns.
 
     Attributes:
         file: name of the row's file; `None` if the row was not read from a file.
-        passage_of: id of the long row that the text is a passage of; `None` if the row is whole.
+        passage: number of the passage that the text is, from 1.
+        passages: number of passages of the row; 1 if the text is the whole row.
     """
 
     text: str
     id: str
-    metadata: Mapping[str, Any]
+    metadata: Mapping[str, Value]
     file: str | None = None
-    passage_of: str | None = None
+    passage: int = 1
+    passages: int = 1
 
 
 @dataclass(frozen=True)
@@ -179,54 +181,60 @@ class Database:
         with self._working("read", where):
             return int(self._table.count_rows(condition))
 
-    def known(self, ids: Sequence[str]) -> dict[str, tuple[Value, ...]]:
-        """Return id -> text, metadata, file and long row, for the ids in the table."""
-        names = ["text", *self.columns, _FILE, _PASSAGE_OF]
-        with self._working("read"):
-            query = self._table.search().where(self._lancedb.col("id").isin(ids))
-            rows = query.select(["id", *names]).to_arrow()
-        key, *values = (rows[name].to_pylist() for name in ("id", *names))
-        return dict(zip(key, zip(*values, strict=True), strict=True))
-
-    def numbered(self, source: str) -> Iterator[tuple[str, str]]:
-        """Yield the ids that begin with "SOURCE:", each with the id of its long row or itself."""
-        column = self._lancedb.col("id")
-        begins = (column >= f"{source}:") & (column < f"{source};")  # ";" is next to ":"
-        return self._with_rows(begins)
-
-    def of_rows(self, rows: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Yield the ids of rows and of their passages, each with the id of its row."""
-        column = self._lancedb.col
-        return self._with_rows(column("id").isin(rows) | column(_PASSAGE_OF).isin(rows))
-
-    def _with_rows(self, condition: Any) -> Iterator[tuple[str, str]]:
+    def ids(self) -> Iterator[tuple[str, str]]:
+        """Yield all ids, each with the id of the long row that it is a passage of, or itself."""
         names = ["id", _PASSAGE_OF]
         with self._working("read"):
-            for batch in self._table.search().where(condition).select(names).to_batches():
+            for batch in self._table.search().select(names).to_batches():
                 ids, rows = (batch[name].to_pylist() for name in names)
                 yield from ((key, row or key) for key, row in zip(ids, rows, strict=True))
 
-    def put_unencoded(self, rows: Sequence[Row]) -> tuple[dict[str, tuple[Any, ...]], Changes]:
-        """Write the changes that need no vector, and return the rows to encode.
+    def _known(self, rows: Sequence[str]) -> dict[str, tuple[Value, ...]]:
+        """Return id -> text, metadata, file and long row, of rows and of their passages."""
+        names = ["text", *self.columns, _FILE, _PASSAGE_OF]
+        column = self._lancedb.col
+        condition = column("id").isin(rows) | column(_PASSAGE_OF).isin(rows)
+        with self._working("read"):
+            found = self._table.search().where(condition).select(["id", *names]).to_arrow()
+        key, *values = (found[name].to_pylist() for name in ("id", *names))
+        return dict(zip(key, zip(*values, strict=True), strict=True))
 
-        Rows without text are deleted. Of rows with the same id, the last counts.
+    def put_unencoded(self, rows: Sequence[Row]) -> tuple[dict[str, tuple[Any, ...]], Changes]:
+        """Delete what is not wanted any more, and return the rows to encode.
+
+        Rows without text are deleted, and old passages of rows that are now split differently. They
+        are deleted before anything is written: after a kill, the next command then writes the
+        missing rows. Of rows with the same id, the last counts.
 
         Returns:
             id -> text, metadata, file and long row, of the rows to encode and write; and the counts
             of all changes.
         """
+        passages = {row.id: row.passages for row in rows}
         wanted: dict[str, tuple[Any, ...]] = {}
-        for text, key, metadata, file, passage_of in rows:
-            values = fit(self.columns, metadata, f"row {key}").values()
-            wanted[key] = without_surrogates(normalise(text)), *values, file, passage_of
-        known = self.known(list(wanted))
+        for row in rows:
+            if row.passages == passages[row.id]:
+                key = passage_id(row.id, row.passage, row.passages)
+                text = without_surrogates(normalise(row.text))
+                wanted[key] = (
+                    text,
+                    *row.metadata.values(),
+                    row.file,
+                    row.id if key != row.id else None,
+                )
+        known = self._known(list(passages))
+        current = {
+            passage_id(row, passage, count)
+            for row, count in passages.items()
+            for passage in range(1, count + 1)
+        }
         empty = {key for key, (text, *_) in wanted.items() if not text.strip()}
         changed = {
             key: row for key, row in wanted.items() if known.get(key) != row and key not in empty
         }
-        if gone := sorted(empty & set(known)):
+        if gone := sorted(known.keys() - (current - empty)):
             self.remove(gone)
-        replaced = len(set(changed) & set(known))
+        replaced = len(changed.keys() & known.keys())
         unchanged = len(wanted) - len(empty) - len(changed)
         changes = Changes(len(changed) - replaced, replaced, unchanged, len(empty), len(gone))
         return changed, changes

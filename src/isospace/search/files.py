@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from isospace.evaluation.compression import FITTED_ON
 from isospace.operators.forms import FULL
 from isospace.search.about import ABOUT, About, ApproximateIndex, require_room
 from isospace.search.columns import ColumnType, TypeGuess, check_names, fit
-from isospace.search.database import SLICE, Changes, Row, passage_id
+from isospace.search.database import SLICE, Changes, Row
 from isospace.search.index import SearchIndex
 from isospace.statistics.counts import number_of
 from isospace.system.cluster import connected
@@ -50,9 +50,8 @@ def index_files(
     A document, or a row with a long text, becomes one row per passage.
 
     The files are read twice. The first reading checks them and infers the column types; the second
-    one indexes. Memory holds the model and `SLICE` rows; with an `id_column`, also the ids FILE:ROW
-    of rows without an id. After a kill, the same call resumes: unchanged rows are not encoded
-    again.
+    one indexes. Memory holds the model and `SLICE` rows; with an `id_column`, also the ids that look
+    like FILE:ROW. After a kill, the same call resumes: unchanged rows are not encoded again.
 
     A file below `About.root` is stored with its relative path, any other file with its absolute
     path.
@@ -115,13 +114,14 @@ def index_files(
             index = SearchIndex.open(to, config.model)
         if summary := index.about.prompts(Prompts()).summary:
             progress.line("prompts", summary)
-        rows = (row.text for part in records.files() for row in part.rows)
-        index.encoder.expect([("document", rows)], progress)
-        changes = Changes()
+        index.encoder.expect([("document", (row.text for row in records))], progress)
+        files = _Files(index, records, root)
         on_cluster = config.workers if config.engine == "ray" else 0
         with progress.bar("index", rows_seen) as advance:
-            for part in records.files():
-                changes += _add(index, records, part, _name(part, root), advance, on_cluster)
+            changes = index.add_slices(files.slices(), advance, on_cluster)
+        stale = list(files.stale())
+        index.delete_ids(stale)
+        changes += Changes(deleted=len(stale))
     return _finish(index, changes, config.sync, progress)
 
 
@@ -200,53 +200,43 @@ def _survey(
     return rows, guess.columns if columns is None else columns, first, spread
 
 
-def _add(
-    index: SearchIndex,
-    records: Texts,
-    part: TextFile,
-    name: str,
-    advance: Callable[[int], None],
-    on_cluster: int,
-) -> Changes:
-    """Add the rows of a source, and delete rows that the source no longer has."""
-    begin = f"{name}:"
-    found = iter(part.rows)
-    last_number = deleted = 0
-    numbered_ids: set[str] = set()  # ids SOURCE:NUMBER, of rows without an id in the column
+class _Files:
+    """The rows of files for an index, and the rows that the files no longer have."""
 
-    def has(key: str) -> bool:
-        if records.reading.id_column is None:
-            return int(key.removeprefix(begin)) <= last_number
-        return key in numbered_ids
+    def __init__(self, index: SearchIndex, records: Texts, root: Path) -> None:
+        self._index, self._records, self._root = index, records, root
+        self._last: dict[str, int] = {}  # file -> number of its last row
+        self._have_ids = records.reading.id_column is not None
+        self._numbered: set[str] = set()  # if rows have ids: those that look like FILE:ROW
 
-    def slices() -> Iterator[Sequence[Row]]:
-        nonlocal last_number, deleted
-        while batch := list(islice(found, SLICE)):
-            last_number = batch[-1].number
-            # Delete before writing: after a kill, the next command then writes the missing rows.
-            cut = {_row_id(name, row): row.passages for row in batch}  # the last row of an id
-            deleted += index.delete_other_passages(cut)
-            kept = (row for row in batch if row.passages == cut[_row_id(name, row)])
-            yield [_indexed(index, records, part, name, row) for row in kept]
-            if records.reading.id_column is not None:
-                numbered_ids.update(key for key in cut if key.startswith(begin))
+    def slices(self) -> Iterator[list[Row]]:
+        """Yield the rows of all files, `SLICE` at a time: many small files share a slice."""
+        rows = self._rows()
+        while some := list(islice(rows, SLICE)):
+            yield some
 
-    changes = index.add_slices(slices(), advance, on_cluster)
-    if part.name not in records.unread:  # its rows stay
-        deleted += index.delete_numbered(name, has)
-    return changes + Changes(deleted=deleted)
+    def _rows(self) -> Iterator[Row]:
+        for part in self._records.files():
+            name, number = _name(part, self._root), 0
+            file = None if part.path is None else name
+            for row in part.rows:
+                number = row.number
+                key = row.key or f"{name}:{number}"
+                if self._have_ids and key.rpartition(":")[2].isdecimal():
+                    self._numbered.add(key)
+                metadata = fit(self._index.columns, *_metadata(self._records, part, row))
+                yield Row(row.text, key, metadata, file, row.passage, row.passages)
+            if part.name not in self._records.unread:  # its rows stay
+                self._last[name] = number
 
-
-def _indexed(index: SearchIndex, records: Texts, part: TextFile, name: str, row: TextRow) -> Row:
-    whole = _row_id(name, row)
-    key = passage_id(whole, row.passage, row.passages)
-    metadata = fit(index.columns, *_metadata(records, part, row))
-    file = None if part.path is None else name
-    return Row(row.text, key, metadata, file, None if row.passages == 1 else whole)
-
-
-def _row_id(name: str, row: TextRow) -> str:
-    return row.key or f"{name}:{row.number}"
+    def stale(self) -> Iterator[str]:
+        """Yield the ids FILE:ROW in the index, and of passages, that no file has any more."""
+        for key, row in self._index.ids():
+            name, _, number = row.rpartition(":")
+            if name not in self._last or not number.isdecimal():
+                continue
+            if row not in self._numbered if self._have_ids else int(number) > self._last[name]:
+                yield key
 
 
 def _metadata(records: Texts, part: TextFile, row: TextRow) -> tuple[dict[str, Any], str, bool]:

@@ -25,7 +25,7 @@ from isospace.operators.forms import FULL, FormName
 from isospace.operators.fusion import WEIGHT
 from isospace.operators.nearest import unit_rows
 from isospace.search.about import About, ApproximateIndex, load_model, require_room
-from isospace.search.columns import ColumnType, check_names
+from isospace.search.columns import ColumnType, check_names, fit
 from isospace.search.database import (
     SLICE,
     SPREAD_SAMPLE,
@@ -34,7 +34,6 @@ from isospace.search.database import (
     Hit,
     Row,
     lancedb,
-    passage_id,
 )
 from isospace.search.embedder import require_k
 from isospace.statistics.counts import number_of
@@ -216,7 +215,10 @@ class SearchIndex:
         require_strings("text", texts)
         require_strings("id", ids)
         ids = list(map(without_surrogates, ids))
-        rows = list(map(Row, texts, ids, metadata))
+        values = (
+            fit(self.columns, one, f"row {key}") for key, one in zip(ids, metadata, strict=True)
+        )
+        rows = list(map(Row, texts, ids, values))
         slices = (rows[start : start + SLICE] for start in range(0, len(rows), SLICE))
         return self.add_slices(slices, advance)
 
@@ -277,34 +279,13 @@ class SearchIndex:
         """
         return self._database.delete(where)
 
-    def delete_numbered(self, source: str, keep: Callable[[str], bool]) -> int:
-        """Delete rows with ids SOURCE:NUMBER, and their passages; return how many.
+    def ids(self) -> Iterator[tuple[str, str]]:
+        """Yield all ids, each with the id of the long row that it is a passage of, or itself."""
+        return self._database.ids()
 
-        `keep` returns true for an id that the source still has; such rows stay.
-        """
-        begin = len(source) + 1
-        numbered = self._database.numbered(source)
-        return self._remove(
-            key for key, row in numbered if row[begin:].isdecimal() and not keep(row)
-        )
-
-    def delete_other_passages(self, rows: Mapping[str, int]) -> int:
-        """Delete old passages of rows that are now split differently; return how many.
-
-        `rows` has id -> number of passages of the row; 1 if it is not split.
-        """
-        wanted = {
-            passage_id(row, passage, passages)
-            for row, passages in rows.items()
-            for passage in range(1, passages + 1)
-        }
-        known = self._database.of_rows(list(rows))
-        return self._remove(key for key, row in known if row in rows and key not in wanted)
-
-    def _remove(self, ids: Iterable[str]) -> int:
-        stale = list(ids)
-        self._database.remove(stale)
-        return len(stale)
+    def delete_ids(self, ids: Sequence[str]) -> None:
+        """Delete rows by their ids."""
+        self._database.remove(ids)
 
     def gone(self) -> dict[str, int]:
         """Return deleted files -> number of their rows in the index.
