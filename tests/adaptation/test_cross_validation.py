@@ -22,6 +22,7 @@ from isospace.corpus.corpus import load_corpus
 from isospace.errors import Interrupted
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.retrieval import RetrievalScores
+from isospace.explore.session import Adapted
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Silent
 from isospace.training.examples import Examples
@@ -137,6 +138,12 @@ def test_the_verdict_is_of_all_documents(config, finished):
         assert verdict.gain.groups == DOCUMENTS
         assert verdict.gain.candidates == 1
     assert not (finished.run.folder / "candidates").exists()
+
+
+def test_explore_shows_the_passages_of_all_documents(config, finished):
+    corpus = load_corpus(config.text, cache_folder())
+    passages = {corpus[row] for row in corpus.passages}
+    assert set(Adapted.open(str(finished.run.folder)).texts(Silent())) == passages
 
 
 def test_each_part_is_judged_by_a_model_of_the_others(finished, trained):

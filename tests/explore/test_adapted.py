@@ -19,7 +19,7 @@ from isospace.errors import UserError
 from isospace.explore.session import Adapted, ChangedQueries, open_session
 from isospace.operators.nearest import TIE, unit_rows
 from isospace.system.progress import Logged
-from isospace.training.prepare import data_of, load_data
+from isospace.training.prepare import load_data
 
 
 @pytest.fixture(scope="module")
@@ -89,14 +89,6 @@ def test_passages_are_shown_where_their_parts_judged(tmp_path, toy_model, judge)
     assert right not in texts
     changed = ChangedQuery(query, right, (2.0, 1.0), ((), ()))
     assert sum(ChangedQueries.is_right(changed, text) for text in texts) == 1
-
-
-def test_a_cross_validated_run_shows_all_passages(adapted, monkeypatch):
-    """Its test pairs are those of all documents, and not those that are held out of its text."""
-    monkeypatch.setattr("isospace.explore.session.data_of", lambda run: (data_of(run)[0], False))
-    corpus = load_data(adapted.run.config).corpus
-    passages = {corpus[row] for row in corpus.passages}
-    assert set(adapted.texts(Logged())) == passages
 
 
 def test_another_text_than_the_runs_is_refused(adapted):

@@ -27,8 +27,8 @@ from isospace.system.imports import import_extra
 from isospace.system.unicode import without_surrogates
 from isospace.vectors.vector_files import as_lists
 
-SLICE = 8192
-"""Number of rows that are encoded, written or deleted together; a kill loses at most these."""
+SLICE = 4096
+"""Number of rows, of one file or many, that are written together; a kill loses at most these."""
 
 _TABLE = "texts"
 _FILE = "_file"

@@ -50,8 +50,8 @@ def index_files(
     A document, or a row with a long text, becomes one row per passage.
 
     The files are read twice. The first reading checks them and infers the column types; the second
-    one indexes. Memory holds the model and `SLICE` rows; with an `id_column`, also the ids that look
-    like FILE:ROW. After a kill, the same call resumes: unchanged rows are not encoded again.
+    one indexes. Memory holds the model and `SLICE` rows; with an `id_column`, also the ids that
+    look like FILE:ROW. After a kill, the same call resumes: unchanged rows are not encoded again.
 
     A file below `About.root` is stored with its relative path, any other file with its absolute
     path.
