@@ -18,13 +18,16 @@ from isospace.adaptation.adapt import adapt
 from isospace.adaptation.candidates import FOLD_SHARES, PAIR_MAPS, candidates
 from isospace.adaptation.cross_validation import FOLDS, PAIRS_EACH, Folds
 from isospace.adaptation.results import read_candidates
+from isospace.config import DistillConfig
 from isospace.corpus.corpus import load_corpus
 from isospace.errors import Interrupted
 from isospace.evaluation.benchmark import Benchmark
 from isospace.evaluation.retrieval import RetrievalScores
 from isospace.explore.session import Adapted
+from isospace.export.distill import distill
 from isospace.system.cache import cache_folder
 from isospace.system.progress import Silent
+from isospace.training.compressing import measure_compression
 from isospace.training.examples import Examples
 
 DOCUMENTS = 80
@@ -150,6 +153,15 @@ def test_each_part_is_judged_by_a_model_of_the_others(finished, trained):
     assert len(trained) == FOLDS
     assert all(len(texts) == len(trained[0]) for texts in trained)
     assert len(set.intersection(*trained)) == 0
+
+
+def test_what_is_measured_on_trained_text_says_so(finished, tmp_path):
+    assert not finished.results.ships_base
+    model, said = str(finished.run.folder), "on whose documents the model was trained"
+    [forms] = measure_compression(model, progress=Silent())
+    twin = distill(DistillConfig(model=model, output=tmp_path / "twin"), Silent())
+    assert said in forms.tested_on
+    assert said in twin.verdict
 
 
 def test_a_kill_in_any_fold_goes_on_to_the_same_end(config, finished, tmp_path, monkeypatch):

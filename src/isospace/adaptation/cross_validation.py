@@ -46,6 +46,7 @@ from isospace.evaluation.retrieval import (
     first_texts,
     mrr_scores,
 )
+from isospace.evaluation.scores import CROSS_VALIDATED
 from isospace.evaluation.sts import evaluate_sts
 from isospace.statistics.counts import number_of
 from isospace.statistics.gains import FEWEST_GROUPS
@@ -133,7 +134,7 @@ class Folds:
 
     def benchmark(self, own: Benchmark) -> Benchmark:
         """Return the benchmark `own` with the pairs of all documents as its pairs."""
-        protocol = f"MRR, cross-validated pairs of all documents ({self.relation})"
+        protocol = f"MRR, {CROSS_VALIDATED} ({self.relation})"
         return replace(own, pairs=self.pairs, protocol=protocol, split=True, confidence=STRICTER)
 
     @property

@@ -13,6 +13,8 @@ from isospace.statistics.gains import Gain
 
 GAIN = "MRR over the base model"
 """Column of gains with their intervals."""
+CROSS_VALIDATED = "cross-validated pairs of all documents"
+"""Description of the test pairs of a small folder, whose documents all train the final model."""
 SAME_PAIRS = "gains are without what selection by the same pairs has added to the MRR"
 """Note if the test pairs are the validation pairs too."""
 BASE, ADAPTED = "base model", "adapted"

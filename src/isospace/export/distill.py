@@ -213,7 +213,9 @@ def _results(
     fused, fused_reference = (
         benchmark.pair_scores(one.measured.with_bm25.hybrid) for one in (after, before)
     )
-    base = _base(task)
+    base, protocol = _base(task), benchmark.protocol
+    if task.run is not None and task.settings.text == task.run.config.text:
+        protocol += task.run.finished.trained_on
     return TwinResults(
         isospace=version("isospace"),
         model=task.config.model,
@@ -226,7 +228,7 @@ def _results(
         evaluations=evaluations,
         encoder=before.measured.scores,
         twin=after.measured.scores,
-        protocol=benchmark.protocol,
+        protocol=protocol,
         loss=gain(scores, reference),
         hybrid_loss=gain(fused, fused_reference),
         base=None if base is None else base.mean,

@@ -57,7 +57,7 @@ def measure_compression(
         data, same = data_of(run)
         described = "test pairs of the run"
         if not same:
-            described = "held-out pairs of the run's text"
+            described = f"held-out pairs of the run's text{run.finished.trained_on}"
     pairs = data.benchmark.pairs
     lines = data.corpus.train_rows[evenly(len(data.corpus.train_rows), FITTED_ON)]
     results = measure_forms(

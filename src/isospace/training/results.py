@@ -11,6 +11,7 @@ from huggingface_hub import try_to_load_from_cache
 
 from isospace.encoders.places import MINILM_HUB_NAME, folder_of, pinned, run_model, wheel_minilm
 from isospace.evaluation.before_after import BeforeAndAfter
+from isospace.evaluation.scores import CROSS_VALIDATED
 from isospace.system import typed_json
 from isospace.system.endpoints import Address, is_address
 from isospace.system.files import expanded
@@ -127,6 +128,12 @@ class RunResults(BeforeAndAfter):
     def ships_base(self) -> bool:
         """True if model/ holds the base model."""
         return self.model_step == 0 and not self.candidate
+
+    @property
+    def trained_on(self) -> str:
+        """Words that follow held-out pairs if model/ was made from their documents; else empty."""
+        every = CROSS_VALIDATED in self.verdict.protocol and not self.ships_base
+        return ", on whose documents the model was trained" if every else ""
 
     @property
     def not_shipped(self) -> str:
