@@ -27,6 +27,7 @@ from toy import sentences
 
 from isospace.config import CorpusConfig, TrainConfig
 from isospace.errors import UserError
+from isospace.system import typed_json
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,10 @@ def _configs(folder: Path) -> list[bytes]:
     from isospace.objectives import OBJECTIVES
 
     configs = [TrainConfig(objective=kind()) for kind in list(OBJECTIVES.values())[:4]]
-    return [config.to_json().encode() for config in (*configs, AdaptConfig())]
+    return [
+        *(config.to_json().encode() for config in configs),
+        typed_json.to_json(AdaptConfig()).encode(),
+    ]
 
 
 def _read_vectors(content: bytes, folder: Path) -> None:

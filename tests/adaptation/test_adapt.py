@@ -40,6 +40,7 @@ from isospace.evaluation.scores import GAIN
 from isospace.report.run_set import collect
 from isospace.report.write import write_report
 from isospace.statistics.verdict import VerdictKind
+from isospace.system import typed_json
 from isospace.training import fit as fit_module
 from isospace.training.prepare import load_data
 from isospace.training.run import selected_weight
@@ -475,7 +476,7 @@ def test_the_best_of_a_kind_is_one_that_may_be_selected(allowed, best):
 
 def test_settings_go_through_json(config, tmp_path):
     path = tmp_path / "adapt.json"
-    path.write_text(config.to_json())
+    typed_json.write(path, config)
     assert AdaptConfig.read(path) == config
     for content in (b"[]", b"{", b"\xff", b'{"budget": 0}'):
         path.write_bytes(content)

@@ -87,7 +87,7 @@ def test_the_tokens_that_are_counted_are_those_that_pass(
 
         def noted(search, fit, *more):
             task = search.task
-            passes = Passes.count(search.encoders, task)
+            passes = Passes.count(task, search.encoders)
             each = evaluation_tokens(fit.encoder, task.data.held_out, fit.config.max_length)
             counted.append((passes, each, fit))
             counts.clear()

@@ -30,6 +30,7 @@ from isospace.report.tables import (
     runs_table,
     transfer_table,
 )
+from isospace.system import typed_json
 from isospace.system.tables import Table, write_tables
 
 
@@ -51,8 +52,8 @@ def test_runs_that_differ_in_more_than_their_seed_are_several_rows(tmp_path):
         finish(write_run(tmp_path / name, objective=ConSERT(with_dropout=option)))
     for name, minutes in (("7", 6.0), ("8", 20.0)):
         finish(write_run(tmp_path / name))
-        settings = AdaptConfig(budget=(minutes, "minutes")).to_json()
-        (tmp_path / name / ADAPT_SETTINGS).write_text(settings)
+        settings = AdaptConfig(budget=(minutes, "minutes"))
+        typed_json.write(tmp_path / name / ADAPT_SETTINGS, settings)
     for names in ("12", "34", "56", "78"):
         assert list(collect([tmp_path / name for name in names]).groups()) == list(names)
 

@@ -29,12 +29,7 @@ from functools import partial
 from pathlib import Path
 
 from isospace.adaptation.adapt_config import AdaptConfig
-from isospace.adaptation.base_models import (
-    MOST_COMPARING,
-    Pace,
-    compare_base_models,
-    measure_paces,
-)
+from isospace.adaptation.base_models import MOST_COMPARING, compare_base_models
 from isospace.adaptation.candidate_encoders import CandidateEncoders
 from isospace.adaptation.candidates import (
     BASE_MODEL,
@@ -61,8 +56,8 @@ from isospace.adaptation.time_plan import (
     MOST_LATE,
     SPARE,
     Amounts,
+    Passes,
     TimePlan,
-    Work,
     counted_from,
     seconds_per_token,
 )
@@ -115,11 +110,10 @@ def _begin(
     budget_began = counted_from(started, time.monotonic(), _seconds(config))
     if run is None:
         settings = replace(bases[0][0].training, output=config.output)
-        run = Run.create(settings, "adapt", config.to_json(), len(names))
+        run = Run.create(settings, "adapt", typed_json.to_json(config), len(names))
     with working_in(run.folder, run.how_to_resume):
         kept = run.folder / _KEPT
-        paces = measure_paces(bases, progress) if len(bases) > 1 else []
-        amounts = _amounts(bases, paces, kept, budget_began)
+        amounts = _amounts(bases, kept, budget_began)
         if words := amounts.words(config):
             progress.line("budget", words)
         began = started - amounts.seconds
@@ -130,8 +124,8 @@ def _begin(
                 )
                 for task, encoders in bases
             ]
-            if paces:
-                search, tried = compare_base_models(searches, paces)
+            if len(searches) > 1:
+                search, tried = compare_base_models(searches)
             else:
                 search, tried = searches[0], try_closed_forms(searches[0])
             if config.models:
@@ -166,10 +160,7 @@ def _seconds(config: AdaptConfig) -> float:
 
 
 def _amounts(
-    bases: Sequence[tuple[Task, CandidateEncoders]],
-    paces: Sequence[Pace],
-    kept: Path,
-    budget_began: float,
+    bases: Sequence[tuple[Task, CandidateEncoders]], kept: Path, budget_began: float
 ) -> Amounts:
     """Plan how much is measured, or read the plan of a run to resume."""
     task, encoders = bases[0]
@@ -179,16 +170,18 @@ def _amounts(
     amounts = Amounts()
     trains = not encoders.encoder.is_frozen
     if config.budget[1] == "minutes" and task.folds is None and trains:
-        tokens = [pace.token for pace in paces]
-        if not paces:
-            tokens = [seconds_per_token(encoders.encoder, task.validation.second, "float32")]
+        work = [(_seconds_per_token(*base), Passes.count(*base)) for base in bases]
         left = budget_began + _seconds(config) - time.monotonic()
-        natural, minutes = task.data.held_out.natural, config.budget[0]
-        if paces:
+        if len(bases) > 1:
             left *= MOST_COMPARING
-        amounts = Amounts.planned(Work.of(bases, tokens), minutes, left, whole=not natural)
+        whole = not task.data.held_out.natural
+        amounts = Amounts.planned(work, config.budget[0], left, whole)
     typed_json.write(file, amounts)
     return amounts
+
+
+def _seconds_per_token(task: Task, encoders: CandidateEncoders) -> float:
+    return seconds_per_token(encoders.encoder, task.validation.second, "float32")
 
 
 def _kept_amounts(kept: Path) -> Amounts:
@@ -242,7 +235,7 @@ def _enough_minutes(search: Search, until: float) -> int:
     task = search.task
     if task.folds is not None or not task.data.held_out.natural:
         return 0
-    token = seconds_per_token(search.encoders.encoder, task.validation.second, "float32")
+    token = _seconds_per_token(task, search.encoders)
     late = time.monotonic() + SPARE * token * search.passes.trained - until
     minutes = task.config.budget[0]
     return 0 if late <= MOST_LATE * 60 * minutes else math.ceil(minutes + late / 60)

@@ -12,7 +12,6 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, Strict
 from isospace.config import Files, ModelAndText, Output, PrecisionChoice, TrainConfig, amount_of
 from isospace.errors import UserError
 from isospace.recipes import find
-from isospace.system import typed_json
 from isospace.system.settings import NameOrPath, PathOrText, settings
 
 _Unit = Literal["minutes", "tokens"]
@@ -88,13 +87,9 @@ class AdaptConfig(ModelAndText):
             queries=self.queries if base.views == "pairs" else None,
         )
 
-    def to_json(self) -> str:
-        """Return the settings as JSON, which `read` reads from a file."""
-        return typed_json.to_json(self)
-
     @classmethod
     def read(cls, path: Path) -> AdaptConfig:
-        """Read the settings from a file with the JSON of `to_json`."""
+        """Read the settings from the file in the folder of a run."""
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         except (UserError, ValueError, TypeError, RecursionError) as error:

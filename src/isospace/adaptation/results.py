@@ -127,7 +127,7 @@ class BaseModelScores:
     """One base model in a comparison of base models, before and after whitening.
 
     Attributes:
-        texts_per_second: documents that it encodes per second, timed in turns with the others.
+        texts_per_second: documents that it encodes per second.
         candidate: description of the selected version: the model itself, or a map behind it.
         validation: MRR of the selected version on the validation pairs, 0 to 1.
         base: MRR of the model itself on the test pairs.

@@ -53,7 +53,7 @@ class Search:
     @cached_property
     def passes(self) -> Passes:
         """Tokens that trained weights process: those of queries alone, if only they are trained."""
-        return Passes.count(self.encoders, self.task, queries=self.encoders.of_queries)
+        return Passes.count(self.task, self.encoders, queries=self.encoders.of_queries)
 
     @property
     def seconds(self) -> float:

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import median
-from typing import NamedTuple
 
 from isospace.adaptation.adapt_config import AdaptConfig
 from isospace.adaptation.candidate_encoders import CandidateEncoders
@@ -55,30 +54,6 @@ _WARM, _TIMED, _TURNS = 32, 128, 3  # texts to warm up, texts of a timed turn, a
 _AT_ONCE = 4096  # texts that are tokenized at a time, to limit memory
 
 
-class Work(NamedTuple):
-    """Seconds that the encoder works to score the base models, without a reserve.
-
-    Attributes:
-        base: seconds to validate and to test each base model.
-        other_text: the part of `base` that is other text.
-        mapped: the part of `base` that encodes the texts that maps are fitted on.
-    """
-
-    base: float
-    other_text: float
-    mapped: float
-
-    @classmethod
-    def of(cls, bases: Sequence[tuple[Task, CandidateEncoders]], seconds: Sequence[float]) -> Work:
-        """Return the sums for some base models; `seconds` are those per token of each."""
-        rows = []
-        for (task, encoders), each in zip(bases, seconds, strict=True):
-            own = Passes.count(encoders, task)
-            counts = (own.validating + own.testing, own.other_text, own.mapped)
-            rows.append([each * count for count in counts])
-        return cls(*map(sum, zip(*rows, strict=True)))
-
-
 @dataclass(frozen=True)
 class Amounts:
     """Amounts that a search measures, kept in the run's folder for a resumed run.
@@ -98,26 +73,31 @@ class Amounts:
     format: int = 3
 
     @classmethod
-    def planned(cls, work: Work, minutes: float, left: float, whole: bool) -> Amounts:
+    def planned(
+        cls, work: Sequence[tuple[float, Passes]], minutes: float, left: float, whole: bool
+    ) -> Amounts:
         """Plan the amounts that the minutes allow.
 
         Args:
-            work: the seconds of the work, with maps fitted on `FITTED_ON` pairs.
+            work: for each base model the seconds per token, and the tokens with maps fitted on
+                `FITTED_ON` pairs.
             minutes: the budget.
             left: seconds left of the budget.
             whole: measure all pairs, however long it takes.
 
-        >>> work = Work(base=15, other_text=5, mapped=3)
-        >>> Amounts.planned(work, minutes=1, left=50, whole=False)
+        >>> passes = Passes(validating=10, mapped=3, testing=5, other_text=5)
+        >>> Amounts.planned([(1.0, passes)], minutes=1, left=50, whole=False)
         Amounts(fitted_on=3000, share=1.0, enough=None, seconds=0.0, format=3)
-        >>> work = Work(base=60, other_text=20, mapped=12)
-        >>> found = Amounts.planned(work, minutes=1, left=50, whole=False)
+        >>> found = Amounts.planned([(4.0, passes)], minutes=1, left=50, whole=False)
         >>> found.fitted_on, round(found.share, 2)
         (1909, 0.64)
         """
-        share = (left / SPARE - work.other_text) / max(work.base - work.other_text, 1e-9)
+        scoring = sum(token * (own.validating + own.testing) for token, own in work)
+        other_text = sum(token * own.other_text for token, own in work)
+        share = (left / SPARE - other_text) / max(scoring - other_text, 1e-9)
         if share >= 1:
-            affordable = FITTING * 60 * minutes * FITTED_ON / max(work.mapped, 1e-9)
+            fitting = sum(token * own.mapped for token, own in work)
+            affordable = FITTING * 60 * minutes * FITTED_ON / max(fitting, 1e-9)
             return cls(int(min(max(FITTED_ON, affordable), MOST_PAIRS)), 1.0)
         fitted_on = max(FEWEST_FITTED, int(share * FITTED_ON))
         return cls(fitted_on, 1.0 if whole else max(share, LEAST_SHARE))
@@ -161,7 +141,7 @@ class Passes:
         return TRIED * self.validating + self.testing
 
     @classmethod
-    def count(cls, encoders: CandidateEncoders, task: Task, queries: bool = False) -> Passes:
+    def count(cls, task: Task, encoders: CandidateEncoders, queries: bool = False) -> Passes:
         """Count the tokens of a search, or with `queries` those of its queries alone."""
 
         def tokens(*asked: Asked, max_length: int | None = None) -> int:
