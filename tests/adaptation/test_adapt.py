@@ -72,14 +72,14 @@ def seen():
 
 @pytest.fixture(scope="module")
 def adapted(config, seen):
-    measure_base, read = fit_module.Fit.measure_base, CandidateEncoders.read_trained
+    train, read = fit_module.Fit.train, CandidateEncoders.read_trained
     embed = Encoder.embed
 
-    def begun(fit, updates):
+    def begun(fit, updates, planned):
         seen["fit"] = fit
         seen["dense"] = {k: v.clone() for k, v in fit.encoder.model[-1].state_dict().items()}
         seen["vectors"] = embed(fit.encoder, sentences(20))
-        measure_base(fit, updates)
+        train(fit, updates, planned)
 
     def kept(encoders, file):
         seen["wanted"] = encoders.encode(Candidate(0.0, THROUGH)).documents(sentences(20))
@@ -93,7 +93,7 @@ def adapted(config, seen):
         return embed(self, texts, view, *rest, side=side, **others)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fit_module.Fit, "measure_base", begun)
+        patch.setattr(fit_module.Fit, "train", begun)
         patch.setattr(CandidateEncoders, "read_trained", kept)
         patch.setattr(Encoder, "embed", noted)
         return adapt(config)

@@ -149,13 +149,13 @@ def clock(monkeypatch):
 
 def test_a_machine_that_was_busy_when_timed_trains_longer_than_planned(config, clock, monkeypatch):
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 2.0)
-    begun, measure_base = [], Fit.measure_base
+    begun, train = [], Fit.train
 
-    def noted(self, updates=None):
+    def noted(self, updates, planned):
         begun.append(updates)
-        measure_base(self, updates)
+        train(self, updates, planned)
 
-    monkeypatch.setattr(Fit, "measure_base", noted)
+    monkeypatch.setattr(Fit, "train", noted)
     finished = adapt(replace(config, budget=(22 / 60, "minutes")))
     steps = finished.results.training.steps
     assert begun[0] == 10 < steps

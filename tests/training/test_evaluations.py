@@ -55,7 +55,7 @@ def test_an_evaluation_of_a_start_is_what_it_is_without_the_cache(config, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(Encoder, "embed", counted)
-        patch.setattr("isospace.training.fit.Fit.go", lambda *_: pytest.fail("far enough"))
+        patch.setattr("isospace.training.fit.Fit._train", lambda *_: pytest.fail("far enough"))
         with pytest.raises(pytest.fail.Exception, match="far enough"):
             train(replace(config, output=tmp_path / "second"))
     assert encoded

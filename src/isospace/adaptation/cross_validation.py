@@ -361,11 +361,9 @@ def _train(
         vectors=file.parent,
     )
     encoders.put_behind(fit.encoder)
-    with fit.holding():
-        fit.begin()
-        fit.measure_base(updates)
+    with fit.opened():
         with suppress(Diverged):
-            fit.go()
+            fit.train(updates)
         if fit.choice.step:
             run.kept_weights.replace(file)
         else:

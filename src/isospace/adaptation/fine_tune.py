@@ -103,7 +103,6 @@ def fine_tune(search: Search, until: float | None) -> FineTuned:
         search.stop,
         search.task.data,
         search.run,
-        search.run.how_to_resume,
         base_competes=False,
         due=due,
         vectors=search.encoders.folder,
@@ -123,21 +122,19 @@ def fine_tune(search: Search, until: float | None) -> FineTuned:
         updates = plan.updates(time.monotonic(), fit.loop.step, fit.evaluated)
         return max(updates, FEWEST_UPDATES)
 
-    with fit.holding():
-        fit.begin()
+    with fit.opened():
         updates, note = _updates(search, fit, plan)
         notes = [note] if note else []
-        fit.measure_base(updates)
-        if not updates:
-            return FineTuned(fit.facts, notes=tuple(notes), plan=plan)
         try:
-            fit.go(None if plan is None else planned)
+            fit.train(updates, None if plan is None else planned)
         except Diverged as error:
             notes.append(
                 f"The training diverged at update {error.step} ({error.term} "
                 f"{error.value:g}), and stopped there."
             )
-    choice, tried, weights = fit.choice, fit.tried, None
+    if not updates:
+        return FineTuned(fit.facts, notes=tuple(notes), plan=plan)
+    choice, tried, weights = fit.choice, fit.evaluations.tried, None
     if choice.step:
         weights = search.encoders.read_trained(search.run.kept_weights)
     else:

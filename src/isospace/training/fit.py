@@ -20,7 +20,6 @@ from isospace.encoders.loading import weights_hash
 from isospace.encoders.prompts import SIDES
 from isospace.errors import Interrupted, Stopped, UserError
 from isospace.statistics.counts import number_of
-from isospace.statistics.influence import Scores
 from isospace.system.cache import cache_folder
 from isospace.system.devices import peak_memory_mb
 from isospace.system.processes import any_process, arithmetic, broadcast
@@ -31,6 +30,7 @@ from isospace.training.evaluations import Evaluations, run_evaluation
 from isospace.training.lifecycle import working_in
 from isospace.training.loop import Budget, Loop, Paces, Step, evaluation_steps
 from isospace.training.prepare import Data, make_accelerator, prepare
+from isospace.training.requirements import require_settings
 from isospace.training.results import TrainingFacts
 from isospace.training.run import Run
 from isospace.training.selection import Choice
@@ -44,12 +44,12 @@ _SAME = 0.1
 
 
 class Fit:
-    """One process of a training. Call `holding`, then `begin`, `measure_base` and `go`.
+    """One process of a training: `train`, inside `with fit.opened()`.
 
     Args:
         data: the texts, if they are already loaded.
         run: the run to fill or to resume; default: a new one, made after the settings are checked.
-        how_to_resume: advice on how to resume a stopped run; default: that of `run`.
+        how_to_resume: advice for a stopped run; default: that of `run`.
         base_competes: keep the base model if no checkpoint beats it.
         due: (updates in all, last evaluated update) -> updates to evaluate after; default:
             `evaluation_steps` of the settings.
@@ -60,8 +60,7 @@ class Fit:
     Attributes:
         main: true in the first process.
         evaluated: the update of the last evaluation.
-        paces: seconds of updates and evaluations in this session.
-        begun: total updates of the stopped run that `begin` read; `None` for a new run.
+        begun: total updates of a stopped run, known inside `opened`; `None` for a new run.
     """
 
     def __init__(
@@ -82,6 +81,7 @@ class Fit:
         self._due = due or (
             lambda total, last: evaluation_steps(total, config.evaluations, last=last)
         )
+        require_settings(config)
         self.accelerator = make_accelerator(config)
         self.main = self.accelerator.is_main_process
         self.progress = progress if self.main else Silent()
@@ -93,37 +93,32 @@ class Fit:
         self.paces, self._budget = Paces(), Budget(self.loop)
         self.evaluated = 0
         self._saved_step, self._saved_at = 0, time.monotonic()
+        self._stopped: dict[str, Any] | None = None
+        """The checkpoint of a stopped run, until it is restored."""
         self.begun: int | None = None
-        self._state: dict[str, Any] | None = None
-        """The state of the checkpoint, until it is restored."""
-        self._digests = {
-            "corpus": data.corpus.digest,
-            **self._file_digests(),
-            "model": weights_hash(self.encoder, *SIDES),
-            **self.training.digests,
-        }
-        self.run = run or self._new_run()
-        self._how_to_resume = how_to_resume or self.run.how_to_resume
-
-    def _new_run(self) -> Run:
-        """Make the folder of a run in the first process, and return the run in all of them."""
-        folder = Run.create(self.config).folder if self.main else None
-        return Run(broadcast(self.accelerator, folder))
-
-    def _file_digests(self) -> dict[str, str]:
-        """Map settings to the digests of their files (queries, labels and pairs)."""
-        found = {
+        if run is None:  # the first process makes it for all
+            folder = Run.create(config).folder if self.main else None
+            run = Run(broadcast(self.accelerator, folder))
+        self.run, self._how_to_resume = run, how_to_resume or run.how_to_resume
+        files = {
             "queries": self.training.batches.examples.texts.digest,
             "labels": self.benchmark.labels_digest(),
             "pairs": self.benchmark.pairs_digest(),
         }
-        return {name: own for name, own in found.items() if getattr(self.config, name) is not None}
+        self._digests = {
+            "config.json": run.settings_digest,
+            "corpus": data.corpus.digest,
+            **{name: digest for name, digest in files.items() if getattr(config, name) is not None},
+            "model": weights_hash(self.encoder, *SIDES),
+            **self.training.digests,
+        }
 
     @contextmanager
-    def holding(self) -> Iterator[None]:
-        """Lock the run's folder while the other methods write into it.
+    def opened(self) -> Iterator[None]:
+        """Lock the run's folder, and read the checkpoint of a stopped run.
 
         Raises:
+            UserError: what the stopped run read has changed, or it had more or fewer processes.
             Stopped: the loss diverged, the disk is full, or a signal came (`Interrupted`). The
                 message says how to continue.
         """
@@ -133,6 +128,8 @@ class Fit:
             self.accelerator.init_trackers("isospace")
         try:
             with working_in(run.folder, self._how_to_resume, "checkpoints/.lock"):
+                if run.last_checkpoint.is_file():
+                    self._read_checkpoint()
                 yield
         except Diverged as error:
             raise Stopped(
@@ -144,61 +141,52 @@ class Fit:
             for tracker in self.accelerator.trackers:
                 tracker.finish()
 
-    def begin(self) -> None:
-        """Read the checkpoint of a stopped run, if there is one."""
-        if not self.run.last_checkpoint.is_file():
-            return
+    def _read_checkpoint(self) -> None:
         state = checkpoint.load(self.run.last_checkpoint)
-        digests = {"config.json": self.run.settings_digest, **self._digests}
-        checkpoint.require_unchanged(self.run.folder, state["digests"], digests)
+        checkpoint.require_unchanged(self.run.folder, state["digests"], self._digests)
         if len(state["random"]) != self.accelerator.num_processes:
             raise UserError(
                 f"{self.run.folder}: this run began on {len(state['random'])} processes. Resume it "
                 "on as many"
             )
-        self._state, self.begun = state, int(state["total_steps"])
+        self._stopped, self.begun = state, int(state["total_steps"])
 
-    def measure_base(self, updates: int | None = None) -> None:
-        """Evaluate the base model and write the first checkpoint, or restore the last one.
+    @property
+    def shortfall(self) -> str:
+        """A message if the budget of a new run is too small to fine-tune; else empty."""
+        return self._budget.shortfall if self.begun is None else ""
 
-        By default a new run has the updates that the budget allows.
+    def train(self, updates: int | None = None, planned: Callable[[], int] | None = None) -> None:
+        """Evaluate the base model, and do all updates, or those that a stopped run has left.
+
+        Afterwards `choice` describes the weights in `run.kept_weights`.
+
+        Args:
+            updates: the number of updates; default: what the budget allows.
+            planned: returns the total number of updates; called after each update. Default: what a
+                budget in minutes allows. A resumed run keeps its number of updates, whatever the
+                clock says.
         """
-        if self._state is None:
+        if self._stopped is None:
             updates = self._budget.updates if updates is None else updates
             self.loop.total_steps = broadcast(self.accelerator, updates)
         self._evaluate()
-        if self._state is not None:
-            self._restore(self._state)
-            self._state = None  # weights and moments once more
+        if self._stopped is not None:
+            self._restore(self._stopped)
+            self._stopped = planned = None  # frees weights and moments
         else:
             if self.main:
                 self.run.rewind(-1)
             self._record_evaluation()
             self._save()
-
-    def go(self, planned: Callable[[], int] | None = None) -> None:
-        """Do all updates. Afterwards `choice` describes the weights in `run.kept_weights`.
-
-        Args:
-            planned: returns the total number of updates; called after each update. Default: what a
-                budget in minutes allows. A resumed run keeps its number of updates, whatever the
-                clock says.
-        """
-        for label, text in _plan_lines(self.loop):
-            into = f", into {self.run.folder}" if label == "train" else ""
-            self.progress.line(label, f"{text}{into}")
-        if self.config.budget[1] == "minutes":
-            planned = planned or (lambda: self._budget.updates_by_now(self.paces))
-        if self.begun is not None:
-            planned = None
+            if self.config.budget[1] == "minutes":
+                planned = planned or (lambda: self._budget.updates_by_now(self.paces))
+        if self.loop.total_steps:
+            for label, text in _plan_lines(self.loop, self.run.folder):
+                self.progress.line(label, text)
         with self._stop.delayed():
             while self.loop.step < self.loop.total_steps:
                 self._train(planned)
-
-    def show_too_little(self) -> None:
-        """Warn, before anything is measured, if the budget is too small to fine-tune."""
-        if self.begun is None and (shortfall := self._budget.shortfall):
-            self.progress.line("budget", shortfall)
 
     def _train(self, planned: Callable[[], int] | None) -> None:
         """Do the remaining updates; return early if their number changes."""
@@ -218,7 +206,6 @@ class Fit:
                     advance(0, "evaluating ...")
                     self._evaluate()
                     self._record_evaluation()
-                    self._show_evaluation()
                 if planned is not None:
                     self._plan_anew(planned)
                 late = time.monotonic() - self._saved_at > 60 * self.config.checkpoint_minutes
@@ -264,6 +251,11 @@ class Fit:
         evaluation = broadcast(self.accelerator, evaluation)
         for name, value in evaluation.items():
             if not math.isfinite(value):
+                if not step:
+                    raise UserError(
+                        f"`model` {self.config.model}: {name} of the base model is {value:g}. Set "
+                        "`precision` float32, or give another model"
+                    )
                 raise Diverged(step, name, value)
         self.evaluated = step
         if step:
@@ -276,21 +268,14 @@ class Fit:
         """The checkpoint to keep so far; known in the first process only."""
         return self.evaluations.choice
 
-    @property
-    def tried(self) -> dict[int, Scores]:
-        """Step -> MRR of the test pairs, if these also select the checkpoint; else empty."""
-        return self.evaluations.tried
-
     def _record_evaluation(self) -> None:
         if self.main:
-            newest = self.evaluations.measured[-1]
+            step, newest = self.loop.step, self.evaluations.measured[-1]
             self.run.log("evaluation", newest)
-            self.accelerator.log({f"evaluation/{k}": v for k, v in newest.items()}, self.loop.step)
-
-    def _show_evaluation(self) -> None:
-        if self.main:
-            step = f"step {self.loop.step} of {self.loop.total_steps}"
-            self.progress.line("evaluation", f"{step}: {self.evaluations.newest}")
+            self.accelerator.log({f"evaluation/{k}": v for k, v in newest.items()}, step)
+            if step:
+                of = f"step {step} of {self.loop.total_steps}"
+                self.progress.line("evaluation", f"{of}: {self.evaluations.newest}")
 
     @property
     def seconds(self) -> float:
@@ -322,7 +307,7 @@ class Fit:
         if self.main:
             state = {
                 **self.loop.state(),
-                "digests": {"config.json": self.run.settings_digest, **self._digests},
+                "digests": self._digests,
                 "random": states,
                 "evaluations": self.evaluations.measured,
                 "ranks": self.evaluations.ranks,
@@ -353,7 +338,7 @@ class Fit:
             checkpoint.save_weights(self.run.kept_weights, self.training.shipped.model)
 
 
-def _plan_lines(loop: Loop) -> Iterator[tuple[str, str]]:
+def _plan_lines(loop: Loop, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the label and text of each line that announces a training."""
     config, plan, size = loop.training.config, loop.training.plan, loop.training.config.batch_size
     if config.accumulate > 1:
@@ -367,7 +352,8 @@ def _plan_lines(loop: Loop) -> Iterator[tuple[str, str]]:
     yield (
         "train",
         f"{objective_name(config.objective)}: {number_of(loop.total_steps, 'updates')} of "
-        f"{loop.sentences_per_step} {unit}, passes {len(plan.views)}, from step {loop.step}",
+        f"{loop.sentences_per_step} {unit}, passes {len(plan.views)}, from step {loop.step}, into "
+        f"{folder}",
     )
 
 

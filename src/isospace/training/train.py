@@ -68,18 +68,17 @@ def _settings(run: Run) -> TrainConfig:
 def _trained(fit: Fit) -> FinishedRun:
     """Do one process's part of a run: start or resume, train, select, score, write."""
     benchmark, progress = fit.benchmark, fit.progress
-    with fit.holding():
-        fit.begin()
-        fit.show_too_little()
+    with fit.opened():
+        if fit.shortfall:
+            progress.line("budget", fit.shortfall)
         progress.line(BASE, f"scoring the encoder ({benchmark.protocol}) ...")
         before = ModelScores.of_base_model(fit.encoder, fit.data, progress) if fit.main else None
         fit.accelerator.wait_for_everyone()
-        fit.measure_base()
         if before is not None:
             progress.table(*before.table)
             progress.line("pairs", benchmark.detectable_gain(before.measured))
             progress.line("other text", fit.data.other_text.described)
-        fit.go()
+        fit.train()
         results = None if before is None else _tested(fit, before)
         return FinishedRun(fit.run, broadcast(fit.accelerator, results))
 
@@ -95,7 +94,8 @@ def _tested(fit: Fit, before: ModelScores) -> RunResults:
         encode = PromptedEncoders.of_prompts(encoder.prompts, embed)
         after = ModelScores.measure(encode, data, before.measured.with_bm25.weight)
     kept = None if choice.step else choice.reason
-    among = SelectedAmong.named(fit.tried, choice.step) if fit.tried else None
+    tried = fit.evaluations.tried
+    among = SelectedAmong.named(tried, choice.step) if tried else None
     verdict = fit.benchmark.verdict(before.measured, after.measured, kept, among)
     results = run_results(
         fit.config, data, fit.facts, choice.step, before, after, verdict, among=among
