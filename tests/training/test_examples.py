@@ -17,7 +17,7 @@ from isospace.errors import UserError
 from isospace.objectives import TSDAE, SimCSE
 from isospace.training.batches import Order
 from isospace.training.examples import Examples, crop
-from isospace.training.requirements import require_pairs
+from isospace.training.requirements import require_of_objective
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_no_batch_has_a_document_twice_and_every_pair_comes(base, corpus):
 )
 def test_settings_that_do_not_go_together_are_refused(base, changes, message):
     with pytest.raises(UserError, match=message):
-        require_pairs(replace(base, **changes))
+        require_of_objective(replace(base, **changes))
 
 
 def test_a_crop_is_a_run_of_a_tenth_to_a_half_of_the_tokens(toy_model):

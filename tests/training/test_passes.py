@@ -10,7 +10,7 @@ from loops import CONFIG, make_loop
 
 from isospace.errors import UserError
 from isospace.objectives import DiffCSE, OffDropout, SimCSE, WhitenedCSE
-from isospace.training.requirements import require_plain_passes
+from isospace.training.requirements import require_of_objective
 from isospace.training.step import backward, loss_terms, make_views
 
 TOKENS = 60
@@ -89,4 +89,4 @@ def test_a_part_has_so_many_tokens_and_texts_of_like_length(toy_model, tmp_path)
 def test_an_objective_that_needs_the_batch_at_once_is_refused():
     config = replace(CONFIG, objective=DiffCSE(), pass_tokens=100)
     with pytest.raises(UserError, match=r"`pass_tokens` 100: diffcse .* needs a batch at once"):
-        require_plain_passes(config)
+        require_of_objective(config)

@@ -32,7 +32,7 @@ from isospace.objectives import (
 )
 from isospace.objectives.base import Objective
 from isospace.training.plan import PassPlan
-from isospace.training.requirements import require_pairs
+from isospace.training.requirements import require_of_objective
 from isospace.views import View
 
 FIRST, SECOND = View(text=0), View(text=1)
@@ -107,5 +107,5 @@ def test_every_view_knows_of_which_text_of_a_pair_it_is(objective):
 )
 def test_what_takes_no_pairs_names_what_does(objective):
     assert not objective.takes_pairs
-    with pytest.raises(UserError, match=r"`views` both: .* accepts no pairs.*\(simcse, "):
-        require_pairs(TrainConfig(objective=objective, views="both"))
+    with pytest.raises(UserError, match=r"`views` both: .* does not use it.*\(simcse, "):
+        require_of_objective(TrainConfig(objective=objective, views="both"))

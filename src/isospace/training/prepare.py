@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 import numpy as np
 from accelerate import Accelerator
@@ -41,7 +40,7 @@ from isospace.training.examples import Examples
 from isospace.training.lists import Lists, make_lists, needs_lists
 from isospace.training.loop import Loop
 from isospace.training.plan import PassPlan
-from isospace.training.requirements import require_settings, require_trackers
+from isospace.training.requirements import require_settings
 from isospace.training.run import Run
 
 LENGTH_OF_LINES = 32
@@ -71,7 +70,6 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
     """
     bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16())
     precision = "bf16" if bf16 else "no"
-    require_trackers(config)
     try:
         accelerator = join_processes(
             precision,
@@ -92,11 +90,7 @@ def make_accelerator(config: TrainConfig) -> Accelerator:
 def prepare(
     config: TrainConfig, accelerator: Accelerator, progress: Progress, data: Data | None = None
 ) -> tuple[Data, Loop]:
-    """Load the texts and build the training; refuse bad input before the encoder is loaded.
-
-    `data`: the texts, if they are already loaded.
-    """
-    require_settings(config)
+    """Load the texts, unless `data` has them, and build the training of checked settings."""
     if "-" in config.text.corpus and accelerator.num_processes > 1:
         raise UserError(STDIN_IS_OF_ONE)
     if data is None:
@@ -201,21 +195,18 @@ def require_usable(configs: Sequence[TrainConfig]) -> Data:
     """Check several runs with one corpus and one benchmark, as `prepare` would check each later."""
     for config in configs:
         require_settings(config)
-        require_trackers(config)
     data = load_data(configs[0])
     for config in configs[1:]:
         _require_a_batch(config, data.corpus)
-    for _, group in groupby(sorted(configs, key=_of_encoder), _of_encoder):
-        alike = list(group)
+    names = ("model", "pooling", "query_prompt", "document_prompt", "dropout", "lora")
+    by_encoder: dict[object, list[TrainConfig]] = {}
+    for config in configs:
+        by_encoder.setdefault(tuple(getattr(config, name) for name in names), []).append(config)
+    for alike in by_encoder.values():
         encoder = _load_encoder(alike[0], "cpu")
         for config in alike:
             build_parts(config, encoder, len(data.corpus.classes))
     return data
-
-
-def _of_encoder(config: TrainConfig) -> str:
-    names = ("model", "pooling", "query_prompt", "document_prompt", "dropout", "lora")
-    return repr([getattr(config, name) for name in names])
 
 
 def say_corpus(corpus: Corpus, judged_by_others: bool, progress: Progress) -> None:
