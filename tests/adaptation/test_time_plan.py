@@ -188,14 +188,16 @@ def test_a_machine_that_was_busy_at_the_start_trains_all_the_same(config, clock,
 def test_what_was_stopped_goes_on_as_it_was_planned_by_then(config, clock, monkeypatch):
     """Whatever the speed is now; a training for which no time was left is not made either."""
     monkeypatch.setattr(Loop, "seconds_per_step", lambda _: 2.0)
-    seen = []
+    seen, record = [], Fit._record_evaluation
 
     def stopped(self):
-        seen.extend([self.loop.step, self.loop.total_steps])
-        self._stop.receive()
+        record(self)
+        if self.loop.step:
+            seen.extend([self.loop.step, self.loop.total_steps])
+            self._stop.receive()
 
     with monkeypatch.context() as patch:
-        patch.setattr(Fit, "_show_evaluation", stopped)
+        patch.setattr(Fit, "_record_evaluation", stopped)
         with pytest.raises(Interrupted):
             adapt(replace(config, budget=(44 / 60, "minutes")))
     step, total = seen

@@ -15,7 +15,7 @@ from isospace.config import CorpusConfig, TrainConfig
 from isospace.corpus.corpus import Corpus, load_corpus
 from isospace.encoders.loading import load_encoder
 from isospace.errors import UserError
-from isospace.objectives import SimCSE, WhitenedCSE
+from isospace.objectives import SimCSE
 from isospace.training.train import train
 
 TRIPLE = ("sent0", "sent1", "hard_neg")
@@ -237,10 +237,8 @@ def config(toy_model, tmp_path) -> TrainConfig:
 @pytest.mark.parametrize(
     ("columns", "objective", "message"),
     [
-        ((), SimCSE(supervision="triples"), "3 texts .*`columns`.* 0"),
         (TRIPLE[:2], SimCSE(supervision="triples"), "3 texts.*`columns`.* 2"),
         (TRIPLE, SimCSE(), "simcse .*`column`.*`views` pairs"),
-        (TRIPLE[:2], WhitenedCSE(), "whitenedcse .*`column`"),
     ],
 )
 def test_columns_that_do_not_fit_the_plan_are_refused_first(

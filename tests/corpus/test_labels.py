@@ -146,7 +146,6 @@ def test_labels_and_what_reads_them_come_together(config, monkeypatch):
     for setting, message in (
         ({"text": without}, "`label_column` is missing: sbert-softmax"),
         (pairs, "`label_column` label: simcse .*sbert-softmax"),
-        ({"text": replace(without, columns=())}, "2 texts.*`columns`.* 0"),
     ):
         wrong = replace(config, **setting)
         with pytest.raises(UserError, match=message):

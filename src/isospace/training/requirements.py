@@ -8,6 +8,7 @@ from isospace.config import TrainConfig, objective_name
 from isospace.errors import UserError
 from isospace.evaluation.other_text import require_other_text
 from isospace.objectives import OBJECTIVES
+from isospace.statistics.counts import number_of
 from isospace.system.imports import require_extra
 from isospace.training.queries import rows_of_queries
 
@@ -81,7 +82,7 @@ def _require_texts(config: TrainConfig) -> None:
         wanted = ("ANCHOR", "POSITIVE", "HARD_NEGATIVE")[:texts]
         advice = f"the columns of all: `columns` {' '.join(wanted)}"
     raise UserError(
-        f"`columns` {' '.join(columns)}: {len(columns)} columns, but "
-        f"{objective_name(config.objective)} with these settings reads {texts} text(s) of each "
-        f"example. Name {advice}"
+        f"`columns` {' '.join(columns)}: {objective_name(config.objective)} with these settings "
+        f"reads {number_of(texts, 'texts')} of each example, but `columns` names {len(columns)}. "
+        f"Name {advice}"
     )
