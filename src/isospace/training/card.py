@@ -34,28 +34,26 @@ class Usage:
     text: str
 
 
-CLASSIC = Usage(
-    "sentence-transformers",
-    """```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("path/to/this/folder")
-vectors = model.encode(["one sentence", "another sentence"])
-```""",
-)
+_BOTH_SIDES = """queries = model.encode_query(["what is looked for"])
+documents = model.encode_document(["one text", "another text"])"""
 
 
 def classic_usage(prompts: Prompts) -> Usage:
     """Return how to load a sentence-transformers folder whose model has these prompts."""
-    if not (prompts.query or prompts.document or prompts.routed):
-        return CLASSIC
-    code = CLASSIC.text.replace(
-        'vectors = model.encode(["one sentence", "another sentence"])',
-        'queries = model.encode_query(["what is looked for"])\n'
-        'documents = model.encode_document(["one text", "another text"])',
-    )
+    encoding = 'vectors = model.encode(["one sentence", "another sentence"])'
+    if prompts.query or prompts.document or prompts.routed:
+        encoding = _BOTH_SIDES
+    code = f"""```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("path/to/this/folder")
+{encoding}
+```"""
     note = f"\n\n{prompts_text(prompts)}" if prompts.summary else ""
-    return Usage(CLASSIC.library, f"{code}{note}")
+    return Usage("sentence-transformers", f"{code}{note}")
+
+
+CLASSIC = classic_usage(Prompts())
 
 
 def prompts_text(prompts: Prompts) -> str:
@@ -71,9 +69,14 @@ def model_card(
     if results.ships_base:
         title = "the base model, unchanged"
     origin = results.origin
+    untrained = results.model_step == 0 and bool(results.candidate)
+    made = f"- Made of the base model's weights: {results.candidate}"
     cited = ""
-    if not _untrained(results):
+    if not untrained:
+        made = _training(config, results)
         cited = f"\n```bibtex\n{config.objective.paper.bibtex}\n```\n"
+    corpus = results.corpus
+    counts = ", ".join(number_of(count, what) for what, count in corpus.counts.items() if count)
     return f"""{heading(origin, title, usage)}
 
 {results.summary}
@@ -84,14 +87,13 @@ def model_card(
 
 - Base model: `{origin.name}`; pooling: {results.training.pooling}
 - This model's pooling: {pooling}
-{_training(config, results)}
+{made}
+- Corpus: {corpus.sentences:,} sentences after cleaning (none is quoted here), digest
+  `{corpus.digest}`; {counts}
+- Took {results.training.cost}
+- Made with isospace {results.isospace}
 - Licence of the base model: {origin.licence_text}
 {cited}"""
-
-
-def _untrained(results: RunResults) -> bool:
-    """Return true if the model has the base model's weights and a map behind them."""
-    return results.model_step == 0 and bool(results.candidate)
 
 
 def plain_card(model: str, about: str, usage: Usage) -> str:
@@ -147,8 +149,7 @@ def _scores(results: RunResults) -> str:
 
 
 def _training(config: TrainConfig, results: RunResults) -> str:
-    objective, corpus = config.objective, results.corpus
-    counts = ", ".join(number_of(count, what) for what, count in corpus.counts.items() if count)
+    objective = config.objective
     paper = f"{objective.paper.title}, {objective.paper.year}"
     unit = "sentences" if config.views == "dropout" else "pairs"
     how = f"""- Objective: `{objective_name(objective)}` ({paper})
@@ -159,13 +160,7 @@ def _training(config: TrainConfig, results: RunResults) -> str:
         how += " and on single texts" if config.views == "both" else ""
     if config.teacher is not None:
         how += "\n- It follows the ranking of a teacher"
-    if _untrained(results):
-        how = f"- Made of the base model's weights: {results.candidate}"
-    return f"""{how}
-- Corpus: {corpus.sentences:,} sentences after cleaning (none is quoted here), digest
-  `{corpus.digest}`; {counts}
-- Took {results.training.cost}
-- Made with isospace {results.isospace}"""
+    return how
 
 
 def how_to_load(folder: Path) -> str:
@@ -204,17 +199,16 @@ def has_query_map(encoder: Encoder) -> bool:
 
 def _in_numpy(path: str, what: str) -> str:
     """Return the code that maps vectors of `what` by a safetensors file."""
-    code = """```python
+    return f"""```python
 import numpy as np
 from safetensors.numpy import load_file
 
-own = load_file("PATH")
+own = load_file("{path}")
 
-def map_vectors(vectors):  # one vector of WHAT, or (n, dim) of several
+def map_vectors(vectors):  # one vector of {what}, or (n, dim) of several
     mapped = np.asarray(vectors) @ own["weight"].T + own.get("bias", 0)
     return mapped / np.linalg.norm(mapped, axis=-1, keepdims=True)
 ```"""
-    return code.replace("PATH", path).replace("WHAT", what)
 
 
 def usage_of(encoder: Encoder) -> Usage:
@@ -231,24 +225,20 @@ def usage_of(encoder: Encoder) -> Usage:
 
 
 def _usage_of_maps(encoder: FrozenEncoder) -> Usage:
-    name, prompts = encoder.given.name, encoder.prompts
-    text = f"""The vectors come from `{name}`, and this folder maps them. With isospace:
+    name, prompts, maps = encoder.given.name, encoder.prompts, maps_of(encoder)
+    does = "maps them" if maps else "leaves them as they are"
+    text = f"""The vectors come from `{name}`, and this folder {does}. With isospace:
 
 ```python
 import isospace
 
 model = isospace.load("path/to/this/folder", endpoint="{name}")
-queries = model.encode_query(["what is looked for"])
-documents = model.encode_document(["one text", "another text"])
+{_BOTH_SIDES}
 ```"""
-    maps = maps_of(encoder)
-    if not maps:
-        text = text.replace("this folder maps them", "this folder leaves them as they are")
     if prompts.summary:
         text += f"\n\n{prompts_text(prompts)}"
     for file in maps:
-        of_all = "a text" if not prompts.routed else "a document"
-        what = of_all if file == MAP else "a query"
+        what = "a query" if file != MAP else "a document" if prompts.routed else "a text"
         text += (
             f"\n\nWithout isospace, map the vectors of {what} by `{file}.safetensors`.\n\n"
             + _in_numpy(f"path/to/this/folder/{file}.safetensors", what)
