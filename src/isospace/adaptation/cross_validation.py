@@ -57,7 +57,7 @@ from isospace.system.signals import StopRequest
 from isospace.training import checkpoint
 from isospace.training.fit import Fit
 from isospace.training.prepare import Data, base_encoder
-from isospace.training.run import Run
+from isospace.training.run import Run, begun
 from isospace.training.step import Diverged
 from isospace.whiten.fold import drop_normalize
 
@@ -348,7 +348,7 @@ def _train(
 ) -> None:
     """Fine-tune, and write the last weights into a file, or the base model's after divergence."""
     folder = file.with_suffix("")
-    run = Run.opened(folder, settings)
+    run = Run(folder) if begun(folder) else Run.create(replace(settings, output=folder))
     fit = Fit(
         settings,
         Silent(),

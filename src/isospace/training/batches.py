@@ -101,18 +101,13 @@ class Batches:
     def tokens_per_example(self) -> float:
         """Mean number of tokens of an example's texts; each text counts once."""
         own = self.examples.rows.shape[1]
-        longest = longest_read(self.config)
+        whole = self.config.objective.tokens_needed > 0
+        longest = np.inf if whole else self.config.max_length or np.inf
         tokens = self.examples.mean_tokens(self.tokens[:own], longest)
         if self.lists is not None:
-            most = np.inf if longest is None else longest
             for mined in self.tokens[own:]:
-                tokens += float(np.minimum(mined.lengths[self.lists.pool], most).mean())
+                tokens += float(np.minimum(mined.lengths[self.lists.pool], longest).mean())
         return tokens
-
-
-def longest_read(config: TrainConfig) -> int | None:
-    """Return the number of tokens to which training cuts texts; `None` for whole texts."""
-    return None if config.objective.tokens_needed else config.max_length
 
 
 _AT_ONCE = 1 << 16
@@ -123,9 +118,6 @@ class Order:
 
     Attributes:
         per_epoch: number of batches in the first epoch; later epochs have about as many.
-
-    Raises:
-        TooLittle: the examples make no batch.
     """
 
     def __init__(self, examples: Examples, size: int, seed: int) -> None:
@@ -133,7 +125,18 @@ class Order:
         self._epoch, self._first, self._batches = 0, 0, self._drawn(0)
         self.per_epoch = len(self._batches)
         if not self.per_epoch:
-            raise TooLittle(_no_batch(examples, size))
+            unit = {1: "texts", 2: "pairs"}.get(examples.rows.shape[1], "examples")
+            about = examples.summary or (examples.source.corpus.summary if examples.source else "")
+            why = f"fewer than a batch of {size}"
+            if len(examples) >= size:
+                why = (
+                    f"no batch of {size} without two {unit} of one document or with nearly the "
+                    "same text"
+                )
+            raise TooLittle(
+                f"{number_of(len(examples), unit)} to train on ({about}), {why}. Give more text; "
+                "`isospace train` also takes a smaller `batch_size`"
+            )
 
     def batch(self, number: int) -> Rows:
         """Return the positions (size,) of the examples of batch `number`, counted over the run."""
@@ -154,21 +157,6 @@ class Order:
             return order[: len(order) // self._size * self._size].reshape(-1, self._size)
         batches = batches_without_shared_origin(order, examples.origins, self._size)
         return batches if len(batches) or not epoch else self._drawn(0)
-
-
-def _no_batch(examples: Examples, size: int) -> str:
-    """Return the message for examples that make no batch."""
-    unit = {1: "texts", 2: "pairs"}.get(examples.rows.shape[1], "examples")
-    found = number_of(len(examples), unit)
-    if len(examples) < size:
-        about = examples.summary or (examples.source.corpus.summary if examples.source else "")
-        why = f"{found} to train on ({about}), fewer than a batch of {size}"
-    else:
-        why = (
-            f"{found} make no batch of {size}: {unit} of one document, or with nearly the same "
-            "text, may not share a batch"
-        )
-    return f"{why}. Give more text; `isospace train` also takes a smaller `batch_size`"
 
 
 def batches_without_shared_origin(order: Rows, origins: Rows, size: int) -> Rows:

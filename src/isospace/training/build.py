@@ -40,9 +40,6 @@ def build_training(
 
     The encoder is trained in place. `tokens` (text,) has the tokenised corpus once for each text of
     an example, with the prompt of that text's side. `labels` (example,) are classes from 0 on.
-
-    Raises:
-        UserError: the objective does not fit the encoder or the texts.
     """
     special = encoder.tokenizer.num_special_tokens_to_add()
     examples = examples.long_enough(config, tokens[0].lengths - special)
@@ -61,7 +58,8 @@ def build_training(
     )
     modules = nn.ModuleDict({**parts.auxiliaries, "head": parts.head})
     modules.to(accelerator.device).train()
-    frozen = _frozen(modules)
+    auxiliaries = [part for part in modules.children() if isinstance(part, Auxiliary)]
+    frozen = {setting: module for part in auxiliaries for setting, module in part.frozen.items()}
     digests = {name: state_hash(module) for name, module in frozen.items()}
     if lists is not None and lists.teacher is not None:
         digests["teacher"] = lists.teacher.digest
@@ -89,12 +87,6 @@ def build_training(
         digests=digests,
         accelerator=accelerator,
     )
-
-
-def _frozen(modules: nn.ModuleDict) -> dict[str, nn.Module]:
-    """Map settings to the modules that were made from them and never change."""
-    own = [part for part in modules.children() if isinstance(part, Auxiliary)]
-    return {setting: module for one in own for setting, module in one.frozen.items()}
 
 
 class Parts(NamedTuple):

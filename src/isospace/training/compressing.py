@@ -35,9 +35,6 @@ def measure_compression(
 
     The queries are those of `config.own`; else the test pairs of `corpus`; else those of the run
     that `model` names. There is a result for each file of `config.own`.
-
-    Raises:
-        UserError: no queries, or input that cannot be read.
     """
     progress = progress or Logged()
     if config.own:

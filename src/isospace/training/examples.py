@@ -33,11 +33,9 @@ SHORTEST_CROP, LONGEST_CROP = 0.1, 0.5
 
 @dataclass(frozen=True)
 class Texts:
-    """Numbered texts: the lines of the corpus, then added texts.
+    """Numbered texts: the lines of the corpus, then added texts of a file of queries.
 
     Attributes:
-        corpus: the corpus, whose lines come first.
-        added: texts of a file of queries.
         origins: (text, m) the document of each text, if the corpus has documents, and a number that
             equal and nearly equal texts share.
     """
@@ -134,11 +132,7 @@ class Examples:
 
     @classmethod
     def from_corpus(cls, config: TrainConfig, corpus: Corpus) -> Examples:
-        """Return the examples of a corpus that the settings train on.
-
-        Raises:
-            UserError: the settings need pairs, and there are none.
-        """
+        """Return the examples of a corpus that the settings train on."""
         texts = Texts.from_corpus(corpus)
         if config.views == "dropout":
             found = cls.from_lines(corpus.train_rows, config.objective.texts, texts)
@@ -175,18 +169,17 @@ class Examples:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def mean_tokens(self, tokens: Sequence[Tokens], longest: int | None = None) -> float:
+    def mean_tokens(self, tokens: Sequence[Tokens], longest: float = np.inf) -> float:
         """Return the mean number of tokens of an example; each text or crop counts once.
 
         `longest`: the number of tokens to which texts and crops will still be cut.
         """
-        most = np.inf if longest is None else longest
         total = 0.0
         for of_text, rows in zip(tokens, self.rows.T, strict=True):
             lengths = of_text.lengths[rows]
-            read = np.minimum(lengths, most)
+            read = np.minimum(lengths, longest)
             if self.cropped is not None:
-                read = np.where(self.cropped, _mean_crop(lengths, most), read)
+                read = np.where(self.cropped, _mean_crop(lengths, longest), read)
             total += float(read.mean())
         return total
 
@@ -224,10 +217,7 @@ class Examples:
     def long_enough(self, config: TrainConfig, lengths: Rows) -> Examples:
         """Return the examples whose first text is long enough for the objective.
 
-        `lengths` is (text,), in tokens.
-
-        Raises:
-            TooLittle: these examples do not fill a batch.
+        `lengths` is (text,), in tokens. Examples that do not fill a batch are refused.
         """
         needed = config.objective.tokens_needed
         if not needed:

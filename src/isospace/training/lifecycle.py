@@ -31,9 +31,6 @@ def stoppable(what_is_left: Callable[[], str]) -> Iterator[StopRequest]:
     """Turn signals in a block into `Interrupted`, and restore the random state after the block.
 
     `what_is_left` returns a text that says what the signal left behind, and how to continue.
-
-    Raises:
-        Interrupted: a signal came.
     """
     callers_state = random_state()
     try:
@@ -47,14 +44,10 @@ def stoppable(what_is_left: Callable[[], str]) -> Iterator[StopRequest]:
 
 @contextmanager
 def working_in(folder: Path, how_to_resume: str, lock: str = ".lock") -> Iterator[None]:
-    """Lock a folder during a block, and say how to continue if the block is stopped.
+    """Lock a folder during a block; a signal, a full disk or too little memory becomes `Stopped`.
 
     If several processes share the work, the first one holds the lock. It also removes files that
     killed processes left half-written.
-
-    Raises:
-        UserError: another process holds the lock.
-        Stopped: a signal (then `Interrupted`), a full disk, or too little memory.
     """
     busy = f"{folder}: another process is working there. Wait for it, or stop it"
     try:
@@ -81,12 +74,7 @@ def start_or_resume(
     read: Callable[[Run], Config],
     work: Callable[[Config, Run | None, StopRequest], FinishedRun],
 ) -> FinishedRun:
-    """Make a new run, continue a stopped one, or return the results of a finished one.
-
-    Raises:
-        UserError: bad input; refused before the work starts.
-        Stopped: a signal (then `Interrupted`), a full disk, or a loss that diverged.
-    """
+    """Make a new run, continue a stopped one, or return the results of a finished one."""
     run = None if resume is None else Run(Path(resume))
     with stoppable(lambda: "no run was begun" if run is None else run.how_to_resume) as stop:
         if config is not None and run is None:

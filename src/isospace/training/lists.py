@@ -166,13 +166,15 @@ def make_lists(
 
     Examples may include queries without a passage. `select_weight` returns the weight of BM25
     for an encoder; `progress` shows the teacher and its cost.
-
-    Raises:
-        UserError: the teacher cannot be used, or there is too little text to mine from.
     """
     numbers = examples.texts.documents
     pool = _pool(config, corpus, numbers)
-    _require_others(config.mined, numbers[pool])
+    others = len(np.unique(numbers[pool])) - 2
+    if config.mined > others:
+        raise UserError(
+            f"`mined` {config.mined}: the corpus has only {max(others, 0)} other documents or "
+            "texts to mine from. Set fewer, or give more text"
+        )
     sides = _sided(config, examples, pool)
 
     def cosines(encoder: Encoder) -> Cosines:
@@ -184,23 +186,11 @@ def make_lists(
         teacher, description = _teacher(config, base_model, sides, cosines, select_weight)
     ranker = teacher if teacher is not None and teacher.ranks_all else cosines(base_model)
     size = len(np.union1d(sides.queries, sides.texts))
-    progress.line(
-        "teacher",
-        f"{description}; {size:,} texts, {time.monotonic() - began:.0f} s",
-    )
+    seconds = time.monotonic() - began
+    progress.line("teacher", f"{description}; {size:,} texts, {seconds:.0f} s")
     pairs = numbers[examples.pairs]
     order = np.lexsort((pairs[:, 1], pairs[:, 0]))
     return Lists(ranker, teacher, config.mined, pool, numbers, pairs[order], config.seed)
-
-
-def _require_others(mined: int, numbers: Rows) -> None:
-    """Refuse to mine more candidates than there are other documents or texts."""
-    others = len(np.unique(numbers)) - 2
-    if mined > others:
-        raise UserError(
-            f"`mined` {mined}: the corpus has only {max(others, 0)} other documents or texts to "
-            "mine from. Set fewer, or give more text"
-        )
 
 
 def require_scores(config: TrainConfig, corpus: Corpus) -> None:
@@ -231,12 +221,7 @@ def _sided(config: TrainConfig, examples: Examples, pool: Rows) -> LinesBySide:
 
 
 def gives_cosines(teacher: str) -> bool:
-    """Return true if `teacher` names encoders, and not a cross-encoder or a file of scores.
-
-    Raises:
-        UserError: the name leads nowhere, the file has no scores, or a cross-encoder is combined
-            with other teachers.
-    """
+    """Return true if `teacher` names encoders, and not a cross-encoder or a file of scores."""
     file = expanded(teacher)
     if file.is_file():
         load_scored_pairs(file, trains=True)
@@ -273,8 +258,6 @@ def _teacher(
     if file.is_file():
         written = FileTeacher(file, sides)
         return written, f"{file.name}, scores of {written.count:,} pairs that are trained on"
-    teachers: list[Teacher] = []
-    descriptions = []
     if (cross := _cross_encoder(config.teacher)) is not None:
         if not config.mined:
             raise UserError(
@@ -283,6 +266,8 @@ def _teacher(
             )
         scorer = CrossEncoderTeacher(cross, str(base_model.device), sides.read)
         return scorer, f"cross-encoder {cross}"
+    teachers: list[Teacher] = []
+    descriptions = []
     for name in names_of(config.teacher):
         own = name.removesuffix(BM25)
         encoder = base_model

@@ -80,12 +80,7 @@ class ObjectiveLoss(nn.Module):
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """Return the terms of the loss for a batch.
-
-        Raises:
-            UserError: the number of text columns does not fit the objective, two views are equal
-                because the model has no dropout, or gradient checkpointing is on.
-        """
+        """Return the terms of the loss for a batch."""
         if any(getattr(part, "gradient_checkpointing", False) for part in self.model.modules()):
             raise UserError(
                 "the model runs its layers again in the backward pass, with the dropout rates of "

@@ -63,11 +63,7 @@ class Data:
 
 
 def make_accelerator(config: TrainConfig) -> Accelerator:
-    """Return the accelerator of a run, which joins its processes and sets its precision.
-
-    Raises:
-        UserError: the batch cannot be divided among the processes.
-    """
+    """Return the accelerator of a run, which joins its processes and sets its precision."""
     bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16())
     precision = "bf16" if bf16 else "no"
     try:
@@ -221,9 +217,6 @@ def load_data(config: TrainConfig, other_text_selects: bool = False, trains: boo
 
     `other_text_selects`: keep a part of other text, such as the STS dev sets, for selection.
     `trains`: refuse text that is too little to train on, or that has a single label.
-
-    Raises:
-        UserError: a file cannot be used, or too little text is left to measure on.
     """
     resolve(config.model)  # a name that leads nowhere is refused before a long text is read
     pairs = load_pairs(config.pairs, config.text.group) if config.pairs else None
@@ -261,11 +254,7 @@ def data_of(run: Run) -> tuple[Data, bool]:
 
 
 def require_enough(config: TrainConfig, corpus: Corpus) -> HeldOut:
-    """Return the held-out text that selects checkpoints.
-
-    Raises:
-        TooLittle: there is too little held-out text, or too little to train on.
-    """
+    """Return the held-out text that selects checkpoints; refuse too little text."""
     _require_a_batch(config, corpus)
     held_out = validation_text(corpus)
     if min(len(held_out.sentences), len(held_out.pairs)) < 2:

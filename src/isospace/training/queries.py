@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +45,8 @@ def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
     query and passage.
 
     Raises:
-        UserError: the file cannot be read, has other columns, or has no query.
+        UserError: the file cannot be read, has other columns, or has no query; the message names
+            its line.
     """
     found = rows_of_queries(path)
     held = list(dict.fromkeys(_held_out(config, corpus)))
@@ -63,15 +63,29 @@ def read_queries(path: Path, config: TrainConfig, corpus: Corpus) -> Queries:
 
 
 def rows_of_queries(path: Path, setting: str = "queries") -> list[tuple[str, str]]:
-    """Return the distinct (query, passage) rows of a file; a missing passage is empty.
-
-    Raises:
-        UserError: as in `read_queries`.
-    """
-    found = list(dict.fromkeys(_rows(path, setting)))
+    """Return the distinct (query, passage) rows of a file; a missing passage is empty."""
+    found: dict[tuple[str, str], None] = {}
+    for line, row in read_named_rows(file_source(path), _is_header):
+        cells = row
+        if isinstance(row, dict):
+            names = _columns(tuple(row))
+            if names is None:
+                raise UserError(
+                    f"`{setting}` {path}:{line}: the columns are {', '.join(row)}. Name them "
+                    "query, or query and passage"
+                )
+            cells = [row[name] for name in names]
+        if len(cells) > 2 or not all(isinstance(cell, str | None) for cell in cells):
+            raise UserError(
+                f"`{setting}` {path}:{line}: {len(cells)} values, expected a query, or a query "
+                "and its passage"
+            )
+        query, passage = ([clean(cell or "") for cell in cells] + ["", ""])[:2]
+        if query:
+            found[query, passage] = None
     if not found:
         raise UserError(f"`{setting}` {path}: the file has no query. Give one query a row")
-    return found
+    return list(found)
 
 
 def _held_out(config: TrainConfig, corpus: Corpus) -> list[str]:
@@ -83,35 +97,6 @@ def _held_out(config: TrainConfig, corpus: Corpus) -> list[str]:
         own = load_pairs(config.pairs, config.text.group)
         texts += map(clean, (*own.first, *own.second))
     return texts
-
-
-def _rows(path: Path, setting: str) -> list[tuple[str, str]]:
-    rows = []
-    for line, values in _values(path, setting):
-        if len(values) > 2 or not all(isinstance(x, str | None) for x in values):
-            raise UserError(
-                f"`{setting}` {path}:{line}: {len(values)} values, expected a query, or a query "
-                "and its passage"
-            )
-        query, passage = ([clean(value or "") for value in values] + ["", ""])[:2]
-        if query:
-            rows.append((query, passage))
-    return rows
-
-
-def _values(path: Path, setting: str) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Yield the line number and the cells of each row; of named columns, query and passage only."""
-    for line, cells in read_named_rows(file_source(path), _is_header):
-        if isinstance(cells, dict):
-            names = _columns(tuple(cells))
-            if names is None:
-                raise UserError(
-                    f"`{setting}` {path}:{line}: the columns are {', '.join(cells)}. Name them "
-                    "query, or query and passage"
-                )
-            yield line, [cells[name] for name in names]
-        else:
-            yield line, cells
 
 
 def _columns(names: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -25,7 +25,7 @@ class Origin:
     Attributes:
         name: its name, without parent folders, which are private.
         hub_name: its name on the Hub; `None` for a folder.
-        licence: the licence in its own card; `None` if no card on this machine names one.
+        licence: `None` if no card on this machine names one.
     """
 
     name: str
@@ -66,13 +66,12 @@ class TrainingFacts:
     """The facts of a training, besides the scores of its result.
 
     Attributes:
-        choice: the selected checkpoint, and why.
         evaluations: measurements during training, the base model (step 0) first; empty if nothing
             was trained.
         longest: number of tokens to which texts were cut; `None` if they were not.
         pooling: pooling of the base model.
         precision: device and arithmetic, in words.
-        seconds: wall-clock seconds, earlier sessions included.
+        seconds: wall-clock time, earlier sessions included.
         memory_mb: peak memory in MB, earlier sessions included, of the GPU if there is one, else of
             the first process.
     """

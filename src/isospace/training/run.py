@@ -20,7 +20,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -55,13 +55,7 @@ REPORT = "report.html"  # in the folder of a run or of a comparison
 
 @dataclass(frozen=True)
 class Sample:
-    """Held-out sentences and their vectors before and after training.
-
-    Attributes:
-        sentences: n sentences.
-        before: (n, dim) float32, vectors of the base model.
-        after: (n, dim) float32, vectors of the kept checkpoint.
-    """
+    """Held-out sentences (n), and their vectors (n, dim) of the base and the adapted model."""
 
     sentences: tuple[str, ...]
     before: np.ndarray
@@ -69,14 +63,7 @@ class Sample:
 
 
 class Run:
-    """A run's folder.
-
-    Args:
-        folder: the folder of an existing run; `Run.create` makes a new one.
-
-    Raises:
-        UserError: the folder is not a run.
-    """
+    """The folder of an existing run; `Run.create` makes a new one."""
 
     def __init__(self, folder: Path) -> None:
         folder = expanded(folder)
@@ -102,9 +89,6 @@ class Run:
         `adapt` are the settings of `adapt` as JSON, if it makes the run. A folder without a name
         gets one from the date, `work` (default: the objective) and the model, or from the number of
         models.
-
-        Raises:
-            UserError: the folder is not empty, or cannot be written.
         """
         try:
             folder = _new_folder(config, work, models) if config.output is None else config.output
@@ -119,11 +103,6 @@ class Run:
                 f"`output` {where}: cannot be written ({error.strerror}). Give another folder"
             ) from error
         return cls(folder)
-
-    @classmethod
-    def opened(cls, folder: Path, config: TrainConfig) -> Run:
-        """Return the run in a folder, or make one there with these settings."""
-        return cls(folder) if begun(folder) else cls.create(replace(config, output=folder))
 
     @property
     def config(self) -> TrainConfig:
@@ -210,7 +189,7 @@ class Run:
 
     @property
     def sample(self) -> Sample | None:
-        """Content of sample.npz; `None` if the run is not finished or has no sample."""
+        """Content of sample.npz; `None` without the file."""
         if not self.sample_path.is_file():
             return None
         arrays = read_arrays(self.sample_path)
@@ -221,17 +200,15 @@ class Run:
                 f"{self.sample_path}: its sentences are not JSON. The file is damaged, or another "
                 "version of isospace wrote it"
             ) from error
-        return Sample(
-            tuple(sentences),
-            *(arrays[state].astype(np.float32) for state in ("before", "after")),
-        )
+        before, after = (arrays[state].astype(np.float32) for state in ("before", "after"))
+        return Sample(tuple(sentences), before, after)
 
     @property
     def transfer(self) -> dict[str, Any]:
         """Scores of the transfer tasks; empty if they were not measured."""
-        content: dict[str, Any] = (
-            read_json(self.transfer_path) if self.transfer_path.is_file() else {}
-        )
+        if not self.transfer_path.is_file():
+            return {}
+        content: dict[str, Any] = read_json(self.transfer_path)
         return content
 
     def write_transfer(self, scores: Mapping[str, Any]) -> None:
@@ -305,15 +282,12 @@ def selected_weight(model: str) -> float | None:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A finished run and its results.
-
-    Attributes:
-        earlier: true if the run was already finished, so that no progress was shown.
-    """
+    """A finished run and its results."""
 
     run: Run
     results: RunResults
     earlier: bool = False
+    """True if the run was already finished, so that no progress was shown."""
 
     @property
     def verdict(self) -> str:
@@ -332,15 +306,8 @@ def begun(folder: Path) -> bool:
 
 
 def require_free(folder: Path | None) -> None:
-    """Refuse an output folder that is not empty, or that cannot be made.
-
-    Args:
-        folder: the folder of a new run; `None`: a new name, which is always free.
-
-    Raises:
-        UserError: the folder cannot be used; the message says what to do.
-    """
-    if folder is None:
+    """Refuse an output folder that is not empty, or that cannot be made."""
+    if folder is None:  # a new name, which is always free
         require_writable(_RUNS, inside=True)
         return
     # A kill may leave these files before the run begins. With other files, they are the user's.

@@ -47,10 +47,6 @@ class Sources:
 
     Attributes:
         of_view: (view,) number of the source that each view encodes.
-
-    Raises:
-        UserError: a view needs a mask token that the tokenizer lacks, edits the tokens of a
-            template, or changes embeddings that cannot be changed.
     """
 
     def __init__(

@@ -37,8 +37,7 @@ def update(
 ) -> tuple[dict[str, float], float]:
     """Do one update; return the terms of the loss, and the gradient norm before clipping.
 
-    Raises:
-        Diverged: the terms or the gradient are not finite; nothing was updated.
+    If they are not finite, nothing is updated (`Diverged`).
     """
     found = backward(training, number)
     check(found.terms)
@@ -306,9 +305,6 @@ def check_terms(
     """Refuse diverged terms; return the largest absolute value of each in the first ten updates.
 
     `first_terms` is the result for the previous update.
-
-    Raises:
-        Diverged: a term is not finite, or has exploded.
     """
     found = dict(first_terms)
     for name, value in terms.items():

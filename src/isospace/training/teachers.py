@@ -288,11 +288,7 @@ class CrossEncoderTeacher(Teacher):
 
 
 class FileTeacher(Teacher):
-    """Scores from a file of queries and texts.
-
-    Raises:
-        UserError: the file cannot be read, or it scores no pair of the training text.
-    """
+    """Scores from a file of queries and texts."""
 
     ranks_all = False
 
