@@ -95,26 +95,6 @@ class TypeGuess:
         return columns
 
 
-def convert(raw: Any, type_: ColumnType, cell: bool) -> Value:
-    """Convert a value of a file to the type of its column.
-
-    Raises:
-        ValueError: the column cannot hold the value.
-
-    Examples:
-        >>> convert("1.50", "str", cell=True), convert(3, "float", cell=False)
-        ('1.50', 3.0)
-    """
-    value = plain(raw, cell)
-    if value is None:
-        return None
-    if type_ == "str":
-        return str(plain(raw, cell=False))
-    if _widest(type_, _type(value)) != type_:
-        raise ValueError(f"{value!r}, expected {_WORDS[type_]}")
-    return float(value) if type_ == "float" else value
-
-
 def fit(
     columns: Mapping[str, ColumnType], metadata: Mapping[str, Any], where: str, cell: bool = False
 ) -> dict[str, Value]:
@@ -122,16 +102,23 @@ def fit(
 
     Raises:
         UserError: a column does not exist, or cannot hold a value.
+
+    Examples:
+        >>> fit({"a": "str", "b": "float"}, {"a": "1.50", "b": "3"}, "row 1", cell=True)
+        {'a': '1.50', 'b': 3.0}
     """
     if unknown := set(metadata) - set(columns):
         have = ", ".join(columns) or "none"
         raise UserError(f'{where}: the index has no column "{min(unknown)}". Columns: {have}')
-    values = {}
+    values: dict[str, Value] = {}
     for name, type_ in columns.items():
-        try:
-            values[name] = convert(metadata.get(name), type_, cell)
-        except ValueError as error:
-            raise UserError(f'{where}: column "{name}" has {error}') from error
+        raw = metadata.get(name)
+        value = plain(raw, cell)
+        if value is not None and type_ == "str":
+            value = str(plain(raw, cell=False))  # 1.50 keeps its last digit
+        elif value is not None and _widest(type_, _type(value)) != type_:
+            raise UserError(f'{where}: column "{name}" has {value!r}, expected {_WORDS[type_]}')
+        values[name] = float(value) if type_ == "float" and value is not None else value
     return values
 
 

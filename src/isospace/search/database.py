@@ -256,9 +256,12 @@ class Database:
             merge = self._table.merge_insert("id").when_matched_update_all()
             merge.when_not_matched_insert_all().execute(table)
 
-    def remove(self, ids: Sequence[str]) -> None:
+    def remove(self, ids: Sequence[str], column: str = "id") -> None:
         """Delete rows by their ids."""
-        self._remove("id", ids)
+        with self._working("written"):
+            for start in range(0, len(ids), SLICE):
+                some = ids[start : start + SLICE]
+                self._table.delete(self._lancedb.col(column).isin(some))
 
     def files(self) -> Counter[str]:
         """Return the number of rows of each file."""
@@ -270,13 +273,7 @@ class Database:
 
     def remove_files(self, files: Sequence[str]) -> None:
         """Delete the rows of these files."""
-        self._remove(_FILE, files)
-
-    def _remove(self, column: str, values: Sequence[str]) -> None:
-        with self._working("written"):
-            for start in range(0, len(values), SLICE):
-                some = values[start : start + SLICE]
-                self._table.delete(self._lancedb.col(column).isin(some))
+        self.remove(files, _FILE)
 
     def delete(self, where: str) -> int:
         """Delete the rows that match a filter; return their number."""

@@ -120,17 +120,19 @@ def index_files(
         with progress.bar("index", rows_seen) as advance:
             changes = index.add_slices(files.slices(), advance, on_cluster)
         stale = list(files.stale())
-        index.delete_ids(stale)
+        index.database.remove(stale)
         changes += Changes(deleted=len(stale))
     return _finish(index, changes, config.sync, progress)
 
 
 def _finish(index: SearchIndex, changes: Changes, sync: bool, progress: Progress) -> IndexedFiles:
     """Delete the rows of deleted files, or report them; then refresh the index."""
-    gone = index.gone()
+    root = index.folder / index.about.root
+    files = sorted(index.database.files().items())
+    gone = {file: rows for file, rows in files if not (root / file).exists()}
     rows = sum(gone.values())
     if sync:
-        index.delete_files(list(gone))
+        index.database.remove_files(list(gone))
         changes, gone = changes + Changes(deleted=rows), {}
     elif gone:
         names = ", ".join(islice(gone, 3)) + (", ..." if len(gone) > 3 else "")
@@ -231,7 +233,7 @@ class _Files:
 
     def stale(self) -> Iterator[str]:
         """Yield the ids FILE:ROW in the index, and of passages, that no file has any more."""
-        for key, row in self._index.ids():
+        for key, row in self._index.database.ids():
             name, _, number = row.rpartition(":")
             if name not in self._last or not number.isdecimal():
                 continue

@@ -82,7 +82,7 @@ class SearchIndex:
         encoder: Encoder | None,
         query_prompt: str | None = None,
     ) -> None:
-        self.folder, self.about, self._database = folder, about, database
+        self.folder, self.about, self.database = folder, about, database
         self._encoder = encoder  # `None`: loaded on first use
         self._query_prompt = query_prompt
         self._encoding = Lock()  # tokenizers are not thread-safe
@@ -163,7 +163,7 @@ class SearchIndex:
         return cls(folder, about, database, encoder, query_prompt)
 
     def __len__(self) -> int:
-        return self._database.count()
+        return self.database.count()
 
     @property
     def columns(self) -> Mapping[str, ColumnType]:
@@ -240,22 +240,22 @@ class SearchIndex:
             UserError: as for `add`.
             Stopped: cluster workers died repeatedly on one slice.
         """
-        to_write, ahead = tee(self._unencoded(rows, advance) for rows in slices)
+
+        def unencoded() -> Iterator[tuple[dict[str, tuple[Any, ...]], Changes]]:
+            for rows in slices:
+                to_encode, change = self.database.put_unencoded(rows)
+                advance(len(rows) - len(to_encode))
+                yield to_encode, change
+
+        to_write, ahead = tee(unencoded())
         texts = ([text for text, *_ in rows.values()] for rows, _ in ahead if rows)
         vectors = self._encoded(texts, on_cluster, advance)
         changes = Changes()
         for rows, change in to_write:
             if rows:
-                self._database.write(rows, next(vectors))
+                self.database.write(rows, next(vectors))
             changes += change
         return changes
-
-    def _unencoded(
-        self, rows: Sequence[Row], advance: Callable[[int], None]
-    ) -> tuple[dict[str, tuple[Any, ...]], Changes]:
-        to_encode, changes = self._database.put_unencoded(rows)
-        advance(len(rows) - len(to_encode))
-        return to_encode, changes
 
     def _encoded(
         self, texts: Iterator[list[str]], on_cluster: int, advance: Callable[[int], None]
@@ -277,29 +277,7 @@ class SearchIndex:
         Raises:
             UserError: the filter is invalid.
         """
-        return self._database.delete(where)
-
-    def ids(self) -> Iterator[tuple[str, str]]:
-        """Yield all ids, each with the id of the long row that it is a passage of, or itself."""
-        return self._database.ids()
-
-    def delete_ids(self, ids: Sequence[str]) -> None:
-        """Delete rows by their ids."""
-        self._database.remove(ids)
-
-    def gone(self) -> dict[str, int]:
-        """Return deleted files -> number of their rows in the index.
-
-        A file counts as deleted if its path no longer exists. Rows that were not read from a file
-        are ignored.
-        """
-        root = self.folder / self.about.root
-        files = sorted(self._database.files().items())
-        return {file: rows for file, rows in files if not (root / file).exists()}
-
-    def delete_files(self, files: Sequence[str]) -> None:
-        """Delete the rows of files, named as in `gone`."""
-        self._database.remove_files(files)
+        return self.database.delete(where)
 
     def approximate(self, rows: int) -> ApproximateIndex | None:
         """Return the approximate index; `None` if `rows` rows are searched exactly."""
@@ -308,7 +286,7 @@ class SearchIndex:
     @property
     def _exact_rows(self) -> float:
         """Largest number of rows for exact search; infinite if vectors are not floats."""
-        return EXACT_ROWS if self._database.compression.form.floats else math.inf
+        return EXACT_ROWS if self.database.compression.form.floats else math.inf
 
     def refresh(self) -> None:
         """Update the word index and the approximate index, and measure recall.
@@ -320,14 +298,14 @@ class SearchIndex:
         """
         rows = len(self)
         if rows:
-            self._database.index_words()
+            self.database.index_words()
         if rows <= self._exact_rows:
             return
         trained = self.about.approximate.rows if self.about.approximate else 0
         if rows > 2 * trained:
-            self._database.index_vectors()
+            self.database.index_vectors()
             trained = rows
-        measured = ApproximateIndex(trained, *self._database.measure_recall(rows))
+        measured = ApproximateIndex(trained, *self.database.measure_recall(rows))
         self.about = replace(self.about, approximate=measured)
         self.about.write(self.folder)
 
@@ -372,7 +350,7 @@ class SearchIndex:
         own = self.about.bm25_weight
         weight = bm25_weight if bm25_weight is not None else WEIGHT if own is None else own
         require_weight(weight)
-        rows = self._database.count(where)
+        rows = self.database.count(where)
         if not rows and not len(self):
             raise UserError(
                 f"{self.folder}: the index has no texts. Add some with isospace index FILE..."
@@ -380,17 +358,17 @@ class SearchIndex:
         k = min(k, max(rows, 1))
         measured = None if exact else self.approximate(rows)
 
-        sample = self._database.sample(len(self), SPREAD_SAMPLE)[1] if hybrid else None
+        sample = self.database.sample(len(self), SPREAD_SAMPLE)[1] if hybrid else None
 
         def find(query: str, vector: np.ndarray) -> list[Hit]:
             approximate = measured is not None
             if sample is None:
-                return self._database.nearest(vector, k, where, approximate)
-            return self._database.nearest_by_both(
+                return self.database.nearest(vector, k, where, approximate)
+            return self.database.nearest_by_both(
                 query, vector, k, where, approximate, weight, sample
             )
 
-        vectors = self._database.compression.queries(self._vectors(queries, "query"))
+        vectors = self.database.compression.queries(self._vectors(queries, "query"))
         hits = list(map(find, queries, vectors))
         by = f"cosine and words (BM25, weight {weight:g}), hybrid" if hybrid else "cosine"
         if self.about.compress != FULL:
