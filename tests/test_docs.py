@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import isospace
 from isospace.objectives import OBJECTIVES
 from isospace.objectives.contrast import Contrast
 
@@ -51,6 +52,11 @@ def test_what_contributing_names_is_there():
             found = [path for path in files if path.as_posix().endswith(f"/{file}")]
             assert found, file
             assert any(name in path.read_text(encoding="utf-8") for path in found), name
+
+
+def test_every_public_name_is_there():
+    assert dir(isospace) == sorted(isospace.__all__)
+    assert all(getattr(isospace, name) is not None for name in isospace.__all__)
 
 
 def test_python_quick_start_names_exist():

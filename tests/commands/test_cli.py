@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-from importlib.metadata import version
 from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
@@ -42,20 +41,14 @@ def run_folder(toy_model, toy_corpus, tmp_path, capsys):
     return tmp_path / "run"
 
 
-def test_says_which_version_this_is(capsys):
-    assert run(capsys, "--version") == (0, f"isospace {version('isospace')}\n", "")
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["train"], "--corpus is missing"),
-        (["train", "--recipe", "nonsense"], "no such recipe"),
         (
             ["train", "--corpus", "x", "--budget", "10 minuts"],
             "--budget 10 minuts: unknown unit minuts; give sentences, tokens, epochs or minutes",
         ),
-        (["train", "--corpus", "x", "--budget", "--seed", "3"], "--budget (nothing): has no unit"),
         (
             ["train", "--corpus", "x", "--modle", "y"],
             "--modle: no such option. Did you mean --model",
@@ -69,14 +62,8 @@ def test_says_which_version_this_is(capsys):
             ["train", "--corpus", "x", "--seed", "3", "simsce"],
             "simsce: no such objective. Did you mean simcse",
         ),
-        (["train", "zzz"], "zzz: no such objective. `isospace objectives` lists all"),
         (["train", "--corpus", "x", "--model", "./nowhere"], "./nowhere: not a folder"),
-        (["train", "--resume", "no-such-run"], "not a run (no such folder)"),
         (["train", "--resume", "run", "--seed", "3"], "Leave other settings out"),
-        (["corpus", "x.csv", "--columns", "q,a"], "--columns q,a: only one column"),
-        (["evaluate", "minilm"], "nothing to score on"),
-        (["evaluate", "./nowhere", "--own", "none.csv"], "none.csv"),
-        (["export", "my-run/", "--to", "st"], "my-run/: neither a folder here nor a model"),
     ],
 )
 def test_bad_words_exit_with_2_and_say_why(capsys, words, message):
@@ -140,19 +127,18 @@ def test_a_reader_that_has_seen_enough_is_no_error():
     assert process.returncode == 1
 
 
-@pytest.mark.parametrize("buffered", [True, False])
 @pytest.mark.parametrize(
-    ("output", "status", "said"),
+    ("buffered", "output", "status", "said"),
     [
-        ("| true", 1, ""),
-        ("> /dev/full", 1, "isospace: [Errno 28] No space left on device\n"),
-        (">&-", 0, ""),
+        ("", "| true", 1, ""),
+        ("1", "> /dev/full", 1, "isospace: [Errno 28] No space left on device\n"),
+        ("", ">&-", 0, ""),
     ],
 )
 def test_what_cannot_be_printed_is_no_traceback(buffered, output, status, said):
     command = shlex.join([sys.executable, "-m", "isospace", "--version"])
     script = f"set -o pipefail; {command} {output}"
-    environment = os.environ | {"PYTHONUNBUFFERED": "" if buffered else "1"}
+    environment = os.environ | {"PYTHONUNBUFFERED": buffered}
     done = subprocess.run(
         ["bash", "-c", script], env=environment, stderr=subprocess.PIPE, text=True, timeout=120
     )
@@ -170,28 +156,22 @@ def test_an_error_is_one_line_that_cannot_steer_the_terminal(capsys, tmp_path):
     assert err.replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize("before", [["--corpus", "x"], ["-o", "x"], ["-o=x"], ["-ox"]])
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_an_objective_takes_its_own_choices(name, before):
+def test_an_objective_takes_its_own_choices(name):
     """Several objectives have an option `variant`, each with choices of its own."""
     for field, hint in get_type_hints(OBJECTIVES[name]).items():
-        if get_origin(hint) is Literal:
+        for before in (["-o", "x"], ["-o=x"]) if get_origin(hint) is Literal else ():
             option = f"--{field.replace('_', '-')}"
-            words = ["train", *before, name, option, "nonsense"]
-            with pytest.raises(
-                UserError, match=re.escape(f"{option} nonsense: expected")
-            ) as refused:
-                _parse(words)
-            assert in_words(get_args(hint), "or") in str(refused.value)
+            wrong = re.escape(f"{option} nonsense: expected {in_words(get_args(hint), 'or')}")
+            with pytest.raises(UserError, match=wrong):
+                _parse(["train", *before, name, option, "nonsense"])
 
 
 @pytest.mark.parametrize(
     ("command", "words"),
     [
         (["train", "--corpus", "x"], ["10", "minutes"]),
-        (["adapt", "x"], ["10 minutes"]),
-        (["adapt", "x"], ["1", "minute"]),
-        (["compare", "scd"], ["1 minute"]),
+        (["adapt", "x"], ["1 minute"]),
     ],
 )
 def test_a_budget_is_one_word_or_two(command, words):

@@ -71,7 +71,5 @@ def test_a_file_has_steps_as_lines(capsys):
     with Console() as console:
         console.reading(["docs"])
         console.line("tried", "whitened by pairs")
-    assert capsys.readouterr().err.splitlines() == [
-        "reading   docs",
-        "tried     whitened by pairs",
-    ]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["reading   docs", "tried     whitened by pairs"]

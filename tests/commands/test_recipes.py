@@ -23,11 +23,7 @@ def test_the_command(capsys):
 
     assert main(["recipes", "simcse++-bert-base"]) == 0
     out = capsys.readouterr().out
-    assert (
-        "| command | isospace train --recipe simcse++-bert-base --corpus FILE --data FOLDER |"
-        in out
-    )
-    assert '"Avg": 78.05' in out
+    assert "isospace train --recipe simcse++-bert-base --corpus FILE --data FOLDER |" in out
 
     assert main(["recipes", "simcse++-bert-base", "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
@@ -39,6 +35,3 @@ def test_the_command(capsys):
 
     assert main(["recipes", "--json"]) == 0
     assert [row["recipe"] for row in json.loads(capsys.readouterr().out)] == list(RECIPES)
-
-    assert main(["recipes", "simcse-bert"]) == 2
-    assert "Did you mean simcse-bert-" in capsys.readouterr().err

@@ -26,28 +26,22 @@ def run(capsys, *words):
 
 
 def test_bad_words_are_refused(capsys, monkeypatch, toy_model, toy_corpus):
-    assert run(capsys, toy_model) == (
-        2,
-        "isospace: give a corpus (--corpus FILE, or --corpus docstrings)",
-    )
-    status, err = run(capsys, "a", "b", "c", "--corpus", "no.txt")
-    assert (status, err) == (2, "isospace: models a, b, c: expected one, or two to compare")
-    status, err = run(capsys, "no/such/model", "--corpus", toy_corpus, "--port", "0")
-    assert status == 2
-    assert err.startswith("isospace: no/such/model: not a folder")
-    status, err = run(capsys, toy_model, "--corpus", "no.txt", "--port", "0")
-    assert status == 2
-    assert "no.txt" in err
+    on_free_port = [toy_model, "--corpus", toy_corpus, "--port", "0"]
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
-        status, err = run(capsys, toy_model, "--corpus", toy_corpus, "--port", port)
-    assert status == 2
-    assert f"--port {port}: {HOST}:{port} cannot be used" in err
-    assert run(capsys, toy_model, "--corpus", toy_corpus, "--port", "70000")[0] == 2
+        for words, message in (
+            ([toy_model], "give a corpus (--corpus FILE, or --corpus docstrings)"),
+            (["a", "b", "c", "--corpus", "no.txt"], "models a, b, c: expected one, or two"),
+            (["no/such/model", *on_free_port[1:]], "no/such/model: not a folder"),
+            ([*on_free_port, "--corpus", "no.txt"], "no.txt"),
+            ([*on_free_port, "--port", port], f"--port {port}: {HOST}:{port} cannot be used"),
+            ([*on_free_port, "--port", "70000"], "--port 70000: expected 1 to 65535"),
+        ):
+            status, err = run(capsys, *words)
+            assert (status, message in err) == (2, True), err
     monkeypatch.setattr("isospace.system.imports.find_spec", lambda _: None)
     status, err = run(capsys, toy_model, "--corpus", toy_corpus)
-    assert status == 2
-    assert "pip install 'isospace[explore]'" in err
+    assert (status, "pip install 'isospace[explore]'" in err) == (2, True)
 
 
 def test_it_is_served_until_it_is_interrupted(capsys, toy_model, toy_corpus):

@@ -58,28 +58,20 @@ def test_a_loaded_model_is_a_model(toy_model, prompted):
     assert np.array_equal(cls.encode(TEXTS), wanted)
 
 
-@pytest.mark.parametrize("other", [None, ["minilm"]])
-def test_what_is_no_model_is_refused_by_its_type(other):
-    with pytest.raises(UserError, match=f"{type(other).__name__}: not a model"):
-        isospace.load(other)
+def test_prompts_are_those_of_sentence_transformers(prompted):
+    ours = isospace.load(prompted).encode(TEXTS, prompt="on ")
+    assert np.allclose(ours, prompted.encode(TEXTS, prompt="on "), atol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{"prompt": "on "}, {"prompt": ""}])
-def test_prompts_are_those_of_sentence_transformers(prompted, options):
-    ours = isospace.load(prompted).encode(TEXTS, **options)
-    assert np.allclose(ours, prompted.encode(TEXTS, **options), atol=1e-6)
-
-
-def test_another_precision_says_what_to_do(model):
+def test_what_cannot_be_encoded_is_named(model):
     with pytest.raises(UserError, match=r"`precision` int8.*quantize_embeddings"):
         model.encode(TEXTS, precision="int8")
-
-
-def test_what_is_no_text_is_named_by_its_place(model):
     with pytest.raises(UserError, match=r"text 1 is 'nan' of type float"):
         model.encode(["one", float("nan")])
     with pytest.raises(UserError, match=r"text 1 is 'None' of type NoneType"):
         model.index([TEXTS[0], None])
+    with pytest.raises(UserError, match="NoneType: not a model"):
+        isospace.load(None)
 
 
 def test_similarity_is_the_cosine_of_every_pair(model):
@@ -87,7 +79,6 @@ def test_similarity_is_the_cosine_of_every_pair(model):
     expected = [[cosine(a, b) for b in vectors[:4]] for a in vectors[4:7]]
     assert np.allclose(model.similarity(TEXTS[4:7], TEXTS[:4]), expected, atol=1e-5)
     assert np.allclose(model.similarity(vectors[4:7], TEXTS[:4]), expected, atol=1e-5)
-    assert np.allclose(model.similarity(TEXTS[4], TEXTS[:4]), expected[0], atol=1e-5)
     single = model.similarity(TEXTS[4], vectors[0])
     assert single.shape == ()
     assert model.similarity(np.zeros(model.dim), vectors[:2]).tolist() == [0, 0]
@@ -96,10 +87,9 @@ def test_similarity_is_the_cosine_of_every_pair(model):
     assert np.allclose(model.similarity(vectors[4:7], large), expected, atol=1e-2)
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 1000])
 @pytest.mark.parametrize("k", [1, 5, 100])
-def test_search_finds_what_a_loop_finds(model, monkeypatch, chunk, k):
-    monkeypatch.setattr(nearest, "_SLICE", chunk)
+def test_search_finds_what_a_loop_finds(model, monkeypatch, k):
+    monkeypatch.setattr(nearest, "_SLICE", 7)
     index = model.index(iter(TEXTS))
     assert len(index) == len(TEXTS)
     queries = ["the cat sat", "a new river", "model"]
@@ -120,9 +110,8 @@ def test_one_query_gives_one_list(model):
     assert index.search(model.encode(TEXTS[3]), k=1)[0][0].row == 3
     assert index.search([], k=1) == []
     assert model.index([]).search("x") == []
-    for k in (0, -1, 2.5):
-        with pytest.raises(UserError, match=f"^`k` {k}"):
-            index.search("x", k=k)
+    with pytest.raises(UserError, match=r"^`k` 0"):
+        index.search("x", k=0)
 
 
 def test_a_corpus_can_be_a_file(model, tmp_path):

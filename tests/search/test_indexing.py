@@ -14,7 +14,7 @@ from warm import WarmProcess, isospace_main
 
 from isospace.search import Changes, SearchIndex, files, index as module
 from isospace.search.about import About
-from isospace.search.columns import TypeGuess, convert
+from isospace.search.columns import TypeGuess, fit
 from isospace.search.database import Database
 from isospace.system.progress import Silent
 
@@ -24,11 +24,10 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet"])
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
 def test_columns_keep_their_types(toy_model, tmp_path, capsys, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    rows = ROWS if name != "t.parquet" else [{**row, "x": float(row["x"])} for row in ROWS]
-    write_rows(Path(name), rows)
+    write_rows(Path(name), ROWS)
     words = ["index", name, "--column", "words", "--id-column", "key", "--model", toy_model]
     status, _, err = run(capsys, *words, "--keep", "n", "x", "Area code", "mark")
     assert status == 0, err
@@ -240,8 +239,7 @@ def test_a_document_that_cannot_be_read_any_more_keeps_its_rows(toy_model, tmp_p
     ("cells", "kind", "values"),
     [
         (["1460323737035677698", "3"], "int", [1460323737035677698, 3]),
-        (["9460323737035677698", "3"], "str", ["9460323737035677698", "3"]),
-        (["12345678901234567890123", "1.5"], "str", ["12345678901234567890123", "1.5"]),
+        (["9460323737035677698", "1.5"], "str", ["9460323737035677698", "1.5"]),
         (["4e999", "1.5"], "str", ["4e999", "1.5"]),
         (["1e3", "-1.5"], "float", [1000.0, -1.5]),
         (["caf\udce9", ""], "str", ["caf?", None]),
@@ -252,13 +250,13 @@ def test_no_digit_of_a_cell_is_lost(cells, kind, values):
     for cell in cells:
         guess.see({"c": cell}, cell=True)
     assert guess.columns == {"c": kind}
-    assert [convert(cell, kind, cell=True) for cell in cells] == values
+    fitted = [fit({"c": kind}, {"c": cell}, "row 1", cell=True) for cell in cells]
+    assert [row["c"] for row in fitted] == values
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_what_is_no_finite_number_is_none(number):
-    assert convert(number, "float", cell=False) is None
+def test_what_is_no_finite_number_is_none():
     guess = TypeGuess(["c"])
-    for value in (number, 1.5):
+    for value in (float("nan"), float("inf"), 1.5):
         guess.see({"c": value}, cell=False)
     assert guess.columns == {"c": "float"}
+    assert fit({"c": "float"}, {"c": float("inf")}, "row 1") == {"c": None}

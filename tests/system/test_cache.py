@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from isospace.config import CorpusConfig
-from isospace.corpus.corpus import load_corpus
 from isospace.errors import UserError
-from isospace.system.cache import built_once, cache_folder
+from isospace.system.cache import built_once
 
 
 def test_a_killed_build_is_not_used(tmp_path):
@@ -43,21 +41,10 @@ def read(folder: Path) -> str:
     return (folder / "part").read_text()
 
 
-def test_no_place_for_a_cache_names_the_way_out(tmp_path, monkeypatch):
+def test_no_place_for_a_cache_names_the_way_out(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"file/isospace: Not a directory.* ISOSPACE_CACHE"):
         built_once(tmp_path / "file" / "isospace" / "x", Path.mkdir, Path.exists)
-    with pytest.raises(UserError, match=r"file/corpus: Not a directory.* ISOSPACE_CACHE"):
-        load_corpus(CorpusConfig(corpus=("notes.txt",)), tmp_path / "file")
-
-    def nobody() -> Path:
-        raise RuntimeError("could not determine home directory")
-
-    for name in ("ISOSPACE_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Path, "home", nobody)
-    with pytest.raises(UserError, match=r"no home folder.* ISOSPACE_CACHE"):
-        cache_folder()
 
 
 def test_two_builders_of_the_same_result(tmp_path):

@@ -10,7 +10,7 @@ import torch
 from isospace.system.devices import side_by_side
 
 
-@pytest.fixture(params=[1, 2, 5])
+@pytest.fixture(params=[1, 2])
 def threads(request):
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)
@@ -18,7 +18,7 @@ def threads(request):
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 40])
+@pytest.mark.parametrize("count", [0, 1, 3])
 def test_results_come_in_the_order_of_the_items(threads, count):
     gate = threading.Event()
 

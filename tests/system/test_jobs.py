@@ -60,15 +60,7 @@ class Programs:
             time.sleep(0.05)
 
 
-def test_all_run_in_turn_so_many_at_a_time(tmp_path):
-    programs = Programs(tmp_path)
-    programs.run({name: f"print('{name}')" for name in "abcde"}, 2)
-    assert programs.begun == list("abcde")
-    assert programs.most == 2
-    assert programs.ends == {name: Ended(0, name) for name in "abcde"}
-
-
-def test_a_failure_is_told_by_the_last_line_of_this_process_and_the_others_go_on(tmp_path):
+def test_all_run_in_turn_and_a_failure_is_told_by_the_last_line_of_its_process(tmp_path):
     programs = Programs(tmp_path)
     programs.log("silent").write_text("of an earlier process\n")
     programs.run(
@@ -80,11 +72,13 @@ def test_a_failure_is_told_by_the_last_line_of_this_process_and_the_others_go_on
         },
         2,
     )
+    assert programs.begun == ["loud", "silent", "killed", "good"]
+    assert programs.most == 2
     ends = programs.ends
     assert (ends["loud"].status, ends["loud"].reason) == (2, "why")
     assert (ends["silent"].status, ends["silent"].reason) == (3, "exit status 3")
     assert ends["killed"].reason.startswith("was killed by signal 9")
-    assert ends["good"].status == 0
+    assert ends["good"] == Ended(0, "good")
     assert programs.log("silent").read_text() == "of an earlier process\n"
 
 
@@ -100,11 +94,10 @@ def test_an_exception_stops_the_others_politely(tmp_path):
     assert programs.begun == ["long", "short"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_signal_stops_all_politely(tmp_path, number):
+def test_one_signal_stops_all_politely(tmp_path):
     def ask(_: str) -> None:
         programs.wait_until_ready("long")
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGINT)
 
     programs, before = Programs(tmp_path, ask), psutil.Process().children()
     with pytest.raises(KeyboardInterrupt):

@@ -57,7 +57,7 @@ def test_importing_every_public_name_changes_nothing_of_others():
 
 
 @pytest.fixture
-def alone(monkeypatch, tmp_path):
+def alone(monkeypatch):
     """The environment of a launcher that has started one process; its exit handlers are listed."""
     for name, value in {
         "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost",
@@ -71,31 +71,26 @@ def alone(monkeypatch, tmp_path):
         dist.destroy_process_group()
 
 
-def join_as_launched(monkeypatch, tmp_path):
-    """Join, where Accelerate makes the group that it makes for launched processes."""
+def test_a_group_that_was_made_here_is_left_at_the_end_and_no_other(alone, monkeypatch, tmp_path):
+    def begin_group():
+        place = f"file://{tmp_path}/group"
+        dist.init_process_group("gloo", init_method=place, rank=0, world_size=1)
+
+    begin_group()  # as a program that isospace is part of
+    join_processes()
+    assert alone == []
+    dist.destroy_process_group()
+    PartialState._reset_state()
     made = PartialState.__init__
 
     def joined(self, *args, **kwargs):
+        """Make the group that Accelerate makes for launched processes."""
         if not dist.is_initialized():
-            begin_group(tmp_path)
+            begin_group()
         made(self, *args, **kwargs)
 
     monkeypatch.setattr(PartialState, "__init__", joined)
-    return join_processes()
-
-
-def begin_group(tmp_path):
-    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
-
-
-def test_a_group_of_the_host_is_not_left(alone, monkeypatch, tmp_path):
-    begin_group(tmp_path)
-    join_as_launched(monkeypatch, tmp_path)
-    assert alone == []
-
-
-def test_a_group_that_was_made_here_is_left_at_the_end(alone, monkeypatch, tmp_path):
-    join_as_launched(monkeypatch, tmp_path)
+    join_processes()
     assert alone == [processes._leave]
     processes._leave()
     assert not dist.is_initialized()
