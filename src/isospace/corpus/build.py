@@ -29,7 +29,6 @@ from isospace.corpus.examples import (
     belonging,
     hold_out,
     label_of,
-    numbered,
     same_texts,
     select_examples,
     select_passages,
@@ -260,7 +259,9 @@ class _Builder:
             positive = None
             content: tuple[Any, ...] = (digest, {})
             if labels:
-                classes, numbers = numbered([labels[row] for row in rows_kept.tolist()])
+                kept = np.array(labels, dtype=object)[rows_kept]
+                names, numbers = np.unique(kept, return_inverse=True)
+                classes = names.tolist()
                 positive = belonging(classes, numbers)
                 np.save(folder / "labels.npy", numbers)
                 content = (*content, classes, hash_of(numbers.tobytes()))

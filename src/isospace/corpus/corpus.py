@@ -240,18 +240,19 @@ def _check(config: CorpusConfig, sources: list[Source], own_pairs: bool) -> None
     if not own_pairs:
         for setting in ("title_column", "document_column"):
             require_columns(sources, config.corpus, setting, getattr(config, setting))
-    lines = [s.name for s in sources if s.format == "txt"]
-    if config.group != FOLDER:
-        lines += [s.name for s in sources if s.format in DOCUMENT_FORMATS]
-    lines += [s.name for s in sources if s.format == DOCSTRINGS]
-    what = f"`columns` {' '.join(config.columns)}" if config.columns else None
-    if config.group is not None and not own_pairs:
-        what = what or f"`group` {config.group}"
-    if what and lines:
-        wanted = "Expected csv, tsv, jsonl or parquet files."
-        if config.group == FOLDER and not config.columns:
-            wanted = "Expected documents; with `layout` paragraphs every txt file is one."
-        raise UserError(f"{what}: {lines[0]} has no columns. {wanted}")
+    if config.columns:
+        what = f"`columns` {' '.join(config.columns)}"
+    elif config.group is not None and not own_pairs:
+        what = f"`group` {config.group}"
+    else:
+        return
+    wanted = "csv, tsv, jsonl or parquet files"
+    bare = [source for source in sources if not source.has_columns]
+    if config.group == FOLDER and not config.columns:
+        wanted = "documents; with `layout` paragraphs every txt file is one"
+        bare = [source for source in bare if source.format not in DOCUMENT_FORMATS]
+    if bare:
+        raise UserError(f"{what}: {bare[0].name} has no columns. Expected {wanted}.")
 
 
 _PARSERS = (

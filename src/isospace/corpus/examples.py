@@ -203,18 +203,6 @@ def label_of(value: Any, place: str, column: str) -> str:
     return sys.intern(label)  # rows share a few texts
 
 
-def numbered(labels: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the distinct labels, sorted, and the position of each row's label, (row,).
-
-    >>> classes, numbers = numbered(["neutral", "entailment", "neutral"])
-    >>> classes, numbers.tolist()
-    (['entailment', 'neutral'], [1, 0, 1])
-    """
-    classes = sorted(set(labels))
-    places = {name: place for place, name in enumerate(classes)}
-    return classes, np.array([places[label] for label in labels], dtype=np.int64)
-
-
 def belonging(classes: Sequence[str], labels: NDArray[np.int64]) -> NDArray[np.bool_] | None:
     """Return (row,) true if a row's texts belong together; `None` if no class says so.
 

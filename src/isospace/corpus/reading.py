@@ -129,15 +129,10 @@ def read_documents(
                     raise
                 unreadable[source.name] = error
                 continue
-            yield _counted(document, config, counts)
-
-
-def _counted(document: Document, config: CorpusConfig, counts: dict[str, int]) -> Document:
-    """Return the document of a file with its group; add what was left out to `counts`."""
-    for what, count in document.left_out.items():
-        counts[f"{what} left out"] = counts.get(f"{what} left out", 0) + count
-    folder = (os.path.dirname(document.id) or ".") if config.group == FOLDER else ""
-    return replace(document, group=folder)
+            for what, count in document.left_out.items():
+                counts[f"{what} left out"] = counts.get(f"{what} left out", 0) + count
+            folder = (os.path.dirname(place) or ".") if config.group == FOLDER else ""
+            yield replace(document, group=folder)
 
 
 def read_file(source: Source, id: str) -> Document:

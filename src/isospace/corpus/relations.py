@@ -8,7 +8,7 @@ rest. A docstring has lines for its summary and next paragraph.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
@@ -25,8 +25,6 @@ Rows = NDArray[np.int64]
 
 SUMMARY_NEXT = "summary-next"
 """The relation of a docstring's summary and next paragraph (`Document.summary_next`)."""
-
-
 FIRST_REST = "first-rest"
 """The only relation whose texts are parts of passages."""
 
@@ -81,12 +79,7 @@ class Structure:
 
     def take(self, lines: Rows) -> Structure:
         """Return the structure of these lines only; documents keep their numbers."""
-        return replace(
-            self,
-            roles=self.roles[lines],
-            documents=self.documents[lines],
-            sections=self.sections[lines],
-        )
+        return Structure(self.roles[lines], self.documents[lines], self.sections[lines])
 
 
 def _under(structure: Structure, role: Role, places: Rows) -> Rows:
@@ -255,14 +248,8 @@ class Related:
 
     def save(self, folder: Path) -> None:
         """Write structure and flags to a folder, for `load`."""
-        found = self.structure
-        np.savez(
-            folder / "structure.npz",
-            roles=found.roles,
-            documents=found.documents,
-            sections=found.sections,
-            flags=np.stack([self.telling, self.held, self.trained]),
-        )
+        flags = np.stack([self.telling, self.held, self.trained])
+        np.savez(folder / "structure.npz", **vars(self.structure), flags=flags)
 
     @classmethod
     def load(cls, folder: Path) -> Related | None:
@@ -270,8 +257,7 @@ class Related:
         if not (folder / "structure.npz").exists():
             return None
         with np.load(folder / "structure.npz") as parts:
-            names = ("roles", "documents", "sections")
-            structure = Structure(*(parts[name] for name in names))
+            structure = Structure(parts["roles"], parts["documents"], parts["sections"])
             return cls(structure, *parts["flags"])
 
 

@@ -54,9 +54,6 @@ def require_columns(
     """Raise an error if a column is wanted and no source has columns.
 
     If some sources have columns, the others are read without the column.
-
-    Raises:
-        UserError: the message names the setting and what the user `named`.
     """
     if column is not None and not any(source.has_columns for source in sources):
         raise UserError(
@@ -112,11 +109,7 @@ def listed(names: Sequence[str], most: int = 10) -> str:
 
 
 def require_there(files: Iterable[str]) -> None:
-    """Raise an error if a file or folder is missing, before any is read.
-
-    Raises:
-        UserError: the message names the file or folder.
-    """
+    """Raise an error if a file or folder is missing, before any is read."""
     for file in files:
         there = "://" in file or os.path.isdir(file) or os.path.isfile(file)
         if not (there or file == "-" or is_docstrings(file)):

@@ -26,10 +26,8 @@ from isospace.system.progress import log_level
 
 HEADING_SIZE = 1.15
 """A line is a heading if its letters are larger than the usual size by this factor."""
-
 MOST_BOLD = 0.25
 """Largest share of bold letters: with more, a bold line is not a heading."""
-
 _PAGE_NUMBER = re.compile(
     r"\W*(?:(?:page|seite|p\.|s\.)\s*)?(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:/|of|von|de|sur)\s*\d{1,4})?\W*",
     re.IGNORECASE,

@@ -7,6 +7,7 @@ keep their text.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -55,6 +56,7 @@ _OBJECT = re.compile(
     r"enumerator|coroutinefunction|coroutinemethod|abstractmethod|pdbcommand|2to3fixer)"
 )
 _VERSION = re.compile(r"\S+(?:\s+(.*))?", re.DOTALL)
+_ANY_OPTIONS = defaultdict(lambda: str, any=str)  # an empty mapping would allow none
 _LOCK = Lock()  # docutils shares directives and roles across the process
 
 
@@ -121,16 +123,6 @@ def _lenient(draft: Draft) -> Iterator[None]:
         directives.directive, roles.role = known_directive, known_role
 
 
-class _AnyOptions(dict[str, Any]):
-    """A mapping that accepts every option, with any value."""
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __getitem__(self, key: str) -> Any:
-        return str
-
-
 def _generic_directive(draft: Draft) -> type[Any]:
     from docutils import nodes
     from docutils.parsers.rst import Directive
@@ -141,10 +133,9 @@ def _generic_directive(draft: Draft) -> type[Any]:
         has_content = True
         optional_arguments = 1
         final_argument_whitespace = True
-        option_spec = _AnyOptions()
+        option_spec = _ANY_OPTIONS
 
         def run(self) -> list[Any]:
-            """Return nodes for the text of the directive."""
             name = self.name.lower()
             argument = self.arguments[0] if self.arguments else ""
             if name in _CODE_DIRECTIVES:
