@@ -105,68 +105,52 @@ print("This is not a docstring of anything.")
 '''
 
 
-@pytest.mark.parametrize(
-    ("source", "sentences"),
-    [
-        (
-            NUMPY_STYLE,
-            [
-                "Return the sum of all values along an axis.",
-                "The values are added in pairs, so that the rounding error of the result grows "
-                "with the logarithm of their number.",
-                "The values to be added, which are not changed.",
-                "The axis that goes away.",
-                "It is counted from zero.",
-                "The same divided by the number of values.",
-                "The method total is an alias of this function.",
-            ],
-        ),
-        (
-            GOOGLE_STYLE,
-            [
-                "Applies a linear map to the incoming data.",
-                "The number of values that come in.",
-                "Are handed to the parent class as they are.",
-                "The mapped data of the same shape as the input.",
-                "The first item of the list.",
-                "The second item of the list.",
-                "Computes the natural logarithm of every value.",
-                "The logarithm of a value that is less than zero is not a number, without any "
-                "warning.",
-            ],
-        ),
-        ("def broken(:", []),
-        (f"{GOOGLE_STYLE}\nif x:\n    y\n" + "elif x:\n    y\n" * 1100, []),
-    ],
-)
-def test_sentences_of_a_module(source, sentences):
-    found = extract(source.encode(), "a.py")
-    assert [text for one in found for text in prose_sentences(one)] == sentences
-
-
-def test_docstrings_have_names_and_sections():
+def test_docstrings_of_a_module():
     [numpy_style] = extract(NUMPY_STYLE.encode(), "package/sub/a.py")
     assert (numpy_style.id, numpy_style.group) == ("package.sub.a.f", "package/sub/a.py")
-    assert numpy_style.sections[1:4] == (
-        Section(
-            "Parameters",
-            1,
-            (
-                "The values to be added, which are not changed.",
-                "The axis that goes away. It is counted from zero.",
-            ),
-        ),
+    summary = (
+        "Return the sum of all values along an axis.",
+        "The values are added in pairs, so that the rounding error of the result grows with the "
+        "logarithm of their number.",
+    )
+    values = "The values to be added, which are not changed."
+    assert [one for one in numpy_style.sections if one.paragraphs] == [
+        Section("", 0, summary),
+        Section("Parameters", 1, (values, "The axis that goes away. It is counted from zero.")),
         Section("See Also", 1, ("The same divided by the number of values.",)),
         Section("Notes", 1, ("The method total is an alias of this function.",)),
-    )
-    google_style = extract(GOOGLE_STYLE.encode(), "b.py")
-    assert [one.id for one in google_style] == ["b.C", "C.h"]
-    assert [part.heading for part in google_style[0].sections] == ["", "", ""]
-    [attribute] = extract(
-        b"add_newdoc('numpy', 'ndarray', ('shape', 'Tuple of the sizes of its dimensions.'))",
-        "c.py",
-    )
-    assert attribute.id == "numpy.ndarray"
+    ]
+    [google_style, called] = extract(GOOGLE_STYLE.encode(), "b.py")
+    assert (google_style.id, called.id) == ("b.C", "C.h")
+    assert [(one.heading, *one.paragraphs) for one in google_style.sections] == [
+        ("", "Applies a linear map to the incoming data."),
+        (
+            "",
+            "The number of values that come in.",
+            "Are handed to the parent class as they are.",
+        ),
+        (
+            "",
+            "The mapped data of the same shape as the input.",
+            "The first item of the list.",
+            "The second item of the list.",
+        ),
+    ]
+    assert prose_sentences(called) == [
+        "Computes the natural logarithm of every value.",
+        "The logarithm of a value that is less than zero is not a number, without any warning.",
+    ]
+    call = "add_newdoc('numpy', 'ndarray', ('shape', 'Tuple of the sizes of its dimensions.'))"
+    assert [one.id for one in extract(call.encode(), "c.py")] == ["numpy.ndarray"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["def broken(:", "if x:\n    y\n" + "elif x:\n    y\n" * 1100],
+    ids=["syntax", "depth"],
+)
+def test_a_module_that_does_not_parse_has_none(source):
+    assert extract(f"{GOOGLE_STYLE}\n{source}".encode(), "a.py") == []
 
 
 def paragraphs(docstring: str) -> list[tuple[int, str]]:

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import csv
 import gzip
-import io
-import json
 import logging
 import lzma
 import os
@@ -14,48 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from row_files import write_rows
 
 from isospace.corpus import records, streams
 from isospace.corpus.records import Column, unreadable
-from isospace.corpus.sources import file_source, find_sources
+from isospace.corpus.sources import find_sources
 from isospace.errors import UserError
 
-TEXTS = ["One plain sentence.", 'Quotes "and, commas".', "Ünïcödé 猫 👩‍👩‍👧", "שלום עולם"]
-
-
-def as_txt(texts: list[str]) -> bytes:
-    return "".join(f"{text}\n" for text in texts).encode()
-
-
-def as_jsonl(texts: list[str]) -> bytes:
-    return "".join(json.dumps({"id": i, "text": t}) + "\n" for i, t in enumerate(texts)).encode()
-
-
-def as_csv(texts: list[str]) -> bytes:
-    out = io.StringIO()
-    csv.writer(out).writerows([("id", "text"), *enumerate(texts)])
-    return out.getvalue().encode()
-
-
-def as_tsv(texts: list[str]) -> bytes:
-    return ("id\ttext\n" + "".join(f"{i}\t{t}\n" for i, t in enumerate(texts))).encode()
-
-
-def as_parquet(texts: list[str]) -> bytes:
-    out = io.BytesIO()
-    pq.write_table(pa.table({"id": range(len(texts)), "text": texts}), out, row_group_size=2)
-    return out.getvalue()
-
-
-WRITERS = {
-    "txt": as_txt,
-    "jsonl": as_jsonl,
-    "csv": as_csv,
-    "tsv": as_tsv,
-    "parquet": as_parquet,
-}
-
-
+TEXTS = ["One plain sentence.", "Commas, and more.", "Ünïcödé 猫 👩‍👩‍👧", "שלום עולם"]
 TEXT = Column("text", "`column`")
 
 
@@ -76,25 +39,24 @@ def put(folder: Path, name: str, content: bytes | str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv", "parquet"])
 def test_every_format_gives_the_texts(tmp_path, suffix):
-    assert load(put(tmp_path, f"a.{suffix}", WRITERS[suffix](TEXTS))) == TEXTS
+    rows = [{"id": i, "text": text} for i, text in enumerate(TEXTS)]
+    assert load(write_rows(tmp_path / f"a.{suffix}", rows)) == TEXTS
 
 
-@pytest.mark.parametrize("suffix", sorted(WRITERS.keys() - {"parquet"}))
-def test_compressed_files_in_several_parts(tmp_path, suffix):
-    content = WRITERS[suffix](TEXTS)
+def test_compressed_files_in_several_parts(tmp_path):
+    content = "".join(f"{text}\n" for text in TEXTS).encode()
     half = len(content) // 2
     zst = zstandard.ZstdCompressor().compress
     for name, pack in (("gz", gzip.compress), ("zst", zst), ("xz", lzma.compress)):
         packed = pack(content[:half]) + pack(content[half:])
-        assert load(put(tmp_path, f"A.{suffix}.{name}".upper(), packed)) == TEXTS
+        assert load(put(tmp_path, f"A.TXT.{name.upper()}", packed)) == TEXTS
 
 
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"one\ntwo\n", ["one", "two"]),
         (b"one\ntwo", ["one", "two"]),
         (b"one\r\ntwo\r\n", ["one", "two"]),
         (b"one\rtwo\r", ["one", "two"]),
@@ -106,7 +68,7 @@ def test_lines_end_where_files_of_any_system_end_them(tmp_path, content, expecte
     assert load(put(tmp_path, "a.txt", content)) == expected
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "cp1252", "utf-8-sig"])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig"])
 def test_other_encodings(tmp_path, encoding):
     path = put(tmp_path, "a.txt", "déjà vu\nça va\n".encode(encoding))
     assert load(path, encoding=encoding) == ["déjà vu", "ça va"]
@@ -149,7 +111,7 @@ SEVERAL = (
 )
 
 
-def test_several_columns_of_one_pass(tmp_path, monkeypatch):
+def test_several_columns(tmp_path):
     """Values that are no texts are as the file has them."""
     jsonl = put(tmp_path, "a.jsonl", '{"text": "a", "b": [1]}\n\n{"b": 2.5, "text": null}\n')
     expected = [([1], "a", None), (None, "", None), (2.5, None, None)]
@@ -159,22 +121,14 @@ def test_several_columns_of_one_pass(tmp_path, monkeypatch):
     columns = (Column("b", "`b`", text=False), TEXT, Column("b", "`again`", text=False))
     values = [values for _, values in read(tmp_path / "a.parquet", columns=columns)]
     assert values == [(1, "a", 1), (None, None, None)]
-    (source,) = find_sources([str(jsonl)], tmp_path, "utf-8")
-    opened = []
-    input_stream = records.pa.input_stream
-    monkeypatch.setattr(
-        records.pa, "input_stream", lambda *a, **k: opened.append(a) or input_stream(*a, **k)
-    )
-    assert len(list(records.read_records(source, SEVERAL))) == 3
-    assert len(opened) == 1
 
 
 def test_folder_in_order_with_a_warning_for_the_rest(tmp_path, caplog):
     (tmp_path / "b").mkdir()
     put(tmp_path / "b", "z.txt", "third")
-    put(tmp_path, "a.jsonl", as_jsonl(["first"]))
+    put(tmp_path, "a.jsonl", '{"text": "first"}')
     put(tmp_path, "c.txt", "fourth")
-    put(tmp_path, "aa.csv", as_csv(["second"]))
+    put(tmp_path, "aa.csv", "text\nsecond\n")
     put(tmp_path, "picture.png", b"\x89PNG")
     with caplog.at_level(logging.WARNING):
         assert load(tmp_path) == ["first", "second", "third", "fourth"]
@@ -187,16 +141,9 @@ def test_folder_in_order_with_a_warning_for_the_rest(tmp_path, caplog):
     [
         ("a.txt", b"", r"a\.txt is empty"),
         ("a.md", b"text", r"a\.md: unknown file type\. Expected \.txt, \.jsonl"),
-        ("a.parquet.gz", b"text", r"a\.parquet\.gz: unknown file type"),
         ("a.txt", b"ok\nna\xefve\n", r"a\.txt:2: not utf-8 .* name its encoding with `encoding`"),
-        ("a.txt", b"ok\r\rcut \xe7\x8c", r"a\.txt:3: not utf-8 "),
-        ("a.txt", "ab\n".encode("utf-16"), r"a\.txt:1: not utf-8 .* `encoding`"),
         ("a.txt.gz", b"not compressed", r"a\.txt\.gz cannot be read as \.gz"),
-        (
-            "a.txt.gz",
-            gzip.compress(bytes(range(97, 123)) * 9, mtime=0)[:-9],
-            r"cannot be read as \.gz: Trun",
-        ),
+        ("a.txt.gz", gzip.compress(b"cut off" * 9)[:-9], r"cannot be read as \.gz"),
         ("a.txt.xz", lzma.compress(b"cut off")[:-9], r"a\.txt\.xz cannot be read as \.xz: Compr"),
         ("a.parquet", b"not a parquet file", r"a\.parquet cannot be read as parquet"),
         ("a.jsonl", b'{"text": "a"}\n{"text": "b}\n', r"a\.jsonl:2: not valid JSON"),
@@ -211,6 +158,7 @@ def test_folder_in_order_with_a_warning_for_the_rest(tmp_path, caplog):
         ("a.jsonl", b'{"text": "a"}\n{"text": 7}\n', r'a\.jsonl:2: "text" is 7, expected a string'),
         ("a.csv", b"id,body\n1,a\n", r'a\.csv:1: no column "text"\. Columns: id, body\.'),
         ("a.csv", b"id,text\n1,a\n2\n", r"a\.csv:3: 1 field, the header has 2"),
+        ("a.csv", b"id,text\n1,a, b\n", r"a\.csv:2: 3 fields, the header has 2 .*put quotes"),
         ("a.csv", b'text\nfine\n"never closed\nmore\n', r"a\.csv:3: not valid csv"),
     ],
 )
@@ -220,16 +168,9 @@ def test_bad_files_are_refused_by_name_line_and_expectation(tmp_path, name, cont
         load(path)
 
 
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        ({"body": ["a"]}, r'a\.parquet: no column "text"\. Columns: body'),
-        ({"text": [1]}, r'a\.parquet:1: "text" is 1, expected a string'),
-    ],
-)
-def test_parquet_of_another_schema(tmp_path, table, message):
-    pq.write_table(pa.table(table), tmp_path / "a.parquet")
-    with pytest.raises(UserError, match=message):
+def test_parquet_of_another_schema(tmp_path):
+    write_rows(tmp_path / "a.parquet", [{"body": "a"}])
+    with pytest.raises(UserError, match=r'a\.parquet: no column "text"\. Columns: body'):
         load(tmp_path / "a.parquet")
 
 
@@ -242,12 +183,6 @@ def test_pipes_are_not_read_and_it_is_said(tmp_path, caplog):
     assert "pipe.txt" in caplog.text
 
 
-def test_a_text_with_the_delimiter_needs_quotes(tmp_path):
-    path = put(tmp_path, "a.csv", "id,text, n\n1,a; b, c; d, e; f\n")
-    with pytest.raises(UserError, match=r":2: 4 fields, the header has 3 .*put quotes"):
-        load(path, column="id")
-
-
 def test_documents_of_a_folder(tmp_path):
     put(tmp_path, "a.md", "# A\n")
     put(tmp_path, "ls.1.gz", gzip.compress(b".TH LS 1\n"))
@@ -258,11 +193,8 @@ def test_documents_of_a_folder(tmp_path):
     assert streams.read_bytes(sources[2]) == b".TH LS 1\n"
 
 
-@pytest.mark.parametrize("sign", [";", "\t"])
-def test_a_header_without_commas_says_what_parts_the_fields(tmp_path, sign):
-    (tmp_path / "a.csv").write_text(f"id{sign}text\n1{sign}one, two\n")
-    rows = list(records.read_records(file_source(tmp_path / "a.csv"), [TEXT]))
-    assert [values for _, values in rows] == [("one, two",)]
+def test_a_header_without_commas_says_what_parts_the_fields(tmp_path):
+    assert load(put(tmp_path, "a.csv", "id;text\n1;one, two\n")) == ["one, two"]
 
 
 @pytest.fixture
@@ -297,12 +229,11 @@ def test_a_url_of_a_folder_gives_the_files_in_it(store, tmp_path):
     ("url", "message"),
     [
         ("memory://no.txt", r"^memory://no\.txt cannot be read: "),
-        ("memory://a/x.png", r"x\.png: unknown file type\. Expected \.txt"),
         ("memory://p", r"^memory://p: no file that isospace reads\. Expected \.txt"),
         ("nowhere://a.txt", r"^nowhere://a\.txt cannot be read: Protocol not known: nowhere"),
     ],
 )
 def test_what_cannot_be_read_is_named(store, tmp_path, url, message):
-    store.pipe({"/a/x.png": b"\x89PNG", "/p/x.png": b"\x89PNG"})
+    store.pipe({"/p/x.png": b"\x89PNG"})
     with pytest.raises(UserError, match=message):
         read_urls(url, spool=tmp_path)
