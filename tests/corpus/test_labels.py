@@ -81,9 +81,7 @@ def test_only_positive_examples_are_held_out(tmp_path, labels):
     )
 
 
-@pytest.mark.parametrize(
-    ("label", "shown"), [(None, "None"), ("", "''"), (" ", "' '"), (0.5, "0.5"), ([1], r"\[1\]")]
-)
+@pytest.mark.parametrize(("label", "shown"), [(None, "None"), (" ", "' '"), (0.5, "0.5")])
 def test_what_is_no_label_is_named_by_file_and_line(tmp_path, label, shown):
     made = rows(5)
     made[3] = (*made[3][:2], label)
