@@ -4,56 +4,19 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from golden_files import BASELINE, check, files, precisions, read, total, vector
 from objective_views import loss, random
 
 from isospace.encoders.loading import load_encoder
-from isospace.losses import masking_triplet
 from isospace.objectives.arccse import ArcCSE
 from isospace.training.sources import Sources
 from isospace.views import Views, Vocabulary
 from isospace.views.edits import MaskSpan
 
 ArcCon = partial(ArcCSE, triplet_weight=0.0)
-
-
-@precisions
-@files("baselines/arccse_arccon", "baselines/arccse_edge")
-def test_the_margin_at_angles_from_nought_to_nearly_pi(path: Path, precision: str) -> None:
-    file = read(path)
-    objective = ArcCon(temperature=float(file["temperature"]), margin=float(file["margin_u"]))
-    inputs = {name: file[name] for name in ("z1", "z2")}
-    check(file, "ref_", precision, inputs, partial(total, objective), rel=BASELINE)
-
-
-@precisions
-@files("baselines/arccse_triplet")
-def test_triplet(path: Path, precision: str) -> None:
-    file = read(path)
-    inputs = {name: file[name] for name in ("x", "x20", "x40")}
-    for key, margin in (
-        ("matching_rows_", float(file["margin"])),
-        ("matching_rows_margin_0p1_", 0.1),
-    ):
-        check(
-            file,
-            key,
-            precision,
-            inputs,
-            lambda *x, m=margin: masking_triplet(*x, margin=m),
-            rel=BASELINE,
-        )
-    x, x20, x40 = (file[name].double() for name in inputs)
-    alone = torch.stack(
-        [masking_triplet(x[i : i + 1], x20[i : i + 1], x40[i : i + 1]) for i in range(len(x))]
-    )
-    assert torch.equal(alone > 0, file["active"].bool())
-    vector(alone.mean(), file["matching_rows_loss_f64"], 1e-10)
 
 
 def test_the_triplet_is_of_the_encoder_s_vectors_and_the_contrast_of_the_head_s():

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
-
 import pytest
 import torch
-from golden_files import check, files, precisions, read
 from objective_views import random
-from torch import Tensor, nn
 
 from isospace.losses.correlation import (
-    barlow_twins,
     correlation_terms,
     diagonal_terms,
     unit_columns,
@@ -21,42 +14,7 @@ from isospace.losses.correlation import (
 from isospace.objectives import (
     RankStudy,
 )
-from isospace.objectives.heads import ArtificialRows, seeded
 from isospace.views import Views
-
-
-@precisions
-@files("barlow_")
-def test_barlow_twins_with_artificial_rows(path: Path, precision: str) -> None:
-    file = read(path)
-    rows = int(file["M"])
-    inputs = {name: file[name] for name in ("zA", "zB")}
-    add_rows = ArtificialRows(rows, file["zA"].shape[1], seeded(0)) if rows else nn.Identity()
-    if rows:
-        add_rows.artificial.copy_(file["gauss_A"])
-    weight = float(file["lambda_bt"])
-
-    def same_noise(objective: RankStudy) -> Callable[[Tensor, Tensor], Tensor]:
-        def loss(a: Tensor, b: Tensor) -> Tensor:
-            views = torch.stack([a, b])
-            terms = objective(Views(views, add_rows(views)))
-            return terms["on_diagonal"] + terms["off_diagonal"]
-
-        return loss
-
-    def plain(a: Tensor, b: Tensor, noise: str = "gauss_A") -> Tensor:
-        more = (file["gauss_A"], file[noise]) if rows else (a[:0], b[:0])
-        padded = (torch.cat([z, extra.to(z)]) for z, extra in zip((a, b), more, strict=True))
-        on, off = barlow_twins(*padded, eps=float(file["eps"]))
-        return on + weight * off
-
-    check(file, "same_noise_", precision, inputs, plain, rel=1e-5)
-    key = "official_lambda012_same_noise_"
-    official = RankStudy(rows=rows, barlow_weight=1.0)
-    check(file, key, precision, inputs, same_noise(official), rel=1e-5)
-    if "independent_noise_loss_f64" in file:
-        independent = partial(plain, noise="gauss_B")
-        check(file, "independent_noise_", precision, inputs, independent, rel=1e-5)
 
 
 @pytest.mark.parametrize("batch", [2, 3, 9, 10, 40])

@@ -12,7 +12,6 @@ from sentence_transformers import SentenceTransformer
 from toy import short_run
 
 from isospace.encoders.loading import load_encoder
-from isospace.losses import token_information
 from isospace.objectives.decoders import Convolutions
 from isospace.objectives.heads import seeded
 from isospace.objectives.is_bert import ISBERT
@@ -50,21 +49,6 @@ def test_what_is_measured_and_shipped_has_the_trained_convolutions(toy_model, to
         local = layers(states, batch.attention_mask)
         sentence = local.sum(1) / batch.attention_mask.sum(1, keepdim=True)
     assert np.allclose(sentence.numpy(), vectors, atol=1e-5)
-
-
-@precisions
-@files("baselines/isbert_jsd")
-def test_estimate_is_the_authors(path, precision):
-    file = read(path)
-
-    def loss(local, sentence, constants=True):
-        own, others = token_information(local, sentence, file["mask"], constants=constants)
-        return others - own
-
-    inputs = {name: file[name] for name in ("local", "sentence")}
-    check(file, "official_", precision, inputs, loss, rel=BASELINE)
-    local, sentence = (x.double() for x in inputs.values())
-    scalar(loss(local, sentence, constants=False), file["paper_loss_f64"], 1e-10)
 
 
 @precisions

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-import torch
-from golden_files import BASELINE, check, files, precisions, read
+from golden_files import files, read
 from objective_views import random
 
-from isospace.losses import group_cross_entropy, group_logits, info_nce, softmax_divergence
 from isospace.objectives.pcl import PCL
 from isospace.views import Views, Vocabulary
 from isospace.views.edits import DeleteTokens, InsertTokens, Reverse, Shuffle
@@ -31,53 +27,6 @@ def test_a_frozen_peer_is_a_constant():
     sum(objective(see(views)).values()).backward()
     reached = views.grad.abs().sum((1, 2)) > 0
     assert reached.tolist() == [True] * 6 + [False] * 6
-
-
-@precisions
-@files("baselines/pcl_loss")
-def test_loss_is_the_authors(path, precision):
-    file = read(path)
-    tau = float(file["temperature"])
-
-    def loss(peer, p, q):
-        views = torch.cat([p, q], dim=1).transpose(0, 1)
-        return sum(PCL(temperature=tau, peer=peer, variant="released").terms(see(views)).values())
-
-    inputs = {name: file[name] for name in ("p", "q")}
-    check(file, "official_", precision, inputs, partial(loss, "trained"), rel=BASELINE)
-    check(file, "official_fixed_peer_", precision, inputs, partial(loss, "frozen"), rel=BASELINE)
-
-
-@precisions
-@files("baselines/pcl_terms")
-def test_terms_are_the_authors(path, precision):
-    file = read(path)
-    tau, copies = float(file["temperature"]), int(file["num_copies"])
-
-    def rows(x, y):
-        return group_logits(x[:, 0], y.transpose(0, 1), tau)
-
-    def group(x, released):
-        return group_cross_entropy(rows(x, x), copies, released=released)
-
-    def contrast(x):
-        return info_nce(x[:, 0], x[:, 1], tau)
-
-    def kl_within(p, q):
-        return softmax_divergence(rows(p, p), rows(q, q))
-
-    def kl_cross(p, q):
-        return softmax_divergence(rows(p, q), rows(q, p))
-
-    both = {name: file[name] for name in ("p", "q")}
-    for name, x in both.items():
-        check(file, f"infonce_{name}_", precision, {name: x}, contrast, rel=BASELINE)
-        code = partial(group, released=True)
-        check(file, f"group_bce_{name}_", precision, {name: x}, code, rel=BASELINE)
-    probabilities, p = partial(group, released=False), {"p": both["p"]}
-    check(file, "variant_bce_on_probabilities_", precision, p, probabilities, rel=BASELINE)
-    check(file, "kl_within_", precision, both, kl_within, rel=BASELINE)
-    check(file, "kl_cross_", precision, both, kl_cross, rel=BASELINE)
 
 
 @files("baselines/pcl_views")

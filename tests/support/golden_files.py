@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,6 +96,27 @@ def check_gradient(file: File, key: str, precision: str, x: Tensor) -> None:
     if expected is not None:
         assert x.grad is not None
         vector(x.grad, expected, limit)
+
+
+def golden(*prefixes: str, rel: float = BASELINE) -> Callable[[Callable[..., Any]], Any]:
+    """Make a test of a function from a file to rows.
+
+    A row is the key of a loss in the file, the names of its inputs, and an objective or a loss.
+    """
+
+    def decorate(rows: Callable[[File], Any]) -> Any:
+        @precisions
+        @files(*prefixes)
+        def test(path: Path, precision: str) -> None:
+            file = read(path)
+            for key, names, loss in rows(file):
+                inputs = {name: file[name] for name in names.split()}
+                by = partial(total, loss) if isinstance(loss, Objective) else loss
+                check(file, key, precision, inputs, by, rel=rel)
+
+        return test
+
+    return decorate
 
 
 def total(objective: Objective, *projected: Tensor) -> Tensor:
